@@ -1,0 +1,204 @@
+"""Checks and fixes one file with a selection of rules. Knows no rule by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from amp_lint import edits, noqa
+from amp_lint.rule import SYNTAX_ERROR, Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.sieve import Sieve, TooDeepError, parse
+from amp_lint.source import Source, SourceError
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+
+MAX_ROUNDS = 10
+"""Rounds of fixing before a file is said not to converge."""
+
+
+class AnalysisError(Exception):
+    """A file cannot be analysed; the message says why in one line."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which rules run, and the oldest torch that fixed code must run on."""
+
+    rules: tuple[Rule, ...]
+    target_torch: tuple[int, int] | None = None
+    sieve: Sieve = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sieve", Sieve(self.rules))
+
+
+@dataclass(slots=True)
+class FixResult:
+    """What fixing one file came to."""
+
+    text: str
+    """The text to write; the old one where nothing was fixed."""
+    fixed: list[Diagnostic]
+    """The findings whose fixes were applied, with offsets into the text of their round."""
+    remaining: list[Diagnostic]
+    """The findings in ``text``."""
+    dropped: list[Diagnostic]
+    """The findings whose fix would have produced invalid code or did not remove the finding."""
+
+
+def check(source: Source, selection: Selection, *, named: bool = False) -> list[Diagnostic]:
+    """The findings in one file, in order of place, without those a ``noqa`` comment suppresses.
+
+    A file that the sieves dismiss costs no parse; ``named`` says that the user asked for this
+    very file, so that a syntax error in it is worth a report all the same.
+
+    Raises:
+        AnalysisError: the file cannot be analysed.
+    """
+    try:
+        rules = _survivors(source, selection, named)
+    except SyntaxError as error:
+        return _suppress(source, [_syntax_error(source, error)])
+    except TooDeepError as error:
+        raise AnalysisError(str(error)) from error
+    return _suppress(source, _findings(source, rules, selection)) if rules else []
+
+
+def fix(source: Source, selection: Selection, *, unsafe: bool = False) -> FixResult:
+    """Fix what can be fixed, round by round until nothing more applies.
+
+    Each round is checked before it is kept: the text parses and every fixed finding is gone. A
+    fix that fails this is dropped and the round made again without it, so that the worst outcome
+    is the old text.
+
+    Raises:
+        AnalysisError: the file cannot be analysed.
+    """
+    remaining = check(source, selection)
+    result = FixResult(source.text, [], remaining, [])
+    allowed = {Applicability.SAFE} | ({Applicability.UNSAFE} if unsafe else set())
+    refused: set[tuple[str, str]] = set()
+    for _ in range(MAX_ROUNDS):
+        todo = [
+            finding
+            for finding in result.remaining
+            if finding.fix is not None
+            and finding.fix.applicability in allowed
+            and _identity(result.text, finding) not in refused
+        ]
+        if not todo or not source.lossless:
+            break
+        _fix_round(source, selection, result, todo, refused)
+    return result
+
+
+def _fix_round(
+    source: Source,
+    selection: Selection,
+    result: FixResult,
+    todo: list[Diagnostic],
+    refused: set[tuple[str, str]],
+) -> None:
+    """Apply ``todo`` together; if that goes wrong, one by one, refusing what is to blame."""
+    if _apply(source, selection, result, todo):
+        return
+    for finding in todo:
+        if _apply(source, selection, result, [finding]):
+            return  # offsets of the others are stale now; the next round finds them again
+        refused.add(_identity(result.text, finding))
+        result.dropped.append(finding)
+
+
+def _apply(
+    source: Source, selection: Selection, result: FixResult, todo: list[Diagnostic]
+) -> bool:
+    by_fix = {id(finding.fix): finding for finding in todo}
+    fixes = [finding.fix for finding in todo if finding.fix is not None]
+    text, applied = edits.apply(result.text, fixes)
+    try:
+        fixed = Source(source.encode(text), source.name)
+        parse(fixed.data)
+        remaining = check(fixed, selection, named=True)
+    except (SourceError, SyntaxError, AnalysisError, TooDeepError):
+        return False
+    if any(finding.code == SYNTAX_ERROR for finding in remaining):
+        return False
+    if len(remaining) > len(result.remaining) - len(applied):
+        return False
+    result.fixed += [by_fix[id(fix)] for fix in applied]
+    result.text, result.remaining = text, remaining
+    return True
+
+
+def _identity(text: str, finding: Diagnostic) -> tuple[str, str]:
+    return finding.code, text[finding.start : finding.end]
+
+
+def _survivors(source: Source, selection: Selection, named: bool) -> tuple[Rule, ...]:
+    rules = selection.sieve.by_bytes(source.data)
+    if rules:
+        return selection.sieve.by_syntax(source.data, rules)
+    if named:
+        parse(source.data)
+    return ()
+
+
+def _findings(source: Source, rules: Sequence[Rule], selection: Selection) -> list[Diagnostic]:
+    import libcst as cst
+
+    from amp_lint.model import Model
+
+    try:
+        model = Model(source, selection.target_torch)
+        found = [*_dispatch(model, rules)]
+        for rule in rules:
+            found += rule.check(model)
+    except cst.ParserSyntaxError as error:
+        raise AnalysisError(f"libcst cannot parse it: {error.message}") from error
+    except RecursionError as error:
+        raise AnalysisError("nests too deeply to be analysed") from error
+    unique = {(finding.code, finding.start, finding.end): finding for finding in reversed(found)}
+    return sorted(unique.values(), key=lambda finding: (finding.start, finding.code))
+
+
+def _dispatch(model: Model, rules: Sequence[Rule]) -> list[Diagnostic]:
+    """Hand every call of a wanted name to the rules that want it: one look-up for each call."""
+    import libcst as cst
+
+    wanted: dict[str, list[Rule]] = {}
+    for rule in rules:
+        for name in rule.calls:
+            wanted.setdefault(name, []).append(rule)
+    found: list[Diagnostic] = []
+    if wanted:
+        for call in model.tree.nodes(cst.Call):
+            for name in model.names.qualified(call.func):
+                for rule in wanted.get(name, ()):
+                    found += rule.visit_call(call, name, model)
+    return found
+
+
+def _suppress(source: Source, findings: list[Diagnostic]) -> list[Diagnostic]:
+    if not findings:
+        return []
+    suppressed = noqa.Suppressions(source)
+    return [f for f in findings if not suppressed.covers(f.code, source.position(f.start)[0])]
+
+
+def _syntax_error(source: Source, error: SyntaxError) -> Diagnostic:
+    row = min(error.lineno or 1, len(source.line_starts))
+    width = len(source.line(row))
+    start = source.line_starts[row - 1] + min(max((error.offset or 1) - 1, 0), width)
+    message = f"SyntaxError: {error.msg}"
+    return Diagnostic(SYNTAX_ERROR, "syntax-error", Severity.ERROR, message, start, start)
+
+
+def applicable(fix: Fix | None, *, unsafe: bool) -> bool:
+    """Whether ``--fix`` would apply this fix."""
+    if fix is None:
+        return False
+    return fix.applicability is Applicability.SAFE or (
+        unsafe and fix.applicability is Applicability.UNSAFE
+    )

@@ -1,0 +1,36 @@
+"""What the code of one file means, computed once and lazily, shared by all rules."""
+
+from __future__ import annotations
+
+import functools
+
+from amp_lint.model.names import Names
+from amp_lint.model.values import Values
+from amp_lint.source import Source
+from amp_lint.tree import Tree
+
+__all__ = ["Model"]
+
+
+class Model:
+    """One parsed file. Every part is computed when a rule first asks for it."""
+
+    def __init__(self, source: Source, target_torch: tuple[int, int] | None = None) -> None:
+        """Parse ``source``; ``target_torch`` is the oldest torch the code must run on.
+
+        Raises:
+            libcst.ParserSyntaxError: libcst cannot parse the text.
+        """
+        self.source = source
+        self.target_torch = target_torch
+        self.tree = Tree(source.text)
+
+    @functools.cached_property
+    def names(self) -> Names:
+        """Scopes, bindings, qualified names."""
+        return Names(self.tree)
+
+    @functools.cached_property
+    def values(self) -> Values:
+        """Which expressions a value may come from."""
+        return Values(self.tree, self.names)

@@ -1,0 +1,375 @@
+"""Scopes, bindings, and the qualified name that an expression stands for."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from amp_lint.tree import Tree, children
+
+ScopeNode = (
+    cst.Module
+    | cst.FunctionDef
+    | cst.ClassDef
+    | cst.Lambda
+    | cst.ListComp
+    | cst.SetComp
+    | cst.DictComp
+    | cst.GeneratorExp
+)
+_COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
+_SCOPES = (cst.Module, cst.FunctionDef, cst.ClassDef, cst.Lambda, *_COMPREHENSIONS)
+_MAX_STEPS = 20  # longest chain of aliases that is followed
+
+# Modules whose members are re-exported by the name on the right, which the rules use.
+_REEXPORTS = {
+    "torch.amp.autocast_mode": "torch.amp",
+    "torch.amp.grad_scaler": "torch.amp",
+    "torch.cpu.amp.autocast_mode": "torch.cpu.amp",
+    "torch.cpu.amp.grad_scaler": "torch.cpu.amp",
+    "torch.cuda.amp.autocast_mode": "torch.cuda.amp",
+    "torch.cuda.amp.grad_scaler": "torch.cuda.amp",
+    "torch.nn.modules.activation": "torch.nn",
+    "torch.nn.modules.loss": "torch.nn",
+    "torch.nn.modules.normalization": "torch.nn",
+    "torch.nn.modules": "torch.nn",
+    "torch.nn.utils.clip_grad": "torch.nn.utils",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    """One place that gives a name a meaning.
+
+    ``value`` is the expression assigned, where the binding has one of its own; ``qualified`` is
+    set for imports.
+    """
+
+    name: str
+    kind: str
+    """import, assign, unpack, augment, for, with, parameter, function, class, except, match, del"""
+    node: cst.CSTNode
+    value: cst.BaseExpression | None = None
+    qualified: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """A module, class, function, lambda or comprehension, and the names it binds."""
+
+    node: ScopeNode
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=lambda: defaultdict(list))
+    star_imports: list[str] = field(default_factory=list)
+    foreign: set[str] = field(default_factory=set)
+    """Names declared global or nonlocal here."""
+
+
+class Names:
+    """Resolves names through imports, aliases, shadowing, ``partial`` and conditional imports."""
+
+    def __init__(self, tree: Tree, package: str = "") -> None:
+        self.tree = tree
+        self._package = package
+        self._scopes: dict[int, Scope] = {}
+        self.module = self._open(tree.module, None)
+        self._build(tree.module, self.module)
+        self._resolved: dict[int, frozenset[str]] = {}
+
+    # --- scopes -------------------------------------------------------------------------------
+
+    def _open(self, node: ScopeNode, parent: Scope | None) -> Scope:
+        scope = Scope(node, parent)
+        self._scopes[id(node)] = scope
+        return scope
+
+    def _build(self, root: cst.CSTNode, scope: Scope) -> None:
+        stack: list[tuple[cst.CSTNode, Scope]] = [(root, scope)]
+        while stack:
+            node, scope = stack.pop()
+            for binding in _bindings(node, self._package):
+                self._bind(binding, scope)
+            if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
+                scope.star_imports.append(_import_module(node, self._package))
+            elif isinstance(node, (cst.Global, cst.Nonlocal)):
+                scope.foreign.update(item.name.value for item in node.names)
+            stack.extend(reversed(list(self._below(node, scope))))
+
+    def _below(self, node: cst.CSTNode, scope: Scope) -> Iterator[tuple[cst.CSTNode, Scope]]:
+        """The children of a node with the scope that each is evaluated in."""
+        if not isinstance(node, _SCOPES) or isinstance(node, cst.Module):
+            yield from ((child, scope) for child in children(node))
+            return
+        inner = self._open(node, scope)
+        if isinstance(node, (cst.FunctionDef, cst.Lambda)):
+            for param in _parameters(node.params):
+                inner.bindings[param.name.value].append(
+                    Binding(param.name.value, "parameter", param, None)
+                )
+        own_scope = isinstance(node, _COMPREHENSIONS)
+        for child in children(node):
+            yield child, inner if own_scope or child is getattr(node, "body", None) else scope
+
+    def _bind(self, binding: Binding, scope: Scope) -> None:
+        if binding.name in scope.foreign:
+            scope = self.module
+        while isinstance(scope.node, _COMPREHENSIONS) and binding.kind == "walrus":
+            assert scope.parent is not None
+            scope = scope.parent
+        scope.bindings[binding.name].append(binding)
+
+    def scope(self, node: cst.CSTNode) -> Scope:
+        """The scope in which ``node`` is evaluated."""
+        child = node
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, _SCOPES) and (
+                isinstance(holder, (cst.Module, *_COMPREHENSIONS)) or child is holder.body
+            ):
+                return self._scopes[id(holder)]
+            child = holder
+        return self.module
+
+    def scope_of(self, node: ScopeNode) -> Scope:
+        """The scope that a function, class or module opens."""
+        return self._scopes[id(node)]
+
+    def bindings(self, name: cst.Name) -> list[Binding]:
+        """Everything the name may be bound to at this place, whatever the order; [] if unknown."""
+        scope: Scope | None = self.scope(name)
+        first = True
+        while scope is not None:
+            visible = first or not isinstance(scope.node, cst.ClassDef)
+            if visible and name.value in scope.bindings and name.value not in scope.foreign:
+                return scope.bindings[name.value]
+            first, scope = False, scope.parent
+        return []
+
+    # --- qualified names ----------------------------------------------------------------------
+
+    def qualified(self, node: cst.CSTNode) -> frozenset[str]:
+        """Every qualified name that the expression may stand for; empty when none is known.
+
+        ``autocast if amp else nullcontext`` stands for two; a parameter for none.
+        """
+        known = self._resolved.get(id(node))
+        if known is None:
+            known = frozenset(map(canonical, self._qualified(node, _MAX_STEPS)))
+            self._resolved[id(node)] = known
+        return known
+
+    def is_any(self, node: cst.CSTNode, names: Iterable[str]) -> bool:
+        """Whether the expression may stand for one of ``names``."""
+        return not self.qualified(node).isdisjoint(names)
+
+    def is_only(self, node: cst.CSTNode, names: Iterable[str]) -> bool:
+        """Whether the expression is known to stand for nothing but one of ``names``."""
+        found = self.qualified(node)
+        return bool(found) and found <= frozenset(names)
+
+    def _qualified(self, node: cst.CSTNode, steps: int) -> Iterator[str]:
+        if steps <= 0:
+            return
+        if isinstance(node, cst.Attribute):
+            for base in self._qualified(node.value, steps - 1):
+                yield f"{base}.{node.attr.value}"
+        elif isinstance(node, cst.IfExp):
+            yield from self._qualified(node.body, steps - 1)
+            yield from self._qualified(node.orelse, steps - 1)
+        elif isinstance(node, cst.Name):
+            yield from self._qualified_name(node, steps)
+
+    def _qualified_name(self, name: cst.Name, steps: int) -> Iterator[str]:
+        bindings = self.bindings(name)
+        for binding in bindings:
+            if binding.qualified is not None:
+                yield binding.qualified
+            elif binding.kind == "assign" and binding.value is not None:
+                if not _mentions(binding.value, name.value):
+                    yield from self._qualified(binding.value, steps - 1)
+        if not bindings:
+            for module in self._star_imports(name):
+                yield f"{module}.{name.value}"
+            if name.value in _BUILTINS:
+                yield f"builtins.{name.value}"
+
+    def _star_imports(self, node: cst.CSTNode) -> list[str]:
+        return self.module.star_imports
+
+    def definition(self, node: cst.CSTNode) -> cst.FunctionDef | cst.ClassDef | None:
+        """The function or class of this file that a name stands for, if it can be only that."""
+        if not isinstance(node, cst.Name):
+            return None
+        bindings = self.bindings(node)
+        if len(bindings) == 1 and isinstance(bindings[0].node, (cst.FunctionDef, cst.ClassDef)):
+            return bindings[0].node
+        if len(bindings) == 1 and isinstance(bindings[0].value, cst.Name):
+            value = bindings[0].value
+            return self.definition(value) if value.value != node.value else None
+        return None
+
+
+_BUILTINS = frozenset({"getattr", "hasattr", "isinstance", "setattr", "super", "zip", "enumerate"})
+
+
+def canonical(name: str) -> str:
+    """The public spelling of a qualified name: ``torch.nn.utils.clip_grad.f`` loses a module."""
+    module, _, member = name.rpartition(".")
+    return f"{_REEXPORTS[module]}.{member}" if module in _REEXPORTS else name
+
+
+def dotted(node: cst.CSTNode) -> str | None:
+    """``a.b.c`` as text; None if the expression is anything but names and attributes."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return None
+    return ".".join([node.value, *reversed(parts)])
+
+
+def _mentions(node: cst.CSTNode, name: str) -> bool:
+    text = dotted(node)
+    return text is not None and text.split(".")[0] == name
+
+
+def _import_module(node: cst.ImportFrom, package: str) -> str:
+    module = dotted(node.module) if node.module else None
+    if not node.relative:
+        return module or ""
+    return ".".join(["." * len(node.relative) + package, *([module] if module else [])])
+
+
+def _parameters(params: cst.Parameters) -> Iterator[cst.Param]:
+    yield from params.posonly_params
+    yield from params.params
+    if isinstance(params.star_arg, cst.Param):
+        yield params.star_arg
+    yield from params.kwonly_params
+    if params.star_kwarg is not None:
+        yield params.star_kwarg
+
+
+@functools.singledispatch
+def _bindings(node: cst.CSTNode, package: str) -> Iterable[Binding]:
+    return ()
+
+
+@_bindings.register
+def _(node: cst.Import, package: str) -> Iterator[Binding]:
+    for alias in node.names:
+        name = dotted(alias.name) or ""
+        if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+            yield Binding(alias.asname.name.value, "import", alias, qualified=name)
+        else:
+            first = name.split(".")[0]
+            yield Binding(first, "import", alias, qualified=first)
+
+
+@_bindings.register
+def _(node: cst.ImportFrom, package: str) -> Iterator[Binding]:
+    if isinstance(node.names, cst.ImportStar):
+        return
+    module = _import_module(node, package)
+    for alias in node.names:
+        assert isinstance(alias.name, cst.Name)
+        bound = alias.asname.name if alias.asname is not None else alias.name
+        if isinstance(bound, cst.Name):
+            qualified = f"{module}.{alias.name.value}"
+            yield Binding(bound.value, "import", alias, qualified=qualified)
+
+
+@_bindings.register
+def _(node: cst.Assign, package: str) -> Iterator[Binding]:
+    for target in node.targets:
+        yield from _targets(target.target, node.value, node)
+
+
+@_bindings.register
+def _(node: cst.AnnAssign, package: str) -> Iterator[Binding]:
+    if node.value is not None:
+        yield from _targets(node.target, node.value, node)
+
+
+@_bindings.register
+def _(node: cst.AugAssign, package: str) -> Iterator[Binding]:
+    if isinstance(node.target, cst.Name):
+        yield Binding(node.target.value, "augment", node)
+
+
+@_bindings.register
+def _(node: cst.NamedExpr, package: str) -> Iterator[Binding]:
+    if isinstance(node.target, cst.Name):
+        yield Binding(node.target.value, "assign", node, node.value)
+
+
+@_bindings.register
+def _(node: cst.For, package: str) -> Iterator[Binding]:
+    yield from (Binding(name, "for", node) for name in _target_names(node.target))
+
+
+@_bindings.register
+def _(node: cst.CompFor, package: str) -> Iterator[Binding]:
+    yield from (Binding(name, "for", node) for name in _target_names(node.target))
+
+
+@_bindings.register
+def _(node: cst.WithItem, package: str) -> Iterator[Binding]:
+    if node.asname is not None:
+        for name in _target_names(node.asname.name):
+            yield Binding(name, "with", node, node.item)
+
+
+@_bindings.register
+def _(node: cst.ExceptHandler, package: str) -> Iterator[Binding]:
+    if node.name is not None and isinstance(node.name.name, cst.Name):
+        yield Binding(node.name.name.value, "except", node)
+
+
+@_bindings.register
+def _(node: cst.FunctionDef, package: str) -> Iterator[Binding]:
+    yield Binding(node.name.value, "function", node)
+
+
+@_bindings.register
+def _(node: cst.ClassDef, package: str) -> Iterator[Binding]:
+    yield Binding(node.name.value, "class", node)
+
+
+@_bindings.register
+def _(node: cst.MatchAs, package: str) -> Iterator[Binding]:
+    if node.name is not None:
+        yield Binding(node.name.value, "match", node)
+
+
+@_bindings.register
+def _(node: cst.Del, package: str) -> Iterator[Binding]:
+    yield from (Binding(name, "del", node) for name in _target_names(node.target))
+
+
+def _targets(
+    target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
+) -> Iterator[Binding]:
+    """Bindings of an assignment; ``a, b = x, y`` binds each name to its own value."""
+    if isinstance(target, cst.Name):
+        yield Binding(target.value, "assign", node, value)
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        values = value.elements if isinstance(value, (cst.Tuple, cst.List)) else ()
+        starred = any(isinstance(item, cst.StarredElement) for item in (*target.elements, *values))
+        if len(values) == len(target.elements) and not starred:
+            for item, part in zip(target.elements, values, strict=True):
+                yield from _targets(item.value, part.value, node)
+        else:
+            yield from (Binding(name, "unpack", node) for name in _target_names(target))
+
+
+def _target_names(target: cst.CSTNode) -> Iterator[str]:
+    if isinstance(target, cst.Name):
+        yield target.value
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        for item in target.elements:
+            yield from _target_names(item.value)

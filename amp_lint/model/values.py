@@ -1,0 +1,206 @@
+"""Def-use of values: which expressions a name, an attribute or a call may stand for."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.model.names import Binding, Names, dotted
+from amp_lint.tree import Tree, descendants
+
+_MAX_STEPS = 12
+_BRANCHES = (cst.If, cst.Else, cst.For, cst.While, cst.Try, cst.TryStar, cst.ExceptHandler,
+             cst.ExceptStarHandler, cst.Finally, cst.Match, cst.MatchCase, cst.FunctionDef,
+             cst.ClassDef, cst.Lambda)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a call, ``partial`` calls included, by position and by keyword."""
+
+    positional: tuple[cst.BaseExpression, ...]
+    keywords: dict[str, cst.BaseExpression]
+    starred: bool
+    """Whether there are ``*args`` or ``**kwargs``, whose content is unknown."""
+
+    def get(self, position: int | None, keyword: str | None) -> cst.BaseExpression | None:
+        """The argument given at this position or under this keyword."""
+        if keyword is not None and keyword in self.keywords:
+            return self.keywords[keyword]
+        if position is not None and position < len(self.positional):
+            return self.positional[position]
+        return None
+
+
+def arguments(call: cst.Call) -> Arguments:
+    """The arguments of one call."""
+    positional = tuple(arg.value for arg in call.args if arg.keyword is None and not arg.star)
+    keywords = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    return Arguments(positional, keywords, any(arg.star for arg in call.args))
+
+
+class Values:
+    """Follows assignments, without regard to the path that led to them."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self.tree = tree
+        self.names = names
+
+    # --- what an expression may stand for -----------------------------------------------------
+
+    def alternatives(
+        self, node: cst.BaseExpression, steps: int = _MAX_STEPS
+    ) -> Iterator[cst.BaseExpression]:
+        """The expressions that ``node`` may stand for: itself, when nothing more is known.
+
+        Follows names to their assignments in any branch, ``self.x`` to the assignments of that
+        attribute in the class, and both arms of conditional expressions.
+        """
+        followed = list(self._next(node)) if steps > 0 else []
+        if not followed:
+            yield node
+        for value in followed:
+            yield from self.alternatives(value, steps - 1)
+
+    def _next(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        if isinstance(node, cst.Name):
+            bindings = self.names.bindings(node)
+            if bindings and all(b.kind in ("assign", "with") for b in bindings):
+                yield from (b.value for b in bindings if b.value is not None and b.value is not node)
+        elif isinstance(node, cst.Attribute):
+            yield from self.attribute_values(node)
+        elif isinstance(node, cst.IfExp):
+            yield from (node.body, node.orelse)
+        elif isinstance(node, cst.BooleanOperation):
+            yield from (node.left, node.right)
+        elif isinstance(node, cst.NamedExpr):
+            yield node.value
+
+    def attribute_values(self, node: cst.Attribute) -> list[cst.BaseExpression]:
+        """What the class of this method assigns to ``self.x``, anywhere; [] for other objects."""
+        if not isinstance(node.value, cst.Name) or node.value.value not in ("self", "cls"):
+            return []
+        owner = self.enclosing_class(node)
+        if owner is None:
+            return []
+        return [v for v in self.class_attributes(owner).get(node.attr.value, []) if v is not node]
+
+    def enclosing_class(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        """The class in whose method ``node`` stands."""
+        return self.tree.ancestor(node, cst.ClassDef)
+
+    def class_attributes(self, owner: cst.ClassDef) -> dict[str, list[cst.BaseExpression]]:
+        """Attribute name -> every value that the class body or a method assigns to it."""
+        return self._class_attributes[id(owner)]
+
+    @functools.cached_property
+    def _class_attributes(self) -> dict[int, dict[str, list[cst.BaseExpression]]]:
+        found: dict[int, dict[str, list[cst.BaseExpression]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for owner in self.tree.nodes(cst.ClassDef):
+            for name, bindings in self.names.scope_of(owner).bindings.items():
+                found[id(owner)][name] += [b.value for b in bindings if b.value is not None]
+        for assign in self.tree.nodes(cst.Assign):
+            for target in assign.targets:
+                self._note_attributes(target.target, assign.value, found)
+        for annotated in self.tree.nodes(cst.AnnAssign):
+            if annotated.value is not None:
+                self._note_attributes(annotated.target, annotated.value, found)
+        return found
+
+    def _note_attributes(
+        self,
+        target: cst.BaseExpression,
+        value: cst.BaseExpression,
+        found: dict[int, dict[str, list[cst.BaseExpression]]],
+    ) -> None:
+        if isinstance(target, cst.Attribute) and dotted(target.value) in ("self", "cls"):
+            owner = self.enclosing_class(target)
+            if owner is not None:
+                found[id(owner)][target.attr.value].append(value)
+        elif isinstance(target, (cst.Tuple, cst.List)) and isinstance(value, (cst.Tuple, cst.List)):
+            if len(target.elements) == len(value.elements):
+                for item, part in zip(target.elements, value.elements, strict=True):
+                    self._note_attributes(item.value, part.value, found)
+
+    # --- which assignment reaches a use -------------------------------------------------------
+
+    def reaching(self, name: cst.Name) -> Binding | None:
+        """The one binding that a local use sees on every path, or None if there are several.
+
+        It must precede the use in a block that encloses the use, and no other binding of the
+        name may come between them or follow inside a loop that both are in.
+        """
+        bindings = self.names.bindings(name)
+        if not bindings or self._scope_differs(name, bindings[0]):
+            return bindings[0] if len(bindings) == 1 else None
+        at = self.tree.order(name)
+        before = [b for b in bindings if self.tree.order(b.node) < at and not self._within(b, name)]
+        if not before:
+            return None
+        last = max(before, key=lambda b: self.tree.order(b.node))
+        return last if self._dominates(last, name) else None
+
+    def _within(self, binding: Binding, name: cst.Name) -> bool:
+        """Whether the use is part of the binding's own right-hand side (``x = f(x)``)."""
+        simple = isinstance(binding.node, (cst.Assign, cst.AnnAssign, cst.AugAssign))
+        return simple and self.tree.contains(binding.node, name)
+
+    def _scope_differs(self, name: cst.Name, binding: Binding) -> bool:
+        return self.names.scope(name) is not self._binding_scope(binding)
+
+    def _binding_scope(self, binding: Binding) -> object:
+        if binding.kind == "parameter":
+            holder = self.tree.ancestor(binding.node, cst.FunctionDef, cst.Lambda)
+            assert holder is not None
+            return self.names.scope_of(holder)
+        return self.names.scope(binding.node)
+
+    def _dominates(self, binding: Binding, use: cst.CSTNode) -> bool:
+        if binding.kind == "parameter":
+            return True
+        block = next((h for h in self.tree.ancestors(binding.node) if isinstance(h, _BRANCHES)), None)
+        return block is None or self.tree.contains(block, use)
+
+    def uses(self, binding: Binding) -> list[cst.Name]:
+        """Where the name is read, in the scope of the binding and the scopes inside it."""
+        scope = self.names.scope(binding.node)
+        return [
+            node
+            for node in descendants(scope.node)
+            if isinstance(node, cst.Name)
+            and node.value == binding.name
+            and binding in self.names.bindings(node)
+            and not self._is_target(node)
+        ]
+
+    def _is_target(self, name: cst.Name) -> bool:
+        parent = self.tree.parent(name)
+        if isinstance(parent, (cst.Attribute, cst.Arg)):
+            return (parent.attr if isinstance(parent, cst.Attribute) else parent.keyword) is name
+        return isinstance(parent, (cst.AssignTarget, cst.Param)) or (
+            isinstance(parent, (cst.AnnAssign, cst.NamedExpr, cst.For)) and parent.target is name
+        )
+
+
+def literal(node: cst.BaseExpression | None) -> object:
+    """The value of a literal number, string, bool or None; ``...`` when it is not one."""
+    if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
+        return {"True": True, "False": False, "None": None}[node.value]
+    if isinstance(node, (cst.Integer, cst.Float)):
+        return node.evaluated_value
+    if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
+        return node.evaluated_value
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        value = literal(node.expression)
+        return -value if isinstance(value, (int, float)) else ...
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
+        base, exponent = literal(node.left), literal(node.right)
+        if isinstance(base, (int, float)) and isinstance(exponent, int) and abs(exponent) < 128:
+            return float(base) ** exponent if base else ...
+    return ...

@@ -1,0 +1,61 @@
+"""Finds the rules: every `Rule` subclass in a module below ``amp_lint.rules``."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+
+from amp_lint.rule import SYNTAX_ERROR, Rule
+
+PACKAGE = "amp_lint.rules"
+_CODE = re.compile(r"AMP[1-9]\d\d")
+
+
+class RegistryError(Exception):
+    """Two rules claim one code or name, or a code is malformed."""
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """One instance of every rule, in order of code.
+
+    Raises:
+        RegistryError: if a code or name is taken twice or is not of the form AMP123.
+    """
+    by_code: dict[str, Rule] = {}
+    names: set[str] = set()
+    for rule_class in _rule_classes():
+        rule = rule_class()
+        if not _CODE.fullmatch(rule.code) or rule.code == SYNTAX_ERROR:
+            raise RegistryError(f"{rule_class.__qualname__}: {rule.code!r} is not a rule code")
+        if rule.code in by_code or rule.name in names:
+            raise RegistryError(f"{rule_class.__qualname__}: {rule.code} {rule.name} is taken")
+        by_code[rule.code] = rule
+        names.add(rule.name)
+    return tuple(by_code[code] for code in sorted(by_code))
+
+
+def find(key: str) -> Rule | None:
+    """The rule with this code or name, in any case."""
+    wanted = key.lower()
+    return next((r for r in all_rules() if wanted in (r.code.lower(), r.name)), None)
+
+
+def page(rule: Rule) -> str:
+    """The rule's documentation, Markdown."""
+    package, _, module = type(rule).__module__.rpartition(".")
+    return files(package).joinpath(f"{module}.md").read_text(encoding="utf-8")
+
+
+def _rule_classes() -> Iterator[type[Rule]]:
+    package = importlib.import_module(PACKAGE)
+    for module_info in pkgutil.walk_packages(package.__path__, PACKAGE + "."):
+        module = importlib.import_module(module_info.name)
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Rule) and value is not Rule:
+                if value.__module__ == module.__name__:
+                    yield value

@@ -1,0 +1,122 @@
+"""What a rule is, what it reports, and what a fix consists of.
+
+Nothing here imports libcst: the registry is loaded on every run, a parser only when a file
+deserves one.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from amp_lint.model import Model
+
+SYNTAX_ERROR = "AMP900"
+"""The code under which a file that is not Python is reported; no rule may take it."""
+
+
+class Applicability(enum.Enum):
+    """How far a fix may be trusted, in the words of ruff's JSON."""
+
+    SAFE = "safe"
+    """Always right; applied by ``--fix``."""
+    UNSAFE = "unsafe"
+    """Right for most, changes behaviour for some; applied with ``--unsafe-fixes``."""
+    SUGGEST = "display"
+    """Shown, never applied."""
+
+
+class Severity(enum.Enum):
+    """How bad the finding is for a run."""
+
+    ERROR = "error"
+    """Wrong numbers, or a crash."""
+    WARNING = "warning"
+    """Wrong numbers for some models, or a call that will be removed."""
+    INFO = "info"
+    """No effect on numbers that matter, or only in rare inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the characters ``[start, end)`` of the decoded text with ``content``."""
+
+    start: int
+    end: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Edits that belong together: all are applied, or none."""
+
+    title: str
+    edits: tuple[Edit, ...]
+    applicability: Applicability
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that explains a finding, such as where the gradients were scaled."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding. Offsets count characters of the decoded text, without a byte order mark."""
+
+    code: str
+    name: str
+    severity: Severity
+    message: str
+    start: int
+    end: int
+    related: tuple[Related, ...] = ()
+    fix: Fix | None = None
+
+
+class Rule:
+    """A mistake that amp-lint knows. The page of the same name beside the module documents it.
+
+    A rule says what it needs (``requires``, ``calls``) and is asked only about files that have
+    it: ``visit_call`` once for every call of one of ``calls``, ``check`` once per file.
+    """
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    severity: ClassVar[Severity]
+    preview: ClassVar[bool] = False
+    """Off unless ``--preview``: the labelled code has not yet shown the rule to be precise."""
+    requires: ClassVar[tuple[frozenset[str], ...]]
+    """A file is looked at when it has at least one identifier of every set."""
+    calls: ClassVar[frozenset[str]] = frozenset()
+    """Qualified names; a call of one of them is handed to `visit_call`."""
+
+    def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterable[Diagnostic]:
+        """Report on one call of ``name``, one of `calls`."""
+        return ()
+
+    def check(self, model: Model) -> Iterable[Diagnostic]:
+        """Report on the whole file."""
+        return ()
+
+    def report(
+        self,
+        model: Model,
+        node: cst.CSTNode,
+        message: str,
+        related: Sequence[tuple[cst.CSTNode, str]] = (),
+        fix: Fix | None = None,
+    ) -> Diagnostic:
+        """A finding of this rule on ``node``; ``related`` pairs nodes with what they show."""
+        start, end = model.tree.span(node)
+        places = tuple(Related(*model.tree.span(other), label) for other, label in related)
+        return Diagnostic(self.code, self.name, self.severity, message, start, end, places, fix)

@@ -1,0 +1,1 @@
+"""Deprecated and mixed APIs."""

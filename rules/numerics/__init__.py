@@ -1,0 +1,1 @@
+"""Expressions that overflow, underflow or cancel in low precision."""

@@ -1,0 +1,1 @@
+"""Gradient scaling: the GradScaler protocol."""
