@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 
 from amp_lint.model.names import Names
+from amp_lint.model.regions import Regions
+from amp_lint.model.roles import Roles
+from amp_lint.model.steps import Steps
 from amp_lint.model.values import Values
 from amp_lint.source import Source
 from amp_lint.tree import Tree
@@ -34,3 +37,18 @@ class Model:
     def values(self) -> Values:
         """Which expressions a value may come from."""
         return Values(self.tree, self.names)
+
+    @functools.cached_property
+    def roles(self) -> Roles:
+        """Which expressions are GradScalers and optimizers."""
+        return Roles(self.tree, self.names, self.values)
+
+    @functools.cached_property
+    def regions(self) -> Regions:
+        """Autocast regions."""
+        return Regions(self.tree, self.names, self.values)
+
+    @functools.cached_property
+    def steps(self) -> Steps:
+        """The training-step events, path by path."""
+        return Steps(self.tree, self.names, self.values, self.roles, self.regions)

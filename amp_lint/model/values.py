@@ -89,6 +89,41 @@ class Values:
             return []
         return [v for v in self.class_attributes(owner).get(node.attr.value, []) if v is not node]
 
+    def function(self, node: cst.BaseExpression) -> cst.FunctionDef | None:
+        """The function of this file that ``f`` or ``self.f`` calls, if it can be only one."""
+        if isinstance(node, cst.Name):
+            found = self.names.definition(node)
+            return found if isinstance(found, cst.FunctionDef) else None
+        if isinstance(node, cst.Attribute) and dotted(node.value) in ("self", "cls"):
+            owner = self.enclosing_class(node)
+            return self.method(owner, node.attr.value) if owner is not None else None
+        return None
+
+    def method(self, owner: cst.ClassDef, name: str, steps: int = _MAX_STEPS) -> (
+        cst.FunctionDef | None
+    ):
+        """The method of a class, its own or inherited from a class of this file."""
+        bindings = self.names.scope_of(owner).bindings.get(name, [])
+        functions = [b.node for b in bindings if isinstance(b.node, cst.FunctionDef)]
+        if bindings:
+            return functions[-1] if functions else None
+        for base in owner.bases:
+            parent = self.names.definition(base.value)
+            if isinstance(parent, cst.ClassDef) and parent is not owner and steps > 0:
+                found = self.method(parent, name, steps - 1)
+                if found is not None:
+                    return found
+        return None
+
+    def instance_class(self, node: cst.BaseExpression) -> cst.ClassDef | None:
+        """The class of this file that an expression is an instance of, by its construction."""
+        for value in self.alternatives(node):
+            if isinstance(value, cst.Call):
+                owner = self.names.definition(value.func)
+                if isinstance(owner, cst.ClassDef):
+                    return owner
+        return None
+
     def enclosing_class(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """The class in whose method ``node`` stands."""
         return self.tree.ancestor(node, cst.ClassDef)

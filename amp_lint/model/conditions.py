@@ -1,0 +1,260 @@
+"""What a path knows about the values its tests looked at.
+
+Two tests of the same unassigned expression agree on a path: after ``if use_amp:`` a second
+``if use_amp:`` has one way to go, ``if scaler is None:`` none that uses the scaler. Tests become
+formulas over *keys*, texts that name a value (``self.scaler``, ``args.precision``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import libcst as cst
+
+from amp_lint.model.values import literal
+from amp_lint.tree import children
+
+MAX_ALTERNATIVES = 8
+"""Ways to satisfy one formula that are told apart."""
+
+Constant = bool | int | float | str | None
+KeyOf = Callable[[cst.BaseExpression], str | None]
+"""Names the value of an expression; None where the expression has no name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truthy:
+    """The value under ``key`` counts as true."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """The value under ``key`` is this constant."""
+
+    key: str
+    constant: Constant
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite of a formula."""
+
+    part: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Every part holds."""
+
+    parts: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Any_:
+    """At least one part holds."""
+
+    parts: tuple[Formula, ...]
+
+
+Formula = bool | Truthy | Equals | Not | All | Any_
+
+
+def formula(test: cst.BaseExpression, key_of: KeyOf) -> Formula:
+    """The formula that a test stands for."""
+    value = literal(test)
+    if value is not ...:
+        return bool(value)
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return Not(formula(test.expression, key_of))
+    if isinstance(test, cst.BooleanOperation):
+        parts = (formula(test.left, key_of), formula(test.right, key_of))
+        return All(parts) if isinstance(test.operator, cst.And) else Any_(parts)
+    if isinstance(test, cst.IfExp):
+        condition = formula(test.test, key_of)
+        chosen, other = formula(test.body, key_of), formula(test.orelse, key_of)
+        return Any_((All((condition, chosen)), All((Not(condition), other))))
+    if isinstance(test, cst.NamedExpr):
+        return formula(test.value, key_of)
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        return _comparison(test, key_of)
+    if _is_bool_call(test):
+        assert isinstance(test, cst.Call)
+        return formula(test.args[0].value, key_of)
+    return Truthy(key_of(test) or text(test))
+
+
+def _is_bool_call(test: cst.BaseExpression) -> bool:
+    return (
+        isinstance(test, cst.Call)
+        and isinstance(test.func, cst.Name)
+        and test.func.value == "bool"
+        and len(test.args) == 1
+    )
+
+
+def _comparison(test: cst.Comparison, key_of: KeyOf) -> Formula:
+    left, target = test.left, test.comparisons[0]
+    if literal(left) is not ...:
+        left, right = target.comparator, left
+    else:
+        right = target.comparator
+    key = key_of(left) or text(left)
+    match target.operator:
+        case cst.Equal() | cst.Is():
+            return _equals(key, right) or Truthy(text(test))
+        case cst.NotEqual() | cst.IsNot():
+            return Not(_equals(key, right) or Truthy(_positive_text(test)))
+        case cst.In():
+            return _member(key, right) or Truthy(text(test))
+        case cst.NotIn():
+            return Not(_member(key, right) or Truthy(_positive_text(test)))
+    return Truthy(text(test))
+
+
+def _equals(key: str, node: cst.BaseExpression) -> Formula | None:
+    value = literal(node)
+    if value is ...:
+        name = _constant_name(node)
+        return Equals(key, name) if name else None
+    assert value is None or isinstance(value, (bool, int, float, str))
+    return Equals(key, value)
+
+
+def _constant_name(node: cst.BaseExpression) -> str | None:
+    """``torch.float16`` and the like are constants too: attributes of a module named torch."""
+    name = text(node)
+    return name if name.startswith("torch.") and name.count(".") == 1 else None
+
+
+def _member(key: str, node: cst.BaseExpression) -> Formula | None:
+    if not isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+        return None
+    parts = [_equals(key, item.value) for item in node.elements]
+    return Any_(tuple(p for p in parts if p is not None)) if None not in parts else None
+
+
+def _positive_text(test: cst.Comparison) -> str:
+    operator = {cst.NotEqual: "==", cst.IsNot: "is", cst.NotIn: "in"}
+    target = test.comparisons[0]
+    sign = operator[type(target.operator)]  # type: ignore[index]
+    return f"{text(test.left)} {sign} {text(target.comparator)}"
+
+
+_SPACE = re.compile(r"\s+")
+_EMPTY = cst.Module([])
+
+
+def text(node: cst.BaseExpression) -> str:
+    """The source of an expression with white space made uniform: its name of last resort."""
+    return _SPACE.sub(" ", _EMPTY.code_for_node(node)).strip()
+
+
+def is_mode_test(test: cst.BaseExpression) -> bool:
+    """Whether a test looks at settings alone, so that it goes the same way all through a run.
+
+    Names, attributes, constants, comparisons with constants: ``args.amp``, ``scaler is not None``,
+    ``precision == "amp"``; not ``(i + 1) % k == 0``, ``step > warmup``, ``torch.isfinite(loss)``.
+    """
+    if isinstance(test, cst.Comparison):
+        return len(test.comparisons) == 1 and isinstance(
+            test.comparisons[0].operator,
+            (cst.Equal, cst.NotEqual, cst.Is, cst.IsNot, cst.In, cst.NotIn),
+        ) and all(map(is_mode_test, (test.left, test.comparisons[0].comparator)))  # fmt: skip
+    if isinstance(test, cst.Call):
+        name = text(test.func).rpartition(".")[2]
+        return name in ("is_enabled", "getattr", "bool", "hasattr", "is_available", "get")
+    if isinstance(test, cst.Subscript):
+        return is_mode_test(test.value)
+    if isinstance(test, (cst.BinaryOperation, cst.Await, cst.GeneratorExp, cst.ListComp)):
+        return False
+    if isinstance(test, (cst.Name, cst.SimpleString, cst.Integer, cst.Float)):
+        return True
+    return all(is_mode_test(c) for c in children(test) if isinstance(c, cst.BaseExpression))
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What is known of one value."""
+
+    known: bool = False
+    constant: Constant = None
+    excluded: frozenset[Constant] = frozenset()
+    truthy: bool | None = None
+
+    def equals(self, constant: Constant, truth: bool) -> Fact | None:
+        """This fact and "it is ``constant``" (or "is not"); None if they contradict."""
+        if self.known:
+            return self if (self.constant == constant) is truth else None
+        if not truth:
+            return replace(self, excluded=self.excluded | {constant})
+        if constant in self.excluded or self.truthy not in (None, bool(constant)):
+            return None
+        return Fact(True, constant, self.excluded, bool(constant))
+
+    def is_truthy(self, truth: bool) -> Fact | None:
+        """This fact and "it counts as true" (or "as false"); None if they contradict."""
+        if self.truthy is not None:
+            return self if self.truthy is truth else None
+        if not truth and {None, False} <= self.excluded:
+            return None
+        return replace(self, truthy=truth)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a path knows, by key. Immutable."""
+
+    by_key: dict[str, Fact] = field(default_factory=dict)
+
+    def assume(self, condition: Formula, truth: bool = True) -> list[Facts]:
+        """The ways in which ``condition`` can be true (or false) here; [] if it cannot."""
+        match condition:
+            case bool():
+                return [self] if condition is truth else []
+            case Not(part):
+                return self.assume(part, not truth)
+            case Truthy(key):
+                return self._with(key, self.by_key.get(key, Fact()).is_truthy(truth))
+            case Equals(key, constant):
+                return self._with(key, self.by_key.get(key, Fact()).equals(constant, truth))
+            case All(parts):
+                return self._every(parts) if truth else self._some(parts, truth=False)
+            case Any_(parts):
+                return self._some(parts, truth=True) if truth else self._none(parts)
+
+    def _every(self, parts: Iterable[Formula]) -> list[Facts]:
+        ways = [self]
+        for part in parts:
+            ways = [more for way in ways for more in way.assume(part)][:MAX_ALTERNATIVES]
+        return ways
+
+    def _none(self, parts: Iterable[Formula]) -> list[Facts]:
+        return self._every(tuple(Not(part) for part in parts))
+
+    def _some(self, parts: Iterable[Formula], *, truth: bool) -> list[Facts]:
+        """One part is ``truth``, those before it are not: ways that exclude each other."""
+        ways: list[Facts] = []
+        rest = [self]
+        for part in parts:
+            ways += [more for way in rest for more in way.assume(part, truth)]
+            rest = [more for way in rest for more in way.assume(part, not truth)]
+        return ways[:MAX_ALTERNATIVES]
+
+    def _with(self, key: str, fact: Fact | None) -> list[Facts]:
+        return [] if fact is None else [Facts({**self.by_key, key: fact})]
+
+    def forget(self, keys: Iterable[str]) -> Facts:
+        """Without what was known of the values that an assignment to ``keys`` changes."""
+        names = [key for key in keys if key]
+        if not names or not self.by_key:
+            return self
+        changed = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})(?!\w)")
+        return Facts({k: fact for k, fact in self.by_key.items() if not changed.search(k)})
+
+    def signature(self) -> frozenset[tuple[str, Fact]]:
+        """Equal for equal knowledge."""
+        return frozenset(self.by_key.items())

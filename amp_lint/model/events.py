@@ -1,0 +1,225 @@
+"""The events of a training step, and which calls are one.
+
+GradScaler is a protocol: per scaler and optimizer the gradients go from ready over scaled
+(``scale(loss).backward()``) and unscaled (``unscale_``) to stepped (``step``) and back
+(``update``). A rule about it says which event comes in the wrong state.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.model.names import Names, dotted
+from amp_lint.model.regions import Region
+from amp_lint.model.roles import Roles
+from amp_lint.model.values import Values, arguments
+from amp_lint.tree import Tree, descendants
+
+CLIPS = frozenset(
+    {
+        "torch.nn.utils.clip_grad_norm",
+        "torch.nn.utils.clip_grad_norm_",
+        "torch.nn.utils.clip_grad_value_",
+        "torch.nn.utils.clip_grads_with_norm_",
+        "torch.nn.utils.get_total_norm",
+    }
+)
+_FRAMEWORKS = ("accelerator", "fabric")  # objects whose method ``backward`` takes the loss
+_IN_PLACE_ON_GRADIENT = frozenset({"mul_", "div_", "copy_", "add_", "sub_", "clamp_", "fill_"})
+
+
+class Kind(enum.Enum):
+    """What happens."""
+
+    BACKWARD = "backward"
+    UNSCALE = "unscale_"
+    CLIP = "clip"
+    GRADIENT_WRITE = "gradient write"
+    STEP = "step"
+    UPDATE = "update"
+    ZERO_GRAD = "zero_grad"
+    OPAQUE = "opaque"
+    """A call into code that is not in this file and gets the scaler: anything may happen."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Event:
+    """One event. Objects are named by keys: equal keys are the same object on a path."""
+
+    kind: Kind
+    node: cst.CSTNode
+    scaler: str | None = None
+    """BACKWARD: the scaler that scaled the loss. STEP: the scaler that steps, None if direct."""
+    optimizer: str | None = None
+    region: Region | None = None
+    """BACKWARD, STEP: the autocast region that is active, if one may be."""
+    params: str | None = None
+    """CLIP: the object whose parameters are clipped, where it can be named."""
+
+
+class Recognizer:
+    """Tells which nodes are events, without regard to paths."""
+
+    def __init__(self, tree: Tree, names: Names, values: Values, roles: Roles) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self.roles = roles
+        self._kinds: dict[int, Kind | None] = {}
+
+    def kind(self, call: cst.Call) -> Kind | None:
+        """The kind of event that a call is."""
+        if id(call) not in self._kinds:
+            self._kinds[id(call)] = self._kind(call)
+        return self._kinds[id(call)]
+
+    def _kind(self, call: cst.Call) -> Kind | None:
+        if self.names.is_any(call.func, CLIPS):
+            return Kind.CLIP
+        if isinstance(call.func, cst.Attribute):
+            found = self._method(call, call.func.value, call.func.attr.value)
+            if found is not None:
+                return found
+        if self.target(call) is None and any(map(self._is_scaler_name, arguments(call).positional)):
+            return Kind.OPAQUE
+        return None
+
+    def _method(self, call: cst.Call, owner: cst.BaseExpression, name: str) -> Kind | None:
+        match name:
+            case "backward":
+                return Kind.BACKWARD if self._is_backward(call, owner) else None
+            case "unscale_":
+                return Kind.UNSCALE
+            case "step":
+                return Kind.STEP if self._is_step(call, owner) else None
+            case "update":
+                return Kind.UPDATE if self.roles.is_scaler(owner) else None
+            case "zero_grad":
+                return Kind.ZERO_GRAD
+        if name in _IN_PLACE_ON_GRADIENT and is_gradient(owner):
+            return Kind.GRADIENT_WRITE
+        if "unscale" in name and self.target(call) is None:
+            return Kind.OPAQUE
+        return None
+
+    def _is_backward(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
+        """``loss.backward()``, ``torch.autograd.backward(loss)``, ``accelerator.backward(loss)``.
+
+        Not the method of a module, an autograd function or an engine that owns the step.
+        """
+        if self.target(call) is not None or self._is_super(owner):
+            return False
+        if self.names.is_any(call.func, {"torch.autograd.backward"}):
+            return True
+        name = (dotted(owner) or "").rpartition(".")[2]
+        if name.strip("_") in _FRAMEWORKS:
+            return True
+        if name in ("self", "cls") or arguments(call).starred:
+            return False
+        positional = arguments(call).positional
+        return not positional or (len(positional) == 1 and not _looks_like_loss(positional[0]))
+
+    def _is_super(self, owner: cst.BaseExpression) -> bool:
+        return isinstance(owner, cst.Call) and self.names.is_any(owner.func, {"builtins.super"})
+
+    def _is_step(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
+        if arguments(call).positional and self.roles.is_scaler(owner):
+            return True
+        return self.target(call) is None and self.roles.is_optimizer(owner)
+
+    def is_scale(self, call: cst.Call) -> bool:
+        """Whether a call is ``scaler.scale(loss)``."""
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "scale":
+            return False
+        if self.target(call) is not None or len(call.args) != 1:
+            return False
+        return self.roles.is_scaler(call.func.value) or self._feeds_backward(call)
+
+    def _feeds_backward(self, call: cst.Call) -> bool:
+        holder = self.tree.parent(call)
+        return isinstance(holder, cst.Attribute) and holder.attr.value == "backward"
+
+    def _is_scaler_name(self, node: cst.BaseExpression) -> bool:
+        return isinstance(node, (cst.Name, cst.Attribute)) and self.roles.is_scaler(node)
+
+    # --- calls within the file ----------------------------------------------------------------
+
+    def target(self, call: cst.Call) -> cst.FunctionDef | None:
+        """The function of this file that a call runs: by name, method, or ``__call__``."""
+        return self._targets.get(id(call))
+
+    @functools.cached_property
+    def _targets(self) -> dict[int, cst.FunctionDef]:
+        calls = self.tree.nodes(cst.Call)
+        found = ((id(call), self._target(call.func)) for call in calls)
+        return {key: function for key, function in found if function is not None}
+
+    def _target(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
+        function = self.values.function(func)
+        if function is not None:
+            return function
+        if isinstance(func, cst.Attribute):
+            if not isinstance(func.value, (cst.Name, cst.Attribute)):
+                return None
+            owner = self.values.instance_class(func.value)
+            return self.values.method(owner, func.attr.value) if owner is not None else None
+        if isinstance(func, cst.Name):
+            owner = self.values.instance_class(func)
+            return self.values.method(owner, "__call__") if owner is not None else None
+        return None
+
+    @functools.cached_property
+    def eventful(self) -> frozenset[int]:
+        """Ids of the functions in which an event may happen, in themselves or in what they call."""
+        inside: dict[int, set[int]] = {}
+        for call in self.tree.nodes(cst.Call):
+            function = self.tree.ancestor(call, cst.FunctionDef)
+            target = self.target(call)
+            if function is not None and target is not None:
+                inside.setdefault(id(target), set()).add(id(function))
+        found: set[int] = set()
+        fresh = {id(f) for f in map(self._function_of, self.event_nodes()) if f is not None}
+        while fresh:
+            found |= fresh
+            fresh = {caller for callee in fresh for caller in inside.get(callee, ())} - found
+        return frozenset(found)
+
+    def _function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        return self.tree.ancestor(node, cst.FunctionDef)
+
+    def event_nodes(self) -> Iterator[cst.CSTNode]:
+        """Every node that is an event in itself, or scales a loss."""
+        for call in self.tree.nodes(cst.Call):
+            if self.kind(call) is not None or self.is_scale(call):
+                yield call
+        for assign in (*self.tree.nodes(cst.AssignTarget), *self.tree.nodes(cst.AugAssign)):
+            if is_gradient(assign.target):
+                yield assign
+
+
+def is_gradient(node: cst.BaseExpression) -> bool:
+    """Whether an expression is ``p.grad`` or ``p.grad.data``."""
+    while isinstance(node, cst.Attribute):
+        if node.attr.value == "grad":
+            return True
+        node = node.value
+    return False
+
+
+def mentions_scale(call: cst.Call, values: Values) -> bool:
+    """Whether an argument of a clip is made from the scale: its limit is a scaled one."""
+    return any(
+        isinstance(node, cst.Attribute) and node.attr.value in ("get_scale", "_scale")
+        for arg in call.args
+        for value in values.alternatives(arg.value)
+        for node in descendants(value)
+    )
+
+
+def _looks_like_loss(node: cst.BaseExpression) -> bool:
+    return "loss" in (dotted(node) or "").lower()

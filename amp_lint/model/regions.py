@@ -1,0 +1,180 @@
+"""Autocast regions: which contexts are autocast, with which device, dtype and switch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.model.names import Names, dotted
+from amp_lint.model.values import Arguments, Values, arguments, literal
+from amp_lint.tree import Tree, descendants
+
+AUTOCAST = frozenset({"torch.autocast", "torch.amp.autocast"})
+DEVICE_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
+_PARAMETERS = ("device_type", "dtype", "enabled", "cache_enabled")
+_DEVICE_PARAMETERS = ("enabled", "dtype", "cache_enabled")
+_PARTIAL = {"functools.partial"}
+_FRAMEWORKS = ("accelerator", "fabric")  # objects whose method ``autocast`` opens a region
+_MAX_STEPS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One call that makes an autocast context.
+
+    ``device``, ``dtype``, ``enabled`` are the expressions given, or None for the default.
+    """
+
+    node: cst.BaseExpression
+    """The call, or the expression that stands for it; where to point."""
+    function: str
+    """Qualified name of what is called; "" for a framework's own context."""
+    dtype: cst.BaseExpression | None = None
+    enabled: cst.BaseExpression | None = None
+    device: cst.BaseExpression | None = None
+    cache_enabled: cst.BaseExpression | None = None
+    starred: bool = False
+    """Whether some arguments are hidden in ``*args`` or ``**kwargs``."""
+    conditional: bool = False
+    """Whether the context may be something else, such as ``nullcontext``."""
+
+    @property
+    def never_enabled(self) -> bool:
+        """Whether the call says ``enabled=False``."""
+        return literal(self.enabled) is False
+
+
+class Regions:
+    """Finds autocast contexts behind names, attributes, partials, lambdas and helper functions."""
+
+    def __init__(self, tree: Tree, names: Names, values: Values) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self._known: dict[int, Region | None] = {}
+
+    def of(self, context: cst.BaseExpression) -> Region | None:
+        """The region that entering ``context`` opens, if it may be an autocast context."""
+        if id(context) not in self._known:
+            self._known[id(context)] = None  # what follows itself is no region
+            self._known[id(context)] = self._region(context, _MAX_STEPS)
+        return self._known[id(context)]
+
+    @functools.cached_property
+    def all(self) -> list[Region]:
+        """Every region that this file opens: with statements, decorators, entered by hand."""
+        contexts = [item.item for item in self.tree.nodes(cst.WithItem)]
+        contexts += [decorator.decorator for decorator in self.tree.nodes(cst.Decorator)]
+        found = [region for context in contexts if (region := self.of(context)) is not None]
+        return list({id(region.node): region for region in found}.values())
+
+    def decorating(self, function: cst.FunctionDef) -> Region | None:
+        """The region that a decorator makes of the whole body of ``function``."""
+        for decorator in function.decorators:
+            region = self.of(decorator.decorator)
+            if region is not None:
+                return region
+        return None
+
+    def around(self, node: cst.CSTNode) -> list[Region]:
+        """The regions that enclose ``node`` in its own function, innermost first."""
+        found: list[Region] = []
+        child: cst.CSTNode = node
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, cst.With) and child is holder.body:
+                items = (self.of(item.item) for item in reversed(holder.items))
+                found += [region for region in items if region is not None]
+            elif isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+                if isinstance(holder, cst.FunctionDef) and child is holder.body:
+                    region = self.decorating(holder)
+                    found += [region] if region else []
+                break
+            child = holder
+        return found
+
+    def _region(self, context: cst.BaseExpression, steps: int) -> Region | None:
+        if steps <= 0:
+            return None
+        alternatives = list(self.values.alternatives(context))
+        found = [self._of_call(alternative, steps) for alternative in alternatives]
+        regions = [region for region in found if region is not None]
+        if not regions:
+            return None
+        first = regions[0]
+        if len(regions) == len(alternatives):
+            return first
+        return Region(
+            first.node, first.function, first.dtype, first.enabled, first.device,
+            first.cache_enabled, first.starred, conditional=True,
+        )  # fmt: skip
+
+    def _of_call(self, node: cst.BaseExpression, steps: int) -> Region | None:
+        if not isinstance(node, cst.Call):
+            return None
+        for function in self.values.alternatives(node.func):
+            region = self._of_function(node, function, steps)
+            if region is not None:
+                return region
+        return None
+
+    def _of_function(
+        self, call: cst.Call, function: cst.BaseExpression, steps: int
+    ) -> Region | None:
+        for name in sorted(self.names.qualified(function)):
+            if name in AUTOCAST or name in DEVICE_AUTOCAST:
+                return _build(call, name, arguments(call))
+        if isinstance(function, cst.Call) and self.names.is_any(function.func, _PARTIAL):
+            return self._of_partial(call, function)
+        if isinstance(function, cst.Lambda):
+            return self._region(function.body, steps - 1)
+        if isinstance(function, cst.Attribute) and function.attr.value == "autocast":
+            owner = dotted(function.value)
+            if owner is not None and owner.rpartition(".")[2].strip("_") in _FRAMEWORKS:
+                return Region(call, "")
+        return self._of_helper(function, steps)
+
+    def _of_partial(self, call: cst.Call, partial: cst.Call) -> Region | None:
+        early, late = arguments(partial), arguments(call)
+        if not early.positional:
+            return None
+        merged = Arguments(
+            early.positional[1:] + late.positional,
+            early.keywords | late.keywords,
+            early.starred or late.starred,
+        )
+        for name in sorted(self.names.qualified(early.positional[0])):
+            if name in AUTOCAST or name in DEVICE_AUTOCAST:
+                return _build(call, name, merged)
+        return None
+
+    def _of_helper(self, function: cst.BaseExpression, steps: int) -> Region | None:
+        """The region of a function of this file that returns a context or yields inside one."""
+        definition = self.values.function(function)
+        if definition is None:
+            return None
+        for context in _contexts_made(definition):
+            region = self._region(context, steps - 1)
+            if region is not None:
+                return region
+        return None
+
+
+def _contexts_made(function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    is_manager = any("contextmanager" in (dotted(d.decorator) or "") for d in function.decorators)
+    for node in descendants(function.body):
+        if isinstance(node, cst.Return) and node.value is not None:
+            yield node.value
+        elif is_manager and isinstance(node, cst.With):
+            yield from (item.item for item in node.items)
+
+
+def _build(call: cst.Call, name: str, given: Arguments) -> Region:
+    parameters = _PARAMETERS if name in AUTOCAST else _DEVICE_PARAMETERS
+    values = {key: given.get(position, key) for position, key in enumerate(parameters)}
+    return Region(
+        call, name, values["dtype"], values["enabled"], values.get("device_type"),
+        values["cache_enabled"], given.starred,
+    )  # fmt: skip
