@@ -1,0 +1,279 @@
+"""A rule's page as test cases: what its fences promise, and whether the rule keeps it.
+
+Python fences, told apart by the words after ``py``:
+
+* none: an example. ``# error: CODE`` ends exactly the lines on which the rule reports something
+  (``# error: CODE, CODE`` where it reports twice);
+* ``fixed`` right after an example: the exact text that safe fixes make of it; ``fixed unsafe``:
+  what unsafe fixes make of it. Findings that remain are marked there in the same way;
+* ``ok``: silent; ``todo``: a stated false negative, silent today;
+* ``wrong``: a tempting wrong fix of the example above it.
+
+``target-torch=2.0`` after the words sets the oldest torch that the code must run on.
+
+The linter sees the text as it stands on the page, marks included. Fixed texts are compared
+without marks; a line that consists of nothing but a mark goes with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from amp_lint import edits, engine
+from amp_lint.engine import Selection, applicable
+from amp_lint.rule import Applicability, Rule
+from amp_lint.source import Source
+
+SECTIONS = (
+    "What it does",
+    "Why it is a bug",
+    "Example",
+    "Fix and its safety",
+    "Known problems",
+    "References",
+)
+KINDS = {"", "fixed", "fixed unsafe", "ok", "todo", "wrong"}
+
+_FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+_MARK = re.compile(r"[ \t]*# error: *(?P<codes>AMP\d+(?:, *AMP\d+)*)[ \t]*$")
+_TARGET = re.compile(r"target-torch=(\d+)\.(\d+)")
+
+
+class PageError(Exception):
+    """A page does not follow the format."""
+
+
+@dataclass(frozen=True)
+class Fence:
+    """One Python block of a page."""
+
+    kind: str
+    text: str
+    line: int
+    """The line of the page on which the text starts."""
+    target_torch: tuple[int, int] | None = None
+
+    def expected(self) -> Counter[tuple[int, str]]:
+        """(line, code) of every finding that the marks promise."""
+        found: Counter[tuple[int, str]] = Counter()
+        for row, line in enumerate(self.text.split("\n"), 1):
+            if mark := _MARK.search(line):
+                found.update((row, code.strip()) for code in mark["codes"].split(","))
+        return found
+
+
+@dataclass
+class Example:
+    """Code with findings, and what is said about fixing it."""
+
+    flagged: Fence
+    fixed: Fence | None = None
+    unsafe: Fence | None = None
+    wrong: list[Fence] = field(default_factory=list)
+
+    def outcome(self, *, unsafe: bool) -> Fence | None:
+        """What fixing must give; None where nothing is promised, so nothing may change."""
+        return (self.unsafe or self.fixed) if unsafe else self.fixed
+
+
+@dataclass
+class Page:
+    """The sections and Python fences of one page."""
+
+    title: str
+    sections: tuple[str, ...]
+    examples: list[Example] = field(default_factory=list)
+    silent: list[Fence] = field(default_factory=list)
+    """The ``ok`` and ``todo`` fences."""
+
+
+def parse(text: str) -> Page:
+    """Read a page.
+
+    Raises:
+        PageError: a fence is of no known kind or not where it belongs.
+    """
+    prose = _FENCE.sub("", text)
+    if prose.count("```"):
+        raise PageError("a fence is not closed")
+    title = re.search(r"^# (.+)$", prose, re.MULTILINE)
+    sections = re.findall(r"^## (.+)$", prose, re.MULTILINE)
+    page = Page(title[1] if title else "", tuple(section.strip() for section in sections))
+    for fence in _fences(text):
+        _place(page, fence)
+    return page
+
+
+def _fences(text: str) -> Iterator[Fence]:
+    for match in _FENCE.finditer(text):
+        language, _, info = match["info"].strip().partition(" ")
+        if language not in ("py", "python"):
+            continue
+        line = text.count("\n", 0, match.start("text")) + 1
+        target = _TARGET.search(info)
+        kind = " ".join(_TARGET.sub("", info).split())
+        if language == "python" or kind not in KINDS:
+            raise PageError(f"line {line - 1}: no such fence: {match['info']!r}")
+        version = (int(target[1]), int(target[2])) if target else None
+        yield Fence(kind, match["text"], line, version)
+
+
+def _place(page: Page, fence: Fence) -> None:
+    if fence.kind == "":
+        page.examples.append(Example(fence))
+        return
+    if fence.kind in ("ok", "todo"):
+        page.silent.append(fence)
+        return
+    if not page.examples:
+        raise PageError(f"line {fence.line}: no example above")
+    example = page.examples[-1]
+    if fence.kind == "wrong":
+        example.wrong.append(fence)
+    elif fence.kind == "fixed" and example.fixed is None:
+        example.fixed = fence
+    elif fence.kind == "fixed unsafe" and example.unsafe is None:
+        example.unsafe = fence
+    else:
+        raise PageError(f"line {fence.line}: the example has a {fence.kind!r} fence already")
+
+
+def unmarked(text: str) -> str:
+    """``text`` without its ``# error`` marks."""
+    lines = []
+    for line in text.split("\n"):
+        bare = _MARK.sub("", line)
+        if bare == line or bare.strip():
+            lines.append(bare)
+    return "\n".join(lines)
+
+
+def selection(rule: Rule, fence: Fence) -> Selection:
+    """The page's rule alone, preview or not."""
+    return Selection((rule,), fence.target_torch)
+
+
+def findings(rule: Rule, fence: Fence) -> Counter[tuple[int, str]]:
+    """(line, code) of everything the rule reports in a fence."""
+    source = Source(fence.text.encode(), "page.py")
+    found = engine.check(source, selection(rule, fence), named=True)
+    return Counter((source.position(finding.start)[0], finding.code) for finding in found)
+
+
+def check_marks(rule: Rule, fence: Fence) -> None:
+    """The rule reports exactly what the marks say."""
+    assert findings(rule, fence) == fence.expected()
+
+
+def check_sieve(rule: Rule, fence: Fence) -> None:
+    """Neither sieve keeps the rule from seeing the fence."""
+    sieve = selection(rule, fence).sieve
+    data = fence.text.encode()
+    assert sieve.by_bytes(data) == (rule,), "the byte sieve dismisses the example"
+    assert sieve.by_syntax(data, (rule,)) == (rule,), "the syntax sieve dismisses the example"
+
+
+def check_fix(rule: Rule, example: Example, *, unsafe: bool) -> None:
+    """Fixing gives the promised text, in few rounds, with nothing lost and nothing left."""
+    fence, promised = example.flagged, example.outcome(unsafe=unsafe)
+    result = fix(rule, fence, unsafe=unsafe)
+    if promised is None:
+        if not unsafe:
+            assert result == fence.text, "a safe fix that no `fixed` fence shows"
+        return
+    assert unmarked(result) == unmarked(promised.text)
+    assert result != fence.text, "the fence shows a fix, but nothing is fixed"
+    ast.parse(result)
+    check_marks(rule, promised)
+    assert fix(rule, Fence("", result, 0, fence.target_torch), unsafe=unsafe) == result
+    _check_comments(fence.text, result)
+
+
+def fix(rule: Rule, fence: Fence, *, unsafe: bool) -> str:
+    """What the engine makes of a fence; every round of it is redone and checked here."""
+    chosen = selection(rule, fence)
+    result = engine.fix(Source(fence.text.encode(), "page.py"), chosen, unsafe=unsafe)
+    assert not result.dropped, f"a fix is no good: {result.dropped}"
+    assert _rounds(fence.text, chosen, unsafe=unsafe) == result.text
+    return result.text
+
+
+def _rounds(text: str, chosen: Selection, *, unsafe: bool) -> str:
+    for _ in range(engine.MAX_ROUNDS):
+        found = engine.check(Source(text.encode(), "page.py"), chosen, named=True)
+        fixes = [f.fix for f in found if f.fix is not None and applicable(f.fix, unsafe=unsafe)]
+        if not fixes:
+            return text
+        after, applied = edits.apply(text, fixes)
+        changes = sorted({(e.start, e.end, e.content) for fix in applied for e in fix.edits})
+        _check_outside(text, after, changes)
+        text = after
+    raise AssertionError(f"no end after {engine.MAX_ROUNDS} rounds")
+
+
+def _check_outside(before: str, after: str, changes: list[tuple[int, int, str]]) -> None:
+    """``after`` is ``before`` with the changes and not a character else."""
+    old = new = 0
+    for start, end, content in changes:
+        kept = before[old:start]
+        assert after[new : new + len(kept)] == kept
+        new += len(kept)
+        assert after[new : new + len(content)] == content
+        old, new = end, new + len(content)
+    assert after[new:] == before[old:]
+
+
+def _comments(text: str) -> Counter[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(unmarked(text)).readline)
+    return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
+
+
+def _check_comments(before: str, after: str) -> None:
+    lost = _comments(before) - _comments(after)
+    assert not lost, f"the fix loses comments: {sorted(lost)}"
+
+
+def check_layouts(rule: Rule, example: Example) -> None:
+    """The fix does not depend on line ends, indentation, or how the file starts and ends."""
+    for unsafe in (False, True):
+        expected = fix(rule, example.flagged, unsafe=unsafe)
+        for name, change in LAYOUTS.items():
+            source = Source(change(example.flagged.text), "page.py")
+            chosen = selection(rule, example.flagged)
+            result = engine.fix(source, chosen, unsafe=unsafe)
+            assert source.encode(result.text) == change(expected), f"layout {name}"
+
+
+def _tabs(text: str) -> bytes:
+    return re.sub(r"(?m)^(?: {4})+", lambda m: "\t" * (len(m[0]) // 4), text).encode()
+
+
+LAYOUTS: dict[str, Callable[[str], bytes]] = {
+    "CRLF": lambda text: text.replace("\n", "\r\n").encode(),
+    "BOM": lambda text: b"\xef\xbb\xbf" + text.encode(),
+    "no final newline": lambda text: text.rstrip("\n").encode(),
+    "tabs": _tabs,
+    "form feed": lambda text: f"\f{text}".encode(),
+    "Latin-1": lambda text: f"# -*- coding: latin-1 -*-\n# caf\xe9\n{text}".encode("latin-1"),
+}
+
+
+def check_wrong(example: Example) -> None:
+    """Every wrong fix is a program, and really another one than the example and its fix."""
+    right = {unmarked(f.text) for f in (example.flagged, example.fixed, example.unsafe) if f}
+    for fence in example.wrong:
+        ast.parse(fence.text)
+        assert fence.text not in right, f"line {fence.line}: not a wrong fix"
+
+
+def offers(rule: Rule, fence: Fence) -> set[Applicability]:
+    """The kinds of fix that the findings in a fence offer."""
+    source = Source(fence.text.encode(), "page.py")
+    found = engine.check(source, selection(rule, fence), named=True)
+    return {finding.fix.applicability for finding in found if finding.fix is not None}
