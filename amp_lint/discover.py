@@ -1,0 +1,204 @@
+"""Finds the Python files below the paths that the user named."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from amp_lint.config import CHECKOUT, ConfigError, Settings, absolute
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+SKIPPED = frozenset({
+    ".bzr", ".direnv", ".eggs", ".git", ".git-rewrite", ".hg", ".idea", ".ipynb_checkpoints",
+    ".mypy_cache", ".nox", ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn",
+    ".tox", ".venv", ".vscode", "__pycache__", "__pypackages__", "_build", "buck-out", "build",
+    "dist", "node_modules", "site-packages", "venv",
+})  # fmt: skip
+"""Directories that are not walked into, unless named."""
+_VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
+
+OnError = Callable[[str, str], None]
+"""Called with a path and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file to lint."""
+
+    path: Path
+    named: bool
+    """Whether the user named this very file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ignore:
+    """One ``.gitignore`` and the directory that its patterns are relative to."""
+
+    folder: Path
+    spec: GitIgnoreSpec
+
+    def verdict(self, path: Path, directory: bool) -> bool | None:
+        """True: ignored. False: a ``!`` pattern takes it back. None: nothing said."""
+        relative = path.relative_to(self.folder).as_posix() + "/" * directory
+        return self.spec.check_file(relative).include
+
+
+class Discovery:
+    """One search. What goes wrong with a path is told to ``on_error`` and the search goes on."""
+
+    def __init__(self, settings: Settings, on_error: OnError, *, force_exclude: bool) -> None:
+        self._settings = settings
+        self._on_error = on_error
+        self._force_exclude = force_exclude
+
+    def files(self, paths: Iterable[Path]) -> Iterator[Found]:
+        """The files, each once: those of a directory by name, then those of its directories.
+
+        A named file comes whatever its name is, even if it is excluded, unless ``force_exclude``.
+        """
+        seen: set[Path] = set()
+        for path in paths:
+            for found in self._walk(path) if path.is_dir() else self._named(path):
+                if (key := absolute(found.path)) not in seen:
+                    seen.add(key)
+                    yield found
+
+    def _named(self, path: Path) -> Iterator[Found]:
+        try:
+            path.stat()
+            if not (self._force_exclude and self._excluded_by_name(path)):
+                yield Found(path, named=True)
+        except OSError as error:
+            self._on_error(str(path), f"cannot be read: {error.strerror or error}")
+        except ConfigError as error:
+            self._on_error("", str(error))
+
+    def _excluded_by_name(self, path: Path) -> bool:
+        here = Path.cwd()
+        full = absolute(path)
+        parts = full.relative_to(here).parts if full.is_relative_to(here) else path.parts[1:]
+        return not SKIPPED.isdisjoint(parts[:-1]) or self._settings.excluded(path)
+
+    def _walk(self, root: Path) -> Iterator[Found]:
+        stack = [(root, _inherited(absolute(root)))]
+        while stack:
+            folder, inherited = stack.pop()
+            entries = self._entries(folder)
+            if folder is not root and any(e.name == _VIRTUAL_ENVIRONMENT for e in entries):
+                continue
+            ignores = (*inherited, *_read_ignores(absolute(folder)))
+            kept = [entry for entry in entries if self._kept(entry, ignores)]
+            folders = [Path(entry.path) for entry in kept if entry.is_dir(follow_symlinks=False)]
+            stack += [(below, ignores) for below in reversed(folders)]
+            yield from (Found(Path(e.path), named=False) for e in kept if _is_python(e))
+
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self._on_error(str(folder), f"cannot be read: {error.strerror or error}")
+            return []
+
+    def _kept(self, entry: os.DirEntry[str], ignores: tuple[_Ignore, ...]) -> bool:
+        """Whether to lint a file or to walk into a directory."""
+        path = Path(entry.path)
+        directory = entry.is_dir(follow_symlinks=False)
+        if entry.name in SKIPPED if directory else not _is_candidate(entry):
+            return False
+        try:
+            if _ignored(absolute(path), directory, ignores):
+                return False
+            if self._settings.excluded(path, directory=directory):
+                return False
+        except ConfigError as error:
+            self._on_error("", str(error))
+            return False
+        if entry.is_symlink() and (problem := _loop(path)):
+            self._on_error(entry.path, problem)
+            return False
+        return True
+
+
+def _is_candidate(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(".py") or entry.is_symlink()
+
+
+def _is_python(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(".py") and entry.is_file()
+
+
+def _loop(link: Path) -> str:
+    """What to say about a symbolic link that leads back to itself or above itself."""
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself, before Python 3.13
+        dangling = isinstance(error, FileNotFoundError)
+        return "" if dangling else "is a symbolic link that leads to itself; remove or exclude it"
+    if target.is_dir() and link.parent.resolve().is_relative_to(target):
+        return "is a symbolic link to a directory that holds it, not followed; exclude it"
+    return ""
+
+
+def _ignored(path: Path, directory: bool, ignores: Iterable[_Ignore]) -> bool:
+    """Whether git ignores a path; of several files that speak of it the nearest counts."""
+    verdict = None
+    for ignore in ignores:
+        said = ignore.verdict(path, directory)
+        verdict = verdict if said is None else said
+    return bool(verdict)
+
+
+def _inherited(root: Path) -> tuple[_Ignore, ...]:
+    """What the directories above ``root`` in its checkout ignore.
+
+    Nothing, where ``root`` itself is ignored: the user named it.
+    """
+    above: list[Path] = []
+    for folder in (root, *root.parents):
+        above.append(folder)
+        if _is_checkout(folder):
+            break
+    else:
+        return ()
+    ignores: tuple[_Ignore, ...] = ()
+    for folder, below in itertools.pairwise(reversed(above)):
+        ignores = (*ignores, *_read_ignores(folder))
+        if _ignored(below, True, ignores):
+            return ()
+    return ignores
+
+
+def _is_checkout(folder: Path) -> bool:
+    return any((folder / name).exists() for name in CHECKOUT)
+
+
+def _read_ignores(folder: Path) -> Iterator[_Ignore]:
+    for name in (".git/info/exclude", ".gitignore"):
+        try:
+            lines = (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        patterns = [line for line in lines if line.strip() and not line.startswith("#")]
+        if patterns:
+            yield _Ignore(folder, _compile(patterns))
+
+
+def _compile(patterns: list[str]) -> GitIgnoreSpec:
+    """The patterns that can be understood; git passes over the others too."""
+    from pathspec import GitIgnoreSpec
+
+    understood: list[str] = []
+    for pattern in patterns:
+        try:
+            GitIgnoreSpec.from_lines([pattern])
+        except ValueError:
+            continue
+        understood.append(pattern)
+    return GitIgnoreSpec.from_lines(understood)
