@@ -24,10 +24,11 @@ class AnalysisError(Exception):
 
 @dataclass(frozen=True)
 class Selection:
-    """Which rules run, and the oldest torch that fixed code must run on."""
+    """Which rules run, the oldest torch that fixed code must run on, and whether noqa counts."""
 
     rules: tuple[Rule, ...]
     target_torch: tuple[int, int] | None = None
+    noqa: bool = True
     sieve: Sieve = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -60,23 +61,25 @@ def check(source: Source, selection: Selection, *, named: bool = False) -> list[
     try:
         rules = _survivors(source, selection, named)
     except SyntaxError as error:
-        return _suppress(source, [_syntax_error(source, error)])
+        return _suppress(source, [_syntax_error(source, error)], selection)
     except TooDeepError as error:
         raise AnalysisError(str(error)) from error
-    return _suppress(source, _findings(source, rules, selection)) if rules else []
+    return _suppress(source, _findings(source, rules, selection), selection) if rules else []
 
 
-def fix(source: Source, selection: Selection, *, unsafe: bool = False) -> FixResult:
+def fix(
+    source: Source, selection: Selection, *, unsafe: bool = False, named: bool = False
+) -> FixResult:
     """Fix what can be fixed, round by round until nothing more applies.
 
     Each round is checked before it is kept: the text parses and every fixed finding is gone. A
     fix that fails this is dropped and the round made again without it, so that the worst outcome
-    is the old text.
+    is the old text. ``named`` as for `check`.
 
     Raises:
         AnalysisError: the file cannot be analysed.
     """
-    remaining = check(source, selection)
+    remaining = check(source, selection, named=named)
     result = FixResult(source.text, [], remaining, [])
     allowed = {Applicability.SAFE} | ({Applicability.UNSAFE} if unsafe else set())
     refused: set[tuple[str, str]] = set()
@@ -180,9 +183,11 @@ def _dispatch(model: Model, rules: Sequence[Rule]) -> list[Diagnostic]:
     return found
 
 
-def _suppress(source: Source, findings: list[Diagnostic]) -> list[Diagnostic]:
-    if not findings:
-        return []
+def _suppress(
+    source: Source, findings: list[Diagnostic], selection: Selection
+) -> list[Diagnostic]:
+    if not findings or not selection.noqa:
+        return findings
     suppressed = noqa.Suppressions(source)
     return [f for f in findings if not suppressed.covers(f.code, source.position(f.start)[0])]
 

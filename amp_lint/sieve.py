@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from amp_lint.rule import Rule
 
@@ -84,8 +84,15 @@ def identifiers(module: ast.Module) -> Iterator[str]:
             return
         for node in level:
             yield from _own_identifiers(node)
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        level = [child for node in level for child in _children(node)]
     raise TooDeepError(f"nests more than {MAX_DEPTH} levels deep")
+
+
+def _children(node: ast.AST) -> Iterable[ast.AST]:
+    """The nodes below; ``a and b and c`` as the two levels that libcst makes of it."""
+    if isinstance(node, ast.BoolOp) and len(node.values) > 2:
+        return ast.BoolOp(node.op, node.values[:-1]), node.values[-1]
+    return ast.iter_child_nodes(node)
 
 
 def _own_identifiers(node: ast.AST) -> Iterator[str]:
