@@ -1,0 +1,113 @@
+"""Lints and fixes many files: one after the other, or in worker processes when it pays."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from amp_lint import engine
+from amp_lint.engine import AnalysisError, Selection
+from amp_lint.rule import Diagnostic
+from amp_lint.source import Source, SourceError
+from amp_lint.writer import WriteError, replace
+
+PARALLEL_BYTES = 400_000
+"""Bytes to parse from which starting processes costs less than it saves; about a second each."""
+
+
+class Action(enum.Enum):
+    """What to do about findings."""
+
+    REPORT = enum.auto()
+    FIX = enum.auto()
+    """Fix and write the file."""
+    PREVIEW = enum.auto()
+    """Fix, and hand the text back instead of writing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file to look at."""
+
+    name: str
+    """The path as it is shown, and as it is written to."""
+    data: bytes
+    named: bool
+    selection: Selection
+    action: Action = Action.REPORT
+    unsafe: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one file."""
+
+    name: str
+    source: Source | None = None
+    """The text that the findings are in: the fixed one where something was fixed."""
+    findings: list[Diagnostic] = field(default_factory=list)
+    fixed: list[Diagnostic] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    before: Source | None = None
+    """The text before fixing, where something was fixed."""
+
+
+def run(jobs: Sequence[Job], on_done: Callable[[int], None] = lambda done: None) -> list[Outcome]:
+    """The outcomes, in the order of ``jobs``; ``on_done`` hears how many there are."""
+    if len(jobs) > 1 and sum(len(job.data) for job in jobs) >= PARALLEL_BYTES:
+        from amp_lint import parallel
+
+        return parallel.run(jobs, on_done)
+    outcomes: list[Outcome] = []
+    for job in jobs:
+        outcomes.append(lint(job))
+        on_done(len(outcomes))
+    return outcomes
+
+
+def lint(job: Job) -> Outcome:
+    """Look at one file and do what is asked; whatever goes wrong becomes an error of the file."""
+    outcome = Outcome(job.name)
+    try:
+        source = Source(job.data, job.name)
+        if job.action is Action.REPORT:
+            outcome.source = source
+            outcome.findings = engine.check(source, job.selection, named=job.named)
+        else:
+            _fix(job, source, outcome)
+    except (SourceError, AnalysisError) as error:
+        outcome.errors.append(f"{error}; correct the file or exclude it")
+    except Exception as error:  # a bug in one rule must not cost the other files
+        kind = type(error).__name__
+        outcome.errors.append(f"internal error, please report it: {kind}: {error}")
+    return outcome
+
+
+def _fix(job: Job, source: Source, outcome: Outcome) -> None:
+    result = engine.fix(source, job.selection, unsafe=job.unsafe, named=job.named)
+    outcome.source, outcome.findings = source, result.remaining
+    outcome.errors += map(_dropped, result.dropped)
+    if not source.lossless and any(
+        engine.applicable(finding.fix, unsafe=job.unsafe) for finding in result.remaining
+    ):
+        outcome.errors.append("is not fixed: writing its encoding back would lose bytes")
+    if result.text == source.text:
+        return
+    new = Source(source.encode(result.text), job.name)
+    if job.action is Action.FIX:
+        try:
+            replace(Path(job.name), source.data, new.data)
+        except WriteError as error:
+            outcome.errors.append(str(error))
+            outcome.findings = engine.check(source, job.selection, named=job.named)
+            return
+    outcome.source, outcome.fixed, outcome.before = new, result.fixed, source
+
+
+def _dropped(finding: Diagnostic) -> str:
+    return (
+        f"the fix of {finding.code} ({finding.message}) would have broken the file and was "
+        "dropped; please report it"
+    )

@@ -1,0 +1,60 @@
+"""Writes a file so that at every moment it is either the old one or the new one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class WriteError(Exception):
+    """A file could not be written and is as it was; the message says why in one line."""
+
+
+def replace(path: Path, old: bytes, new: bytes) -> None:
+    """Put ``new`` in place of ``old``, through symbolic links, with the mode kept.
+
+    Raises:
+        WriteError: the file no longer holds ``old``, or the system refuses the write.
+    """
+    try:
+        target = path.resolve(strict=True)
+        if not os.access(target, os.W_OK):
+            raise WriteError("is read-only and was not fixed; make it writable")
+        with _beside(target, new) as temporary:
+            present = target.read_bytes()
+            if present == new:
+                return  # done before, by another name of the file
+            if present != old:
+                raise WriteError("changed while it was being fixed and was left alone; run again")
+            temporary.replace(target)
+    except OSError as error:
+        reason = error.strerror or error
+        raise WriteError(f"cannot be written and is unchanged: {reason}") from error
+
+
+@contextlib.contextmanager
+def _beside(target: Path, data: bytes) -> Iterator[Path]:
+    """A temporary file next to ``target``, safe on disk; gone at the end unless it was moved."""
+    handle, name = tempfile.mkstemp(prefix=".amp-lint-", suffix=".tmp", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        _copy_permissions(target, temporary)
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _copy_permissions(source: Path, target: Path) -> None:
+    status = source.stat()
+    if hasattr(os, "chown"):
+        with contextlib.suppress(PermissionError):  # only root can give a file away
+            os.chown(target, status.st_uid, status.st_gid)
+    target.chmod(stat.S_IMODE(status.st_mode))
