@@ -1,0 +1,54 @@
+"""How findings are shown: one small module for each format, with a function ``render``."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from amp_lint.engine import applicable
+from amp_lint.rule import Diagnostic
+from amp_lint.source import Source
+
+FORMATS = ("full", "concise", "json", "github")
+"""The names for ``--output-format``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What the reader's screen and command line ask for."""
+
+    color: bool = False
+    width: int = 80
+    """Columns of the screen; code frames are cut to it."""
+    unsafe: bool = False
+    """Whether unsafe fixes count as fixable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A diagnostic and the text that it is about."""
+
+    source: Source
+    diagnostic: Diagnostic
+
+    @property
+    def place(self) -> str:
+        """``path:line:column``, as editors and terminals make it a link."""
+        row, column = self.source.position(self.diagnostic.start)
+        return f"{self.source.name}:{row}:{column}"
+
+    def fixable(self, style: Style) -> bool:
+        """Whether ``--fix`` would apply the fix."""
+        return applicable(self.diagnostic.fix, unsafe=style.unsafe)
+
+
+Render: TypeAlias = Callable[[Sequence[Finding], Style], Iterator[str]]
+"""Turns findings into pieces of text that end their own lines."""
+
+
+def renderer(name: str) -> Render:
+    """The ``render`` of a format, one of `FORMATS`."""
+    render: Render = importlib.import_module(f"amp_lint.report.{name}").render
+    return render

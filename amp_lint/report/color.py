@@ -1,0 +1,16 @@
+"""Colours for terminals."""
+
+from __future__ import annotations
+
+from amp_lint.report import Style
+
+BOLD = "1"
+BLUE = "1;34"
+CYAN = "36"
+RED = "1;31"
+YELLOW = "1;33"
+
+
+def paint(text: str, color: str, style: Style) -> str:
+    """``text`` in a colour, where the style has colours."""
+    return f"\033[{color}m{text}\033[0m" if style.color and text else text

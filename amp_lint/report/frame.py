@@ -1,0 +1,161 @@
+"""Code frames: numbered lines with marks below what a finding is about."""
+
+from __future__ import annotations
+
+import itertools
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from amp_lint.report import Style
+from amp_lint.report.color import BLUE, paint
+from amp_lint.source import Source
+
+CONTEXT = 2
+"""Lines shown above and below what is marked."""
+LONGEST = 4
+"""Lines of one range that are shown; of a longer one the first and the last."""
+_TAB = " " * 4
+_CUT = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A range of the text, underlined, with a label behind it. The first mark is the finding."""
+
+    start: int
+    end: int
+    character: str
+    label: str
+    color: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Underline:
+    """The part of a mark on one line, in characters from 0."""
+
+    start: int
+    end: int
+    mark: Mark
+    last: bool
+
+
+def frame(source: Source, place: str, marks: Sequence[Mark], style: Style) -> Iterator[str]:
+    """The lines of a frame; ``place`` stands above it."""
+    underlines = _by_row(source, marks)
+    rows = _rows(source, marks[0], underlines)
+    gutter = len(str(rows[-1]))
+    bar = paint("|", BLUE, style)
+    yield f"{' ' * gutter}{paint('-->', BLUE, style)} {place}"
+    yield f"{' ' * gutter} {bar}"
+    for before, row in itertools.pairwise([rows[0] - 1, *rows]):
+        if row > before + 1:
+            yield paint("...", BLUE, style)
+        number = paint(f"{row:>{gutter}}", BLUE, style)
+        here = underlines.get(row, [])
+        line = _Line(source.line(row), here, max(style.width - gutter - 3, 20))
+        yield f"{number} {bar} {line.text}".rstrip()
+        yield from (f"{' ' * gutter} {bar} {line.under(one, style)}" for one in here)
+    yield f"{' ' * gutter} {bar}"
+
+
+def _by_row(source: Source, marks: Sequence[Mark]) -> dict[int, list[_Underline]]:
+    """What to underline on each line; a mark's own order is kept on a line."""
+    found: dict[int, list[_Underline]] = {}
+    for mark in marks:
+        for row, underline in _underlines(source, mark):
+            found.setdefault(row, []).append(underline)
+    return found
+
+
+def _underlines(source: Source, mark: Mark) -> Iterator[tuple[int, _Underline]]:
+    first, start = source.position(mark.start)
+    last, end = source.position(mark.end)
+    if last > first and end == 1:  # the line end belongs to the line before
+        last, end = last - 1, len(source.line(last - 1)) + 1
+    for row in _shown(first, last):
+        text = source.line(row)
+        begin = start - 1 if row == first else len(text) - len(text.lstrip())
+        stop = end - 1 if row == last else len(text.rstrip())
+        yield row, _Underline(begin, max(stop, begin + 1), mark, row == last)
+
+
+def _shown(first: int, last: int) -> Sequence[int]:
+    return range(first, last + 1) if last - first < LONGEST else (first, first + 1, last)
+
+
+def _rows(source: Source, main: Mark, underlines: dict[int, list[_Underline]]) -> list[int]:
+    """The lines to show: marked ones, what is around the finding, and gaps of one line."""
+    own = [row for row, here in underlines.items() if any(one.mark is main for one in here)]
+    above = range(max(min(own) - CONTEXT, 1), min(own))
+    below = range(max(own) + 1, min(max(own) + CONTEXT, _line_count(source)) + 1)
+    context = {*itertools.dropwhile(lambda row: _blank(source, row), above)}
+    context |= {*itertools.dropwhile(lambda row: _blank(source, row), reversed(below))}
+    rows = {*underlines, *context}
+    return sorted(rows | {row + 1 for row in rows if row + 2 in rows})
+
+
+def _line_count(source: Source) -> int:
+    return len(source.line_starts) - (source.text.endswith(("\n", "\r")))
+
+
+def _blank(source: Source, row: int) -> bool:
+    return not source.line(row).strip()
+
+
+class _Line:
+    """A line as it stands on the screen, cut to ``width`` columns around what is marked."""
+
+    def __init__(self, text: str, underlines: Sequence[_Underline], width: int) -> None:
+        cells = [_cell(character) for character in text.rstrip()]
+        self._columns = [0, *itertools.accumulate(map(_columns, cells))]
+        start = min((one.start for one in underlines), default=0)
+        stop = max((one.end for one in underlines), default=0)
+        self._left, self._right = self._window(start, min(stop, len(cells)), width)
+        body = "".join(cells[self._left : self._right])
+        self.text = _CUT * (self._left > 0) + body + _CUT * (self._right < len(cells))
+
+    def _window(self, start: int, stop: int, width: int) -> tuple[int, int]:
+        """The characters to show: all if they fit, else from where ``start:stop`` shows."""
+        left, right = 0, len(self._columns) - 1
+        if self._width(left, right) <= width:
+            return left, right
+        while left < start and self._width(left, stop) > width - 2:
+            left += 1
+        while self._width(left, right) > width - 2:
+            right -= 1
+        return left, right
+
+    def _width(self, start: int, stop: int) -> int:
+        return self._columns[stop] - self._columns[start]
+
+    def under(self, underline: _Underline, style: Style) -> str:
+        """The line of marks below this line."""
+        start = min(max(underline.start, self._left), self._right)
+        stop = max(min(underline.end, self._right), start)
+        indent = self._width(self._left, start) + (self._left > 0)
+        marks = underline.mark.character * max(self._width(start, stop), 1)
+        label = f" {underline.mark.label}" if underline.last and underline.mark.label else ""
+        return " " * indent + paint(marks + label, underline.mark.color, style)
+
+
+def _cell(character: str) -> str:
+    """What to print for a character: tabs as spaces, control characters as their pictures."""
+    if character == "\t":
+        return _TAB
+    if ord(character) < 0x20:
+        return chr(0x2400 + ord(character))
+    return "\N{SYMBOL FOR DELETE}" if character == "\x7f" else character
+
+
+def _columns(text: str) -> int:
+    """The columns that a terminal gives to ``text``."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_character_columns, text))
+
+
+def _character_columns(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,42 @@
+"""The finding, the code it is about, what explains it, and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from amp_lint.report import Finding, Style
+from amp_lint.report.color import BLUE, BOLD, CYAN, RED, YELLOW, paint
+from amp_lint.report.frame import Mark, frame
+from amp_lint.rule import Applicability, Fix, Severity
+
+_COLORS = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.INFO: BLUE}
+_NOTES = {
+    Applicability.UNSAFE: "This is an unsafe fix and may change runtime behavior",
+    Applicability.SUGGEST: "This fix is only shown, never applied",
+}
+
+
+def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
+    """A block for each finding, with an empty line after it."""
+    for finding in findings:
+        yield from (f"{line}\n" for line in _block(finding, style))
+        yield "\n"
+
+
+def _block(finding: Finding, style: Style) -> Iterator[str]:
+    diagnostic = finding.diagnostic
+    color = _COLORS[diagnostic.severity]
+    code = paint(diagnostic.code, color, style)
+    mark = paint("[*] ", CYAN, style) if finding.fixable(style) else ""
+    yield f"{code} {mark}{diagnostic.name}: {paint(diagnostic.message, BOLD, style)}"
+    main = Mark(diagnostic.start, diagnostic.end, "^", "", color)
+    related = [Mark(place.start, place.end, "-", place.label, BLUE) for place in diagnostic.related]
+    yield from frame(finding.source, finding.place, [main, *related], style)
+    if diagnostic.fix:
+        yield from _help(diagnostic.fix, style)
+
+
+def _help(fix: Fix, style: Style) -> Iterator[str]:
+    yield f"{paint('help', CYAN, style)}: {fix.title}"
+    if fix.applicability in _NOTES:
+        yield f"{paint('note', BOLD, style)}: {_NOTES[fix.applicability]}"

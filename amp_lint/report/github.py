@@ -1,0 +1,41 @@
+"""Workflow commands of GitHub Actions, shown as annotations on the lines of a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from amp_lint.config import absolute
+from amp_lint.report import Finding, Style
+from amp_lint.rule import Severity
+
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+
+
+def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
+    """One command for each finding."""
+    for finding in findings:
+        diagnostic = finding.diagnostic
+        row, column = finding.source.position(diagnostic.start)
+        end_row, end_column = finding.source.position(diagnostic.end)
+        properties = {
+            "title": f"amp-lint ({diagnostic.code})",
+            "file": str(absolute(Path(finding.source.name))),
+            "line": str(row),
+            "col": str(column),
+            "endLine": str(end_row),
+            "endColumn": str(end_column),
+        }
+        text = f"{finding.place}: {diagnostic.code} {diagnostic.message}"
+        if diagnostic.fix:
+            text += f"\n  help: {diagnostic.fix.title}"
+        listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
+        yield f"::{_COMMANDS[diagnostic.severity]} {listed}::{_data(text)}\n"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,58 @@
+"""ruff's JSON, so that whatever reads ruff's reads ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from amp_lint.config import absolute
+from amp_lint.noqa import Suppressions
+from amp_lint.report import Finding, Style
+from amp_lint.rule import Fix
+from amp_lint.source import Source
+
+
+def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
+    """One array; rows and columns count from 1, columns in characters, ends are exclusive."""
+    yield json.dumps([*map(_finding, findings)], indent=2, ensure_ascii=False)
+    yield "\n"
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    source, diagnostic = finding.source, finding.diagnostic
+    row, _ = source.position(diagnostic.start)
+    return {
+        "cell": None,
+        "code": diagnostic.code,
+        "end_location": _location(source, diagnostic.end),
+        "filename": source.name if source.name == "-" else str(absolute(Path(source.name))),
+        "fix": _fix(source, diagnostic.fix) if diagnostic.fix else None,
+        "location": _location(source, diagnostic.start),
+        "message": diagnostic.message,
+        "name": diagnostic.name,
+        "noqa_row": Suppressions(source).comment_row(row),
+        "severity": diagnostic.severity.value,
+        "url": None,
+    }
+
+
+def _fix(source: Source, fix: Fix) -> dict[str, Any]:
+    return {
+        "applicability": fix.applicability.value,
+        "edits": [
+            {
+                "content": edit.content,
+                "end_location": _location(source, edit.end),
+                "location": _location(source, edit.start),
+            }
+            for edit in sorted(fix.edits, key=lambda edit: (edit.start, edit.end))
+        ],
+        "message": fix.title,
+    }
+
+
+def _location(source: Source, offset: int) -> dict[str, int]:
+    row, column = source.position(offset)
+    return {"column": column, "row": row}

@@ -1,0 +1,55 @@
+"""The closing lines, in ruff's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from amp_lint.engine import applicable
+from amp_lint.rule import Applicability, Diagnostic
+
+
+def summary(found: Sequence[Diagnostic], fixed: int, *, unsafe: bool) -> Iterator[str]:
+    """What was found, what was fixed, and which option fixes more."""
+    if not found and not fixed:
+        yield "All checks passed!"
+        return
+    total = _plural(len(found) + fixed, "error")
+    yield f"Found {total} ({fixed} fixed, {len(found)} remaining)." if fixed else f"Found {total}."
+    safe, hidden = _fixable(found, unsafe), _hidden(found, unsafe)
+    more = f"{_plural(hidden, 'unsafe fix')} available with `--fix --unsafe-fixes`"
+    if safe:
+        yield f"[*] {safe} fixable with `--fix`{f' ({more})' if hidden else ''}."
+    elif hidden:
+        yield f"{more}."
+
+
+def diff_summary(found: Sequence[Diagnostic], fixed: int, *, unsafe: bool) -> Iterator[str]:
+    """What ``--fix`` would do; ``found`` is what it would leave."""
+    hidden = _hidden(found, unsafe)
+    if fixed:
+        more = f" ({_plural(hidden, 'additional fix')} available with `--unsafe-fixes`)"
+        yield f"Would fix {_plural(fixed, 'error')}{more if hidden else ''}."
+    elif hidden:
+        more = f"{_plural(hidden, 'fix')} available with `--unsafe-fixes`"
+        yield f"No errors would be fixed ({more})."
+
+
+def _fixable(found: Sequence[Diagnostic], unsafe: bool) -> int:
+    return sum(applicable(finding.fix, unsafe=unsafe) for finding in found)
+
+
+def _hidden(found: Sequence[Diagnostic], unsafe: bool) -> int:
+    """The findings with a fix that only ``--unsafe-fixes`` applies."""
+    return (
+        0
+        if unsafe
+        else sum(
+            finding.fix is not None and finding.fix.applicability is Applicability.UNSAFE
+            for finding in found
+        )
+    )
+
+
+def _plural(count: int, noun: str) -> str:
+    ending = "" if count == 1 else "es" if noun.endswith("x") else "s"
+    return f"{count} {noun}{ending}"
