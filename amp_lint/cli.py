@@ -1,0 +1,148 @@
+"""The command line: ``amp-lint [OPTIONS] [PATHS]`` and ``amp-lint rule``."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from amp_lint import __version__, registry, report
+from amp_lint.config import ConfigError
+from amp_lint.session import ERROR, FOUND, INTERRUPTED, Options, Session
+from amp_lint.target import parse_version
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run amp-lint and give its exit code; ``arguments`` default to those of the process."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = explain(arguments[1:]) if arguments[:1] == ["rule"] else check(arguments)
+        sys.stdout.flush()
+        return code
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return ERROR
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FOUND
+    except KeyboardInterrupt:
+        print("interrupted: every file is either as it was or fixed", file=sys.stderr)
+        return INTERRUPTED
+
+
+def check(arguments: Sequence[str]) -> int:
+    """Lint, and fix where asked; the exit code.
+
+    Raises:
+        ConfigError: an option is wrong.
+    """
+    options = _parser().parse_args(arguments, Options())
+    return Session(options).run()
+
+
+def explain(arguments: Sequence[str]) -> int:
+    """``amp-lint rule CODE|NAME|--all``: print pages; the exit code."""
+    parser = argparse.ArgumentParser("amp-lint rule", description="Print the page of a rule.")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("rule", nargs="?", help="code or name, such as AMP101")
+    which.add_argument("--all", action="store_true", help="print the pages of all rules")
+    chosen = parser.parse_args(arguments)
+    rule = registry.find(chosen.rule) if chosen.rule else None
+    if rule is None and not chosen.all:
+        print(f"error: {chosen.rule}: no such rule; {_similar(chosen.rule)}", file=sys.stderr)
+        return ERROR
+    pages = map(registry.page, registry.all_rules() if rule is None else [rule])
+    print("\n\n".join(page.rstrip() for page in pages))
+    return 0
+
+
+def _similar(key: str) -> str:
+    import difflib
+
+    names = [name for rule in registry.all_rules() for name in (rule.code, rule.name)]
+    close = difflib.get_close_matches(key, names) or [rule.code for rule in registry.all_rules()]
+    return f"there is {', '.join(close)}"
+
+
+def _selectors(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+def _version(value: str) -> tuple[int, int]:
+    version = parse_version(value)
+    if version is None:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a version such as 2.3")
+    return version
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "amp-lint",
+        usage="amp-lint [OPTIONS] [PATHS]\n       amp-lint rule CODE|NAME|--all",
+        description="Find mixed-precision bugs in PyTorch code and fix them.",
+        epilog="Exit code: 0 nothing found, 1 something found, 2 something went wrong.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATHS", help="files, directories, - for stdin (default: .)"
+    )
+    parser.add_argument("--version", action="version", version=f"amp-lint {__version__}")
+    _add_fixing(parser.add_argument_group("fixing"))
+    _add_selection(parser.add_argument_group("rules"))
+    _add_files(parser.add_argument_group("files"))
+    _add_output(parser.add_argument_group("output"))
+    return parser
+
+
+def _add_fixing(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--fix", action="store_true", help="apply the safe fixes")
+    group.add_argument("--unsafe-fixes", action="store_true", help="count unsafe fixes in")
+    group.add_argument("--diff", action="store_true", help="show what --fix would change")
+
+
+def _add_selection(group: argparse._ArgumentGroup) -> None:
+    for name, text in (
+        ("--select", "run only these: codes, prefixes, names or ALL, separated by commas"),
+        ("--extend-select", "run these too"),
+        ("--ignore", "do not run these"),
+    ):
+        group.add_argument(name, action="extend", type=_selectors, metavar="RULES", help=text)
+    group.add_argument("--preview", action="store_true", default=None, help="run preview rules too")
+    group.add_argument(
+        "--target-torch",
+        type=_version,
+        metavar="VERSION",
+        help="oldest torch that fixed code must run on (default: what the project requires)",
+    )
+
+
+def _add_files(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--force-exclude", action="store_true", help="exclude even files that are named"
+    )
+    group.add_argument("--stdin-filename", metavar="PATH", help="what to call stdin")
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--output-format", choices=report.FORMATS, default="full", help="default: full"
+    )
+    group.add_argument("--statistics", action="store_true", help="show counts for each rule")
+    group.add_argument("-q", "--quiet", action="store_true", help="print findings, nothing else")
+    group.add_argument(
+        "-e", "--exit-zero", action="store_true", help="exit with 0 even if something is found"
+    )
+    group.add_argument(
+        "--exit-non-zero-on-fix",
+        action="store_true",
+        help="exit with 1 if something was fixed, even if nothing is left",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+"""One run of the command line: from paths to printed findings and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from amp_lint import config, report, runner
+from amp_lint.config import Choice, ConfigError, Settings
+from amp_lint.discover import Discovery, Found
+from amp_lint.progress import Progress
+from amp_lint.report import Finding, Style, statistics
+from amp_lint.report.summary import diff_summary, summary
+from amp_lint.rule import Diagnostic
+from amp_lint.runner import Action, Job, Outcome
+
+CLEAN, FOUND, ERROR, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes."""
+_STDIN = "-"
+
+
+class Options(argparse.Namespace):
+    """The options of the command line."""
+
+    paths: list[str]
+    fix: bool
+    unsafe_fixes: bool
+    diff: bool
+    select: list[str] | None
+    extend_select: list[str] | None
+    ignore: list[str] | None
+    preview: bool | None
+    target_torch: tuple[int, int] | None
+    force_exclude: bool
+    stdin_filename: str | None
+    output_format: str
+    statistics: bool
+    quiet: bool
+    exit_zero: bool
+    exit_non_zero_on_fix: bool
+
+    @property
+    def choice(self) -> Choice:
+        """What the command line says about rules."""
+        return Choice(
+            "command line",
+            None if self.select is None else tuple(self.select),
+            tuple(self.extend_select or ()),
+            tuple(self.ignore or ()),
+            self.preview,
+            self.target_torch,
+        )
+
+    @property
+    def stdin(self) -> bool:
+        """Whether to lint what comes through stdin."""
+        return self.paths == [_STDIN]
+
+    @property
+    def action(self) -> Action:
+        """What to do with a file."""
+        if self.diff or (self.fix and self.stdin):
+            return Action.PREVIEW
+        return Action.FIX if self.fix else Action.REPORT
+
+
+class Session:
+    """Runs once. Errors are printed as they occur, findings at the end."""
+
+    def __init__(self, options: Options) -> None:
+        """Prepare a run.
+
+        Raises:
+            ConfigError: an option is wrong.
+        """
+        if _STDIN in options.paths and not options.stdin:
+            raise ConfigError("command line: '-' cannot stand with other paths; give one or them")
+        self._options = options
+        self._settings = Settings(options.choice)
+        self._progress = Progress(enabled=not options.quiet)
+        self._errors: set[str] = set()
+        self._stdin = b""
+
+    def run(self) -> int:
+        """Lint, fix and print; the exit code."""
+        self._warn_about_selectors()
+        jobs = [self._stdin_job()] if self._options.stdin else [*self._file_jobs()]
+        outcomes = runner.run(
+            [job for job in jobs if job],
+            lambda done: self._progress.show(f"{done}/{len(jobs)} files"),
+        )
+        self._progress.clear()
+        for outcome in outcomes:
+            for error in outcome.errors:
+                self._error(outcome.name, error)
+        return self._print(outcomes)
+
+    def _warn_about_selectors(self) -> None:
+        for selector in config.ineffective(self._options.choice):
+            self._warn(f"{selector} has no effect without --preview")
+
+    def _stdin_job(self) -> Job | None:
+        name = self._options.stdin_filename or _STDIN
+        self._stdin = sys.stdin.buffer.read()
+        if self._options.force_exclude and self._settings.excluded(Path(name)):
+            return None
+        return self._job(Path(name), name, self._stdin, named=True)
+
+    def _file_jobs(self) -> Iterator[Job]:
+        """The files that the bytes sieve lets pass, read."""
+        options = self._options
+        discovery = Discovery(self._settings, self._error, force_exclude=options.force_exclude)
+        count = 0
+        for count, found in enumerate(discovery.files(map(Path, options.paths or ["."])), 1):
+            self._progress.show(f"{count} files looked at")
+            if job := self._read(found):
+                yield job
+        if not count and not self._errors:
+            self._warn("No Python files found under the given path(s)")
+
+    def _read(self, found: Found) -> Job | None:
+        name = str(_from_here(found.path))
+        if found.path.suffix == ".ipynb":
+            self._error(name, "is a notebook, which amp-lint cannot read; export it as Python")
+            return None
+        try:
+            return self._job(found.path, name, found.path.read_bytes(), named=found.named)
+        except OSError as error:
+            self._error(name, f"cannot be read: {error.strerror or error}; make it readable")
+        except ConfigError as error:
+            self._error("", str(error))
+        return None
+
+    def _job(self, path: Path, name: str, data: bytes, *, named: bool) -> Job | None:
+        selection = self._settings.selection(path)
+        if not named and not selection.sieve.by_bytes(data):
+            return None
+        options = self._options
+        return Job(name, data, named, selection, options.action, options.unsafe_fixes)
+
+    def _print(self, outcomes: Sequence[Outcome]) -> int:
+        """Print what came out; the exit code."""
+        found = [finding for outcome in outcomes for finding in outcome.findings]
+        fixed = sum(len(outcome.fixed) for outcome in outcomes)
+        if self._options.diff:
+            self._print_diffs(outcomes, found, fixed)
+            code = FOUND if fixed else CLEAN
+        else:
+            self._print_findings(outcomes, found, fixed)
+            forced = fixed and self._options.exit_non_zero_on_fix
+            code = FOUND if forced or (found and not self._options.exit_zero) else CLEAN
+        return ERROR if self._errors else code
+
+    def _print_findings(
+        self, outcomes: Sequence[Outcome], found: Sequence[Diagnostic], fixed: int
+    ) -> None:
+        options, out = self._options, sys.stdout
+        if options.stdin and options.fix:
+            self._print_fixed(outcomes)
+            out = sys.stderr
+        style = _style(out, unsafe=options.unsafe_fixes)
+        out.writelines(self._render(outcomes, style))
+        told = found or fixed or not self._errors
+        if told and not options.quiet and options.output_format in ("full", "concise"):
+            lines = summary(found, fixed, unsafe=options.unsafe_fixes)
+            out.writelines(f"{line}\n" for line in lines)
+
+    def _print_fixed(self, outcomes: Sequence[Outcome]) -> None:
+        """Give stdin back, fixed; as it came where it was not looked at or cannot be fixed."""
+        source = next((outcome.source for outcome in outcomes), None)
+        sys.stdout.buffer.write(source.data if source else self._stdin)
+        sys.stdout.buffer.flush()
+
+    def _render(self, outcomes: Iterable[Outcome], style: Style) -> Iterator[str]:
+        findings = [
+            Finding(outcome.source, diagnostic)
+            for outcome in outcomes
+            for diagnostic in outcome.findings
+            if outcome.source
+        ]
+        if not self._options.statistics:
+            return report.renderer(self._options.output_format)(findings, style)
+        if self._options.output_format == "json":
+            return statistics.render_json(findings, style)
+        return statistics.render(findings, style)
+
+    def _print_diffs(
+        self, outcomes: Sequence[Outcome], found: Sequence[Diagnostic], fixed: int
+    ) -> None:
+        from amp_lint.report.diff import diff
+
+        style = _style(sys.stdout)
+        for outcome in outcomes:
+            if outcome.before and outcome.source:
+                sys.stdout.buffer.writelines(diff(outcome.before, outcome.source, style))
+        sys.stdout.buffer.flush()
+        if not self._options.quiet:
+            for line in diff_summary(found, fixed, unsafe=self._options.unsafe_fixes):
+                print(line, file=sys.stderr)
+
+    def _error(self, path: str, problem: str) -> None:
+        """Say what is wrong with a path, once."""
+        line = f"error: {path}: {problem}" if path else f"error: {problem}"
+        if line not in self._errors:
+            self._errors.add(line)
+            self._progress.clear()
+            print(line, file=sys.stderr)
+
+    def _warn(self, text: str) -> None:
+        if not self._options.quiet:
+            print(f"warning: {text}", file=sys.stderr)
+
+
+def _from_here(path: Path) -> Path:
+    """``path`` from the current directory, where it lies below it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _style(stream: TextIO, *, unsafe: bool = False) -> Style:
+    width = shutil.get_terminal_size().columns if stream.isatty() else 80
+    return Style(_wants_color(stream), width, unsafe)
+
+
+def _wants_color(stream: TextIO) -> bool:
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
