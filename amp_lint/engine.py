@@ -114,9 +114,7 @@ def _fix_round(
         result.dropped.append(finding)
 
 
-def _apply(
-    source: Source, selection: Selection, result: FixResult, todo: list[Diagnostic]
-) -> bool:
+def _apply(source: Source, selection: Selection, result: FixResult, todo: list[Diagnostic]) -> bool:
     by_fix = {id(finding.fix): finding for finding in todo}
     fixes = [finding.fix for finding in todo if finding.fix is not None]
     text, applied = edits.apply(result.text, fixes)
@@ -183,9 +181,7 @@ def _dispatch(model: Model, rules: Sequence[Rule]) -> list[Diagnostic]:
     return found
 
 
-def _suppress(
-    source: Source, findings: list[Diagnostic], selection: Selection
-) -> list[Diagnostic]:
+def _suppress(source: Source, findings: list[Diagnostic], selection: Selection) -> list[Diagnostic]:
     if not findings or not selection.noqa:
         return findings
     suppressed = noqa.Suppressions(source)

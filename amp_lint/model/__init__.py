@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 
+from amp_lint.model.clips import Clips
+from amp_lint.model.flow import Flow
 from amp_lint.model.names import Names
+from amp_lint.model.operations import Operations
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
 from amp_lint.model.steps import Steps
@@ -39,6 +42,16 @@ class Model:
         return Values(self.tree, self.names)
 
     @functools.cached_property
+    def flow(self) -> Flow:
+        """Which assignments reach a use, and what changes in between."""
+        return Flow(self.tree, self.names)
+
+    @functools.cached_property
+    def operations(self) -> Operations:
+        """Tensor operations and the chains they form."""
+        return Operations(self.tree, self.names, self.values, self.flow)
+
+    @functools.cached_property
     def roles(self) -> Roles:
         """Which expressions are GradScalers and optimizers."""
         return Roles(self.tree, self.names, self.values)
@@ -52,3 +65,8 @@ class Model:
     def steps(self) -> Steps:
         """The training-step events, path by path."""
         return Steps(self.tree, self.names, self.values, self.roles, self.regions)
+
+    @functools.cached_property
+    def clips(self) -> Clips:
+        """Gradient clips in the wrong state."""
+        return Clips(self.tree, self.values, self.roles, self.steps)

@@ -21,6 +21,38 @@ _FRAMEWORKS = ("accelerator", "fabric")  # objects whose method ``autocast`` ope
 _MAX_STEPS = 6
 
 
+_FUNCTION = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
+_INERT_FUNCTIONS = frozenset(
+    {
+        "torch.nn.utils.clip_grad_norm_",
+        "torch.nn.utils.clip_grad_value_",
+        "torch.cuda.synchronize",
+        "time.time",
+        "time.perf_counter",
+    }
+)
+_INERT_METHODS = frozenset(
+    {
+        "add_scalar", "append", "backward", "cpu", "debug", "detach", "extend", "format", "get_lr",
+        "get_last_lr", "get_scale", "info", "is_enabled", "item", "items", "keys", "log", "numel",
+        "numpy", "parameters", "scale", "set_description", "set_postfix", "size", "step", "tolist",
+        "unscale_", "update", "values", "warning", "write", "zero_grad",
+    }
+)  # fmt: skip
+_INERT_BUILTINS = frozenset(
+    {"bool", "dict", "enumerate", "float", "format", "getattr", "hasattr", "int", "isinstance",
+     "len", "list", "max", "min", "print", "range", "round", "str", "tuple", "zip"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last statements of a block, from ``first`` on."""
+
+    holder: cst.With
+    first: cst.BaseStatement
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
     """One call that makes an autocast context.
@@ -94,6 +126,65 @@ class Regions:
                 break
             child = holder
         return found
+
+    def trailing(self, node: cst.CSTNode) -> Tail | None:
+        """What to move so that ``node`` leaves its autocast block and nothing else changes.
+
+        None unless the block belongs to one ``with`` whose only item is the autocast context, and
+        the statement that holds ``node`` and all after it run nothing that autocast would cast,
+        do not leave the function, and some statement stays behind.
+        """
+        holder = self._innermost_with(node)
+        if holder is None or len(holder.items) != 1 or holder.asynchronous is not None:
+            return None
+        if not isinstance(holder.body, cst.IndentedBlock) or self._has_bare_function:
+            return None
+        statements = list(holder.body.body)
+        first = next(i for i, s in enumerate(statements) if self.tree.contains(s, node))
+        if first == 0 or not all(map(self._is_inert, statements[first:])):
+            return None
+        return Tail(holder, statements[first])
+
+    def _innermost_with(self, node: cst.CSTNode) -> cst.With | None:
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+                return None
+            if isinstance(holder, cst.With):
+                return holder if self.of(holder.items[0].item) is not None else None
+        return None
+
+    def _is_inert(self, statement: cst.CSTNode) -> bool:
+        """Whether autocast makes no difference to a statement, by the calls in it."""
+        for node in descendants(statement):
+            if isinstance(node, (cst.Return, cst.Yield, cst.Await, cst.FunctionDef, cst.MatrixMultiply)):
+                return False
+            if isinstance(node, cst.Call) and not self._is_inert_call(node):
+                return False
+        return True
+
+    def _is_inert_call(self, call: cst.Call) -> bool:
+        if self.names.is_only(call.func, _INERT_FUNCTIONS):
+            return True
+        if isinstance(call.func, cst.Attribute):
+            return call.func.attr.value in _INERT_METHODS
+        return isinstance(call.func, cst.Name) and call.func.value in _INERT_BUILTINS
+
+    @functools.cached_property
+    def _has_bare_function(self) -> bool:
+        """Whether the file defines an autograd Function without custom_fwd and custom_bwd.
+
+        Its backward may rely on autocast being on.
+        """
+        for owner in self.tree.nodes(cst.ClassDef):
+            if any(self.names.is_any(base.value, _FUNCTION) for base in owner.bases):
+                decorators = [
+                    self.tree.source(decorator.decorator)
+                    for decorator in self.tree.nodes(cst.Decorator)
+                    if self.tree.contains(owner, decorator)
+                ]
+                if not any("custom_bwd" in text for text in decorators):
+                    return True
+        return False
 
     def _region(self, context: cst.BaseExpression, steps: int) -> Region | None:
         if steps <= 0:

@@ -35,6 +35,8 @@ MAX_STATEMENTS = 20_000
 
 _PROTOCOL = frozenset({"scale", "unscale_", "step", "update"})
 _EXITS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
+_IDLE = frozenset({Kind.ZERO_GRAD, Kind.OPAQUE})
+"""Events that say nothing of one another before a backward: the last one stands for all."""
 Cycle = tuple[Event, ...]
 
 
@@ -53,6 +55,11 @@ class Scaled:
 
 
 Value = Ref | Scaled | None
+
+
+def last_name(key: str) -> str:
+    """What an object is called where it is used: ``scaler`` for ``train@12:self.scaler``."""
+    return key.rpartition(":")[2].rpartition(".")[2]
 
 
 class Exit(enum.Enum):
@@ -139,11 +146,35 @@ class Steps:
 
     @functools.cached_property
     def roots(self) -> tuple[Root, ...]:
-        """The module's script and every function with events, each run as its own start."""
+        """The module's script and the functions with events, each run as its own start.
+
+        A function that another one calls is seen there, in its real context; it is run by itself
+        only where no complete run met it.
+        """
         eventful = self.recognizer.eventful
         functions = [f for f in self.tree.nodes(cst.FunctionDef) if id(f) in eventful]
-        starts: list[cst.FunctionDef | cst.Module] = [self.tree.module, *functions]
-        return tuple(_Run(self, start).root() for start in starts)
+        functions.sort(key=lambda function: id(function) in self.called)
+        roots: list[Root] = []
+        met: set[int] = set()
+        for start in (self.tree.module, *functions):
+            if id(start) not in met:
+                run = _Run(self, start)
+                roots.append(run.root())
+                met |= set() if run.truncated else run.entered
+        return tuple(roots)
+
+    @functools.cached_property
+    def backwards(self) -> list[Event]:
+        """Every backward call once, in source order; inside a region, if any path has it so."""
+        found: dict[int, Event] = {}
+        for root in self.roots:
+            for cycle in root.cycles:
+                for event in cycle:
+                    if event.kind is Kind.BACKWARD:
+                        known = found.setdefault(id(event.node), event)
+                        if known.region is None:
+                            found[id(event.node)] = event
+        return sorted(found.values(), key=lambda event: self.tree.order(event.node))
 
     @functools.cached_property
     def called(self) -> frozenset[int]:
@@ -227,6 +258,7 @@ class _Run:
         self.start = start
         self.cycles: dict[tuple[int, ...], Cycle] = {}
         self.events: dict[tuple[object, ...], Event] = {}
+        self.entered: set[int] = set()
         self.truncated = False
         self.budget = MAX_STATEMENTS
 
@@ -538,6 +570,8 @@ class _Run:
         left: list[Path] = []
         for _ in range(2 if trains else 1):
             rounds = self._round(node, starts, frame)
+            if not skips:
+                rounds = _that_acted(rounds, starts)
             left += [replace(p, exit=Exit.NONE) for p in rounds if p.exit is Exit.BREAK]
             left += [p for p in rounds if p.exit in (Exit.RETURN, Exit.RAISE)]
             starts = self._bounded(
@@ -708,6 +742,8 @@ class _Run:
             event.kind, id(event.node), event.scaler, event.optimizer, id(event.region), event.params
         )  # fmt: skip
         event = self.events.setdefault(identity, event)
+        if event.kind in _IDLE and all(other.kind in _IDLE for other in path.trace):
+            return replace(path, trace=(event,))
         return replace(path, trace=(*path.trace, event))
 
     # --- calls within the file ----------------------------------------------------------------
@@ -722,6 +758,7 @@ class _Run:
     ) -> list[tuple[Path, Value]]:
         if id(target) in frame.stack or len(frame.stack) > MAX_DEPTH:
             return [(path, None)]
+        self.entered.add(id(target))
         prefix = f"{frame.prefix}{target.name.value}@{self.tree.order(node)}:"
         inner = self._frame(target, prefix, frame.stack)
         start = self._bind(target, node, path, values, frame, inner)
@@ -806,6 +843,15 @@ class _Run:
 
     def _formula(self, test: cst.BaseExpression, path: Path, frame: Frame) -> Formula:
         return formula(test, lambda node: self.key(node, path, frame))
+
+
+def _that_acted(ends: list[Path], starts: list[Path]) -> list[Path]:
+    """The paths of a walk over optimizers that met the one in use, if any did.
+
+    ``if i != active: continue`` in one such loop goes the same way in the next.
+    """
+    idle = {tuple(map(id, path.trace)) for path in starts}
+    return [end for end in ends if tuple(map(id, end.trace)) not in idle] or ends
 
 
 def _statements(body: object) -> Sequence[cst.CSTNode]:

@@ -1,0 +1,51 @@
+"""AMP201: backward runs while autocast is on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import edits
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.events import Event
+
+MESSAGE = (
+    "`backward` runs inside an autocast region: gradients of operations that autocast keeps in "
+    "fp32 (linalg, cdist, fp32 islands) are computed in low precision, with errors of 1e-3 "
+    "instead of 1e-7 or an overflow; end the region before it"
+)
+
+
+class BackwardInAutocast(Rule):
+    """A backward call that some path reaches with autocast on."""
+
+    code = "AMP201"
+    name = "backward-in-autocast"
+    severity = Severity.WARNING
+    requires = (frozenset({"backward"}), frozenset({"autocast"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every backward with an active region around it."""
+        for event in model.steps.backwards:
+            if event.region is not None:
+                yield self.report(
+                    model,
+                    event.node,
+                    MESSAGE,
+                    related=[(event.region.node, "autocast is on from here")],
+                    fix=_fix(model, event),
+                )
+
+
+def _fix(model: Model, event: Event) -> Fix | None:
+    tail = model.regions.trailing(event.node)
+    if tail is None:
+        return None
+    return Fix(
+        "Move `backward` and what follows it out of the autocast region",
+        (edits.dedent_tail(model.tree, tail.holder, tail.first),),
+        Applicability.SAFE,
+    )
