@@ -61,13 +61,14 @@ class Config:
 class Settings:
     """The settings of every file of a run."""
 
-    def __init__(self, options: Choice) -> None:
-        """Settings below the choices of the command line.
+    def __init__(self, options: Choice, *, noqa: bool = True) -> None:
+        """Settings below the choices of the command line; whether ``noqa`` comments count.
 
         Raises:
             ConfigError: a selector in ``options`` matches no rule.
         """
         self._options = options
+        self._noqa = noqa
         self._nearest = functools.cache(self._find)
         self._target = functools.cache(self._find_target)
         self._selection = functools.cache(self._build)
@@ -114,7 +115,7 @@ class Settings:
         layers = [config.choice, self._options] if config else [self._options]
         dropped = {rule for selector in ignored for rule in matching(selector)}
         rules = tuple(rule for rule in resolve(layers) if rule not in dropped)
-        return Selection(rules, target)
+        return Selection(rules, target, self._noqa)
 
 
 def absolute(path: Path) -> Path:

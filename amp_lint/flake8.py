@@ -1,0 +1,72 @@
+"""The same findings in flake8, and so in editors that run it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import io
+import tokenize
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from amp_lint import __version__
+from amp_lint.rule import SYNTAX_ERROR
+
+if TYPE_CHECKING:
+    from amp_lint.config import Settings
+
+Result = tuple[int, int, str, type]
+"""Line from 1, column from 0, text, and the plugin's class."""
+
+
+class Plugin:
+    """What flake8 makes for every file that parses; it deals with ``noqa`` itself.
+
+    No exception leaves the plugin: where the command line prints an error, flake8 shows it as a
+    finding on the first line.
+    """
+
+    name = "amp-lint"
+    version = __version__
+
+    def __init__(self, tree: ast.AST, lines: Sequence[str], filename: str) -> None:
+        self._text = "".join(lines)
+        self._filename = filename
+
+    def run(self) -> Iterator[Result]:
+        """The findings."""
+        try:
+            results = [*self._results()]
+        except Exception as error:
+            results = [(1, 0, f"{SYNTAX_ERROR} amp-lint failed on this file: {error}")]
+        yield from ((row, column, text, type(self)) for row, column, text in results)
+
+    def _results(self) -> Iterator[tuple[int, int, str]]:
+        from amp_lint.engine import check
+        from amp_lint.source import Source
+
+        path = Path(self._filename)
+        selection = _settings().selection(path)
+        data = _encode(self._text)
+        if selection.sieve.by_bytes(data) and not _settings().excluded(path):
+            source = Source(data, self._filename)
+            for finding in check(source, selection):
+                row, column = source.position(finding.start)
+                yield row, column - 1, f"{finding.code} {finding.message}"
+
+
+@functools.cache
+def _settings() -> Settings:
+    from amp_lint.config import Choice, Settings
+
+    return Settings(Choice("flake8"), noqa=False)
+
+
+def _encode(text: str) -> bytes:
+    """``text`` in the encoding that it declares; flake8 has decoded it."""
+    data = text.encode(errors="surrogatepass")
+    try:
+        return text.encode(tokenize.detect_encoding(io.BytesIO(data).readline)[0])
+    except (SyntaxError, UnicodeError):
+        return data
