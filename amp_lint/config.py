@@ -10,6 +10,7 @@ upwards that declares one, within the checkout; no bound means the newest torch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,8 +26,6 @@ from amp_lint.target import Version, lower_bound, parse_version, torch_requireme
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-CHECKOUT = (".git", ".hg")
-"""What the top directory of a checkout has."""
 _PREFIX = "AMP"
 
 
@@ -105,7 +104,7 @@ class Settings:
         requirements = torch_requirements(folder)
         if requirements:
             return lower_bound(requirements)
-        if folder.parent == folder or any((folder / name).exists() for name in CHECKOUT):
+        if folder.parent == folder or is_checkout(folder):
             return None
         return self._target(folder.parent)
 
@@ -121,6 +120,13 @@ class Settings:
 def absolute(path: Path) -> Path:
     """``path`` from the root, ``..`` resolved by name: a link is governed from where it stands."""
     return Path(os.path.abspath(path))  # noqa: PTH100  (pathlib would follow the link)
+
+
+def is_checkout(folder: Path) -> bool:
+    """Whether a directory is the top of a git or Mercurial checkout."""
+    with contextlib.suppress(OSError):
+        return any((folder / name).exists() for name in (".git", ".hg"))
+    return False
 
 
 def matching(selector: str) -> tuple[Rule, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amp_lint.config import CHECKOUT, ConfigError, Settings, absolute
+from amp_lint.config import ConfigError, Settings, absolute, is_checkout
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -22,6 +24,8 @@ SKIPPED = frozenset({
 })  # fmt: skip
 """Directories that are not walked into, unless named."""
 _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
+
+_LOOP = "is a symbolic link that leads to itself; remove or exclude it"
 
 OnError = Callable[[str, str], None]
 """Called with a path and what is wrong with it."""
@@ -64,7 +68,7 @@ class Discovery:
         """
         seen: set[Path] = set()
         for path in paths:
-            for found in self._walk(path) if path.is_dir() else self._named(path):
+            for found in self._walk(path) if _is_directory(path) else self._named(path):
                 if (key := absolute(found.path)) not in seen:
                     seen.add(key)
                     yield found
@@ -75,7 +79,7 @@ class Discovery:
             if not (self._force_exclude and self._excluded_by_name(path)):
                 yield Found(path, named=True)
         except OSError as error:
-            self._on_error(str(path), f"cannot be read: {error.strerror or error}")
+            self._on_error(str(path), unreadable(error))
         except ConfigError as error:
             self._on_error("", str(error))
 
@@ -103,7 +107,7 @@ class Discovery:
             with os.scandir(folder) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            self._on_error(str(folder), f"cannot be read: {error.strerror or error}")
+            self._on_error(str(folder), unreadable(error))
             return []
 
     def _kept(self, entry: os.DirEntry[str], ignores: tuple[_Ignore, ...]) -> bool:
@@ -126,6 +130,23 @@ class Discovery:
         return True
 
 
+def unreadable(error: OSError) -> str:
+    """What to say about a path that the system does not let us read."""
+    if isinstance(error, FileNotFoundError):
+        return "does not exist; check the path"
+    if isinstance(error, PermissionError):
+        return "cannot be read: permission denied; make it readable or exclude it"
+    if error.errno == errno.ELOOP:
+        return _LOOP
+    return f"cannot be read: {error.strerror or error}; exclude it"
+
+
+def _is_directory(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return path.is_dir()
+    return False
+
+
 def _is_candidate(entry: os.DirEntry[str]) -> bool:
     return entry.name.endswith(".py") or entry.is_symlink()
 
@@ -140,7 +161,7 @@ def _loop(link: Path) -> str:
         target = link.resolve(strict=True)
     except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself, before Python 3.13
         dangling = isinstance(error, FileNotFoundError)
-        return "" if dangling else "is a symbolic link that leads to itself; remove or exclude it"
+        return "" if dangling else _LOOP
     if target.is_dir() and link.parent.resolve().is_relative_to(target):
         return "is a symbolic link to a directory that holds it, not followed; exclude it"
     return ""
@@ -163,7 +184,7 @@ def _inherited(root: Path) -> tuple[_Ignore, ...]:
     above: list[Path] = []
     for folder in (root, *root.parents):
         above.append(folder)
-        if _is_checkout(folder):
+        if is_checkout(folder):
             break
     else:
         return ()
@@ -173,10 +194,6 @@ def _inherited(root: Path) -> tuple[_Ignore, ...]:
         if _ignored(below, True, ignores):
             return ()
     return ignores
-
-
-def _is_checkout(folder: Path) -> bool:
-    return any((folder / name).exists() for name in CHECKOUT)
 
 
 def _read_ignores(folder: Path) -> Iterator[_Ignore]:

@@ -56,6 +56,7 @@ def _rule_classes() -> Iterator[type[Rule]]:
     for module_info in pkgutil.walk_packages(package.__path__, PACKAGE + "."):
         module = importlib.import_module(module_info.name)
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Rule) and value is not Rule:
+            # isinstance would look at `__class__`, for which the lazy `cst` imports libcst
+            if type(value) is type and issubclass(value, Rule) and value is not Rule:
                 if value.__module__ == module.__name__:
                     yield value

@@ -12,7 +12,7 @@ from typing import TextIO
 
 from amp_lint import config, report, runner
 from amp_lint.config import Choice, ConfigError, Settings
-from amp_lint.discover import Discovery, Found
+from amp_lint.discover import Discovery, Found, unreadable
 from amp_lint.progress import Progress
 from amp_lint.report import Finding, Style, statistics
 from amp_lint.report.summary import diff_summary, summary
@@ -131,7 +131,7 @@ class Session:
         try:
             return self._job(found.path, name, found.path.read_bytes(), named=found.named)
         except OSError as error:
-            self._error(name, f"cannot be read: {error.strerror or error}; make it readable")
+            self._error(name, unreadable(error))
         except ConfigError as error:
             self._error("", str(error))
         return None

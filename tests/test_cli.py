@@ -1,0 +1,260 @@
+"""The command line, run as users run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from amp_lint import __version__, registry
+from tests.conftest import Result
+
+Run = Callable[..., Result]
+CONCISE = "--output-format=concise"
+
+
+def test_clean_file(amp_lint: Run) -> None:
+    Path("a.py").write_text("import torch\n")
+    assert amp_lint("a.py") == Result(0, "All checks passed!\n", "")
+
+
+def test_findings_are_printed_with_place_code_name_and_fix(amp_lint: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    done = amp_lint()
+    assert done.code == 1
+    assert done.out.startswith("AMP101 [*] clip-before-unscale: ")
+    assert "\n --> a.py:8:9\n" in done.out.replace("  -->", " -->")
+    assert "gradients are scaled here" in done.out
+    assert "\nhelp: " in done.out
+    assert done.out.endswith("Found 1 error.\n[*] 1 fixable with `--fix`.\n")
+    assert "\033" not in done.out
+
+
+def test_concise(amp_lint: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    first, *rest = amp_lint(CONCISE).out.splitlines()
+    assert first.startswith("a.py:8:9: AMP101 [*] ")
+    assert len(rest) == 2
+
+
+def test_fix(amp_lint: Run, clip: str, fixed: str) -> None:
+    Path("a.py").write_text(clip)
+    done = amp_lint("--fix")
+    assert done == Result(0, "Found 1 error (1 fixed, 0 remaining).\n", "")
+    assert Path("a.py").read_text() == fixed
+
+
+def test_fix_may_count_as_failure(amp_lint: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    assert amp_lint("--fix", "--exit-non-zero-on-fix").code == 1
+    assert amp_lint("--fix", "--exit-non-zero-on-fix").code == 0
+
+
+def test_findings_may_count_as_success(amp_lint: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    done = amp_lint("--exit-zero", CONCISE)
+    assert done.code == 0
+    assert "AMP101" in done.out
+
+
+def test_diff_shows_the_fix_and_writes_nothing(amp_lint: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    done = amp_lint("--diff")
+    assert done.code == 1
+    assert done.out.startswith("--- a.py\n+++ a.py\n@@ ")
+    assert "\n+        scaler.unscale_(optimizer)\n" in done.out
+    assert done.err == "Would fix 1 error.\n"
+    assert Path("a.py").read_text() == clip
+
+
+def test_diff_can_be_applied(amp_lint: Run, clip: str, fixed: str) -> None:
+    Path("a.py").write_bytes(clip.replace("\n", "\r\n").rstrip().encode())
+    Path("fix.patch").write_bytes(_raw("--diff", "a.py"))
+    subprocess.run(["git", "apply", "-p0", "fix.patch"], check=True)
+    assert Path("a.py").read_bytes() == fixed.replace("\n", "\r\n").rstrip().encode()
+
+
+def _raw(*arguments: str) -> bytes:
+    command = [sys.executable, "-m", "amp_lint", *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, check=False).stdout
+
+
+def test_diff_without_anything_to_fix(amp_lint: Run) -> None:
+    Path("a.py").write_text("x = 1\n")
+    assert amp_lint("--diff") == Result(0, "", "")
+
+
+def test_stdin(amp_lint: Run, clip: str) -> None:
+    assert amp_lint("-", CONCISE, stdin=clip).out.startswith("-:8:9: AMP101")
+    named = amp_lint("-", CONCISE, "--stdin-filename", "pkg/b.py", stdin=clip)
+    assert named.out.startswith("pkg/b.py:8:9: AMP101")
+
+
+def test_stdin_is_given_back_fixed(amp_lint: Run, clip: str, fixed: str) -> None:
+    done = amp_lint("-", "--fix", stdin=clip)
+    assert done == Result(0, fixed, "Found 1 error (1 fixed, 0 remaining).\n")
+
+
+def test_stdin_is_given_back_as_it_was_where_it_cannot_be_fixed(amp_lint: Run) -> None:
+    done = amp_lint("-", "--fix", stdin="x = '\0'\n")
+    assert (done.code, done.out) == (2, "x = '\0'\n")
+    assert done.err.startswith("error: -: contains a NUL byte")
+
+
+def test_stdin_obeys_the_configuration_of_its_name(amp_lint: Run, clip: str) -> None:
+    Path("pyproject.toml").write_text('[tool.amp-lint]\nexclude = ["gen/"]\n')
+    arguments = ("-", CONCISE, "--stdin-filename", "gen/a.py")
+    assert amp_lint(*arguments, stdin=clip).code == 1
+    assert amp_lint(*arguments, "--force-exclude", stdin=clip).code == 0
+    assert amp_lint(*arguments, "--force-exclude", "--fix", stdin=clip).out == clip
+
+
+def test_stdin_stands_alone(amp_lint: Run) -> None:
+    done = amp_lint("-", "a.py")
+    assert done.code == 2
+    assert done.err.startswith("error: command line: '-'")
+
+
+def test_select_and_ignore(amp_lint: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    assert amp_lint("--select", "AMP4,clip-before-unscale", "a.py").code == 1
+    assert amp_lint("--select", "AMP4", "--extend-select", "AMP101", "a.py").code == 1
+    assert amp_lint("--ignore", "AMP1", "a.py").code == 0
+
+
+def test_unknown_selector(amp_lint: Run) -> None:
+    done = amp_lint("--ignore", "AMP101,E501")
+    assert done.code == 2
+    assert done.err.startswith("error: command line: 'E501' matches no rule; ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--target-torch", "new"), ("--output-format", "xml"), ("--nonsense",), ("--fi",)]
+)
+def test_wrong_option(amp_lint: Run, arguments: tuple[str, ...]) -> None:
+    done = amp_lint(*arguments)
+    assert done.code == 2
+    assert "amp-lint: error: " in done.err
+
+
+def test_target_torch_decides_on_fixes(amp_lint: Run) -> None:
+    Path("a.py").write_text("import torch\nscaler = torch.cuda.amp.GradScaler()\n")
+    assert amp_lint("--fix", "--target-torch", "2.0", "a.py").code in (0, 1)
+    assert "cuda.amp" in Path("a.py").read_text()
+    amp_lint("--fix", "--target-torch", "2.4", "a.py")
+    assert Path("a.py").read_text() == 'import torch\nscaler = torch.amp.GradScaler("cuda")\n'
+
+
+def test_quiet(amp_lint: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    assert amp_lint("-q", CONCISE).out.count("\n") == 1
+    assert amp_lint("-q", "--fix") == Result(0, "", "")
+    assert amp_lint("-q") == Result(0, "", "")
+
+
+def test_statistics(amp_lint: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    Path("b.py").write_text(clip)
+    first = amp_lint("--statistics").out.splitlines()[0]
+    assert first == "2\tAMP101\t[*] clip-before-unscale"
+    (count,) = json.loads(amp_lint("--statistics", "--output-format=json").out)
+    assert (count["code"], count["count"], count["fixable"]) == ("AMP101", 2, True)
+
+
+def test_no_files(amp_lint: Run) -> None:
+    done = amp_lint()
+    assert done.code == 0
+    assert done.err == "warning: No Python files found under the given path(s)\n"
+
+
+def test_version(amp_lint: Run) -> None:
+    assert amp_lint("--version") == Result(0, f"amp-lint {__version__}\n", "")
+
+
+def test_rule_prints_the_page(amp_lint: Run) -> None:
+    rule = registry.find("AMP101")
+    assert rule is not None
+    page = registry.page(rule).rstrip() + "\n"
+    assert amp_lint("rule", "AMP101") == Result(0, page, "")
+    assert amp_lint("rule", rule.name.upper()) == Result(0, page, "")
+
+
+def test_rule_prints_all_pages(amp_lint: Run) -> None:
+    done = amp_lint("rule", "--all")
+    assert done.code == 0
+    for rule in registry.all_rules():
+        assert registry.page(rule).rstrip() in done.out
+
+
+def test_unknown_rule(amp_lint: Run) -> None:
+    done = amp_lint("rule", "clip-before-unscaling")
+    assert done.code == 2
+    assert done.err == (
+        "error: clip-before-unscaling: no such rule; there is clip-before-unscale\n"
+    )
+
+
+def test_color_only_where_wanted(amp_lint: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    assert "\033" in amp_lint(FORCE_COLOR="1").out
+    assert "\033" not in amp_lint(FORCE_COLOR="1", NO_COLOR="1").out
+    assert "\033" in amp_lint("--diff", FORCE_COLOR="1").out
+
+
+def test_a_reader_that_has_seen_enough(amp_lint: Run, clip: str) -> None:
+    for number in range(200):
+        Path(f"{number}.py").write_text(clip)
+    command = [sys.executable, "-m", "amp_lint"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def imported(*arguments: str, stdin: str = "") -> set[str]:
+    """The modules that a run imports."""
+    command = [sys.executable, "-X", "importtime", "-m", *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+
+
+def test_a_clean_tree_imports_no_parser(amp_lint: Run) -> None:
+    Path("a.py").write_text("import torch\n# words alone: autocast GradScaler clip_grad_norm_\n")
+    modules = imported("amp_lint")
+    assert "amp_lint.session" in modules
+    assert modules.isdisjoint(
+        {"libcst._nodes.module", "torch", "flake8", "json", "difflib", "concurrent.futures"}
+    )
+
+
+def test_a_finding_imports_the_parser_but_neither_torch_nor_flake8(
+    amp_lint: Run, clip: str
+) -> None:
+    Path("a.py").write_text(clip)
+    modules = imported("amp_lint")
+    assert "libcst._nodes.module" in modules
+    assert modules.isdisjoint({"torch", "flake8", "libcst.matchers"})
+
+
+def test_absolute_paths_are_shown_from_here(amp_lint: Run, clip: str, tmp_path: Path) -> None:
+    Path("a.py").write_text(clip)
+    assert amp_lint(CONCISE, tmp_path).out.startswith("a.py:8:9:")
+    assert amp_lint(CONCISE, tmp_path / "a.py").out.startswith("a.py:8:9:")
+
+
+def test_a_file_named_twice_is_linted_once(amp_lint: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    assert "Found 1 error." in amp_lint("a.py", ".", "./a.py").out
+
+
+def test_runs_from_any_directory(amp_lint: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    Path("sub").mkdir()
+    os.chdir("sub")
+    assert amp_lint(CONCISE, "..").out.startswith("../a.py:8:9:")

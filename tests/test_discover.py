@@ -1,0 +1,194 @@
+"""Which files are linted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from amp_lint.config import Choice, Settings
+from amp_lint.discover import Discovery
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def touch(*names: str) -> None:
+    for name in names:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+
+
+def search(*paths: str, force_exclude: bool = False) -> tuple[list[str], list[str]]:
+    """What is found, and what is complained about."""
+    errors: list[str] = []
+    discovery = Discovery(
+        Settings(Choice("test")),
+        lambda path, problem: errors.append(f"{path}: {problem}"),
+        force_exclude=force_exclude,
+    )
+    return [found.path.as_posix() for found in discovery.files(map(Path, paths or ["."]))], errors
+
+
+def found(*paths: str, force_exclude: bool = False) -> list[str]:
+    files, errors = search(*paths, force_exclude=force_exclude)
+    assert errors == []
+    return files
+
+
+def test_python_files_in_order() -> None:
+    touch(
+        "b.py", "a.py", "z/c.py", "d/e/f.py", "d/a.py", "a.pyi", "a.txt", "py", "A.PY", "x.py/y.py"
+    )
+    assert found() == ["a.py", "b.py", "d/a.py", "d/e/f.py", "x.py/y.py", "z/c.py"]
+
+
+def test_named_files_whatever_their_name() -> None:
+    touch("script", "a.pyi")
+    assert found("script", "a.pyi") == ["script", "a.pyi"]
+
+
+def test_every_file_once() -> None:
+    touch("a/b.py")
+    assert found("a", "a/b.py", ".", "./a/../a/b.py") == ["a/b.py"]
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [".git", ".hg", ".tox", ".venv", "venv", "build", "dist", "node_modules", "__pycache__",
+     "site-packages", ".mypy_cache"],
+)  # fmt: skip
+def test_directories_of_tools(folder: str) -> None:
+    touch(f"{folder}/a.py", f"x/{folder}/a.py", "kept.py")
+    assert found() == ["kept.py"]
+    assert found(folder) == [f"{folder}/a.py"]
+
+
+def test_a_virtual_environment_by_any_name() -> None:
+    touch("my-env/pyvenv.cfg", "my-env/lib/python3.12/a.py", "a.py")
+    assert found() == ["a.py"]
+    assert found("my-env") == ["my-env/lib/python3.12/a.py"]
+
+
+def test_hidden_directories_that_are_no_tools() -> None:
+    touch(".github/scripts/a.py")
+    assert found() == [".github/scripts/a.py"]
+
+
+def test_gitignore() -> None:
+    touch(
+        "a.py", "gen/a.py", "sub/a.py", "sub/b.py", "sub/gen/a.py", "sub/deep/b.py", "out/keep.py"
+    )
+    Path(".gitignore").write_text("# comment\n/gen/\nb.py\nout/*\n!out/keep.py\n!\n")
+    Path("sub/.gitignore").write_text("!b.py\n/deep/b.py\n")
+    assert found() == ["a.py", "out/keep.py", "sub/a.py", "sub/b.py", "sub/gen/a.py"]
+
+
+def test_gitignore_above_in_the_checkout() -> None:
+    touch("repo/.git/info/exclude", "repo/pkg/a.py", "repo/pkg/local.py", "repo/pkg/gen.py")
+    Path("repo/.git/info/exclude").write_text("local.py\n")
+    Path("repo/.gitignore").write_text("gen.py\n")
+    Path(".gitignore").write_text("a.py\n")  # outside the checkout
+    assert found("repo/pkg") == ["repo/pkg/a.py"]
+
+
+def test_no_gitignore_above_without_a_checkout() -> None:
+    touch("pkg/a.py")
+    Path(".gitignore").write_text("a.py\n")
+    assert found("pkg") == ["pkg/a.py"]
+
+
+def test_an_ignored_directory_that_is_named() -> None:
+    touch("repo/.git/HEAD", "repo/out/a.py")
+    Path("repo/.gitignore").write_text("out/\n")
+    assert found("repo") == []
+    assert found("repo/out") == ["repo/out/a.py"]
+
+
+def test_exclude() -> None:
+    touch("gen/a.py", "gen/deep/b.py", "sub/gen/c.py", "d.py")
+    Path("pyproject.toml").write_text('[tool.amp-lint]\nexclude = ["/gen", "d.py"]\n')
+    assert found() == ["sub/gen/c.py"]
+    assert found("gen/a.py", "d.py") == ["gen/a.py", "d.py"]
+    assert found("gen/a.py", "d.py", "sub/gen/c.py", force_exclude=True) == ["sub/gen/c.py"]
+
+
+def test_force_exclude_knows_the_directories_of_tools() -> None:
+    touch("build/a.py", "a/.venv/b.py", "c.py")
+    here = Path.cwd().as_posix()
+    names = ["build/a.py", "a/.venv/b.py", f"{here}/build/a.py", f"{here}/c.py"]
+    assert found(*names, force_exclude=True) == [f"{here}/c.py"]
+
+
+def test_a_missing_path_is_an_error_and_the_others_are_found() -> None:
+    touch("a.py")
+    files, errors = search("gone.py", "a.py", "gone/")
+    assert files == ["a.py"]
+    assert errors == [
+        "gone.py: does not exist; check the path",
+        "gone: does not exist; check the path",
+    ]
+
+
+def test_an_unreadable_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    touch("a/b.py", "c/d.py")
+    scandir = os.scandir
+
+    def refuse(path: Path) -> object:  # root may read anything
+        if path == Path("a"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    files, errors = search()
+    assert files == ["c/d.py"]
+    assert errors == ["a: cannot be read: permission denied; make it readable or exclude it"]
+
+
+def test_loops() -> None:
+    touch("a/b/c.py")
+    Path("a/b/up").symlink_to("..")
+    Path("a/self").symlink_to(".")
+    Path("a/round").symlink_to("round")
+    files, errors = search()
+    assert files == ["a/b/c.py"]
+    assert [error.partition(":")[0] for error in errors] == ["a/round", "a/self", "a/b/up"]
+
+
+def test_a_loop_that_is_named() -> None:
+    Path("round").symlink_to("round")
+    files, errors = search("round")
+    assert files == []
+    assert len(errors) == 1
+
+
+def test_an_ignored_loop_is_nobodys_business() -> None:
+    touch("a.py")
+    Path("self").symlink_to(".")
+    Path(".gitignore").write_text("self\n")
+    assert found() == ["a.py"]
+
+
+def test_links() -> None:
+    touch("a/real.py", "elsewhere/x.py")
+    Path("a/link.py").symlink_to("real.py")
+    Path("a/dangling.py").symlink_to("nowhere")
+    Path("a/folder").symlink_to("../elsewhere")
+    assert found("a") == ["a/link.py", "a/real.py"]
+
+
+def test_no_regular_file() -> None:
+    os.mkfifo("pipe.py")
+    assert found() == []
+
+
+def test_a_broken_configuration_costs_its_directory() -> None:
+    touch("a/x.py", "b/y.py")
+    Path("a/pyproject.toml").write_text("[tool.amp-lint\n")
+    files, errors = search()
+    assert files == ["b/y.py"]
+    assert len(set(errors)) == 1
+    assert "a/pyproject.toml: is not TOML" in errors[0]
