@@ -53,10 +53,24 @@ def rows(text: str) -> range:
 
 
 COMMENTS = (
-    "# noqa", "# NoQA", "#noqa", "# noqa:AMP101", "# noqa: AMP101,E501", "# noqa: AMP",
-    "# noqa: A1", "# noqa: amp101", "# noqa : AMP201", "# noqa: AMP2 why", "# noqa: AMP2 AMP1",
-    "# x # noqa: E5", "# flake8: noqa", "# flake8: noqa: E501", "#flake8:noqa", "# noqa:  AMP101", "# noqa:,AMP101",
-)  # fmt: skip
+    "# noqa",
+    "# NoQA",
+    "#noqa",
+    "# noqa:AMP101",
+    "# noqa: AMP101,E501",
+    "# noqa: AMP",
+    "# noqa: A1",
+    "# noqa: amp101",
+    "# noqa : AMP201",
+    "# noqa: AMP2 why",
+    "# noqa: AMP2 AMP1",
+    "# x # noqa: E5",
+    "# flake8: noqa",
+    "# flake8: noqa: E501",
+    "#flake8:noqa",
+    "# noqa:  AMP101",
+    "# noqa:,AMP101",
+)
 PIECES = (
     "x", " = ", "(", ")", "[", "]", "1", "\n", "\r\n", "\r", "\\\n", "\f", "\t", "    ", "  ", " ",
     '"""', "'''", '"', "f'{x", "}'", ",", ";", "if x:\n    ", "def f(a,\n  b):\n  ", "é", *COMMENTS,

@@ -1,0 +1,351 @@
+"""What the reader sees."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amp_lint import report
+from amp_lint.report import Finding, Style, statistics
+from amp_lint.report.diff import diff
+from amp_lint.report.summary import diff_summary, summary
+from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Related, Severity
+from amp_lint.source import Source
+
+SAFE, UNSAFE, SUGGEST = Applicability.SAFE, Applicability.UNSAFE, Applicability.SUGGEST
+
+
+def diagnostic(
+    start: int = 0,
+    end: int = 1,
+    related: Sequence[Related] = (),
+    applicability: Applicability | None = None,
+    severity: Severity = Severity.ERROR,
+    message: str = "something is wrong",
+) -> Diagnostic:
+    fix = Fix("make it right", (Edit(start, end, "y"),), applicability) if applicability else None
+    return Diagnostic("AMP101", "a-rule", severity, message, start, end, tuple(related), fix)
+
+
+def find(text: str, *parts: str, **values: object) -> Finding:
+    """A finding on the first of ``parts``, with the others as related places."""
+    spans = [(text.index(part), text.index(part) + len(part)) for part in parts]
+    related = [Related(*span, f"place {index}") for index, span in enumerate(spans[1:], 1)]
+    made = diagnostic(*spans[0], related=related, **values)  # type: ignore[arg-type]
+    return Finding(Source(text.encode(), "a.py"), made)
+
+
+def render(name: str, *findings: Finding, style: Style | None = None) -> str:
+    return "".join(report.renderer(name)(findings, style or Style()))
+
+
+def frame(text: str, *parts: str, style: Style | None = None) -> list[str]:
+    """The lines of the code frame."""
+    lines = render("full", find(text, *parts), style=style).splitlines()
+    return lines[3 : lines.index("") - 1]
+
+
+def test_full() -> None:
+    text = "import a\n\ndef f():\n    first(a)\n    second\n\n    third(a)\n\n    last\n"
+    finding = find(text, "third(a)", "first(a)", applicability=SAFE)
+    assert render("full", finding) == (
+        "AMP101 [*] a-rule: something is wrong\n"
+        " --> a.py:7:5\n"
+        "  |\n"
+        "4 |     first(a)\n"
+        "  |     -------- place 1\n"
+        "5 |     second\n"
+        "6 |\n"
+        "7 |     third(a)\n"
+        "  |     ^^^^^^^^\n"
+        "8 |\n"
+        "9 |     last\n"
+        "  |\n"
+        "help: make it right\n"
+        "\n"
+    )
+
+
+def test_related_places_far_away() -> None:
+    text = "".join(f"line{number:02}\n" for number in range(1, 31))
+    assert frame(text, "line20", "line02", "line27") == [
+        " 2 | line02",
+        "   | ------ place 1",
+        "...",
+        "18 | line18",
+        "19 | line19",
+        "20 | line20",
+        "   | ^^^^^^",
+        "21 | line21",
+        "22 | line22",
+        "...",
+        "27 | line27",
+        "   | ------ place 2",
+    ]
+
+
+def test_several_marks_on_a_line() -> None:
+    assert frame("f(a, b)\n", "f(a, b)", "a", "b") == [
+        "1 | f(a, b)",
+        "  | ^^^^^^^",
+        "  |   - place 1",
+        "  |      - place 2",
+    ]
+
+
+def test_blank_lines_around_are_left_out() -> None:
+    assert frame("a\n\n\nb\n\n\nc\n", "b") == ["4 | b", "  | ^"]
+
+
+def test_tabs() -> None:
+    assert frame("\tx\ty = 1\n", "y") == ["1 |     x    y = 1", "  |          ^"]
+
+
+def test_wide_and_combining_characters() -> None:
+    assert frame("'日本e\u0301' + y\n", "y") == ["1 | '日本e\u0301' + y", "  |           ^"]
+    assert frame("f('日本')\n", "'日本'") == ["1 | f('日本')", "  |   ^^^^^^"]
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert frame("'\x1b[31m\x0c\x7f' + y\n", "y") == ["1 | '␛[31m␌␡' + y", f"  | {' ' * 12}^"]
+
+
+def test_ranges_of_several_lines() -> None:
+    text = "x = f(\n    a,\n    b,\n)\ny\n"
+    assert frame(text, "f(\n    a,\n    b,\n)") == [
+        "1 | x = f(",
+        "  |     ^^",
+        "2 |     a,",
+        "  |     ^^",
+        "3 |     b,",
+        "  |     ^^",
+        "4 | )",
+        "  | ^",
+        "5 | y",
+    ]
+
+
+def test_long_ranges_are_trimmed() -> None:
+    body = "".join(f"    a{number},\n" for number in range(20))
+    text = f"f(\n{body})\n"
+    assert frame(text, text[:-1]) == [
+        " 1 | f(",
+        "   | ^^",
+        " 2 |     a0,",
+        "   |     ^^^",
+        "...",
+        "22 | )",
+        "   | ^",
+    ]
+
+
+def test_a_range_up_to_the_next_line() -> None:
+    assert frame("a\nb\n", "a\n") == ["1 | a", "  | ^", "2 | b"]
+
+
+def test_an_empty_range_at_the_end() -> None:
+    finding = Finding(Source(b"a = (", "a.py"), diagnostic(5, 5))
+    assert render("full", finding).splitlines()[3:5] == ["1 | a = (", "  |      ^"]
+
+
+def test_long_lines_are_cut_around_the_finding() -> None:
+    text = f"x = [{'a, ' * 50}wrong, {'b, ' * 50}]\n"
+    code, carets = frame(text, "wrong")
+    assert len(code) <= 80
+    assert code.startswith("1 | …")
+    assert code.endswith("…")
+    start = carets.index("^")
+    assert code[start : start + 5] == "wrong"
+    assert carets[start:] == "^^^^^"
+
+
+def test_short_lines_are_not_cut() -> None:
+    text = "x" * 76 + "\n"
+    assert frame(text, text[:-1])[0] == f"1 | {'x' * 76}"
+    assert frame("x" + text, "x" + text[:-1])[0] == f"1 | {'x' * 74}…"
+    assert frame("x" * 90 + "\n", "x" * 90, style=Style(width=100))[0] == f"1 | {'x' * 90}"
+
+
+CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
+
+
+@given(st.text(CHARACTERS, min_size=1), st.data())
+def test_any_range_of_any_text(text: str, data: st.DataObject) -> None:
+    offsets = st.integers(0, len(text))
+    first, second = sorted([data.draw(offsets), data.draw(offsets)])
+    width = data.draw(st.integers(20, 100))
+    related = Related(*sorted([data.draw(offsets), data.draw(offsets)]), "here")
+    source = Source(text.encode(), "a.py") if "coding" not in text else Source(b"x\n" * 99, "a.py")
+    finding = Finding(source, diagnostic(first, second, related=[related]))
+    lines = render("full", finding, style=Style(width=width)).split("\n")
+    assert any("^" in line for line in lines[3:])
+    for line in lines[3:]:
+        if "here" not in line:
+            wide = sum(unicodedata.east_asian_width(c) in "WF" for c in line)
+            assert len(line) + wide <= max(width, 26) + sum(map(unicodedata.combining, line)) * 99
+
+
+@pytest.mark.parametrize(
+    ("applicability", "unsafe", "mark", "note"),
+    [
+        (SAFE, False, True, ""),
+        (UNSAFE, False, False, "note: This is an unsafe fix and may change runtime behavior\n"),
+        (UNSAFE, True, True, "note: This is an unsafe fix and may change runtime behavior\n"),
+        (SUGGEST, True, False, "note: This fix is only shown, never applied\n"),
+    ],
+)
+def test_marks_and_notes(applicability: Applicability, unsafe: bool, mark: bool, note: str) -> None:
+    finding = find("x\n", "x", applicability=applicability)
+    style = Style(unsafe=unsafe)
+    assert ("[*]" in render("full", finding, style=style)) is mark
+    assert ("[*]" in render("concise", finding, style=style)) is mark
+    assert render("full", finding, style=style).endswith(f"help: make it right\n{note}\n")
+
+
+def test_concise() -> None:
+    assert render("concise", find("a\n  x\n", "x")) == "a.py:2:3: AMP101 something is wrong\n"
+
+
+@pytest.mark.parametrize(
+    ("severity", "command"),
+    [(Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.INFO, "notice")],
+)
+def test_github(severity: Severity, command: str) -> None:
+    message = "50 %, at\nonce: no"
+    finding = find("a\n  x\n", "x", severity=severity, message=message, applicability=SAFE)
+    file = str(Path("a.py").absolute()).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
+    assert render("github", finding) == (
+        f"::{command} title=amp-lint (AMP101),file={file},line=2,col=3,endLine=2,endColumn=4"
+        "::a.py:2:3: AMP101 50 %25, at%0Aonce: no%0A  help: make it right\n"
+    )
+
+
+def shape(value: object) -> object:
+    """The keys of all levels, and the types of what is never null."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return None if value is None else type(value)
+
+
+def ruff(*arguments: str, stdin: str) -> str:
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", *arguments, "-"]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False).stdout
+
+
+def test_json_is_that_of_ruff() -> None:
+    arguments = ("--output-format=json", "--stdin-filename=a.py")
+    (theirs,) = json.loads(ruff("--select=F401", *arguments, stdin="\n  \nimport os\n"))
+    (ours,) = json.loads(render("json", find("\n  \nimport os\n", "os", applicability=SAFE)))
+    assert shape({**ours, "url": ""}) == shape(theirs)
+    for key in ("filename", "location", "end_location", "noqa_row", "severity", "cell"):
+        assert ours[key] == theirs[key], key
+    assert list(ours) == list(theirs)
+    (theirs,) = json.loads(ruff("--select=E741", *arguments, stdin="l = '''\n'''\n"))
+    (ours,) = json.loads(render("json", find("l = '''\n'''\n", "l")))
+    assert shape({**ours, "url": ""}) == shape(theirs)
+    assert ours["noqa_row"] == theirs["noqa_row"] == 2
+
+
+def test_json_columns_count_characters() -> None:
+    text = "é = '日本'; import os\n"
+    (theirs,) = json.loads(ruff("--select=F401", "--output-format=json", stdin=text))
+    (ours,) = json.loads(render("json", find(text, "os")))
+    assert ours["location"] == theirs["location"]
+    assert ours["end_location"] == theirs["end_location"]
+
+
+def test_json_without_findings() -> None:
+    assert json.loads(render("json")) == json.loads(ruff("--output-format=json", stdin="")) == []
+
+
+@pytest.mark.parametrize(
+    ("applicability", "word"), [(SAFE, "safe"), (UNSAFE, "unsafe"), (SUGGEST, "display")]
+)
+def test_json_says_how_far_to_trust_a_fix(applicability: Applicability, word: str) -> None:
+    (found,) = json.loads(render("json", find("x\n", "x", applicability=applicability)))
+    assert found["fix"]["applicability"] == word
+
+
+def safe_and_unsafe(safe: int, unsafe: int, none: int) -> tuple[str, list[Diagnostic]]:
+    """A program for ruff, and findings of ours that have as many fixes."""
+    program = "import os\n" * bool(safe) + "import re\n" * (safe > 1)
+    program += "x = None\n" * bool(unsafe + none) + "x == None\n" * unsafe + "l = 1\n" * none
+    found = [diagnostic(applicability=SAFE)] * safe + [diagnostic(applicability=UNSAFE)] * unsafe
+    return program, found + [diagnostic()] * none
+
+
+CASES = [(0, 0, 0), (1, 0, 0), (2, 0, 0), (0, 1, 0), (0, 2, 0), (1, 1, 0), (2, 2, 1), (0, 0, 1)]
+
+
+@pytest.mark.parametrize(("safe", "unsafe", "none"), CASES)
+@pytest.mark.parametrize("allow", [False, True])
+def test_summary_in_the_words_of_ruff(safe: int, unsafe: int, none: int, allow: bool) -> None:
+    program, found = safe_and_unsafe(safe, unsafe, none)
+    options = ["--select=F401,E711,E741", "--output-format=concise", *["--unsafe-fixes"] * allow]
+    theirs = [line for line in ruff(*options, stdin=program).splitlines() if ": " not in line]
+    assert [*summary(found, 0, unsafe=allow)] == theirs
+
+
+def ruff_messages(*arguments: str, stdin: str) -> list[str]:
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", *arguments, "-"]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    return [line for line in done.stderr.splitlines() if not re.match(r"-:\d", line)]
+
+
+@pytest.mark.parametrize(("safe", "unsafe", "none"), CASES)
+def test_summary_of_fixing_in_the_words_of_ruff(safe: int, unsafe: int, none: int) -> None:
+    program, found = safe_and_unsafe(safe, unsafe, none)
+    options = ("--select=F401,E711,E741", "--output-format=concise")
+    left = found[safe:]
+    theirs = ruff_messages(*options, "--fix", stdin=program)
+    assert [*summary(left, safe, unsafe=False)] == theirs
+    theirs = ruff_messages(*options, "--diff", stdin=program)
+    assert [*diff_summary(left, safe, unsafe=False)] == theirs
+
+
+def test_statistics() -> None:
+    other = find("x\n", "x", applicability=SAFE)
+    findings = [find("x\n", "x", applicability=SAFE), find("x\n", "x"), other]
+    assert [*statistics.render(findings, Style())] == ["3\tAMP101\t[-] a-rule\n"]
+    assert [*statistics.render([other], Style())] == ["1\tAMP101\t[*] a-rule\n"]
+
+
+def test_statistics_in_json_are_those_of_ruff() -> None:
+    text = "import os\nimport os\n"
+    theirs = json.loads(ruff("--select=F", "--statistics", "--output-format=json", stdin=text))
+    ours = json.loads("".join(statistics.render_json([find("x\n", "x")], Style())))
+    assert shape(ours) == shape([theirs[0]])
+
+
+def test_colors() -> None:
+    finding = find("x\n", "x", applicability=SAFE)
+    for name in ("full", "concise"):
+        colored = render(name, finding, style=Style(color=True))
+        assert "\033[1;31m" in colored
+        assert re.sub(r"\033\[[\d;]*m", "", colored) == render(name, finding)
+
+
+def test_diff_keeps_the_encoding_and_says_where_the_last_line_end_is_missing() -> None:
+    head = "# -*- coding: latin-1 -*-\n"
+    before = Source(f"{head}x = 'é'".encode("latin-1"), "a.py")
+    after = Source(f"{head}y = 'é'".encode("latin-1"), "a.py")
+    lines = b"".join(diff(before, after, Style())).split(b"\n")
+    assert lines[3:] == [
+        b" # -*- coding: latin-1 -*-",
+        b"-x = '\xe9'",
+        b"\\ No newline at end of file",
+        b"+y = '\xe9'",
+        b"\\ No newline at end of file",
+        b"",
+    ]
