@@ -150,6 +150,7 @@ def _findings(source: Source, rules: Sequence[Rule], selection: Selection) -> li
     import libcst as cst
 
     from amp_lint.model import Model
+    from amp_lint.tree import LossyParseError
 
     try:
         model = Model(source, selection.target_torch)
@@ -158,6 +159,8 @@ def _findings(source: Source, rules: Sequence[Rule], selection: Selection) -> li
             found += rule.check(model)
     except cst.ParserSyntaxError as error:
         raise AnalysisError(f"libcst cannot parse it: {error.message}") from error
+    except LossyParseError as error:
+        raise AnalysisError(str(error)) from error
     except RecursionError as error:
         raise AnalysisError("nests too deeply to be analysed") from error
     unique = {(finding.code, finding.start, finding.end): finding for finding in reversed(found)}

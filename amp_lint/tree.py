@@ -7,6 +7,7 @@ from one code generation, made only when somebody asks for the first one.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 import sys
@@ -26,6 +27,10 @@ _SKIPPED_FIELDS = {
     "lines_after_decorators", "lpar", "operator", "rpar", "semicolon", "trailing_whitespace",
 }  # fmt: skip
 _RECURSION_LIMIT = 20_000  # code generation takes about eight frames for one level of nesting
+
+
+class LossyParseError(Exception):
+    """The tree stands for another text than was parsed, so that offsets would be wrong."""
 
 
 @functools.cache
@@ -150,9 +155,30 @@ class Tree:
             self.module._codegen(recorder)
         finally:
             sys.setrecursionlimit(limit)
-        if "".join(recorder.tokens) != self.text:
-            raise ValueError("the parser does not give the text back")
+        generated = "".join(recorder.tokens)
+        if generated != self.text:
+            recorder.shift(_lost_form_feeds(self.text, generated))
         return recorder
+
+
+def _lost_form_feeds(text: str, generated: str) -> list[int]:
+    """Where libcst drops a form feed: it does so right in front of a statement.
+
+    Raises:
+        ValueError: more than form feeds is missing.
+    """
+    lost: list[int] = []
+    at = 0
+    for char in text:
+        if at < len(generated) and char == generated[at]:
+            at += 1
+        elif char == "\f":
+            lost.append(at)
+        else:
+            break
+    if at < len(generated) or len(text) != len(generated) + len(lost):
+        raise ValueError("the parser does not give the text back")
+    return lost
 
 
 class _SpanRecorder(CodegenState):
@@ -187,6 +213,13 @@ class _SpanRecorder(CodegenState):
         end_node: cst.CSTNode | None = None,
     ) -> AbstractContextManager[None]:
         return _OwnSpan(self, node, start_node, end_node)
+
+    def shift(self, lost: list[int]) -> None:
+        """Count in what is ``lost`` from the generated text, given by offsets into that."""
+        for spans in (self.own, self.whole):
+            for key, (start, end) in spans.items():
+                after = bisect.bisect_right(lost, start), bisect.bisect_left(lost, end)
+                spans[key] = start + after[0], max(start + after[0], end + after[1])
 
     def known(self, node: cst.CSTNode) -> Span:
         return self.own.get(id(node)) or self.whole[id(node)]
