@@ -165,7 +165,7 @@ def _lost_form_feeds(text: str, generated: str) -> list[int]:
     """Where libcst drops a form feed: it does so right in front of a statement.
 
     Raises:
-        ValueError: more than form feeds is missing.
+        LossyParseError: more than form feeds is missing.
     """
     lost: list[int] = []
     at = 0
@@ -177,7 +177,7 @@ def _lost_form_feeds(text: str, generated: str) -> list[int]:
         else:
             break
     if at < len(generated) or len(text) != len(generated) + len(lost):
-        raise ValueError("the parser does not give the text back")
+        raise LossyParseError("libcst does not give its text back, as with old Mac line ends")
     return lost
 
 
