@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from amp_lint.tree import Tree, children
+from amp_lint.tree import Tree, children, descendants
 
 ScopeNode = (
     cst.Module
@@ -137,16 +137,67 @@ class Names:
         """The scope that a function, class or module opens."""
         return self._scopes[id(node)]
 
+    def is_free(self, name: str, at: cst.CSTNode) -> bool:
+        """Whether the function around a place, or the module, does not use a name at all."""
+        holder = self.tree.ancestor(at, cst.FunctionDef) or self.tree.module
+        return not any(
+            node.value == name and self.tree.contains(holder, node)
+            for node in self.tree.nodes(cst.Name)
+        )
+
     def bindings(self, name: cst.Name) -> list[Binding]:
         """Everything the name may be bound to at this place, whatever the order; [] if unknown."""
-        scope: Scope | None = self.scope(name)
+        return self.visible(name, name.value)
+
+    def visible(self, node: cst.CSTNode, name: str) -> list[Binding]:
+        """Everything ``name`` would be bound to where ``node`` stands; [] if nothing."""
+        scope: Scope | None = self.scope(node)
         first = True
         while scope is not None:
             visible = first or not isinstance(scope.node, cst.ClassDef)
-            if visible and name.value in scope.bindings and name.value not in scope.foreign:
-                return scope.bindings[name.value]
+            if visible and name in scope.bindings and name not in scope.foreign:
+                return scope.bindings[name]
             first, scope = False, scope.parent
         return []
+
+    def every_binding(self) -> Iterator[Binding]:
+        """The bindings of all scopes."""
+        for scope in self._scopes.values():
+            for bindings in scope.bindings.values():
+                yield from bindings
+
+    def spelling(self, node: cst.CSTNode, module: str) -> str | None:
+        """A name that can only be the imported ``module`` where ``node`` stands."""
+        names = {b.name for b in self.every_binding() if b.qualified == module}
+        for name in sorted(names, key=lambda name: (name != module, name)):
+            bindings = self.visible(node, name)
+            if bindings and all(b.qualified == module for b in bindings):
+                return name
+        return None
+
+    def spelling_of(self, node: cst.CSTNode, qualified: str) -> str | None:
+        """How a qualified name is written where ``node`` stands, by what is imported there.
+
+        With ``import torch.nn.functional as F``, ``torch.nn.functional.relu`` is ``F.relu``.
+        """
+        module, rest = qualified, ""
+        while module:
+            name = self.spelling(node, module)
+            if name is not None:
+                return name + rest
+            module, _, last = module.rpartition(".")
+            rest = f".{last}{rest}"
+        return None
+
+    @functools.cached_property
+    def exported(self) -> frozenset[str]:
+        """The names that the module lists in ``__all__``."""
+        return frozenset(
+            str(text.evaluated_value)
+            for binding in self.module.bindings.get("__all__", ())
+            for text in descendants(binding.node)
+            if isinstance(text, cst.SimpleString)
+        )
 
     # --- qualified names ----------------------------------------------------------------------
 
@@ -187,9 +238,10 @@ class Names:
         for binding in bindings:
             if binding.qualified is not None:
                 yield binding.qualified
-            elif binding.kind == "assign" and binding.value is not None:
-                if not _mentions(binding.value, name.value):
-                    yield from self._qualified(binding.value, steps - 1)
+            elif binding.kind != "assign" or binding.value is None:
+                continue
+            elif not _mentions(binding.value, name.value):
+                yield from self._qualified(binding.value, steps - 1)
         if not bindings:
             for module in self._star_imports(name):
                 yield f"{module}.{name.value}"

@@ -1,0 +1,162 @@
+"""Where a file refers to given qualified names, and what it does with them there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import libcst as cst
+
+from amp_lint.model.names import Binding, Names, canonical
+from amp_lint.tree import Tree
+
+Role = Literal["call", "decorator", "partial", "type", "annotation", "base", "alias", "value"]
+"""What becomes of a name where it is referred to.
+
+``call``: called; ``decorator``: decorates without being called; ``partial``: first argument of
+``partial``; ``type``: second argument of ``isinstance``; ``base``: base of a class; ``alias``:
+given another plain name; ``value``: anything else, so that nobody knows who calls it.
+"""
+
+_PARTIAL = frozenset({"functools.partial"})
+_TYPE_TESTS = ("isinstance", "issubclass")
+_TYPE_CASTS = frozenset({"typing.cast"})
+_GROUPING = (cst.Tuple, cst.List, cst.Element, cst.BinaryOperation)
+_INDEXING = (cst.Subscript, cst.SubscriptElement, cst.Index)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """One expression that stands for a wanted name."""
+
+    node: cst.Name | cst.Attribute
+    name: str
+    """The qualified name, one of those wanted."""
+    role: Role
+    call: cst.Call | None = None
+    """The call that gives the arguments: of the name itself, or of ``partial``."""
+
+    @property
+    def root(self) -> cst.Name | None:
+        """``a`` of ``a.b.c``."""
+        node: cst.BaseExpression = self.node
+        while isinstance(node, cst.Attribute):
+            node = node.value
+        return node if isinstance(node, cst.Name) else None
+
+
+def references(tree: Tree, names: Names, wanted: frozenset[str]) -> list[Reference]:
+    """Every reference to one of ``wanted``, in source order; imports are none."""
+    members = {name.rpartition(".")[2] for name in wanted}
+    bound = _bound_names(names, wanted) | (members if names.module.star_imports else set())
+    nodes: list[cst.Name | cst.Attribute] = [
+        node for node in tree.nodes(cst.Attribute) if node.attr.value in members
+    ]
+    nodes += [node for node in tree.nodes(cst.Name) if node.value in bound]
+    found = [
+        _reference(tree, names, node, name)
+        for node in nodes
+        if is_read(tree, node)
+        for name in sorted(names.qualified(node) & wanted)[:1]
+        if not _is_probe(tree, node)
+    ]
+    return sorted(found, key=lambda reference: tree.order(reference.node))
+
+
+def _bound_names(names: Names, wanted: frozenset[str]) -> set[str]:
+    """The names that an import or a plain alias binds to one of ``wanted``."""
+    return {b.name for b in names.every_binding() if _stands_for(names, b, wanted)}
+
+
+def _stands_for(names: Names, binding: Binding, wanted: frozenset[str]) -> bool:
+    if binding.qualified is not None:
+        return canonical(binding.qualified) in wanted
+    plain = isinstance(binding.value, (cst.Name, cst.Attribute)) and binding.kind == "assign"
+    return plain and binding.value is not None and names.is_any(binding.value, wanted)
+
+
+def is_read(tree: Tree, node: cst.Name | cst.Attribute) -> bool:
+    """Whether the expression is evaluated: not bound, not part of a longer dotted name."""
+    parent = tree.parent(node)
+    match parent:
+        case cst.Attribute():
+            return parent.attr is not node
+        case cst.Arg():
+            return parent.keyword is not node
+        case cst.Param():
+            return parent.name is not node
+        case cst.FunctionDef() | cst.ClassDef() | cst.ImportAlias() | cst.ImportFrom():
+            return False
+        case cst.AsName() | cst.AssignTarget() | cst.NameItem() | cst.Del():
+            return False
+        case cst.AnnAssign() | cst.NamedExpr() | cst.For() | cst.CompFor() | cst.AugAssign():
+            return parent.target is not node
+    return True
+
+
+def _is_probe(tree: Tree, node: cst.CSTNode) -> bool:
+    """``_ = torch.cuda.amp.autocast`` only looks whether the name is there."""
+    parent = tree.parent(node)
+    target = parent.targets[0].target if isinstance(parent, cst.Assign) else None
+    return isinstance(target, cst.Name) and target.value == "_"
+
+
+def _reference(tree: Tree, names: Names, node: cst.Name | cst.Attribute, name: str) -> Reference:
+    parent = tree.parent(node)
+    match parent:
+        case cst.Call() if parent.func is node:
+            return Reference(node, name, "call", parent)
+        case cst.Decorator():
+            return Reference(node, name, "decorator")
+        case cst.Assign() if isinstance(parent.targets[0].target, cst.Name):
+            return Reference(node, name, "alias" if len(parent.targets) == 1 else "value")
+        case cst.Arg():
+            call = tree.parent(parent)
+            if isinstance(call, cst.Call) and names.is_only(call.func, _PARTIAL):
+                return Reference(node, name, "partial" if call.args[0] is parent else "value", call)
+    return Reference(node, name, _type_role(tree, names, node))
+
+
+def _type_role(tree: Tree, names: Names, node: cst.CSTNode) -> Role:
+    """The role of a name that may be part of a type expression such as ``A | list[B]``."""
+    indexed = False
+    for holder in tree.ancestors(node):
+        if isinstance(holder, cst.Annotation):
+            return "annotation"
+        if isinstance(holder, cst.Arg):
+            return _argument_role(tree, names, holder, indexed)
+        if isinstance(holder, _INDEXING):
+            indexed = True
+        elif not isinstance(holder, _GROUPING):
+            break
+    return "value"
+
+
+def _argument_role(tree: Tree, names: Names, arg: cst.Arg, indexed: bool) -> Role:
+    holder = tree.parent(arg)
+    if isinstance(holder, cst.ClassDef):
+        return "annotation" if indexed else "base"
+    if isinstance(holder, cst.Call):
+        place = holder.args.index(arg)
+        if place == 0 and names.is_only(holder.func, _TYPE_CASTS):
+            return "annotation"
+        plain = isinstance(holder.func, cst.Name) and holder.func.value in _TYPE_TESTS
+        if place == 1 and plain and not indexed:
+            return "type"
+    return "value"
+
+
+def read_names(tree: Tree, names: Names, binding: Binding) -> Iterator[cst.Name]:
+    """Where the name that ``binding`` binds is read, and may mean this binding."""
+    for node in tree.nodes(cst.Name):
+        same = node.value == binding.name and is_read(tree, node)
+        if same and binding in names.bindings(node):
+            yield node
+
+
+def without_aliases(names: Names, found: list[Reference]) -> list[Reference]:
+    """``found`` without the plain aliases whose own uses are in it."""
+    roots = [reference.root for reference in found if reference.root is not None]
+    aliased = {id(binding.value) for root in roots for binding in names.bindings(root)}
+    return [reference for reference in found if id(reference.node) not in aliased]
