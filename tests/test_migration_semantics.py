@@ -1,0 +1,207 @@
+"""What AMP401 rewrites means the same to torch as before, and warns no more."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from amp_lint import engine, registry
+from amp_lint.engine import Selection
+from amp_lint.source import Source
+
+RULE = registry.find("AMP401")
+_AUTOCAST = ("_enabled", "fast_dtype", "_cache_enabled", "device")
+_SCALER = (
+    "_enabled", "_device", "_init_scale", "_growth_factor", "_backoff_factor", "_growth_interval"
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Without a GPU, CUDA contexts and scalers switch themselves off, and all look alike."""
+    monkeypatch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *args: True)
+    yield
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def migrated(text: str) -> str:
+    """The text after safe fixes, in which nothing is left to find."""
+    assert RULE is not None
+    result = engine.fix(Source(text.encode(), "snippet.py"), Selection((RULE,)))
+    assert result.fixed and not result.remaining and not result.dropped
+    return result.text
+
+
+def run(text: str) -> tuple[object, list[type[Warning]]]:
+    """What a program leaves in ``subject``, observed, and the categories of its warnings."""
+    scope: dict[str, object] = {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        exec(compile(text, "snippet.py", "exec"), scope)
+    return observed(scope["subject"]), [warning.category for warning in caught]
+
+
+def observed(subject: object) -> object:
+    """The attributes that decide what an autocast context or a scaler does."""
+    if isinstance(subject, torch.amp.autocast):
+        return [getattr(subject, name) for name in _AUTOCAST]
+    if isinstance(subject, torch.amp.GradScaler):
+        return [getattr(subject, name, None) for name in _SCALER]  # some only when enabled
+    return subject
+
+
+SNIPPETS = {
+    "autocast": "import torch\nsubject = torch.cuda.amp.autocast()\n",
+    "autocast positional bool": "import torch\nsubject = torch.cuda.amp.autocast(False)\n",
+    "autocast positional": (
+        "import torch\nsubject = torch.cuda.amp.autocast(True, torch.bfloat16, False)\n"
+    ),
+    "autocast mixed": (
+        "import torch\nsubject = torch.cuda.amp.autocast(True, cache_enabled=False)\n"
+    ),
+    "autocast keywords": (
+        "from torch.cuda.amp import autocast as ac\n"
+        "subject = ac(**{'enabled': False, 'cache_enabled': False})\n"
+    ),
+    "cpu autocast": "import torch.cpu.amp as amp\nsubject = amp.autocast()\n",
+    "cpu autocast positional": (
+        "import torch\nsubject = torch.cpu.amp.autocast(False, torch.float16)\n"
+    ),
+    "nested in another dtype": (
+        "import torch\n"
+        "with torch.autocast('cpu', dtype=torch.float16):\n"
+        "    subject = torch.cpu.amp.autocast()\n"
+    ),
+    "nested in a variable dtype": (
+        "import torch\n"
+        "dtype = torch.float16\n"
+        "with torch.autocast('cpu', dtype=dtype, cache_enabled=False):\n"
+        "    subject = torch.cpu.amp.autocast(True)\n"
+    ),
+    "nested in the same dtype": (
+        "import torch\nwith torch.cpu.amp.autocast():\n    subject = torch.cpu.amp.autocast(True)\n"
+    ),
+    "a forward in another region": (
+        "import torch\n"
+        "class Head:\n"
+        "    def forward(self):\n"
+        "        return torch.cpu.amp.autocast()\n"
+        "with torch.autocast('cpu', dtype=torch.float16):\n"
+        "    subject = Head().forward()\n"
+    ),
+    "entered": (
+        "import torch\n"
+        "from torch.cpu import amp\n"
+        "with amp.autocast():\n"
+        "    subject = (torch.ones(2, 2) @ torch.ones(2, 2)).dtype\n"
+    ),
+    "decorator": (
+        "import torch\n"
+        "@torch.cpu.amp.autocast()\n"
+        "def product(x):\n"
+        "    return x @ x\n"
+        "subject = product(torch.ones(2, 2)).dtype\n"
+    ),
+    "scaler": "from torch.cuda.amp import GradScaler\nsubject = GradScaler()\n",
+    "scaler positional": (
+        "from torch.cuda import amp\nsubject = amp.GradScaler(1024.0, 3.0, 0.25, 7)\n"
+    ),
+    "scaler positional switch": (
+        "from torch.cuda import amp\nsubject = amp.GradScaler(1024.0, 3.0, 0.25, 7, False)\n"
+    ),
+    "scaler keywords": (
+        "import torch.cuda.amp\n"
+        "subject = torch.cuda.amp.GradScaler(growth_interval=7, init_scale=2.0)\n"
+    ),
+    "cpu scaler": "import torch\nsubject = torch.cpu.amp.GradScaler(8.0)\n",
+    "scaler in partial": (
+        "from functools import partial\n"
+        "from torch.cuda.amp import GradScaler\n"
+        "subject = partial(GradScaler, 4.0)(3.0)\n"
+    ),
+    "scaler under another name": (
+        "import torch\nmake = torch.cuda.amp.GradScaler\nsubject = make(16.0)\n"
+    ),
+    "isinstance": (
+        "import torch\n"
+        "scaler = torch.cuda.amp.GradScaler()\n"
+        "subject = isinstance(scaler, (int, torch.cuda.amp.GradScaler))\n"
+    ),
+    "custom function": (
+        "import torch\n"
+        "from torch.cuda.amp import custom_bwd, custom_fwd\n"
+        "class Double(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    @custom_fwd(cast_inputs=torch.float32)\n"
+        "    def forward(ctx, x):\n"
+        "        return 2 * x\n"
+        "    @staticmethod\n"
+        "    @custom_bwd\n"
+        "    def backward(ctx, grad):\n"
+        "        return 2 * grad\n"
+        "x = torch.ones(2, requires_grad=True)\n"
+        "Double.apply(x).sum().backward()\n"
+        "subject = x.grad.tolist()\n"
+    ),
+    "custom function, bare": (
+        "import torch\n"
+        "class Double(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    @torch.cuda.amp.custom_fwd\n"
+        "    def forward(ctx, x):\n"
+        "        ctx.seen = (ctx._dtype, ctx._fwd_used_autocast)\n"
+        "        return 2 * x\n"
+        "    @staticmethod\n"
+        "    @torch.cuda.amp.custom_bwd\n"
+        "    def backward(ctx, grad):\n"
+        "        global subject\n"
+        "        subject = ctx.seen\n"
+        "        return 2 * grad\n"
+        "x = torch.ones(2, requires_grad=True)\n"
+        "Double.apply(x).sum().backward()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", SNIPPETS.values(), ids=SNIPPETS.keys())
+def test_same_meaning(text: str) -> None:
+    before, old_warnings = run(text)
+    after, new_warnings = run(migrated(text))
+    assert after == before
+    assert FutureWarning in old_warnings
+    assert FutureWarning not in new_warnings
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        pytest.param("torch.cuda.amp.GradScaler(8.0)", "torch.amp.GradScaler(8.0)", id="rename"),
+        pytest.param(
+            "torch.cpu.amp.autocast(True, torch.bfloat16)",
+            "torch.amp.autocast('cpu', True, torch.bfloat16)",
+            id="positional",
+        ),
+        pytest.param(
+            "torch.cpu.amp.autocast(False)", "torch.amp.autocast('cpu')", id="switch lost"
+        ),
+        pytest.param("torch.cuda.amp.autocast()", "torch.amp.autocast('cpu')", id="device"),
+    ],
+)
+def test_wrong_migration_is_noticed(right: str, wrong: str) -> None:
+    before, _ = run(f"import torch\nsubject = {right}\n")
+    after, _ = run(f"import torch\nsubject = {wrong}\n")
+    assert after != before
+
+
+def test_positional_bool_fails() -> None:
+    with pytest.raises(TypeError, match="dtype"):
+        run("import torch\nwith torch.amp.autocast('cpu', False):\n    subject = 1\n")
+
+
+def test_bare_custom_fwd_fails() -> None:
+    with pytest.raises(TypeError, match="device_type"):
+        run("import torch\n@torch.amp.custom_fwd\ndef subject(ctx, x):\n    return x\n")
