@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,12 +20,25 @@ def replace_node(tree: Tree, node: cst.CSTNode, content: str) -> Edit:
     return Edit(*tree.span(node), content)
 
 
-def insert_before(tree: Tree, statement: cst.BaseStatement, line: str) -> Edit:
-    """Add a line with the statement's own indentation, right above it and below its comments."""
+def rewrite(tree: Tree, node: cst.CSTNode, changes: Iterable[Edit]) -> str:
+    """A node's own text after changes inside it."""
+    start, _ = tree.span(node)
+    moved = [Edit(edit.start - start, edit.end - start, edit.content) for edit in changes]
+    return splice(tree.source(node), moved)
+
+
+def insert_before(
+    tree: Tree, statement: cst.BaseStatement, line: str, guard: str | None = None
+) -> Edit:
+    """Add a line with the statement's own indentation, right above it and below its comments.
+
+    With a ``guard`` the line is added under ``if guard:``.
+    """
     start, _ = tree.span(statement)
-    line_start = _line_start(tree.text, start)
-    indent = tree.text[line_start:start]
-    return Edit(start, start, f"{line}{_newline(tree, start)}{indent}")
+    indent = tree.text[_line_start(tree.text, start) : start]
+    lines = [line] if guard is None else [f"if {guard}:", tree.module.default_indent + line]
+    newline = _newline(tree, start)
+    return Edit(start, start, "".join(f"{each}{newline}{indent}" for each in lines))
 
 
 def delete_call_suffix(tree: Tree, call: cst.Call) -> Edit:
@@ -31,6 +46,72 @@ def delete_call_suffix(tree: Tree, call: cst.Call) -> Edit:
     assert isinstance(call.func, cst.Attribute)
     _, keep = tree.outer_span(call.func.value)
     return Edit(keep, tree.span(call)[1], "")
+
+
+def remove_argument(tree: Tree, call: cst.Call, arg: cst.Arg) -> Edit | None:
+    """Delete one of several arguments of a call with a comma; None if a comment would go too."""
+    index = next(i for i, other in enumerate(call.args) if other is arg)
+    start, end = tree.span(arg)[0], tree.outer_span(arg.value)[1]
+    if index + 1 < len(call.args):
+        end = tree.span(call.args[index + 1])[0]
+    else:
+        start = tree.outer_span(call.args[index - 1].value)[1]
+    return Edit(start, end, "") if "#" not in tree.text[start:end] else None
+
+
+def remove_statement(tree: Tree, small: cst.BaseSmallStatement) -> Edit | None:
+    """Delete a statement that has its line for itself; comments stay where they are.
+
+    An ``if`` without ``else`` that would have nothing left to do goes with it, unless its test
+    calls something; another block that would be empty gets a ``pass``.
+    """
+    holder = tree.parent(small)
+    if not isinstance(holder, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+        return None
+    if len(holder.body) != 1:
+        return None
+    block = tree.parent(holder) if isinstance(holder, cst.SimpleStatementLine) else holder
+    assert isinstance(block, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite))
+    if isinstance(holder, cst.SimpleStatementLine) and (
+        isinstance(block, cst.Module) or len(block.body) > 1
+    ):
+        return _remove_lines(tree, holder)
+    owner = tree.parent(block)
+    if isinstance(owner, cst.If) and _only_guards(tree, owner):
+        return _remove_if(tree, owner)
+    return Edit(*tree.span(small), "pass")
+
+
+def _only_guards(tree: Tree, node: cst.If) -> bool:
+    is_elif = isinstance(tree.parent(node), cst.If)
+    calls = any(tree.contains(node.test, call) for call in tree.nodes(cst.Call))
+    return node.orelse is None and not is_elif and not calls
+
+
+def _remove_if(tree: Tree, node: cst.If) -> Edit | None:
+    block = tree.parent(node)
+    if not isinstance(block, cst.IndentedBlock) or len(block.body) > 1:
+        return _remove_lines(tree, node)
+    owner = tree.parent(block)
+    if isinstance(owner, cst.If) and _only_guards(tree, owner):
+        return _remove_if(tree, owner)
+    return Edit(*tree.span(node), "pass") if "#" not in tree.source(node) else None
+
+
+def _remove_lines(tree: Tree, statement: cst.BaseStatement) -> Edit:
+    """Cut the lines of a statement out of its block, but leave the comments in them."""
+    start, end = tree.span(statement)
+    begin = _line_start(tree.text, start)
+    match = LINE_END.search(tree.text, end)
+    stop = match.end() if match else len(tree.text)
+    indent = tree.text[begin:start]
+    comments = _comments(tree.text[start:stop])
+    return Edit(begin, stop, "".join(f"{indent}{c}{_newline(tree, start)}" for c in comments))
+
+
+def _comments(text: str) -> list[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
 
 
 def dedent_tail(tree: Tree, holder: cst.BaseCompoundStatement, first: cst.BaseStatement) -> Edit:
@@ -136,5 +217,7 @@ def _strings(tree: Tree, holder: cst.CSTNode, begin: int) -> set[int]:
         for node in tree.nodes(kind):
             start, end = tree.span(node)
             if end > begin and "\n" in tree.text[start:end] and tree.contains(holder, node):
-                inside.update(offset for offset, _ in _lines(tree.text, start, end) if offset != start)
+                inside.update(
+                    offset for offset, _ in _lines(tree.text, start, end) if offset != start
+                )
     return inside

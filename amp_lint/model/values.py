@@ -80,6 +80,17 @@ class Values:
         elif isinstance(node, cst.NamedExpr):
             yield node.value
 
+    def argument(
+        self, call: cst.Call, position: int | None, keyword: str | None
+    ) -> cst.BaseExpression | None:
+        """What a call gives at this position or under this keyword; None if hidden by ``*``."""
+        given = arguments(call)
+        return None if given.starred else given.get(position, keyword)
+
+    def constants(self, node: cst.BaseExpression) -> list[object]:
+        """`literal` of every expression that ``node`` may stand for."""
+        return [literal(value) for value in self.alternatives(node)]
+
     def attribute_values(self, node: cst.Attribute) -> list[cst.BaseExpression]:
         """What the class of this method assigns to ``self.x``, anywhere; [] for other objects."""
         if not isinstance(node.value, cst.Name) or node.value.value not in ("self", "cls"):
