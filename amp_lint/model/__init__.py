@@ -6,6 +6,8 @@ import functools
 
 from amp_lint.model.clips import Clips
 from amp_lint.model.flow import Flow
+from amp_lint.model.halves import Halves
+from amp_lint.model.modules import Modules
 from amp_lint.model.names import Names
 from amp_lint.model.operations import Operations
 from amp_lint.model.regions import Regions
@@ -50,6 +52,16 @@ class Model:
     def operations(self) -> Operations:
         """Tensor operations and the chains they form."""
         return Operations(self.tree, self.names, self.values, self.flow)
+
+    @functools.cached_property
+    def modules(self) -> Modules:
+        """Modules, and what is done to them before they are trained."""
+        return Modules(self.tree, self.names, self.values, self.flow)
+
+    @functools.cached_property
+    def halves(self) -> Halves:
+        """What shows that a file trains in float16."""
+        return Halves(self.tree, self.names, self.values, self.roles, self.regions, self.modules)
 
     @functools.cached_property
     def roles(self) -> Roles:

@@ -1,0 +1,77 @@
+"""AMP203: a model is trained with float16 parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import edits
+from amp_lint._lazy import cst
+from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.modules import HalfTraining
+
+
+class HalfModelTraining(Rule):
+    """Parameters in float16 lose small updates, break Adam, and GradScaler refuses them."""
+
+    code = "AMP203"
+    name = "half-model-training"
+    severity = Severity.ERROR
+    requires = (
+        frozenset({"HalfTensor", "float16", "half"}),
+        frozenset({"parameters", "named_parameters"}),
+    )
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every cast to float16 of a module that is trained."""
+        for training in model.modules.half_trainings:
+            loads = training.loads
+            yield self.report(
+                model,
+                training.dtype if loads and training.dtype is not None else training.cast,
+                "trains float16 parameters: updates under 2**-11 of a weight are lost, Adam's eps "
+                "of 1e-8 is 0 and its steps become inf or NaN, and GradScaler cannot unscale "
+                "float16 gradients; keep the parameters float32 and use autocast",
+                [(training.trained, "its parameters are trained here")],
+                _fix(model, training),
+            )
+
+
+def _fix(model: Model, training: HalfTraining) -> Fix | None:
+    if training.loads:
+        edit, title = _load_float32(model, training), "Load float32 parameters"
+    else:
+        edit, title = _without_cast(model, training), "Remove the cast to float16"
+    return Fix(title, (edit,), Applicability.UNSAFE) if edit is not None else None
+
+
+def _load_float32(model: Model, training: HalfTraining) -> Edit | None:
+    assert training.dtype is not None
+    value = training.dtype.value
+    if isinstance(value, cst.Attribute):
+        return edits.replace_node(model.tree, value.attr, "float32")
+    if isinstance(value, cst.SimpleString):
+        text = model.tree.source(value)
+        return edits.replace_node(model.tree, value, text.replace("float16", "float32"))
+    return None
+
+
+def _without_cast(model: Model, training: HalfTraining) -> Edit | None:
+    """``m.half()`` and ``m = m.half()`` go; within a longer expression, only the call does."""
+    call, dtype, tree = training.cast, training.dtype, model.tree
+    assert isinstance(call.func, cst.Attribute)
+    if dtype is not None and len(call.args) > 1:
+        return edits.remove_argument(tree, call, dtype)
+    statement, module = tree.parent(call), tree.source(call.func.value)
+    if isinstance(statement, cst.Expr) and not isinstance(call.func.value, cst.Call):
+        return edits.remove_statement(tree, statement)
+    if isinstance(statement, cst.Assign) and [
+        tree.source(target.target) for target in statement.targets
+    ] == [module]:
+        return edits.remove_statement(tree, statement)
+    if isinstance(statement, cst.IfExp):
+        return None
+    return edits.delete_call_suffix(tree, call)

@@ -1,0 +1,138 @@
+"""AMP301: the logarithm of a softmax, taken in two steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import edits
+from amp_lint._lazy import cst
+from amp_lint.fuse import fuse, respell
+from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.operations import Operation
+
+_SELECT = {
+    "contiguous", "detach", "diagonal", "expand", "flatten", "gather", "getitem", "index_select",
+    "movedim", "permute", "reshape", "select", "squeeze", "swapaxes", "t", "take_along_dim",
+    "transpose", "unsqueeze", "view",
+}  # fmt: skip
+"""What rearranges or picks elements, so that it may as well be done after the logarithm."""
+_FLOORS = {"add", "clamp", "clamp_min", "clip"}
+_CASTS = {"double", "float", "to", "type_as"}
+_LARGEST_EPS = 1e-3
+_EPS_NAME = re.compile(r"(^|_|\.)(eps|epsilon|tiny|smallest_normal)(_|$|\d)", re.IGNORECASE)
+_DIM_NAME = re.compile(r"(^|_|\.)(dim|axis)(_|$|\d)", re.IGNORECASE)
+
+
+_PLAIN = (
+    "-inf for a logit 104 below the largest (17.3 in float16), "
+    "with NaN gradients from 88.7 (11.1) on"
+)
+_WITH_FLOOR = (
+    "the added floor hides the -inf, but value and gradient are wrong below it, "
+    "and in float16 an eps under 3e-8 is 0"
+)
+
+
+class LogSoftmax(Rule):
+    """``log(softmax(x))`` is -inf, and its gradient NaN, where ``log_softmax(x)`` is right."""
+
+    code = "AMP301"
+    name = "log-softmax"
+    severity = Severity.ERROR
+    requires = (frozenset({"softmax", "Softmax"}),)
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Judge every call of something named log."""
+        for call in model.tree.nodes(cst.Call):
+            function = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+            if isinstance(function, cst.Name) and "log" in function.value.lower():
+                steps = _steps(model, call)
+                if steps and not _is_bounded_entropy(model, call, steps):
+                    yield self._diagnose(model, call, steps)
+
+    def _diagnose(self, model: Model, call: cst.Call, steps: list[Operation]) -> Diagnostic:
+        effect = _WITH_FLOOR if any(_is_floor(model, step) for step in steps) else _PLAIN
+        apart = any(step.via for step in steps) and not steps[-1].elsewhere
+        related = [(steps[-1].node, "the softmax")] if apart else []
+        message = f"log of a softmax: {effect}; use `log_softmax`"
+        return self.report(model, call, message, related, _fix(model, call, steps))
+
+
+def _steps(model: Model, call: cst.Call) -> list[Operation]:
+    """The operations from the log down to the softmax it is of; [] if it is of none."""
+    steps: list[Operation] = []
+    for step in model.operations.chain(call):
+        steps.append(step)
+        if len(steps) == 1 and (step.name != "log" or step.args.keywords or step.args.positional):
+            return []
+        if step.name == "softmax":
+            return steps if _is_softmax(model, step) else []
+        if len(steps) > 1 and step.name not in _SELECT | _CASTS and not _is_floor(model, step):
+            return []
+    return []
+
+
+def _is_bounded_entropy(model: Model, call: cst.Call, steps: list[Operation]) -> bool:
+    """``p * log(p + eps)`` is right to within eps, however small ``p`` is."""
+    weights = [through.binding for step in steps for through in step.via]
+    return any(_is_floor(model, step) for step in steps) and any(
+        model.operations.weighted_by(call, weight) for weight in weights
+    )
+
+
+def _is_softmax(model: Model, step: Operation) -> bool:
+    """Whether it is torch's: a method's argument must be a dimension, and nothing is ``out=``."""
+    if step.args.starred or "out" in step.args.keywords:
+        return False
+    dim = step.args.get(0, "dim")
+    if step.form.name != "METHOD" or "dim" in step.args.keywords:
+        return True
+    return dim is not None and (
+        all(isinstance(value, int) for value in model.values.constants(dim))
+        or bool(_DIM_NAME.search(model.tree.source(dim)))
+    )
+
+
+def _is_floor(model: Model, step: Operation) -> bool:
+    """Whether it keeps a probability from 0: ``+ eps``, ``.clamp(min=eps)``."""
+    lower = step.args.get(0, "min")
+    return step.name in _FLOORS and lower is not None and _is_small(model, lower)
+
+
+def _is_small(model: Model, node: cst.BaseExpression) -> bool:
+    values = model.values.constants(node)
+    if all(isinstance(value, float) for value in values):
+        return all(0 < value <= _LARGEST_EPS for value in values if isinstance(value, float))
+    return bool(_EPS_NAME.search(model.tree.source(node)))
+
+
+def _fix(model: Model, call: cst.Call, steps: list[Operation]) -> Fix | None:
+    softmax, between = steps[-1], steps[1:-1]
+    hops = [through for step in steps for through in step.via]
+    if len(hops) > 1 or softmax.elsewhere or any(step.name in _CASTS for step in between):
+        return None
+    if any(step.elsewhere and step.name in _SELECT for step in between):
+        return None
+    if respell(model, softmax, "log_softmax", call) is None:
+        return None
+
+    def render(logits: str | None) -> str:
+        text = respell(model, softmax, "log_softmax", call, logits) or ""
+        for step in reversed(between):
+            if step.name in _SELECT and step.input is not None:
+                inner = Edit(*model.tree.outer_span(step.input), text)
+                text = edits.rewrite(model.tree, step.node, [inner])
+        return text
+
+    fused = fuse(model, call, softmax, hops[0] if hops else None, render)
+    if fused is None:
+        return None
+    floored = any(_is_floor(model, step) for step in between)
+    picked = fused.keeps and any(step.name in _SELECT for step in between)
+    trust = Applicability.UNSAFE if floored or picked else Applicability.SAFE
+    return Fix("Replace with `log_softmax`", fused.edits, trust)

@@ -1,0 +1,69 @@
+"""AMP311: a norm layer whose eps is too small for float16 gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import edits
+from amp_lint._lazy import cst
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+
+_POSITIONS = {
+    "torch.nn.LayerNorm": 1,
+    "torch.nn.GroupNorm": 2,
+    "torch.nn.RMSNorm": 1,
+    "torch.nn.functional.layer_norm": 4,
+    "torch.nn.functional.group_norm": 4,
+    "torch.nn.functional.rms_norm": 3,
+    "torch.layer_norm": 4,
+    "torch.group_norm": 4,
+    "torch.rms_norm": 3,
+}
+"""Norms, and where each takes its eps when it is given by position."""
+_PARTIAL = "functools.partial"
+_LEAST = 1e-7
+_DEFAULT = "1e-5"
+
+
+class SmallNormEps(Rule):
+    """An eps under 1e-7 lets the gradient of a constant row overflow float16."""
+
+    code = "AMP311"
+    name = "small-norm-eps"
+    severity = Severity.INFO
+    requires = (
+        frozenset(name.rpartition(".")[2] for name in _POSITIONS),
+        frozenset({"GradScaler", "HalfTensor", "autocast", "float16", "half"}),
+    )
+    calls = frozenset(_POSITIONS) | {_PARTIAL}
+
+    def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
+        """Judge the eps of one norm."""
+        function = model.values.argument(call, 0, None)
+        if name == _PARTIAL and not (function and model.names.is_only(function, _POSITIONS)):
+            return
+        eps = model.values.argument(call, _POSITIONS.get(name), "eps")
+        if eps is None or not _is_small(model, eps) or model.modules.is_pretrained(call):
+            return
+        shown = model.halves.shown
+        if shown is None:
+            return
+        fix = Fix(
+            f"Use eps={_DEFAULT}",
+            (edits.replace_node(model.tree, eps, _DEFAULT),),
+            Applicability.UNSAFE,
+        )
+        message = (
+            f"eps={model.tree.source(eps)}: the gradient of a constant row, such as padding, "
+            f"grows to 1/sqrt(eps) and overflows float16; {_DEFAULT} leaves room for the loss scale"
+        )
+        yield self.report(model, eps, message, [(shown, "float16 gradients")], fix)
+
+
+def _is_small(model: Model, eps: cst.BaseExpression) -> bool:
+    values = model.values.constants(eps)
+    return all(isinstance(value, float) and 0 < value < _LEAST for value in values)
