@@ -192,6 +192,10 @@ def _suppress(source: Source, findings: list[Diagnostic], selection: Selection) 
 
 
 def _syntax_error(source: Source, error: SyntaxError) -> Diagnostic:
+    try:
+        parse(source.text)
+    except SyntaxError as exact:  # of bytes Python sometimes counts bytes, of text characters
+        error = exact
     row = min(error.lineno or 1, len(source.line_starts))
     width = len(source.line(row))
     start = source.line_starts[row - 1] + min(max((error.offset or 1) - 1, 0), width)

@@ -49,7 +49,8 @@ def _drain(
         try:
             while queue or running:
                 while queue and len(running) <= count:
-                    running[_submit(pool, jobs[queue[0]])] = queue.popleft()
+                    future = _submit(pool, jobs[queue[0]])
+                    running[future] = queue.popleft()
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     outcomes[running[future]] = future.result()
                     del running[future]

@@ -53,7 +53,7 @@ def wanted(rules: Sequence[Rule], words: set[str]) -> tuple[Rule, ...]:
     )
 
 
-def parse(data: bytes) -> ast.Module:
+def parse(data: bytes | str) -> ast.Module:
     """``ast.parse`` without warnings, its ways to say "too deep" made one.
 
     Raises:
