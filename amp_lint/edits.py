@@ -59,8 +59,10 @@ def remove_argument(tree: Tree, call: cst.Call, arg: cst.Arg) -> Edit | None:
     return Edit(start, end, "") if "#" not in tree.text[start:end] else None
 
 
-def remove_statement(tree: Tree, small: cst.BaseSmallStatement) -> Edit | None:
-    """Delete a statement that has its line for itself; comments stay where they are.
+def remove_statement(tree: Tree, small: cst.BaseSmallStatement, moved: str = "") -> Edit | None:
+    """Delete a statement that has its line for itself.
+
+    Its comments stay where they are, except those that are in the text ``moved`` elsewhere.
 
     An ``if`` without ``else`` that would have nothing left to do goes with it, unless its test
     calls something; another block that would be empty gets a ``pass``.
@@ -75,7 +77,7 @@ def remove_statement(tree: Tree, small: cst.BaseSmallStatement) -> Edit | None:
     if isinstance(holder, cst.SimpleStatementLine) and (
         isinstance(block, cst.Module) or len(block.body) > 1
     ):
-        return _remove_lines(tree, holder)
+        return _remove_lines(tree, holder, moved)
     owner = tree.parent(block)
     if isinstance(owner, cst.If) and _only_guards(tree, owner):
         return _remove_if(tree, owner)
@@ -98,15 +100,15 @@ def _remove_if(tree: Tree, node: cst.If) -> Edit | None:
     return Edit(*tree.span(node), "pass") if "#" not in tree.source(node) else None
 
 
-def _remove_lines(tree: Tree, statement: cst.BaseStatement) -> Edit:
+def _remove_lines(tree: Tree, statement: cst.BaseStatement, moved: str = "") -> Edit:
     """Cut the lines of a statement out of its block, but leave the comments in them."""
     start, end = tree.span(statement)
     begin = _line_start(tree.text, start)
     match = LINE_END.search(tree.text, end)
     stop = match.end() if match else len(tree.text)
     indent = tree.text[begin:start]
-    comments = _comments(tree.text[start:stop])
-    return Edit(begin, stop, "".join(f"{indent}{c}{_newline(tree, start)}" for c in comments))
+    left = [comment for comment in _comments(tree.text[start:stop]) if comment not in moved]
+    return Edit(begin, stop, "".join(f"{indent}{c}{_newline(tree, start)}" for c in left))
 
 
 def _comments(text: str) -> list[str]:

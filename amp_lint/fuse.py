@@ -36,7 +36,7 @@ def fuse(
     ``p = f(x)`` goes if that was its only use. If ``x`` cannot be computed a second time, or
     later, it gets a name first. None if all this is not certain to keep the meaning.
     """
-    text = expression(render(None))
+    text = _standing(model, outer, render(None))
     if text.count("#") < model.tree.source(outer).count("#"):
         return None  # a comment would be lost
     if through is not None:
@@ -47,13 +47,20 @@ def fuse(
     statement = _assignment(through)
     last_use = statement is not None and _single_use(model, through)
     if _steady(model, outer, inner, through) or (last_use and _adjacent(model, outer, through)):
-        removal = edits.remove_statement(model.tree, statement) if last_use and statement else None
+        drop = statement if last_use else None
+        removal = edits.remove_statement(model.tree, drop, text) if drop is not None else None
         return Fused((replace, removal)) if removal else Fused((replace,), keeps=True)
     return _name_the_input(model, outer, inner, through, render, last_use)
 
 
-def expression(text: str) -> str:
-    """``text``, in parentheses if it does not stand as an expression without."""
+def _standing(model: Model, place: cst.CSTNode, text: str) -> str:
+    """``text``, in parentheses if it needs them in the place of an expression."""
+    for holder in (place, *model.tree.ancestors(place)):
+        bracketed = isinstance(holder, cst.BaseExpression) and holder.lpar
+        if bracketed or isinstance(holder, (cst.Arg, cst.BaseElement, cst.SubscriptElement)):
+            return text
+        if isinstance(holder, cst.BaseSmallStatement):
+            break
     try:
         ast.parse(text, mode="eval")
     except SyntaxError:
@@ -69,9 +76,11 @@ def _one_line(text: str) -> str:
     return re.sub(r",? (?=[)\]}])", "", re.sub(r"(?<=[(\[{]) ", "", joined))
 
 
-def _assignment(through: Through) -> cst.Assign | None:
+def _assignment(through: Through) -> cst.Assign | cst.AnnAssign | None:
     """The statement ``p = f(x)``, if it assigns nothing else."""
     node = through.binding.node
+    if isinstance(node, cst.AnnAssign):
+        return node
     if isinstance(node, cst.Assign) and len(node.targets) == 1:
         return node if isinstance(node.targets[0].target, cst.Name) else None
     return None
@@ -135,7 +144,7 @@ def _name_the_input(
     )
     if name is None or "\n" in tree.source(inner.input):
         return None
-    replace = edits.replace_node(tree, outer, expression(render(name)))
+    replace = edits.replace_node(tree, outer, _standing(model, outer, render(name)))
     assign = f"{name} = {tree.source(inner.input)}"
     if last_use:
         return Fused((edits.replace_node(tree, line, assign), replace))
