@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from amp_lint import __version__, registry
+from amp_lint import __version__, cli, registry
+from amp_lint.progress import Progress
+from amp_lint.rule import Rule, Severity
 from tests.conftest import Result
 
 Run = Callable[..., Result]
@@ -258,3 +261,40 @@ def test_runs_from_any_directory(amp_lint: Run, clip: str) -> None:
     Path("sub").mkdir()
     os.chdir("sub")
     assert amp_lint(CONCISE, "..").out.startswith("../a.py:8:9:")
+
+
+def test_progress_only_on_a_terminal_and_only_when_it_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    Progress().show("not a terminal")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    progress = Progress()
+    for seconds, text in [(1.9, "early"), (2.1, "one"), (2.15, "soon after"), (2.3, "two")]:
+        clock[0] = seconds
+        progress.show(text)
+    progress.clear()
+    progress.clear()
+    Progress(enabled=False).show("not wanted")
+    assert capsys.readouterr().err == "\r\033[Kone\r\033[Ktwo\r\033[K"
+
+
+class _Preview(Rule):
+    code = "AMP199"
+    name = "some-preview"
+    severity = Severity.INFO
+    preview = True
+    requires = ()
+
+
+def test_selecting_a_preview_rule_without_preview(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rules = (*registry.all_rules(), _Preview())
+    monkeypatch.setattr(registry, "all_rules", lambda: rules)
+    (tmp_path / "a.py").touch()
+    assert cli.main(["--select=some-preview", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == "warning: some-preview has no effect without --preview\n"
+    assert cli.main(["--select=some-preview", "--preview", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
