@@ -112,7 +112,7 @@ class Moves:
         bindings = self._names.bindings(root)
         if any(b.qualified is None for b in bindings):
             return None  # it may be something of this file's own
-        if bindings and all(b.qualified == package for b in bindings):
+        if self._names.is_only(root, {package}):
             return *self._module_import(reference), Edit(start + len(root.value), end, f".{rest}")
         spelling = self._names.spelling(reference.node, package)
         return (Edit(start, end, f"{spelling}.{rest}"),) if spelling else None

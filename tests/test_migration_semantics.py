@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from amp_lint import engine, registry
+from amp_lint import edits, engine, registry
 from amp_lint.engine import Selection
 from amp_lint.source import Source
 
@@ -205,3 +207,84 @@ def test_positional_bool_fails() -> None:
 def test_bare_custom_fwd_fails() -> None:
     with pytest.raises(TypeError, match="device_type"):
         run("import torch\n@torch.amp.custom_fwd\ndef subject(ctx, x):\n    return x\n")
+
+
+# --- no half-migrated file ------------------------------------------------------------------------
+
+IMPORTS = {
+    "import torch": "torch.cuda.amp.{}",
+    "import torch.cuda.amp": "torch.cuda.amp.{}",
+    "import torch.cuda.amp as amp": "amp.{}",
+    "from torch.cuda import amp": "amp.{}",
+    "from torch.cuda import amp, device_count": "amp.{}",
+    "from torch import cuda": "cuda.amp.{}",
+    "from torch.cuda.amp import GradScaler, autocast": "{}",
+    "from torch.cuda.amp import (\n    GradScaler,  # scales\n    autocast,\n)": "{}",
+    "from torch.cuda.amp.autocast_mode import autocast\n"
+    "from torch.cuda.amp.grad_scaler import GradScaler, OptState": "{}",
+    "from torch.cuda.amp import *": "{}",
+    "try:\n    from torch.cuda.amp import *\nexcept ImportError:\n    pass": "{}",
+    "try:\n    from torch.cuda.amp import GradScaler, autocast\nfinally:\n    pass": "{}",
+    "import torch\namp = torch.cuda.amp": "amp.{}",
+    "import torch as t\nautocast = t.cuda.amp.autocast\nGradScaler = t.cuda.amp.GradScaler": "{}",
+}
+USES = (
+    "see(AUTOCAST(False))",
+    "see(AUTOCAST())  # noqa: AMP401",
+    "see(AUTOCAST(*[True, None]))",
+    "see(AUTOCAST(**{'enabled': False}))",
+    "see(SCALER(8.0, enabled=True))",
+    "see(isinstance(SCALER(), SCALER))",
+    "see(isinstance(SCALER(), SCALER))  # noqa",
+    "see(type(SCALER()) is SCALER)  # noqa",
+    "makers = [AUTOCAST]\nsee(makers[0](False))",
+    "cast = AUTOCAST\nsee(cast(True, None, False))",
+    "def typed(scaler: SCALER, other: 'SCALER | None' = None) -> SCALER:\n    see(SCALER)",
+    "from functools import partial\nsee(partial(SCALER, 4.0)(3.0))",
+    "class Scaler(SCALER):\n    pass\nsee(Scaler(4.0))",
+    "def shadowed(autocast, GradScaler, amp):\n    return autocast(False), GradScaler(1.0), amp",
+    "def local():\n    from torch.cuda.amp import autocast\n    see(autocast(False))\nlocal()",
+    "@AUTOCAST(enabled=False)\ndef decorated():\n    see(torch.is_autocast_enabled('cuda'))\n"
+    "decorated()",
+)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> str:
+    """Uses of the old API under one form of import, with and without ``import torch``."""
+    imports = draw(st.sampled_from(sorted(IMPORTS)))
+    uses = draw(st.lists(st.sampled_from(USES), min_size=1, max_size=5, unique=True))
+    body = "\n".join(uses)
+    for word, member in (("AUTOCAST", "autocast"), ("SCALER", "GradScaler")):
+        body = body.replace(word, IMPORTS[imports].format(member))
+    with_torch = "torch." in body or draw(st.booleans())
+    return ("import torch\n" if with_torch else "") + f"{imports}\n{body}\n"
+
+
+def seen(text: str) -> list[object]:
+    """What a program passes to ``see``."""
+    subjects: list[object] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        code = compile(text, "program.py", "exec")
+        exec(code, {"see": lambda subject: subjects.append(observed(subject))})
+    return subjects
+
+
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(programs())
+def test_every_choice_of_fixes_leaves_a_working_program(text: str) -> None:
+    assert RULE is not None
+    source, selection = Source(text.encode(), "program.py"), Selection((RULE,))
+    before = seen(text)
+    fixes = [f.fix for f in engine.check(source, selection) if f.fix is not None]
+    for fix in fixes:
+        after, applied = edits.apply(text, [fix])
+        assert applied == [fix]
+        assert seen(after) == before, after
+    assert seen(engine.fix(source, selection).text) == before
+    assert seen(engine.fix(source, selection, unsafe=True).text) == before

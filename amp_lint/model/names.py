@@ -242,7 +242,9 @@ class Names:
                 continue
             elif not _mentions(binding.value, name.value):
                 yield from self._qualified(binding.value, steps - 1)
-        if not bindings:
+        if not bindings and name.value == "torch":
+            yield "torch"  # it came with some star import
+        elif not bindings:
             for module in self._star_imports(name):
                 yield f"{module}.{name.value}"
             if name.value in _BUILTINS:

@@ -15,8 +15,8 @@ Role = Literal["call", "decorator", "partial", "type", "annotation", "base", "al
 """What becomes of a name where it is referred to.
 
 ``call``: called; ``decorator``: decorates without being called; ``partial``: first argument of
-``partial``; ``type``: second argument of ``isinstance``; ``base``: base of a class; ``alias``:
-given another plain name; ``value``: anything else, so that nobody knows who calls it.
+``partial``; ``type``: second argument of ``isinstance``, or compared; ``base``: base of a class;
+``alias``: given another plain name; ``value``: anything else, so that nobody knows who calls it.
 """
 
 _PARTIAL = frozenset({"functools.partial"})
@@ -36,6 +36,11 @@ class Reference:
     role: Role
     call: cst.Call | None = None
     """The call that gives the arguments: of the name itself, or of ``partial``."""
+
+    @property
+    def skipped(self) -> int:
+        """How many arguments of ``call`` in front are not arguments of the name."""
+        return 1 if self.role == "partial" else 0
 
     @property
     def root(self) -> cst.Name | None:
@@ -124,6 +129,8 @@ def _type_role(tree: Tree, names: Names, node: cst.CSTNode) -> Role:
     for holder in tree.ancestors(node):
         if isinstance(holder, cst.Annotation):
             return "annotation"
+        if isinstance(holder, (cst.Comparison, cst.ComparisonTarget)):
+            return "type"
         if isinstance(holder, cst.Arg):
             return _argument_role(tree, names, holder, indexed)
         if isinstance(holder, _INDEXING):

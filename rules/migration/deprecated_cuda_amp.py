@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from amp_lint import call_edits
 from amp_lint._lazy import cst
@@ -71,18 +71,15 @@ def _renames(target: tuple[int, int] | None) -> dict[str, str]:
 
 
 def _message(reference: Reference, new: str) -> str:
-    device = f'"{_device(reference)}"'
-    arguments = {"autocast": f"({device}, ...)", "GradScaler": f"({device}, ...)"}.get(
-        _OLD[reference.name], f"(device_type={device})"
-    )
+    keyword = "device_type=" if "custom_" in new else ""
     effect = " and warns at every call" if reference.role in ("call", "decorator") else ""
     return (
         f"`{reference.name}` is deprecated since torch 2.4{effect}; "
-        f"`{new}{arguments}` replaces it, with other parameters"
+        f'`{new}({keyword}"{_device(reference)}", ...)` replaces it, with other parameters'
     )
 
 
-def _device(reference: Reference) -> Literal["cuda", "cpu"]:
+def _device(reference: Reference) -> str:
     return "cuda" if reference.name.startswith("torch.cuda.") else "cpu"
 
 
@@ -99,8 +96,7 @@ def _around(model: Model, reference: Reference) -> Around:
         return (Edit(end, end, f"({keyword})"),), True
     if reference.role not in ("call", "partial") or call is None:
         return None, True
-    skip = _skipped(reference)
-    given = call.args[skip:]
+    given, skip = call.args[reference.skipped :], reference.skipped
     if not call_edits.fits(given, _PARAMETERS[member]) or _names_device(given):
         return None, True
     if member == "autocast":
@@ -109,10 +105,6 @@ def _around(model: Model, reference: Reference) -> Around:
         first = f'"{_device(reference)}"'
         return call_edits.rekey(model.tree, call, skip=skip, first=first), True
     return call_edits.add_keyword(model.tree, call, keyword), True
-
-
-def _skipped(reference: Reference) -> int:
-    return 1 if reference.role == "partial" else 0
 
 
 def _names_device(args: Sequence[cst.Arg]) -> bool:
@@ -125,13 +117,12 @@ def _around_autocast(model: Model, reference: Reference, call: cst.Call) -> Arou
 
     Through ``partial``, later positional arguments would land in other parameters.
     """
-    skip = _skipped(reference)
     pinned = _pinned(model, reference, call)
     edits = call_edits.rekey(
-        model.tree, call, skip=skip, first=f'"{_device(reference)}"',
+        model.tree, call, skip=reference.skipped, first=f'"{_device(reference)}"',
         names=_PARAMETERS["autocast"], last=pinned or (),
     )  # fmt: skip
-    return edits, pinned is not None and not skip
+    return edits, pinned is not None and reference.role != "partial"
 
 
 def _pinned(model: Model, reference: Reference, call: cst.Call) -> list[str] | None:
@@ -141,11 +132,12 @@ def _pinned(model: Model, reference: Reference, call: cst.Call) -> list[str] | N
     """
     from amp_lint.model.ambient import inherited
 
-    device = _device(reference)
-    given = call.args[_skipped(reference) :]
-    values = dict(zip(_PARAMETERS["autocast"], (a for a in given if not a.keyword), strict=False))
-    values |= {arg.keyword.value: arg for arg in given if arg.keyword is not None}
-    if "enabled" in values and _is_false(values["enabled"].value):
+    device, given = _device(reference), call.args[reference.skipped :]
+    positional = [arg.value for arg in given if arg.keyword is None and not arg.star]
+    values = dict(zip(_PARAMETERS["autocast"], positional, strict=False))
+    values |= {arg.keyword.value: arg.value for arg in given if arg.keyword is not None}
+    enabled = values.get("enabled")
+    if isinstance(enabled, cst.Name) and enabled.value == "False":
         return []  # nothing is cast
     needed = inherited(model.regions, model.names, call, device, _DTYPE[device]) - values.keys()
     torch = model.names.spelling(call, "torch")
@@ -153,7 +145,3 @@ def _pinned(model: Model, reference: Reference, call: cst.Call) -> list[str] | N
         return None
     own = {"dtype": f"{torch}.{_DTYPE[device]}", "cache_enabled": "True"}
     return [f"{name}={own[name]}" for name in sorted(needed, reverse=True)]
-
-
-def _is_false(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "False"
