@@ -9,13 +9,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.model.names import Binding, Names, dotted
-from amp_lint.tree import Tree, descendants
+from amp_lint.model.names import Names, dotted
+from amp_lint.tree import Tree
 
 _MAX_STEPS = 12
-_BRANCHES = (cst.If, cst.Else, cst.For, cst.While, cst.Try, cst.TryStar, cst.ExceptHandler,
-             cst.ExceptStarHandler, cst.Finally, cst.Match, cst.MatchCase, cst.FunctionDef,
-             cst.ClassDef, cst.Lambda)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,9 @@ class Values:
         if isinstance(node, cst.Name):
             bindings = self.names.bindings(node)
             if bindings and all(b.kind in ("assign", "with") for b in bindings):
-                yield from (b.value for b in bindings if b.value is not None and b.value is not node)
+                yield from (
+                    b.value for b in bindings if b.value is not None and b.value is not node
+                )
         elif isinstance(node, cst.Attribute):
             yield from self.attribute_values(node)
         elif isinstance(node, cst.IfExp):
@@ -110,9 +109,9 @@ class Values:
             return self.method(owner, node.attr.value) if owner is not None else None
         return None
 
-    def method(self, owner: cst.ClassDef, name: str, steps: int = _MAX_STEPS) -> (
-        cst.FunctionDef | None
-    ):
+    def method(
+        self, owner: cst.ClassDef, name: str, steps: int = _MAX_STEPS
+    ) -> cst.FunctionDef | None:
         """The method of a class, its own or inherited from a class of this file."""
         bindings = self.names.scope_of(owner).bindings.get(name, [])
         functions = [b.node for b in bindings if isinstance(b.node, cst.FunctionDef)]
@@ -173,65 +172,6 @@ class Values:
             if len(target.elements) == len(value.elements):
                 for item, part in zip(target.elements, value.elements, strict=True):
                     self._note_attributes(item.value, part.value, found)
-
-    # --- which assignment reaches a use -------------------------------------------------------
-
-    def reaching(self, name: cst.Name) -> Binding | None:
-        """The one binding that a local use sees on every path, or None if there are several.
-
-        It must precede the use in a block that encloses the use, and no other binding of the
-        name may come between them or follow inside a loop that both are in.
-        """
-        bindings = self.names.bindings(name)
-        if not bindings or self._scope_differs(name, bindings[0]):
-            return bindings[0] if len(bindings) == 1 else None
-        at = self.tree.order(name)
-        before = [b for b in bindings if self.tree.order(b.node) < at and not self._within(b, name)]
-        if not before:
-            return None
-        last = max(before, key=lambda b: self.tree.order(b.node))
-        return last if self._dominates(last, name) else None
-
-    def _within(self, binding: Binding, name: cst.Name) -> bool:
-        """Whether the use is part of the binding's own right-hand side (``x = f(x)``)."""
-        simple = isinstance(binding.node, (cst.Assign, cst.AnnAssign, cst.AugAssign))
-        return simple and self.tree.contains(binding.node, name)
-
-    def _scope_differs(self, name: cst.Name, binding: Binding) -> bool:
-        return self.names.scope(name) is not self._binding_scope(binding)
-
-    def _binding_scope(self, binding: Binding) -> object:
-        if binding.kind == "parameter":
-            holder = self.tree.ancestor(binding.node, cst.FunctionDef, cst.Lambda)
-            assert holder is not None
-            return self.names.scope_of(holder)
-        return self.names.scope(binding.node)
-
-    def _dominates(self, binding: Binding, use: cst.CSTNode) -> bool:
-        if binding.kind == "parameter":
-            return True
-        block = next((h for h in self.tree.ancestors(binding.node) if isinstance(h, _BRANCHES)), None)
-        return block is None or self.tree.contains(block, use)
-
-    def uses(self, binding: Binding) -> list[cst.Name]:
-        """Where the name is read, in the scope of the binding and the scopes inside it."""
-        scope = self.names.scope(binding.node)
-        return [
-            node
-            for node in descendants(scope.node)
-            if isinstance(node, cst.Name)
-            and node.value == binding.name
-            and binding in self.names.bindings(node)
-            and not self._is_target(node)
-        ]
-
-    def _is_target(self, name: cst.Name) -> bool:
-        parent = self.tree.parent(name)
-        if isinstance(parent, (cst.Attribute, cst.Arg)):
-            return (parent.attr if isinstance(parent, cst.Attribute) else parent.keyword) is name
-        return isinstance(parent, (cst.AssignTarget, cst.Param)) or (
-            isinstance(parent, (cst.AnnAssign, cst.NamedExpr, cst.For)) and parent.target is name
-        )
 
 
 def literal(node: cst.BaseExpression | None) -> object:
