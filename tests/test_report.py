@@ -168,6 +168,12 @@ def test_long_lines_are_cut_around_the_finding() -> None:
     assert carets[start:] == "^^^^^"
 
 
+def test_long_findings_are_cut_at_their_end() -> None:
+    code, carets = frame(f"    {'long' * 40}\n", "long" * 40)
+    assert code == f"1 |     {'long' * 17}lo…"
+    assert carets == f"  |     {'^' * 70}"
+
+
 def test_short_lines_are_not_cut() -> None:
     text = "x" * 76 + "\n"
     assert frame(text, text[:-1])[0] == f"1 | {'x' * 76}"

@@ -116,11 +116,12 @@ class _Line:
         self.text = _CUT * (self._left > 0) + body + _CUT * (self._right < len(cells))
 
     def _window(self, start: int, stop: int, width: int) -> tuple[int, int]:
-        """The characters to show: all if they fit, else from where ``start:stop`` shows."""
+        """The characters to show: all if they fit, else so that much of ``start:stop`` shows."""
         left, right = 0, len(self._columns) - 1
         if self._width(left, right) <= width:
             return left, right
-        while left < start and self._width(left, stop) > width - 2:
+        marked = min(self._width(start, stop), width // 2)
+        while left < start and self._width(left, start) + marked > width - 2:
             left += 1
         while self._width(left, right) > width - 2:
             right -= 1
