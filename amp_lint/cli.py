@@ -10,8 +10,17 @@ from collections.abc import Sequence
 
 from amp_lint import __version__, registry, report
 from amp_lint.config import ConfigError
-from amp_lint.session import ERROR, FOUND, INTERRUPTED, Options, Session
+from amp_lint.rule import SYNTAX_ERROR
+from amp_lint.session import CLEAN, ERROR, FOUND, INTERRUPTED, Options, Session
 from amp_lint.target import parse_version
+
+_SYNTAX_ERROR_PAGE = f"""\
+# syntax-error ({SYNTAX_ERROR})
+
+The file is not Python, as the Python that runs amp-lint understands it. Python says what is wrong
+and where. Files that are found in a directory are reported only if they mention mixed precision;
+a file that is named is always reported. In flake8 the code also stands for an error that the
+command line would print, such as a wrong setting."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,13 +61,16 @@ def explain(arguments: Sequence[str]) -> int:
     which.add_argument("rule", nargs="?", help="code or name, such as AMP101")
     which.add_argument("--all", action="store_true", help="print the pages of all rules")
     chosen = parser.parse_args(arguments)
+    if chosen.rule and chosen.rule.upper() == SYNTAX_ERROR:
+        print(_SYNTAX_ERROR_PAGE)
+        return CLEAN
     rule = registry.find(chosen.rule) if chosen.rule else None
     if rule is None and not chosen.all:
         print(f"error: {chosen.rule}: no such rule; {_similar(chosen.rule)}", file=sys.stderr)
         return ERROR
     pages = map(registry.page, registry.all_rules() if rule is None else [rule])
     print("\n\n".join(page.rstrip() for page in pages))
-    return 0
+    return CLEAN
 
 
 def _similar(key: str) -> str:

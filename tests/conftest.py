@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 import pytest
 
+from amp_lint import cli
+
 CLIP = """\
 import torch
 
@@ -68,5 +70,20 @@ def amp_lint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             check=False,
         )
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def main(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Run:
+    """Runs amp-lint in an empty directory, in this process, which is quicker."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str | Path) -> Result:
+        code = cli.main([*map(str, arguments)])
+        out, err = capsysbinary.readouterr()
+        return Result(code, out.decode(), err.decode())
 
     return run

@@ -38,9 +38,9 @@ def test_findings_are_printed_with_place_code_name_and_fix(amp_lint: Run, clip: 
     assert "\033" not in done.out
 
 
-def test_concise(amp_lint: Run, clip: str) -> None:
+def test_concise(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
-    first, *rest = amp_lint(CONCISE).out.splitlines()
+    first, *rest = main(CONCISE).out.splitlines()
     assert first.startswith("a.py:8:9: AMP101 [*] ")
     assert len(rest) == 2
 
@@ -52,15 +52,15 @@ def test_fix(amp_lint: Run, clip: str, fixed: str) -> None:
     assert Path("a.py").read_text() == fixed
 
 
-def test_fix_may_count_as_failure(amp_lint: Run, clip: str) -> None:
+def test_fix_may_count_as_failure(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
-    assert amp_lint("--fix", "--exit-non-zero-on-fix").code == 1
-    assert amp_lint("--fix", "--exit-non-zero-on-fix").code == 0
+    assert main("--fix", "--exit-non-zero-on-fix").code == 1
+    assert main("--fix", "--exit-non-zero-on-fix").code == 0
 
 
-def test_findings_may_count_as_success(amp_lint: Run, clip: str) -> None:
+def test_findings_may_count_as_success(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
-    done = amp_lint("--exit-zero", CONCISE)
+    done = main("--exit-zero", CONCISE)
     assert done.code == 0
     assert "AMP101" in done.out
 
@@ -87,9 +87,9 @@ def _raw(*arguments: str) -> bytes:
     return subprocess.run(command, stdout=subprocess.PIPE, check=False).stdout
 
 
-def test_diff_without_anything_to_fix(amp_lint: Run) -> None:
+def test_diff_without_anything_to_fix(main: Run) -> None:
     Path("a.py").write_text("x = 1\n")
-    assert amp_lint("--diff") == Result(0, "", "")
+    assert main("--diff") == Result(0, "", "")
 
 
 def test_stdin(amp_lint: Run, clip: str) -> None:
@@ -117,21 +117,21 @@ def test_stdin_obeys_the_configuration_of_its_name(amp_lint: Run, clip: str) -> 
     assert amp_lint(*arguments, "--force-exclude", "--fix", stdin=clip).out == clip
 
 
-def test_stdin_stands_alone(amp_lint: Run) -> None:
-    done = amp_lint("-", "a.py")
+def test_stdin_stands_alone(main: Run) -> None:
+    done = main("-", "a.py")
     assert done.code == 2
     assert done.err.startswith("error: command line: '-'")
 
 
-def test_select_and_ignore(amp_lint: Run, clip: str) -> None:
+def test_select_and_ignore(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
-    assert amp_lint("--select", "AMP4,clip-before-unscale", "a.py").code == 1
-    assert amp_lint("--select", "AMP4", "--extend-select", "AMP101", "a.py").code == 1
-    assert amp_lint("--ignore", "AMP1", "a.py").code == 0
+    assert main("--select", "AMP4,clip-before-unscale", "a.py").code == 1
+    assert main("--select", "AMP4", "--extend-select", "AMP101", "a.py").code == 1
+    assert main("--ignore", "AMP1", "a.py").code == 0
 
 
-def test_unknown_selector(amp_lint: Run) -> None:
-    done = amp_lint("--ignore", "AMP101,E501")
+def test_unknown_selector(main: Run) -> None:
+    done = main("--ignore", "AMP101,E501")
     assert done.code == 2
     assert done.err.startswith("error: command line: 'E501' matches no rule; ")
 
@@ -145,32 +145,32 @@ def test_wrong_option(amp_lint: Run, arguments: tuple[str, ...]) -> None:
     assert "amp-lint: error: " in done.err
 
 
-def test_target_torch_decides_on_fixes(amp_lint: Run) -> None:
+def test_target_torch_decides_on_fixes(main: Run) -> None:
     Path("a.py").write_text("import torch\nscaler = torch.cuda.amp.GradScaler()\n")
-    assert amp_lint("--fix", "--target-torch", "2.0", "a.py").code in (0, 1)
+    assert main("--fix", "--target-torch", "2.0", "a.py").code in (0, 1)
     assert "cuda.amp" in Path("a.py").read_text()
-    amp_lint("--fix", "--target-torch", "2.4", "a.py")
+    main("--fix", "--target-torch", "2.4", "a.py")
     assert Path("a.py").read_text() == 'import torch\nscaler = torch.amp.GradScaler("cuda")\n'
 
 
-def test_quiet(amp_lint: Run, clip: str) -> None:
+def test_quiet(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
-    assert amp_lint("-q", CONCISE).out.count("\n") == 1
-    assert amp_lint("-q", "--fix") == Result(0, "", "")
-    assert amp_lint("-q") == Result(0, "", "")
+    assert main("-q", CONCISE).out.count("\n") == 1
+    assert main("-q", "--fix") == Result(0, "", "")
+    assert main("-q") == Result(0, "", "")
 
 
-def test_statistics(amp_lint: Run, clip: str) -> None:
+def test_statistics(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
     Path("b.py").write_text(clip)
-    first = amp_lint("--statistics").out.splitlines()[0]
+    first = main("--statistics").out.splitlines()[0]
     assert first == "2\tAMP101\t[*] clip-before-unscale"
-    (count,) = json.loads(amp_lint("--statistics", "--output-format=json").out)
+    (count,) = json.loads(main("--statistics", "--output-format=json").out)
     assert (count["code"], count["count"], count["fixable"]) == ("AMP101", 2, True)
 
 
-def test_no_files(amp_lint: Run) -> None:
-    done = amp_lint()
+def test_no_files(main: Run) -> None:
+    done = main()
     assert done.code == 0
     assert done.err == "warning: No Python files found under the given path(s)\n"
 
@@ -179,12 +179,18 @@ def test_version(amp_lint: Run) -> None:
     assert amp_lint("--version") == Result(0, f"amp-lint {__version__}\n", "")
 
 
-def test_rule_prints_the_page(amp_lint: Run) -> None:
+def test_rule_prints_the_page(main: Run) -> None:
     rule = registry.find("AMP101")
     assert rule is not None
     page = registry.page(rule).rstrip() + "\n"
-    assert amp_lint("rule", "AMP101") == Result(0, page, "")
-    assert amp_lint("rule", rule.name.upper()) == Result(0, page, "")
+    assert main("rule", "AMP101") == Result(0, page, "")
+    assert main("rule", rule.name.upper()) == Result(0, page, "")
+
+
+def test_syntax_errors_have_a_page_too(main: Run) -> None:
+    done = main("rule", "amp900")
+    assert done.code == 0
+    assert done.out.startswith("# syntax-error (AMP900)\n")
 
 
 def test_rule_prints_all_pages(amp_lint: Run) -> None:
@@ -194,8 +200,8 @@ def test_rule_prints_all_pages(amp_lint: Run) -> None:
         assert registry.page(rule).rstrip() in done.out
 
 
-def test_unknown_rule(amp_lint: Run) -> None:
-    done = amp_lint("rule", "clip-before-unscaling")
+def test_unknown_rule(main: Run) -> None:
+    done = main("rule", "clip-before-unscaling")
     assert done.code == 2
     assert done.err == (
         "error: clip-before-unscaling: no such rule; there is clip-before-unscale\n"
@@ -245,22 +251,22 @@ def test_a_finding_imports_the_parser_but_neither_torch_nor_flake8(
     assert modules.isdisjoint({"torch", "flake8", "libcst.matchers"})
 
 
-def test_absolute_paths_are_shown_from_here(amp_lint: Run, clip: str, tmp_path: Path) -> None:
+def test_absolute_paths_are_shown_from_here(main: Run, clip: str, tmp_path: Path) -> None:
     Path("a.py").write_text(clip)
-    assert amp_lint(CONCISE, tmp_path).out.startswith("a.py:8:9:")
-    assert amp_lint(CONCISE, tmp_path / "a.py").out.startswith("a.py:8:9:")
+    assert main(CONCISE, tmp_path).out.startswith("a.py:8:9:")
+    assert main(CONCISE, tmp_path / "a.py").out.startswith("a.py:8:9:")
 
 
-def test_a_file_named_twice_is_linted_once(amp_lint: Run, clip: str) -> None:
+def test_a_file_named_twice_is_linted_once(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
-    assert "Found 1 error." in amp_lint("a.py", ".", "./a.py").out
+    assert "Found 1 error." in main("a.py", ".", "./a.py").out
 
 
-def test_runs_from_any_directory(amp_lint: Run, clip: str) -> None:
+def test_runs_from_any_directory(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
     Path("sub").mkdir()
     os.chdir("sub")
-    assert amp_lint(CONCISE, "..").out.startswith("../a.py:8:9:")
+    assert main(CONCISE, "..").out.startswith("../a.py:8:9:")
 
 
 def test_progress_only_on_a_terminal_and_only_when_it_takes_long(

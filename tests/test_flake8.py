@@ -81,9 +81,9 @@ def _with_accents(text: str) -> str:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_same_findings_as_the_command_line(amp_lint: Run, clip: str, layout: str) -> None:
+def test_the_same_findings_as_the_command_line(main: Run, clip: str, layout: str) -> None:
     Path("a.py").write_bytes(LAYOUTS[layout](clip))
-    done = amp_lint("--output-format=concise", "-q", "a.py")
+    done = main("--output-format=concise", "-q", "a.py")
     ours = places(done.out.splitlines())
     assert places(flake8("a.py")) == ours
     assert bool(ours) is (layout not in ("noqa", "noqa for the file"))

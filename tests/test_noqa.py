@@ -8,7 +8,7 @@ import io
 import pytest
 from flake8.processor import FileProcessor  # type: ignore[import-untyped]
 from flake8.violation import Violation  # type: ignore[import-untyped]
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from amp_lint.noqa import Suppressions
@@ -95,6 +95,7 @@ STATEMENTS = st.one_of(
 PROGRAMS = st.lists(STATEMENTS, max_size=6).map("".join)
 
 
+@settings(deadline=None, max_examples=300)
 @given(st.one_of(SOUP, PROGRAMS, PROGRAMS.map(str.rstrip)))
 @example("x = '''\n'''  # noqa: AMP101\ny = 1\n")
 @example("x = (  # noqa\n  1\n)\n")

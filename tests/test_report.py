@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amp_lint import report
@@ -184,6 +184,7 @@ def test_short_lines_are_not_cut() -> None:
 CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
 
 
+@settings(deadline=None)
 @given(st.text(CHARACTERS, min_size=1), st.data())
 def test_any_range_of_any_text(text: str, data: st.DataObject) -> None:
     offsets = st.integers(0, len(text))
