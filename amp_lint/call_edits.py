@@ -68,6 +68,14 @@ def add_keyword(tree: Tree, call: cst.Call, text: str) -> tuple[Edit, ...]:
     return _append(tree, call, [text])
 
 
+def set_keyword(tree: Tree, call: cst.Call, name: str, value: str) -> tuple[Edit, ...]:
+    """Give the keyword argument ``name`` this value, whether it is there already or not."""
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == name:
+            return (Edit(*tree.outer_span(arg.value), value),)
+    return add_keyword(tree, call, f"{name}={value}")
+
+
 def _append(tree: Tree, call: cst.Call, added: list[str]) -> tuple[Edit, ...]:
     """Add arguments at the end, in front of a trailing comma."""
     if not added:

@@ -10,6 +10,7 @@ from amp_lint.model.halves import Halves
 from amp_lint.model.modules import Modules
 from amp_lint.model.names import Names
 from amp_lint.model.operations import Operations
+from amp_lint.model.precision import Precision
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
 from amp_lint.model.steps import Steps
@@ -82,3 +83,10 @@ class Model:
     def clips(self) -> Clips:
         """Gradient clips in the wrong state."""
         return Clips(self.tree, self.values, self.roles, self.steps)
+
+    @functools.cached_property
+    def precision(self) -> Precision:
+        """Which settings enable a scaler, and which make a region bf16."""
+        return Precision(
+            self.tree, self.names, self.values, self.roles, self.regions, self.steps
+        )

@@ -63,20 +63,55 @@ class Any_:
 Formula = bool | Truthy | Equals | Not | All | Any_
 
 
+def both(*parts: Formula) -> Formula:
+    """The conjunction, without parts that say nothing."""
+    flat = [p for part in parts for p in (part.parts if isinstance(part, All) else (part,))]
+    kept = tuple(dict.fromkeys(part for part in flat if part is not True))
+    if False in kept:
+        return False
+    return kept[0] if len(kept) == 1 else All(kept) if kept else True
+
+
+def either(*parts: Formula) -> Formula:
+    """The disjunction, without parts that cannot hold."""
+    flat = [p for part in parts for p in (part.parts if isinstance(part, Any_) else (part,))]
+    kept = tuple(dict.fromkeys(part for part in flat if part is not False))
+    if True in kept:
+        return True
+    return kept[0] if len(kept) == 1 else Any_(kept) if kept else False
+
+
+def opposite(part: Formula) -> Formula:
+    """The negation."""
+    if isinstance(part, bool):
+        return not part
+    return part.part if isinstance(part, Not) else Not(part)
+
+
+def size(part: Formula) -> int:
+    """The number of atoms, each counted as often as it occurs."""
+    match part:
+        case Not(inner):
+            return size(inner)
+        case All(parts) | Any_(parts):
+            return sum(map(size, parts))
+    return 1
+
+
 def formula(test: cst.BaseExpression, key_of: KeyOf) -> Formula:
     """The formula that a test stands for."""
     value = literal(test)
     if value is not ...:
         return bool(value)
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return Not(formula(test.expression, key_of))
+        return opposite(formula(test.expression, key_of))
     if isinstance(test, cst.BooleanOperation):
         parts = (formula(test.left, key_of), formula(test.right, key_of))
-        return All(parts) if isinstance(test.operator, cst.And) else Any_(parts)
+        return both(*parts) if isinstance(test.operator, cst.And) else either(*parts)
     if isinstance(test, cst.IfExp):
         condition = formula(test.test, key_of)
         chosen, other = formula(test.body, key_of), formula(test.orelse, key_of)
-        return Any_((All((condition, chosen)), All((Not(condition), other))))
+        return either(both(condition, chosen), both(opposite(condition), other))
     if isinstance(test, cst.NamedExpr):
         return formula(test.value, key_of)
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:

@@ -1,0 +1,398 @@
+"""Under which settings a scaler is on and the region it serves is bf16.
+
+Values are followed back to the settings that choose them, with the tests on the way: ``dtype =
+torch.bfloat16 if args.bf16 else torch.float16`` is bf16 when ``args.bf16``. A finding needs a
+configuration in which the scaler is enabled and the dtype is bf16 at once, made of settings whose
+part in both is known.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.model.conditions import (
+    All,
+    Any_,
+    Equals,
+    Facts,
+    Formula,
+    Not,
+    Truthy,
+    both,
+    either,
+    formula,
+    opposite,
+    size,
+    text,
+)
+from amp_lint.model.names import Binding, Names, dotted
+from amp_lint.model.regions import Region, Regions
+from amp_lint.model.roles import Roles
+from amp_lint.model.steps import Steps
+from amp_lint.model.values import Values, arguments, literal
+from amp_lint.tree import Tree, descendants
+
+BFLOAT16 = "torch.bfloat16"
+HALF = frozenset({"torch.float16", "torch.half"})
+_DTYPES = HALF | {BFLOAT16, "torch.float32", "torch.float", "torch.float64", "torch.double"}
+_SPELLINGS = {"torch.float16": HALF, "torch.half": HALF}
+_MAX_STEPS = 5
+_MAX_CASES = 12
+_MAX_SIZE = 60
+"""Atoms of a formula beyond which a setting is not followed further."""
+_AUTOCAST_DTYPE = re.compile(r"(amp|autocast|mixed_precision)_?\w*dtype", re.IGNORECASE)
+# A setting so named, or with such a value, may mean fp16 alone.
+_TELLING = re.compile(r"fp16|half|16|scal|precision|dtype|float", re.IGNORECASE)
+_TELLING_VALUE = re.compile(r"^amp$|16|half|float|mixed", re.IGNORECASE)
+
+Case = tuple[Formula, cst.BaseExpression | None]
+"""A value and the condition under which it is the one; None for an unknown value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bf16Scaler:
+    """A scaler that some configuration enables while its region is bf16."""
+
+    call: cst.Call
+    dtype: cst.BaseExpression
+    """Where bf16 is chosen."""
+    always: bool
+    """Whether the region is bf16 in every configuration."""
+
+
+class Precision:
+    """Follows dtypes and switches back to settings."""
+
+    def __init__(
+        self, tree: Tree, names: Names, values: Values, roles: Roles, regions: Regions, steps: Steps
+    ) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self.roles = roles
+        self.regions = regions
+        self.steps = steps
+        self._guards: dict[tuple[int, int], Formula] = {}
+        self._truths: dict[tuple[int, int], Formula] = {}
+
+    @functools.cached_property
+    def bf16_scalers(self) -> list[Bf16Scaler]:
+        """Every scaler that can be enabled with bf16, in source order."""
+        found = (self._bf16_scaler(call) for call in self.roles.scaler_calls())
+        return [scaler for scaler in found if scaler is not None]
+
+    def _bf16_scaler(self, call: cst.Call) -> Bf16Scaler | None:
+        given = arguments(call)
+        if given.starred:
+            return None
+        switch = given.get(None, "enabled")
+        on = both(self.guard(call), True if switch is None else self.truth(switch))
+        plain = True if switch is None else formula(switch, self._key)
+        for dtype, region_on in self._served(call):
+            bf16 = self._is_dtype(dtype, BFLOAT16, _MAX_STEPS)
+            itself = Equals(self._key(dtype) or text(dtype), BFLOAT16)
+            known = atoms(region_on) | atoms(bf16)
+            if not telling(on) <= known:
+                continue
+            if Facts().assume(both(itself, plain, bf16, on, region_on)):
+                always = not Facts().assume(opposite(bf16))
+                return Bf16Scaler(call, self._where_bf16(dtype), always)
+        return None
+
+    def _served(self, call: cst.Call) -> Iterator[tuple[cst.BaseExpression, Formula]]:
+        """The dtype and switch of each region whose losses the scaler may scale.
+
+        None at all if one of them is fp16 by its own text: then the scaler is for that.
+        """
+        regions = self._serving_regions(call)
+        if any(self._is_plainly_half(region) for region in regions):
+            return
+        for region in regions:
+            if region.dtype is not None:
+                switch = True if region.enabled is None else self.truth(region.enabled)
+                yield region.dtype, switch
+        if not regions and (owner := self.values.enclosing_class(call)) is not None:
+            for name, found in self.values.class_attributes(owner).items():
+                if _AUTOCAST_DTYPE.fullmatch(name):
+                    yield from ((value, True) for value in found)
+            for name in self.names.scope_of(owner).bindings:
+                method = self.values.method(owner, name)
+                if method is not None and _AUTOCAST_DTYPE.fullmatch(name):
+                    yield from ((value, self.guard(value)) for value in _returned(method))
+
+    def _serving_regions(self, call: cst.Call) -> list[Region]:
+        """The regions of the functions that scale a loss, else those of the scaler's class."""
+        scaling = {
+            id(self.tree.ancestor(scale, cst.FunctionDef))
+            for scale in self.tree.nodes(cst.Call)
+            if self.steps.recognizer.is_scale(scale)
+        }
+        contexts = self.regions.all
+        near = [r for r in contexts if self._opened_in(r) & scaling]
+        owner = self.values.enclosing_class(call)
+        if near or owner is None:
+            return near
+        return [r for r in contexts if self.tree.contains(owner, r.node)]
+
+    def _opened_in(self, region: Region) -> set[int]:
+        """Ids of the functions that enter a region, which may be made elsewhere."""
+        items = [item.item for item in self.tree.nodes(cst.WithItem)]
+        entered = [item for item in items if self.regions.of(item) is region]
+        return {id(self.tree.ancestor(node, cst.FunctionDef)) for node in (*entered, region.node)}
+
+    def _is_plainly_half(self, region: Region) -> bool:
+        if region.dtype is None:
+            return not region.never_enabled and not region.starred
+        return self.names.is_only(region.dtype, HALF)
+
+    # --- conditions ---------------------------------------------------------------------------
+
+    def guard(self, node: cst.CSTNode, steps: int = _MAX_STEPS) -> Formula:
+        """What holds where ``node`` is evaluated, by the tests around it in its function."""
+        key = id(node), steps
+        if key not in self._guards:
+            self._guards[key] = both(*self._guards_around(node, steps))
+        return self._guards[key]
+
+    def _guards_around(self, node: cst.CSTNode, steps: int) -> Iterator[Formula]:
+        child: cst.CSTNode = node
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+                break
+            if isinstance(holder, (cst.If, cst.IfExp)) and child is not holder.test:
+                test = self.truth(holder.test, steps)
+                yield test if child is holder.body else opposite(test)
+            elif isinstance(holder, cst.BooleanOperation) and child is holder.right:
+                test = self.truth(holder.left, steps)
+                yield test if isinstance(holder.operator, cst.And) else opposite(test)
+            elif isinstance(holder, cst.IndentedBlock):
+                for test_node in _left_before(holder, child):
+                    yield opposite(self.truth(test_node, steps))
+            child = holder
+
+    def truth(self, test: cst.BaseExpression, steps: int = _MAX_STEPS) -> Formula:
+        """The formula of a test, its settings followed back."""
+        key = id(test), steps
+        if key not in self._truths:
+            plain = formula(test, self._key)
+            self._truths[key] = plain  # what is defined by itself is followed no further
+            full = self._expanded(plain, test, steps) if steps > 0 else plain
+            self._truths[key] = full if size(full) <= _MAX_SIZE else plain
+        return self._truths[key]
+
+    def _expanded(self, condition: Formula, scope: cst.CSTNode, steps: int) -> Formula:
+        """Replace the atoms that stand for something assigned in this file."""
+        match condition:
+            case Not(part):
+                return opposite(self._expanded(part, scope, steps))
+            case All(parts):
+                return both(*(self._expanded(part, scope, steps) for part in parts))
+            case Any_(parts):
+                return either(*(self._expanded(part, scope, steps) for part in parts))
+            case Truthy(key) | Equals(key):
+                return self._atom(condition, key, scope, steps)
+        return condition
+
+    def _atom(self, atom: Truthy | Equals, key: str, scope: cst.CSTNode, steps: int) -> Formula:
+        node = self._expression(key, scope)
+        cases = self.cases(node, steps - 1) if node is not None else []
+        if not cases or len(cases) > _MAX_CASES:
+            return atom
+        parts: list[Formula] = []
+        for condition, value in cases:
+            if value is None:
+                return atom
+            parts.append(both(condition, self._case_truth(atom, value, steps)))
+        return either(*parts)
+
+    def _case_truth(
+        self, atom: Truthy | Equals, value: cst.BaseExpression, steps: int
+    ) -> Formula:
+        if isinstance(value, cst.IfExp):
+            test = self.truth(value.test, steps - 1)
+            chosen = self._case_truth(atom, value.body, steps)
+            other = self._case_truth(atom, value.orelse, steps)
+            return either(both(test, chosen), both(opposite(test), other))
+        if isinstance(value, cst.Call) and self.roles.scaler_origins(value):
+            return isinstance(atom, Truthy)  # an object: true, and no constant
+        if isinstance(atom, Truthy):
+            return self.truth(value, steps - 1)
+        if isinstance(atom.constant, str) and atom.constant in _DTYPES:
+            return self._is_dtype(value, atom.constant, steps - 1)
+        constant = literal(value)
+        if constant is not ...:
+            return constant == atom.constant
+        return Equals(self._key(value) or text(value), atom.constant)
+
+    def _expression(self, key: str, scope: cst.CSTNode) -> cst.BaseExpression | None:
+        """The node that a key was made from, near ``scope``."""
+        for node in descendants(scope):
+            if isinstance(node, (cst.Name, cst.Attribute)) and self._key(node) == key:
+                return node
+        return None
+
+    def _key(self, node: cst.BaseExpression) -> str | None:
+        """Names by their text; ``self.config`` is ``config`` when that was assigned to it."""
+        if isinstance(node, cst.Attribute):
+            values = self.values.attribute_values(node)
+            if len(values) == 1 and isinstance(values[0], cst.Name):
+                bindings = self.names.bindings(values[0])
+                if bindings and bindings[0].kind == "parameter":
+                    return values[0].value
+            base = self._key(node.value)
+            return f"{base}.{node.attr.value}" if base else None
+        return node.value if isinstance(node, cst.Name) else None
+
+    # --- values -------------------------------------------------------------------------------
+
+    def cases(self, node: cst.BaseExpression, steps: int = _MAX_STEPS) -> list[Case]:
+        """The values that are assigned to a name or attribute, with their conditions.
+
+        [] if nothing in the file assigns it.
+        """
+        if isinstance(node, cst.Name):
+            bindings = self.names.bindings(node)
+            return list(self._assigned(bindings, steps))
+        if isinstance(node, cst.Attribute):
+            found = [(value, value) for value in self.values.attribute_values(node)]
+            method = self.values.function(node)
+            if method is not None:
+                found += [(value, value) for value in _returned(method)]
+            found = found or [(v, v) for v in self._dotted_values.get(dotted(node) or "", [])]
+            return list(self._in_order(found, steps))
+        return []
+
+    def _assigned(self, bindings: Iterable[Binding], steps: int) -> Iterator[Case]:
+        known = [b for b in bindings if b.kind != "import"]
+        if any(b.value is None for b in known):
+            yield True, None
+        values = [(b.node, b.value) for b in known if b.value is not None]
+        yield from self._in_order(values, steps)
+
+    def _in_order(
+        self, values: list[tuple[cst.CSTNode, cst.BaseExpression]], steps: int
+    ) -> Iterator[Case]:
+        """A value is the one when its own tests hold and those of no later one do."""
+        guards = [self.guard(place, steps - 1) for place, _ in values]
+        if guards and Facts().assume(both(*map(opposite, guards))):
+            yield True, None  # some path assigns nothing: the value may come from outside
+        homes = [id(self.tree.ancestor(place, cst.FunctionDef)) for place, _ in values]
+        for index, (_, value) in enumerate(values):
+            later = [
+                opposite(guards[other])
+                for other in range(index + 1, len(values))
+                if homes[other] == homes[index]
+            ]
+            yield both(guards[index], *later), value
+
+    @functools.cached_property
+    def _dotted_values(self) -> dict[str, list[cst.BaseExpression]]:
+        """What is assigned to ``params.dtype`` and the like, anywhere in the file."""
+        found: dict[str, list[cst.BaseExpression]] = {}
+        for assign in self.tree.nodes(cst.Assign):
+            for target in assign.targets:
+                name = dotted(target.target)
+                if name and "." in name and not name.startswith("self."):
+                    found.setdefault(name, []).append(assign.value)
+        return found
+
+    def _is_dtype(self, node: cst.BaseExpression | None, wanted: str, steps: int) -> Formula:
+        """When a value is the dtype ``wanted``; False where that is not known to be possible."""
+        if node is None or steps <= 0:
+            return False
+        if isinstance(node, cst.IfExp):
+            test = self.truth(node.test, steps - 1)
+            chosen = self._is_dtype(node.body, wanted, steps - 1)
+            other = self._is_dtype(node.orelse, wanted, steps - 1)
+            return either(both(test, chosen), both(opposite(test), other))
+        if isinstance(node, cst.Subscript):
+            return self._chosen_by_key(node, wanted, steps)
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            cases = self.cases(node, steps - 1)[:_MAX_CASES]
+            if not cases:
+                return self.names.is_only(node, _SPELLINGS.get(wanted, {wanted}))
+            return either(*(both(test, self._is_dtype(v, wanted, steps - 1)) for test, v in cases))
+        return False
+
+    def _chosen_by_key(self, node: cst.Subscript, wanted: str, steps: int) -> Formula:
+        """``{"bf16": torch.bfloat16, ...}[precision]``."""
+        index = node.slice[0].slice
+        if not isinstance(index, cst.Index):
+            return False
+        key = self._key(index.value) or text(index.value)
+        parts: list[Formula] = []
+        for table in self.values.alternatives(node.value):
+            if isinstance(table, cst.Dict):
+                for element in table.elements:
+                    if isinstance(element, cst.DictElement):
+                        name = literal(element.key)
+                        if isinstance(name, str):
+                            here = self._is_dtype(element.value, wanted, steps - 1)
+                            parts.append(both(Equals(key, name), here))
+        return either(*parts)
+
+    def _where_bf16(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The ``torch.bfloat16`` that a dtype comes from, or the dtype itself."""
+        candidates = [node, *self.values.alternatives(node)]
+        candidates += [v for _, v in self.cases(node) if v is not None]
+        for candidate in candidates:
+            for part in descendants(candidate):
+                if isinstance(part, cst.Attribute) and self.names.is_any(part, {BFLOAT16}):
+                    return part
+        return node
+
+
+def atoms(condition: Formula) -> set[str]:
+    """The keys that a formula looks at."""
+    match condition:
+        case Not(part):
+            return atoms(part)
+        case All(parts) | Any_(parts):
+            return {key for part in parts for key in atoms(part)}
+        case Truthy(key) | Equals(key):
+            return {key}
+    return set()
+
+
+def telling(condition: Formula) -> set[str]:
+    """The keys in a formula that may stand for fp16: nothing follows unless their role is seen."""
+    match condition:
+        case Not(part):
+            return telling(part)
+        case All(parts) | Any_(parts):
+            return {key for part in parts for key in telling(part)}
+        case Equals(key, str(constant)) if not _TELLING_VALUE.search(constant):
+            return set()
+        case Truthy(key) | Equals(key):
+            return {key} if _TELLING.search(key) else set()
+    return set()
+
+
+def _returned(function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    for node in descendants(function.body):
+        if isinstance(node, cst.Return) and node.value is not None:
+            yield node.value
+
+
+def _left_before(block: cst.IndentedBlock, child: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Tests of the ``if`` statements before ``child`` that leave the block when true.
+
+    Not those that raise: they say which settings are refused, not which are on.
+    """
+    for statement in block.body:
+        if statement is child:
+            return
+        if isinstance(statement, cst.If) and statement.orelse is None and _leaves(statement.body):
+            yield statement.test
+
+
+def _leaves(body: cst.BaseSuite) -> bool:
+    last = body.body[-1] if body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, (cst.Return, cst.Continue, cst.Break))

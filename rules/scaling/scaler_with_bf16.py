@@ -1,0 +1,53 @@
+"""AMP109: a GradScaler is enabled though the region it serves is bf16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import call_edits
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.precision import Bf16Scaler
+
+MESSAGE = (
+    "`GradScaler` can be enabled while the autocast region it serves is bfloat16: bf16 gradients "
+    "do not underflow, so scaling changes no bit of the result; what it adds is a skipped step "
+    "when a gradient is inf or NaN, and its own cost"
+)
+
+
+class ScalerWithBf16(Rule):
+    """A scaler that some configuration enables together with bf16."""
+
+    code = "AMP109"
+    name = "scaler-with-bf16"
+    severity = Severity.INFO
+    requires = (
+        frozenset({"GradScaler", "ShardedGradScaler"}),
+        frozenset({"bfloat16"}),
+    )
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report the constructor of every such scaler."""
+        for scaler in model.precision.bf16_scalers:
+            yield self.report(
+                model,
+                scaler.call,
+                MESSAGE,
+                related=[(scaler.dtype, "bfloat16 is chosen here")],
+                fix=_fix(model, scaler),
+            )
+
+
+def _fix(model: Model, scaler: Bf16Scaler) -> Fix | None:
+    """``enabled=False``, only where the region is bf16 whatever the settings."""
+    if not scaler.always:
+        return None
+    return Fix(
+        "Disable the scaler: `enabled=False`",
+        call_edits.set_keyword(model.tree, scaler.call, "enabled", "False"),
+        Applicability.UNSAFE,
+    )
