@@ -131,6 +131,14 @@ def _add_selection(group: argparse._ArgumentGroup) -> None:
         metavar="VERSION",
         help="oldest torch that fixed code must run on (default: what the project requires)",
     )
+    group.add_argument(
+        "--ignore-noqa", action="store_true", help="report what noqa comments suppress too"
+    )
+    group.add_argument(
+        "--isolated",
+        action="store_true",
+        help="ignore all configuration files, and the torch that the project requires",
+    )
 
 
 def _add_files(group: argparse._ArgumentGroup) -> None:

@@ -60,14 +60,17 @@ class Config:
 class Settings:
     """The settings of every file of a run."""
 
-    def __init__(self, options: Choice, *, noqa: bool = True) -> None:
+    def __init__(self, options: Choice, *, noqa: bool = True, isolated: bool = False) -> None:
         """Settings below the choices of the command line; whether ``noqa`` comments count.
+
+        ``isolated`` settings are the command line and nothing else: no file is read.
 
         Raises:
             ConfigError: a selector in ``options`` matches no rule.
         """
         self._options = options
         self._noqa = noqa
+        self._isolated = isolated
         self._nearest = functools.cache(self._find)
         self._target = functools.cache(self._find_target)
         self._selection = functools.cache(self._build)
@@ -95,12 +98,16 @@ class Settings:
         return config is not None and _matches(config, config.exclude, path, directory)
 
     def _find(self, folder: Path) -> Config | None:
+        if self._isolated:
+            return None
         config = load(folder / "pyproject.toml")
         if config is None and folder.parent != folder:
             return self._nearest(folder.parent)
         return config
 
     def _find_target(self, folder: Path) -> Version | None:
+        if self._isolated:
+            return None
         requirements = torch_requirements(folder)
         if requirements:
             return lower_bound(requirements)

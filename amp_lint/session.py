@@ -36,6 +36,8 @@ class Options(argparse.Namespace):
     ignore: list[str] | None
     preview: bool | None
     target_torch: tuple[int, int] | None
+    isolated: bool
+    ignore_noqa: bool
     force_exclude: bool
     stdin_filename: str | None
     output_format: str
@@ -81,7 +83,9 @@ class Session:
         if _STDIN in options.paths and not options.stdin:
             raise ConfigError("command line: '-' cannot stand with other paths; give one or them")
         self._options = options
-        self._settings = Settings(options.choice)
+        self._settings = Settings(
+            options.choice, noqa=not options.ignore_noqa, isolated=options.isolated
+        )
         self._progress = Progress(enabled=not options.quiet)
         self._errors: set[str] = set()
         self._stdin = b""

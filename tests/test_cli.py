@@ -153,6 +153,40 @@ def test_target_torch_decides_on_fixes(main: Run) -> None:
     assert Path("a.py").read_text() == 'import torch\nscaler = torch.amp.GradScaler("cuda")\n'
 
 
+def test_noqa_may_be_ignored(main: Run, clip: str) -> None:
+    Path("a.py").write_text(clip.replace(" 1.0)", " 1.0)  # noqa: AMP101"))
+    assert main("a.py").code == 0
+    done = main("--ignore-noqa", CONCISE, "-q")
+    assert (done.code, done.out.startswith("a.py:8:9: AMP101 ")) == (1, True)
+    Path("a.py").write_text("# flake8: noqa\n" + clip)
+    assert main("a.py").code == 0
+    assert main("--ignore-noqa", "a.py").code == 1
+
+
+@pytest.mark.parametrize("table", ["ignore = ['AMP1']", "exclude = ['a.py']", "unknown = 1", "]"])
+def test_configuration_may_be_ignored(main: Run, clip: str, table: str) -> None:
+    Path("a.py").write_text(clip)
+    Path("pyproject.toml").write_text(f"[tool.amp-lint]\n{table}\n")
+    assert main().code in (0, 2)
+    done = main("--isolated", CONCISE, "-q")
+    assert (done.code, done.out.startswith("a.py:8:9: AMP101 "), done.err) == (1, True, "")
+
+
+def test_isolated_means_any_torch(main: Run) -> None:
+    Path("a.py").write_text("from torch.cuda.amp import GradScaler\nscaler = GradScaler()\n")
+    Path("requirements.txt").write_text("torch>=2.0\n")
+    assert main("a.py").code == 0
+    assert main("--isolated").code == 1
+    assert main("--isolated", "--target-torch=2.0").code == 0
+
+
+def test_isolated_still_obeys_gitignore(main: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    Path(".git").mkdir()
+    Path(".gitignore").write_text("a.py\n")
+    assert main("--isolated").code == 0
+
+
 def test_quiet(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
     assert main("-q", CONCISE).out.count("\n") == 1
