@@ -76,10 +76,12 @@ class Clips:
         return sorted(found.values(), key=lambda clip: self.tree.order(clip.call))
 
     def _wrong(self, root: Root, cycle: Cycle) -> Iterator[tuple[Event, Event]]:
-        for event, state in replay(cycle, self._entry(root, cycle)):
+        for index, (event, state) in enumerate(replay(cycle, self._entry(root, cycle))):
             if event.kind is Kind.CLIP and state.is_scaled and not self._is_exempt(event):
                 assert state.scaled is not None
-                yield event, state.scaled
+                step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
+                if step is None or step.scaler:  # else nothing divides by the scale any more
+                    yield event, state.scaled
 
     def _is_exempt(self, clip: Event) -> bool:
         """A limit made from the scale is right; an infinite one only measures."""
@@ -152,62 +154,106 @@ class Clips:
         return INITIAL_SCALE
 
     def _place(self, clip: Event, root: Root) -> Place | None:
-        """Right before the clip, if the gradients of just one optimizer are stepped after it.
+        """Before the clip, if the gradients of just one optimizer are stepped after it.
 
-        None where an inserted call could run twice before ``update`` (it would raise): the clip
-        stands in a loop or runs more often than the step.
+        Clips that run before the same step share one place, before the first of them. None where
+        an inserted call could run twice before ``update``, which raises.
         """
-        cycles = [cycle for r in self.steps.roots for cycle in r.cycles if clip in cycle]
-        steps = {id(e.node): e for cycle in cycles for e in cycle if e.kind is Kind.STEP and e.scaler}
+        cycles, clips = self._together(clip)
+        steps = {
+            id(e.node): e for cycle in cycles for e in cycle if e.kind is Kind.STEP and e.scaler
+        }
         if len(steps) != 1 or any(e.kind is Kind.UNSCALE for cycle in cycles for e in cycle):
+            return None
+        if any(sum(e.node is clip.node for e in cycle) > 1 for cycle in cycles):
             return None
         (step,) = steps.values()
         assert isinstance(step.node, cst.Call) and isinstance(step.node.func, cst.Attribute)
-        statement = self._statement(clip.node)
         given = arguments(step.node)
-        if statement is None or not given.positional:
+        if not given.positional:
             return None
         scaler = self.tree.source(step.node.func.value)
         code = f"{scaler}.unscale_({self.tree.source(given.positional[0])})"
         block = self._block(step.node)
-        if block is not None and self._runs_with(clip.node, block):
+        statement = self._statement(clips, step, block)
+        if statement is not None:
             return Place(statement, code, None, certain=not root.truncated)
-        return self._guarded(clip, step, statement, code)
+        return self._guarded(clips, step, code)
 
-    def _guarded(
-        self, clip: Event, step: Event, statement: cst.BaseStatement, code: str
-    ) -> Place | None:
+    def _together(self, clip: Event) -> tuple[list[Cycle], list[cst.CSTNode]]:
+        """The cycles in which a clip runs, and the clips in them, the given one first."""
+        nodes = {id(clip.node): clip.node}
+        while True:
+            cycles = [
+                cycle
+                for root in self.steps.roots
+                for cycle in root.cycles
+                if any(id(event.node) in nodes for event in cycle)
+            ]
+            found = {id(e.node): e.node for c in cycles for e in c if e.kind is Kind.CLIP}
+            if len(found) == len(nodes):
+                return cycles, list(nodes.values())
+            nodes |= found
+
+    def _guarded(self, clips: list[cst.CSTNode], step: Event, code: str) -> Place | None:
         """The clip is common to two modes, the step belongs to one: unscale in that one only."""
         guard = self.tree.ancestor(step.node, cst.If)
         block = self._block(step.node)
         if guard is None or block is not guard.body or not is_mode_test(guard.test):
             return None
-        outer = self._block(guard)
-        if outer is None or not self._runs_with(clip.node, outer):
+        statement = self._statement(clips, step, self._block(guard))
+        if statement is None:
             return None
         return Place(statement, code, text(guard.test), certain=False)
 
-    def _statement(self, node: cst.CSTNode) -> cst.BaseStatement | None:
-        """The statement before which a line can be added and runs right before ``node``."""
-        statement = self.tree.statement(node)
+    def _statement(
+        self, clips: list[cst.CSTNode], step: Event, block: cst.CSTNode | None
+    ) -> cst.BaseStatement | None:
+        """The statement before which a line runs once for each run of ``block``, before all clips.
+
+        As near to the clips as can be. None if there is no such place after the backward.
+        """
+        for inner in self._blocks_up_to(block, clips[0]):
+            if all(self.tree.contains(inner, clip) for clip in clips):
+                break
+        else:
+            return None
+        assert isinstance(inner, (cst.IndentedBlock, cst.Module))
+        statement = next(s for s in inner.body if any(self.tree.contains(s, c) for c in clips))
         if isinstance(statement, cst.SimpleStatementLine):
             return statement if len(statement.body) == 1 else None
-        if isinstance(statement, (cst.If, cst.With)):
-            is_elif = isinstance(self.tree.parent(statement), cst.If)
-            return None if is_elif else statement
-        return None
+        if self.steps.has_backward(statement) or self._leaves_between(statement, step):
+            return None
+        return statement if isinstance(statement, cst.BaseStatement) else None
+
+    def _blocks_up_to(self, block: cst.CSTNode | None, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """The blocks around ``node`` up to ``block``, innermost first, that no loop repeats.
+
+        [] if ``node`` is not in ``block`` or in another function.
+        """
+        found: list[cst.CSTNode] = []
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+                return []
+            if isinstance(holder, (cst.For, cst.While)):
+                found.clear()
+            if isinstance(holder, (cst.IndentedBlock, cst.Module)):
+                found.append(holder)
+            if holder is block:
+                return found
+        return []
+
+    def _leaves_between(self, statement: cst.CSTNode, step: Event) -> bool:
+        """Whether something may leave between a statement and the step: then no update follows."""
+        first, last = self.tree.order(statement), self.tree.order(step.node)
+        return any(
+            first < self.tree.order(node) < last
+            for kind in (cst.Continue, cst.Break, cst.Return)
+            for node in self.tree.nodes(kind)
+        )
 
     def _block(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self.tree.ancestor(node, cst.IndentedBlock, cst.Module)
-
-    def _runs_with(self, node: cst.CSTNode, block: cst.CSTNode) -> bool:
-        """Whether ``node`` runs at most once for each run of ``block``, in the same function."""
-        for holder in self.tree.ancestors(node):
-            if holder is block:
-                return True
-            if isinstance(holder, (cst.For, cst.While, cst.FunctionDef, cst.Lambda, cst.CompFor)):
-                return False
-        return False
 
 
 def _limit(call: cst.Call) -> cst.BaseExpression | None:
