@@ -70,7 +70,11 @@ def main() -> int:
             print(f"\n{result.name}: {'CRASH: ' * result.crashed}{error}", end="")
     print()
     if args.findings:
-        findings = [finding for result in results for finding in result.findings]
+        findings = [
+            {"package": result.name, "root": str(package), **finding}
+            for package, result in zip(packages, results, strict=True)
+            for finding in result.findings
+        ]
         args.findings.write_text(json.dumps(findings), "utf-8")
     return 1 if any(result.crashed for result in results) else 0
 

@@ -98,6 +98,18 @@ def size(part: Formula) -> int:
     return 1
 
 
+def atoms(condition: Formula) -> set[str]:
+    """The keys that a formula looks at."""
+    match condition:
+        case Not(part):
+            return atoms(part)
+        case All(parts) | Any_(parts):
+            return {key for part in parts for key in atoms(part)}
+        case Truthy(key) | Equals(key):
+            return {key}
+    return set()
+
+
 def formula(test: cst.BaseExpression, key_of: KeyOf) -> Formula:
     """The formula that a test stands for."""
     value = literal(test)

@@ -23,6 +23,7 @@ from amp_lint.model.conditions import (
     Formula,
     Not,
     Truthy,
+    atoms,
     both,
     either,
     formula,
@@ -345,18 +346,6 @@ class Precision:
                 if isinstance(part, cst.Attribute) and self.names.is_any(part, {BFLOAT16}):
                     return part
         return node
-
-
-def atoms(condition: Formula) -> set[str]:
-    """The keys that a formula looks at."""
-    match condition:
-        case Not(part):
-            return atoms(part)
-        case All(parts) | Any_(parts):
-            return {key for part in parts for key in atoms(part)}
-        case Truthy(key) | Equals(key):
-            return {key}
-    return set()
 
 
 def telling(condition: Formula) -> set[str]:

@@ -22,15 +22,17 @@ _MAX_STEPS = 6
 
 
 _FUNCTION = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
-_INERT_FUNCTIONS = frozenset(
-    {
-        "torch.nn.utils.clip_grad_norm_",
-        "torch.nn.utils.clip_grad_value_",
-        "torch.cuda.synchronize",
-        "time.time",
-        "time.perf_counter",
-    }
-)
+_INERT_FUNCTIONS = (
+    "torch.nn.utils.clip_grad_norm_",
+    "torch.nn.utils.clip_grad_value_",
+    "torch.autograd.backward",
+    "torch.cuda.",
+    "torch.distributed.",
+    "gc.",
+    "logging.",
+    "math.",
+    "time.",
+)  # names, and modules
 _INERT_METHODS = frozenset(
     {
         "add_scalar", "append", "backward", "cpu", "debug", "detach", "extend", "format", "get_lr",
@@ -130,12 +132,14 @@ class Regions:
     def trailing(self, node: cst.CSTNode) -> Tail | None:
         """What to move so that ``node`` leaves its autocast block and nothing else changes.
 
-        None unless the block belongs to one ``with`` whose only item is the autocast context, and
-        the statement that holds ``node`` and all after it run nothing that autocast would cast,
-        do not leave the function, and some statement stays behind.
+        None unless the block belongs to one ``with`` whose only item is the autocast context and
+        which is in no other region, and the statement that holds ``node`` and all after it run
+        nothing that autocast would cast, do not leave the function, and some statement stays.
         """
         holder = self._innermost_with(node)
         if holder is None or len(holder.items) != 1 or holder.asynchronous is not None:
+            return None
+        if not all(region.never_enabled for region in self.around(holder)[:1]):
             return None
         if not isinstance(holder.body, cst.IndentedBlock) or self._has_bare_function:
             return None
@@ -156,17 +160,23 @@ class Regions:
     def _is_inert(self, statement: cst.CSTNode) -> bool:
         """Whether autocast makes no difference to a statement, by the calls in it."""
         for node in descendants(statement):
-            if isinstance(node, (cst.Return, cst.Yield, cst.Await, cst.FunctionDef, cst.MatrixMultiply)):
+            if isinstance(node, (cst.Return, cst.Yield, cst.Await, cst.FunctionDef)):
+                return False
+            if isinstance(node, (cst.MatrixMultiply, cst.MatrixMultiplyAssign, cst.Power)):
                 return False
             if isinstance(node, cst.Call) and not self._is_inert_call(node):
                 return False
         return True
 
     def _is_inert_call(self, call: cst.Call) -> bool:
-        if self.names.is_only(call.func, _INERT_FUNCTIONS):
+        names = self.names.qualified(call.func)
+        if names and all(name.startswith(_INERT_FUNCTIONS) for name in names):
             return True
+        if any(name.startswith("torch.") for name in names):
+            return False
         if isinstance(call.func, cst.Attribute):
-            return call.func.attr.value in _INERT_METHODS
+            name = call.func.attr.value  # ``x.log()`` computes, ``run.log(...)`` reports
+            return name in _INERT_METHODS and (name != "log" or bool(call.args))
         return isinstance(call.func, cst.Name) and call.func.value in _INERT_BUILTINS
 
     @functools.cached_property

@@ -13,12 +13,22 @@ from __future__ import annotations
 
 import enum
 import functools
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from amp_lint.model.conditions import Facts, Formula, Truthy, formula, is_mode_test, text
+from amp_lint.model.conditions import (
+    Facts,
+    Formula,
+    Truthy,
+    atoms,
+    formula,
+    is_mode_test,
+    text,
+)
 from amp_lint.model.events import Event, Kind, Recognizer, is_gradient
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.regions import Region, Regions
@@ -34,9 +44,13 @@ MAX_STATEMENTS = 20_000
 """Statements run for one function, all paths and followed calls together."""
 
 _PROTOCOL = frozenset({"scale", "unscale_", "step", "update"})
+_DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+_ALIAS_ROUNDS = 2  # names for one setting that are followed from a test to where it is set
 _EXITS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 _IDLE = frozenset({Kind.ZERO_GRAD, Kind.OPAQUE})
 """Events that say nothing of one another before a backward: the last one stands for all."""
+_BEGINNINGS = frozenset({Kind.ZERO_GRAD, Kind.BACKWARD})
+"""Events that begin the next cycle where no scaler takes part, and so nothing is updated."""
 Cycle = tuple[Event, ...]
 
 
@@ -186,22 +200,7 @@ class Steps:
     @functools.cached_property
     def hot(self) -> frozenset[int]:
         """Ids of the nodes that hold an event, not counting functions defined inside them."""
-        found: set[int] = set()
-        eventful = self.recognizer.eventful
-        calls = [
-            call
-            for call in self.tree.nodes(cst.Call)
-            if (target := self.recognizer.target(call)) is not None and id(target) in eventful
-        ]
-        for node in (*self.recognizer.event_nodes(), *calls):
-            found.add(id(node))
-            for holder in self.tree.ancestors(node):
-                if isinstance(holder, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
-                    break
-                if id(holder) in found:
-                    break
-                found.add(id(holder))
-        return frozenset(found)
+        return self._holders([*self.recognizer.event_nodes(), *self._eventful_calls])
 
     @functools.cached_property
     def leaving(self) -> frozenset[int]:
@@ -227,25 +226,190 @@ class Steps:
 
     def uses_scaler(self, node: cst.CSTNode) -> bool:
         """Whether a call of the scaler protocol stands below a node."""
-        return any(
-            isinstance(call, cst.Call)
-            and isinstance(call.func, cst.Attribute)
+        return id(node) in self._holding_protocol
+
+    @functools.cached_property
+    def _holding_protocol(self) -> frozenset[int]:
+        return self._holders(
+            call
+            for call in self.tree.nodes(cst.Call)
+            if isinstance(call.func, cst.Attribute)
             and call.func.attr.value in _PROTOCOL
             and (call.func.attr.value == "unscale_" or self.roles.is_scaler(call.func.value))
-            for call in descendants(node)
         )
 
     def has_backward(self, node: cst.CSTNode) -> bool:
         """Whether a backward call, or a call of something with events, stands below a node."""
-        return any(
-            isinstance(call, cst.Call)
-            and (
-                self.recognizer.kind(call) is Kind.BACKWARD
-                or (target := self.recognizer.target(call)) is not None
-                and id(target) in self.recognizer.eventful
-            )
-            for call in descendants(node)
+        return id(node) in self._holding_backward
+
+    @functools.cached_property
+    def _holding_backward(self) -> frozenset[int]:
+        calls = self.tree.nodes(cst.Call)
+        backwards = [c for c in calls if self.recognizer.kind(c) is Kind.BACKWARD]
+        return self._holders([*backwards, *self._eventful_calls])
+
+    @functools.cached_property
+    def _eventful_calls(self) -> list[cst.Call]:
+        """The calls of functions of this file in which something happens."""
+        return [
+            call
+            for call in self.tree.nodes(cst.Call)
+            if (target := self.recognizer.target(call)) is not None
+            and id(target) in self.recognizer.eventful
+        ]
+
+    def _holders(self, nodes: Iterable[cst.CSTNode]) -> frozenset[int]:
+        """Ids of the nodes and of all that holds them in their function."""
+        found: set[int] = set()
+        for node in nodes:
+            found.add(id(node))
+            for holder in self.tree.ancestors(node):
+                if id(holder) in found or isinstance(holder, _DEFINITIONS):
+                    break
+                found.add(id(holder))
+        return frozenset(found)
+
+    def matters(self, keys: Iterable[str], test: cst.CSTNode | None = None) -> bool:
+        """Whether some test besides ``test`` decides about events by one of these values.
+
+        What a path knows beyond that need not be kept: it would tell paths apart that behave
+        alike.
+        """
+        own = 1 if test is not None and id(test) in self.hot else 0
+        return any(self._deciding[_last_word(key)] > own for key in keys)
+
+    @functools.cached_property
+    def _deciding(self) -> Counter[str]:
+        """How many tests and switches around events look at a name, under this name or another."""
+        deciders = [
+            node.test
+            for kind in (cst.If, cst.IfExp, cst.While)
+            for node in self.tree.nodes(kind)
+            if id(node) in self.hot
+        ]
+        deciders += [region.enabled for region in self.regions.all if region.enabled is not None]
+        for call in self.roles.scaler_calls():
+            deciders += [arg.value for arg in call.args]
+        found = Counter(word for test in deciders for word in set(_words(test)))
+        for _ in range(_ALIAS_ROUNDS):
+            for target, value in self._copies:
+                extra = max((found[word] for word in _words(target)), default=0)
+                found.update({word: extra for word in _words(value) if not found[word]})
+        return found
+
+    @functools.cached_property
+    def _copies(self) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+        """Pairs of a name and what it is a copy of: parameters and their arguments, aliases."""
+        found: list[tuple[cst.BaseExpression, cst.BaseExpression]] = []
+        for call in self._eventful_calls:
+            target = self.recognizer.target(call)
+            assert target is not None
+            names = [param.name for param in target.params.params]
+            found += [(name, arg.value) for name in names for arg in call.args]
+        for assign in self.tree.nodes(cst.Assign):
+            if isinstance(assign.value, (cst.Name, cst.Attribute, cst.BooleanOperation)):
+                found += [(t.target, assign.value) for t in assign.targets]
+        return found
+
+    @functools.cached_property
+    def hot(self) -> frozenset[int]:
+        """Ids of the nodes that hold an event, not counting functions defined inside them."""
+        return self._holders([*self.recognizer.event_nodes(), *self._eventful_calls])
+
+    @functools.cached_property
+    def leaving(self) -> frozenset[int]:
+        """Ids of the compound statements that hold a return, raise, break or continue."""
+        found: set[int] = set()
+        for kind in _EXITS:
+            for node in self.tree.nodes(kind):
+                for holder in self.tree.ancestors(node):
+                    if isinstance(holder, (cst.FunctionDef, cst.ClassDef)):
+                        break
+                    found.add(id(holder))
+        return frozenset(found)
+
+    def assigned(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+        """The targets that are assigned anywhere below a node."""
+        if id(node) not in self._assigned:
+            self._assigned[id(node)] = tuple(_targets(node))
+        return self._assigned[id(node)]
+
+    @functools.cached_property
+    def _assigned(self) -> dict[int, tuple[cst.BaseExpression, ...]]:
+        return {}
+
+    def uses_scaler(self, node: cst.CSTNode) -> bool:
+        """Whether a call of the scaler protocol stands below a node."""
+        return id(node) in self._holding_protocol
+
+    @functools.cached_property
+    def _holding_protocol(self) -> frozenset[int]:
+        return self._holders(
+            call
+            for call in self.tree.nodes(cst.Call)
+            if isinstance(call.func, cst.Attribute)
+            and call.func.attr.value in _PROTOCOL
+            and (call.func.attr.value == "unscale_" or self.roles.is_scaler(call.func.value))
         )
+
+    def has_backward(self, node: cst.CSTNode) -> bool:
+        """Whether a backward call, or a call of something with events, stands below a node."""
+        return id(node) in self._holding_backward
+
+    @functools.cached_property
+    def _holding_backward(self) -> frozenset[int]:
+        calls = self.tree.nodes(cst.Call)
+        backwards = [c for c in calls if self.recognizer.kind(c) is Kind.BACKWARD]
+        return self._holders([*backwards, *self._eventful_calls])
+
+    @functools.cached_property
+    def _eventful_calls(self) -> list[cst.Call]:
+        """The calls of functions of this file in which something happens."""
+        return [
+            call
+            for call in self.tree.nodes(cst.Call)
+            if (target := self.recognizer.target(call)) is not None
+            and id(target) in self.recognizer.eventful
+        ]
+
+    def _holders(self, nodes: Iterable[cst.CSTNode]) -> frozenset[int]:
+        """Ids of the nodes and of all that holds them in their function."""
+        found: set[int] = set()
+        for node in nodes:
+            found.add(id(node))
+            for holder in self.tree.ancestors(node):
+                if id(holder) in found or isinstance(holder, _DEFINITIONS):
+                    break
+                found.add(id(holder))
+        return frozenset(found)
+
+    def is_tested_again(self, key: str) -> bool:
+        """Whether more than one test may look at the value under ``key``.
+
+        What a path learns from a test that is the only one of its kind need not be kept: it
+        would tell paths apart that behave alike.
+        """
+        return self._tested[_last_word(key)] > 1
+
+    @functools.cached_property
+    def _tested(self) -> Counter[str]:
+        """How often a name stands where its truth may matter: tests, switches, arguments."""
+        places: list[cst.BaseExpression] = []
+        for kind in (cst.If, cst.IfExp, cst.While, cst.Assert):
+            places += [node.test for node in self.tree.nodes(kind)]
+        for call in (*self._eventful_calls, *self.roles.scaler_calls()):
+            places += [arg.value for arg in call.args]
+        places += [r.enabled for r in self.regions.all if r.enabled is not None]
+        found = Counter(word for place in places for word in _words(place))
+        for call in self._eventful_calls:  # a parameter is another name of its argument
+            target = self.recognizer.target(call)
+            assert target is not None
+            found.update(param.name.value for param in target.params.params)
+        for assign in self.tree.nodes(cst.Assign):  # so is a copy
+            if isinstance(assign.value, (cst.Name, cst.Attribute, cst.BooleanOperation)):
+                found.update(word for t in assign.targets for word in _words(t.target))
+                found.update(_words(assign.value))
+        return found
 
 
 class _Run:
@@ -366,13 +530,19 @@ class _Run:
                 return self._augment(node, path, frame)
             case cst.Return(value=cst.BaseExpression() as value):
                 ends = self.evaluate(value, path, frame)
-                return [replace(after, exit=Exit.RETURN, value=result) for after, result in ends]
+                return [self._leave(after, Exit.RETURN, result, frame) for after, result in ends]
             case cst.Return() | cst.Raise() | cst.Break() | cst.Continue():
-                return [replace(path, exit=_EXIT_OF[type(node)], value=None)]
+                return [self._leave(path, _EXIT_OF[type(node)], None, frame)]
             case cst.Assert():
                 ways = path.facts.assume(self._formula(node.test, path, frame))
                 return [replace(path, facts=facts) for facts in ways]
         return [path]
+
+    def _leave(self, path: Path, how: Exit, value: Value, frame: Frame) -> Path:
+        """Out of a block; whoever leaves the first function needs to know nothing any more."""
+        ends = how in (Exit.RETURN, Exit.RAISE) and len(frame.stack) == 1
+        facts = Facts() if ends else path.facts
+        return replace(path, exit=how, value=value, facts=facts)
 
     def _assign(
         self,
@@ -432,7 +602,8 @@ class _Run:
             known = formula(_comparison_with(target, node), lambda _: key)
         elif isinstance(node, cst.Call) and self.steps.roles.scaler_origins(node):
             known = Truthy(key)
-        ways = path.facts.assume(known) if known is not None else []
+        wanted = known is not None and self.steps.matters([key])
+        ways = path.facts.assume(known) if known is not None and wanted else []
         return replace(path, facts=ways[0]) if ways else path
 
     def _augment(self, node: cst.AugAssign, path: Path, frame: Frame) -> list[Path]:
@@ -472,9 +643,10 @@ class _Run:
                 for truth in (True, False)
                 for facts in before.facts.assume(condition, truth)
             ]
+            lasting = self.steps.matters(atoms(condition), node)
             for truth, facts in self._likely(node, before, ways):
                 arm = node.body if truth else node.orelse
-                chosen = replace(before, facts=facts)
+                chosen = replace(before, facts=facts) if lasting else before
                 paths += self._arm(arm, chosen, frame)
         return paths
 
@@ -560,7 +732,7 @@ class _Run:
         round stands for all.
         """
         trains = self.steps.has_backward(node.body)
-        skips = trains or not self.steps.uses_scaler(node.body)
+        skips = trains or not self._is_hot(node.body)
         if isinstance(node, cst.For):
             starts = [end for end, _ in self.evaluate(node.iter, path, frame)]
         else:
@@ -744,6 +916,9 @@ class _Run:
         event = self.events.setdefault(identity, event)
         if event.kind in _IDLE and all(other.kind in _IDLE for other in path.trace):
             return replace(path, trace=(event,))
+        if event.kind in _BEGINNINGS and _is_plain_step(path.trace):
+            self._close(path.trace)
+            return replace(path, trace=(event,))
         return replace(path, trace=(*path.trace, event))
 
     # --- calls within the file ----------------------------------------------------------------
@@ -843,6 +1018,33 @@ class _Run:
 
     def _formula(self, test: cst.BaseExpression, path: Path, frame: Frame) -> Formula:
         return formula(test, lambda node: self.key(node, path, frame))
+
+
+def _is_plain_step(trace: Cycle) -> bool:
+    """Whether a cycle was stepped and no scaler had a part in it."""
+    return any(event.kind is Kind.STEP for event in trace) and not any(
+        event.scaler is not None or event.kind is Kind.OPAQUE for event in trace
+    )
+
+
+_NAME = re.compile(r"[\w.@:\[\]*'\"]+")
+
+
+def _last_word(key: str) -> str:
+    """What `_words` calls the value under a key: its last name, or the text of a whole test."""
+    return re.findall(r"\w+", key)[-1] if _NAME.fullmatch(key) else key
+
+
+def _words(node: cst.BaseExpression) -> Iterator[str]:
+    """The names and items of the values that an expression looks at, and the texts of its parts."""
+    for part in descendants(node):
+        match part:
+            case cst.Name(value=word):
+                yield word
+            case cst.SimpleString():
+                yield str(part.evaluated_value)
+            case cst.Comparison() | cst.Call() | cst.BinaryOperation():
+                yield text(part)
 
 
 def _that_acted(ends: list[Path], starts: list[Path]) -> list[Path]:
