@@ -58,6 +58,8 @@ class Event:
     optimizer: str | None = None
     region: Region | None = None
     """BACKWARD, STEP: the autocast region that is active, if one may be."""
+    outer: Region | None = None
+    """BACKWARD: the region that would be active without that one."""
     params: str | None = None
     """CLIP: the object whose parameters are clipped, where it can be named."""
 

@@ -33,6 +33,7 @@ _INERT_FUNCTIONS = (
     "math.",
     "time.",
 )  # names, and modules
+_CAST_OPERATORS = (cst.MatrixMultiply, cst.MatrixMultiplyAssign, cst.Power)
 _INERT_METHODS = frozenset(
     {
         "add_scalar", "append", "backward", "cpu", "debug", "detach", "extend", "format", "get_lr",
@@ -132,14 +133,12 @@ class Regions:
     def trailing(self, node: cst.CSTNode) -> Tail | None:
         """What to move so that ``node`` leaves its autocast block and nothing else changes.
 
-        None unless the block belongs to one ``with`` whose only item is the autocast context and
-        which is in no other region, and the statement that holds ``node`` and all after it run
-        nothing that autocast would cast, do not leave the function, and some statement stays.
+        None unless the block belongs to one ``with`` whose only item is the autocast context, and
+        the statement that holds ``node`` and all after it run nothing that autocast would cast,
+        do not leave the function, and some statement stays behind.
         """
         holder = self._innermost_with(node)
         if holder is None or len(holder.items) != 1 or holder.asynchronous is not None:
-            return None
-        if not all(region.never_enabled for region in self.around(holder)[:1]):
             return None
         if not isinstance(holder.body, cst.IndentedBlock) or self._has_bare_function:
             return None
@@ -162,7 +161,7 @@ class Regions:
         for node in descendants(statement):
             if isinstance(node, (cst.Return, cst.Yield, cst.Await, cst.FunctionDef)):
                 return False
-            if isinstance(node, (cst.MatrixMultiply, cst.MatrixMultiplyAssign, cst.Power)):
+            if isinstance(getattr(node, "operator", None), _CAST_OPERATORS):
                 return False
             if isinstance(node, cst.Call) and not self._is_inert_call(node):
                 return False

@@ -42,7 +42,7 @@ class BackwardInAutocast(Rule):
 
 def _fix(model: Model, event: Event) -> Fix | None:
     tail = model.regions.trailing(event.node)
-    if tail is None:
+    if tail is None or event.outer is not None:
         return None
     return Fix(
         "Move `backward` and what follows it out of the autocast region",
