@@ -35,6 +35,7 @@ class Roles:
         self.tree = tree
         self.names = names
         self.values = values
+        self._origins: dict[int, list[cst.Call]] = {}
 
     @functools.cached_property
     def _methods(self) -> dict[str, set[str]]:
@@ -52,11 +53,13 @@ class Roles:
 
     def scaler_origins(self, node: cst.BaseExpression) -> list[cst.Call]:
         """The constructor calls that an expression may come from."""
-        return [
-            value
-            for value in self.values.alternatives(node)
-            if isinstance(value, cst.Call) and self.names.is_any(value.func, SCALERS)
-        ]
+        if id(node) not in self._origins:
+            self._origins[id(node)] = [
+                value
+                for value in self.values.alternatives(node)
+                if isinstance(value, cst.Call) and self.names.is_any(value.func, SCALERS)
+            ]
+        return self._origins[id(node)]
 
     def is_scaler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a GradScaler: constructed as one, used as one, or named so."""

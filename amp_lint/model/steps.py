@@ -186,7 +186,7 @@ class Steps:
                 for event in cycle:
                     if event.kind is Kind.BACKWARD:
                         known = found.setdefault(id(event.node), event)
-                        if known.region is None:
+                        if known.region is None or (event.region and event.outer):
                             found[id(event.node)] = event
         return sorted(found.values(), key=lambda event: self.tree.order(event.node))
 
@@ -215,14 +215,22 @@ class Steps:
         return frozenset(found)
 
     def assigned(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-        """The targets that are assigned anywhere below a node."""
+        """The targets that are assigned anywhere below a node, one of each spelling."""
         if id(node) not in self._assigned:
-            self._assigned[id(node)] = tuple(_targets(node))
+            by_text = {text(target): target for target in _targets(node)}
+            self._assigned[id(node)] = tuple(by_text.values())
         return self._assigned[id(node)]
 
     @functools.cached_property
     def _assigned(self) -> dict[int, tuple[cst.BaseExpression, ...]]:
         return {}
+
+    def is_idle(self, line: cst.SimpleStatementLine) -> bool:
+        """Whether a line has no events, assigns nothing and goes on to the next one."""
+        return id(line) not in self.hot and all(
+            isinstance(small, (cst.Expr, cst.Pass, cst.Import, cst.ImportFrom))
+            for small in line.body
+        )
 
     def uses_scaler(self, node: cst.CSTNode) -> bool:
         """Whether a call of the scaler protocol stands below a node."""
@@ -329,9 +337,10 @@ class Steps:
         return frozenset(found)
 
     def assigned(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-        """The targets that are assigned anywhere below a node."""
+        """The targets that are assigned anywhere below a node, one of each spelling."""
         if id(node) not in self._assigned:
-            self._assigned[id(node)] = tuple(_targets(node))
+            by_text = {text(target): target for target in _targets(node)}
+            self._assigned[id(node)] = tuple(by_text.values())
         return self._assigned[id(node)]
 
     @functools.cached_property
@@ -487,6 +496,8 @@ class _Run:
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             return [path]
         if isinstance(node, cst.SimpleStatementLine):
+            if self.steps.is_idle(node):
+                return [path]
             return self._simple_line(node.body, path, frame)
         if id(node) not in self.steps.hot and id(node) not in self.steps.leaving:
             return [self._forget(path, self.steps.assigned(node), frame)]
@@ -621,12 +632,14 @@ class _Run:
         return paths
 
     def _forget(self, path: Path, targets: Sequence[cst.BaseExpression], frame: Frame) -> Path:
-        keys = [
+        if not path.env and not path.facts.by_key:
+            return path
+        keys = {
             key
             for target in targets
             for name in _simple_targets(target)
             if (key := self.own_key(name, path, frame)) is not None
-        ]
+        }
         if not keys:
             return path
         env = {key: value for key, value in path.env.items() if key not in keys}
@@ -873,7 +886,8 @@ class _Run:
             case Kind.BACKWARD:
                 scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
                 scaler = scaled.scaler if scaled else None
-                return self._emit(path, Event(kind, node, scaler, region=self._active(path)))
+                region, outer = self._active(path), self._active(path, 1)
+                path = self._emit(path, Event(kind, node, scaler, region=region, outer=outer))
             case Kind.UNSCALE | Kind.UPDATE:
                 path = self._emit(path, Event(kind, node, name, first))
             case Kind.STEP:
@@ -902,16 +916,20 @@ class _Run:
                 first = first.func.value
         return self.key(first, path, frame) or text(first)
 
-    def _active(self, path: Path) -> Region | None:
-        """The region whose autocast is on here: the innermost, unless it is off on this path."""
-        if not path.regions:
+    def _active(self, path: Path, without: int = 0) -> Region | None:
+        """The region whose autocast is on here: the innermost, unless it is off on this path.
+
+        ``without`` as many of the innermost regions.
+        """
+        if len(path.regions) <= without:
             return None
-        region, enabled = path.regions[-1]
+        region, enabled = path.regions[-1 - without]
         return region if path.facts.assume(enabled) else None
 
     def _emit(self, path: Path, event: Event) -> Path:
         identity = (
-            event.kind, id(event.node), event.scaler, event.optimizer, id(event.region), event.params
+            event.kind, id(event.node), event.scaler, event.optimizer, id(event.region),
+            id(event.outer), event.params,
         )  # fmt: skip
         event = self.events.setdefault(identity, event)
         if event.kind in _IDLE and all(other.kind in _IDLE for other in path.trace):
