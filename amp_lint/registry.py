@@ -57,6 +57,6 @@ def _rule_classes() -> Iterator[type[Rule]]:
         module = importlib.import_module(module_info.name)
         for value in vars(module).values():
             # isinstance would look at `__class__`, for which the lazy `cst` imports libcst
-            if type(value) is type and issubclass(value, Rule) and value is not Rule:
-                if value.__module__ == module.__name__:
-                    yield value
+            is_rule = type(value) is type and issubclass(value, Rule) and value is not Rule
+            if is_rule and value.__module__ == module.__name__:
+                yield value

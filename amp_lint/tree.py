@@ -205,7 +205,7 @@ class _SpanRecorder(CodegenState):
     def after_codegen(self, node: cst.CSTNode) -> None:
         self.whole[id(node)] = self.starts.pop(), self.offset
 
-    def record_syntactic_position(
+    def record_syntactic_position(  # type: ignore[override, unused-ignore]
         self,
         node: cst.CSTNode,
         *,

@@ -87,6 +87,4 @@ class Model:
     @functools.cached_property
     def precision(self) -> Precision:
         """Which settings enable a scaler, and which make a region bf16."""
-        return Precision(
-            self.tree, self.names, self.values, self.roles, self.regions, self.steps
-        )
+        return Precision(self.tree, self.names, self.values, self.roles, self.regions, self.steps)

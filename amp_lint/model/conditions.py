@@ -187,7 +187,7 @@ def _member(key: str, node: cst.BaseExpression) -> Formula | None:
 def _positive_text(test: cst.Comparison) -> str:
     operator = {cst.NotEqual: "==", cst.IsNot: "is", cst.NotIn: "in"}
     target = test.comparisons[0]
-    sign = operator[type(target.operator)]  # type: ignore[index]
+    sign = operator[type(target.operator)]
     return f"{text(test.left)} {sign} {text(target.comparator)}"
 
 

@@ -199,9 +199,10 @@ class Recognizer:
         for call in self.tree.nodes(cst.Call):
             if self.kind(call) is not None or self.is_scale(call):
                 yield call
-        for assign in (*self.tree.nodes(cst.AssignTarget), *self.tree.nodes(cst.AugAssign)):
-            if is_gradient(assign.target):
-                yield assign
+        targets = self.tree.nodes(cst.AssignTarget)
+        yield from (assign for assign in targets if is_gradient(assign.target))
+        changed = self.tree.nodes(cst.AugAssign)
+        yield from (assign for assign in changed if is_gradient(assign.target))
 
 
 def is_gradient(node: cst.BaseExpression) -> bool:

@@ -211,9 +211,7 @@ class Precision:
             parts.append(both(condition, self._case_truth(atom, value, steps)))
         return either(*parts)
 
-    def _case_truth(
-        self, atom: Truthy | Equals, value: cst.BaseExpression, steps: int
-    ) -> Formula:
+    def _case_truth(self, atom: Truthy | Equals, value: cst.BaseExpression, steps: int) -> Formula:
         if isinstance(value, cst.IfExp):
             test = self.truth(value.test, steps - 1)
             chosen = self._case_truth(atom, value.body, steps)
@@ -260,7 +258,9 @@ class Precision:
             bindings = self.names.bindings(node)
             return list(self._assigned(bindings, steps))
         if isinstance(node, cst.Attribute):
-            found = [(value, value) for value in self.values.attribute_values(node)]
+            found: list[tuple[cst.CSTNode, cst.BaseExpression]] = [
+                (value, value) for value in self.values.attribute_values(node)
+            ]
             method = self.values.function(node)
             if method is not None:
                 found += [(value, value) for value in _returned(method)]

@@ -48,9 +48,7 @@ class State:
         return State(None if not rest else self.scaled, rest, touched=False)
 
 
-def replay(
-    cycle: Iterable[Event], start: State | None = None
-) -> Iterator[tuple[Event, State]]:
+def replay(cycle: Iterable[Event], start: State | None = None) -> Iterator[tuple[Event, State]]:
     """Each event of a cycle with the state it comes in."""
     state = start or State()
     for event in cycle:

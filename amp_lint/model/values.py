@@ -168,10 +168,13 @@ class Values:
             owner = self.enclosing_class(target)
             if owner is not None:
                 found[id(owner)][target.attr.value].append(value)
-        elif isinstance(target, (cst.Tuple, cst.List)) and isinstance(value, (cst.Tuple, cst.List)):
-            if len(target.elements) == len(value.elements):
-                for item, part in zip(target.elements, value.elements, strict=True):
-                    self._note_attributes(item.value, part.value, found)
+            return
+        sequences = (cst.Tuple, cst.List)
+        if not isinstance(target, sequences) or not isinstance(value, sequences):
+            return
+        if len(target.elements) == len(value.elements):
+            for item, part in zip(target.elements, value.elements, strict=True):
+                self._note_attributes(item.value, part.value, found)
 
 
 def literal(node: cst.BaseExpression | None) -> object:
