@@ -204,7 +204,8 @@ def _leading_comments_start(
     """Where the comment lines right above a statement begin, if they share its indentation."""
     begin = line_start
     while begin > 0:
-        above = _line_start(tree.text, begin - 1)
+        end = begin - 2 if tree.text.endswith("\r\n", 0, begin) else begin - 1
+        above = _line_start(tree.text, end)
         line = tree.text[above:begin]
         if not (line.startswith(indent + "#")):
             break
