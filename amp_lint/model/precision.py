@@ -127,18 +127,25 @@ class Precision:
                     yield from ((value, self.guard(value)) for value in _returned(method))
 
     def _serving_regions(self, call: cst.Call) -> list[Region]:
-        """The regions of the functions that scale a loss, else those of the scaler's class."""
-        scaling = {
-            id(self.tree.ancestor(scale, cst.FunctionDef))
-            for scale in self.tree.nodes(cst.Call)
-            if self.steps.recognizer.is_scale(scale)
-        }
+        """The regions of the functions that scale a loss by it, else those of its class."""
+        scaling = self._scaling_functions(call)
         contexts = self.regions.all
         near = [r for r in contexts if self._opened_in(r) & scaling]
         owner = self.values.enclosing_class(call)
         if near or owner is None:
             return near
         return [r for r in contexts if self.tree.contains(owner, r.node)]
+
+    def _scaling_functions(self, call: cst.Call) -> set[int]:
+        """Ids of the functions that scale by the scaler made here, else by an unknown one."""
+        by_origin: dict[bool | None, set[int]] = {True: set(), False: set(), None: set()}
+        for scale in self.tree.nodes(cst.Call):
+            if self.steps.recognizer.is_scale(scale):
+                assert isinstance(scale.func, cst.Attribute)
+                origins = self.roles.scaler_origins(scale.func.value)
+                known = any(origin is call for origin in origins) if origins else None
+                by_origin[known].add(id(self.tree.ancestor(scale, cst.FunctionDef)))
+        return by_origin[True] or by_origin[None]
 
     def _opened_in(self, region: Region) -> set[int]:
         """Ids of the functions that enter a region, which may be made elsewhere."""
