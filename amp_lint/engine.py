@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from amp_lint import edits, noqa
@@ -188,7 +188,18 @@ def _suppress(source: Source, findings: list[Diagnostic], selection: Selection) 
     if not findings or not selection.noqa:
         return findings
     suppressed = noqa.Suppressions(source)
-    return [f for f in findings if not suppressed.covers(f.code, source.position(f.start)[0])]
+
+    def row(offset: int) -> int:
+        return source.position(offset)[0]
+
+    kept = [f for f in findings if not suppressed.covers(f.code, row(f.start))]
+    hidden = {row(finding.start) for finding in findings if finding not in kept}
+    return [
+        replace(finding, fix=None)
+        if finding.fix and any(row(edit.start) in hidden for edit in finding.fix.edits)
+        else finding
+        for finding in kept
+    ]
 
 
 def _syntax_error(source: Source, error: SyntaxError) -> Diagnostic:

@@ -11,9 +11,10 @@ import libcst as cst
 from amp_lint.model.conditions import is_mode_test, text
 from amp_lint.model.events import Event, Kind, mentions_scale
 from amp_lint.model.names import dotted
+from amp_lint.model.paths import Cycle, last_name
 from amp_lint.model.protocol import State, replay
 from amp_lint.model.roles import Roles
-from amp_lint.model.steps import Cycle, Root, Steps, last_name
+from amp_lint.model.steps import Root, Steps
 from amp_lint.model.values import Values, arguments, literal
 from amp_lint.tree import Tree, descendants
 
@@ -222,7 +223,7 @@ class Clips:
         statement = next(s for s in inner.body if any(self.tree.contains(s, c) for c in clips))
         if isinstance(statement, cst.SimpleStatementLine):
             return statement if len(statement.body) == 1 else None
-        if self.steps.has_backward(statement) or self._leaves_between(statement, step):
+        if self.steps.relevance.has_backward(statement) or self._leaves_between(statement, step):
             return None
         return statement if isinstance(statement, cst.BaseStatement) else None
 

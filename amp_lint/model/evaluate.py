@@ -1,0 +1,371 @@
+"""Runs the expressions of a path: the events in them, and the calls within the file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from amp_lint.model.conditions import Equals, Formula, Truthy, formula, text
+from amp_lint.model.events import Event, Kind, Recognizer
+from amp_lint.model.names import Names, dotted
+from amp_lint.model.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
+from amp_lint.model.regions import Region, Regions
+from amp_lint.model.relevance import Relevance
+from amp_lint.model.roles import Roles
+from amp_lint.model.values import arguments, literal
+from amp_lint.tree import Tree, children
+
+MAX_DEPTH = 5
+"""Calls within calls that are followed."""
+
+_IDLE = frozenset({Kind.ZERO_GRAD, Kind.OPAQUE})
+"""Events that say nothing of one another before a backward: the last one stands for all."""
+_BEGINNINGS = frozenset({Kind.ZERO_GRAD, Kind.BACKWARD})
+"""Events that begin the next cycle where no scaler takes part, and so nothing is updated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of the model that running code needs."""
+
+    tree: Tree
+    names: Names
+    roles: Roles
+    regions: Regions
+    recognizer: Recognizer
+    relevance: Relevance
+
+
+class Evaluator(ABC):
+    """Evaluates expressions on paths. Statements are left to the class that runs them."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.tree = parts.tree
+        self.names = parts.names
+        self.roles = parts.roles
+        self.regions = parts.regions
+        self.recognizer = parts.recognizer
+        self.relevance = parts.relevance
+        self.cycles: dict[tuple[int, ...], Cycle] = {}
+        self.events: dict[tuple[object, ...], Event] = {}
+        self.entered: set[int] = set()
+        """Ids of the functions that were run in the place of a call."""
+
+    @abstractmethod
+    def block(self, body: object, paths: Iterable[Path], frame: Frame) -> list[Path]:
+        """Run the statements of a body on every path; paths that left it come out as they are."""
+
+    def frame(
+        self, function: cst.FunctionDef | cst.Module, prefix: str, stack: tuple[int, ...]
+    ) -> Frame:
+        """A function about to be run."""
+        scope = self.names.scope_of(function)
+        local = frozenset(scope.bindings) - scope.foreign
+        return Frame(function, prefix, local, (*stack, id(function)))
+
+    def decorated(
+        self, function: cst.FunctionDef | cst.Module, frame: Frame
+    ) -> tuple[tuple[Region, Formula], ...]:
+        """The region that a decorator puts around a function."""
+        if isinstance(function, cst.Module):
+            return ()
+        region = self.regions.decorating(function)
+        return ((region, self.enabled(region, Path(), frame)),) if region else ()
+
+    def enabled(self, region: Region, path: Path, frame: Frame) -> Formula:
+        """When the autocast of a region is on."""
+        return True if region.enabled is None else self.formula(region.enabled, path, frame)
+
+    def close(self, trace: Cycle) -> None:
+        """Note a cycle that is complete."""
+        if trace:
+            self.cycles.setdefault(tuple(map(id, trace)), trace)
+
+    # --- expressions --------------------------------------------------------------------------
+
+    def is_hot(self, node: cst.CSTNode) -> bool:
+        """Whether a node holds an event."""
+        return id(node) in self.relevance.hot
+
+    def evaluate(
+        self, node: cst.BaseExpression, path: Path, frame: Frame
+    ) -> list[tuple[Path, Value]]:
+        """Run the events of an expression; the paths they lead to, each with the value."""
+        if not self.is_hot(node):
+            return [(path, self.value(node, path, frame))]
+        if isinstance(node, cst.Lambda):
+            return [(path, None)]
+        if isinstance(node, cst.Call):
+            return self._call(node, path, frame)
+        if isinstance(node, cst.IfExp):
+            return self._choice(node, path, frame)
+        ends: list[tuple[Path, Value]] = [(path, None)]
+        for child in _expressions(node):
+            ends = [
+                (after, result if isinstance(result, Scaled) else value)
+                for before, value in ends
+                for after, result in self.evaluate(child, before, frame)
+            ]
+        return ends
+
+    def _choice(self, node: cst.IfExp, path: Path, frame: Frame) -> list[tuple[Path, Value]]:
+        condition = self.formula(node.test, path, frame)
+        return [
+            end
+            for truth, arm in ((True, node.body), (False, node.orelse))
+            for facts in path.facts.assume(condition, truth)
+            for end in self.evaluate(arm, replace(path, facts=facts), frame)
+        ]
+
+    def _call(self, node: cst.Call, path: Path, frame: Frame) -> list[tuple[Path, Value]]:
+        receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
+        ends: list[tuple[Path, Value, list[Value]]] = [(path, None, [])]
+        if receiver is not None:
+            ends = [(p, v, []) for p, v in self.evaluate(receiver, path, frame)]
+        for arg in node.args:
+            ends = [
+                (after, owner, [*values, result])
+                for before, owner, values in ends
+                for after, result in self.evaluate(arg.value, before, frame)
+            ]
+        return [
+            end for p, owner, values in ends for end in self._invoke(node, p, owner, values, frame)
+        ]
+
+    def _invoke(
+        self, node: cst.Call, path: Path, owner: Value, values: list[Value], frame: Frame
+    ) -> list[tuple[Path, Value]]:
+        if self.recognizer.is_scale(node):
+            assert isinstance(node.func, cst.Attribute)
+            return [(path, self._scale(node.func.value, path, frame))]
+        kind = self.recognizer.kind(node)
+        if kind is not None:
+            return [(self._happen(kind, node, path, owner, values, frame), None)]
+        target = self.recognizer.target(node)
+        if target is not None and id(target) in self.recognizer.eventful:
+            return self._inline(target, node, path, values, frame)
+        scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
+        return [(path, scaled)]
+
+    def _scale(self, scaler: cst.BaseExpression, path: Path, frame: Frame) -> Value:
+        """The scaled loss; nothing is scaled by a scaler that is known to be disabled."""
+        key = self.key(scaler, path, frame) or text(scaler)
+        for origin in self.roles.scaler_origins(scaler):
+            enabled = arguments(origin).get(None, "enabled")
+            if enabled is not None and not path.facts.assume(self.formula(enabled, path, frame)):
+                return None
+        return Scaled(key)
+
+    def _happen(
+        self,
+        kind: Kind,
+        node: cst.Call,
+        path: Path,
+        owner: Value,
+        values: list[Value],
+        frame: Frame,
+    ) -> Path:
+        receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
+        name = self.key(receiver, path, frame) if receiver is not None else None
+        first = self._first_key(node, path, frame)
+        match kind:
+            case Kind.BACKWARD:
+                scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
+                scaler = scaled.scaler if scaled else None
+                region, outer = self._active(path), self._active(path, 1)
+                path = self.emit(path, Event(kind, node, scaler, region=region, outer=outer))
+            case Kind.UNSCALE | Kind.UPDATE:
+                path = self.emit(path, Event(kind, node, name, first))
+            case Kind.STEP:
+                through = receiver is not None and self.roles.is_scaler(receiver)
+                scaler, optimizer = (name, first) if through else (None, name)
+                region = self._active(path)
+                path = self.emit(path, Event(kind, node, scaler, optimizer, region))
+            case Kind.CLIP:
+                path = self.emit(path, Event(kind, node, params=first))
+            case _:
+                path = self.emit(path, Event(kind, node, optimizer=name))
+        if kind is Kind.UPDATE:
+            self.close(path.trace)
+            path = replace(path, trace=())
+        return path
+
+    def _first_key(self, node: cst.Call, path: Path, frame: Frame) -> str | None:
+        """The key of the first argument; for ``m.parameters()`` that of ``m``."""
+        given = arguments(node)
+        first = given.positional[0] if given.positional else given.get(None, "optimizer")
+        first = first or given.get(None, "parameters")
+        if first is None:
+            return None
+        if isinstance(first, cst.Call):
+            function = first.func
+            if isinstance(function, cst.Attribute) and function.attr.value == "parameters":
+                first = function.value
+        return self.key(first, path, frame) or text(first)
+
+    def _active(self, path: Path, without: int = 0) -> Region | None:
+        """The region whose autocast is on here: the innermost, unless it is off on this path.
+
+        ``without`` as many of the innermost regions.
+        """
+        if len(path.regions) <= without:
+            return None
+        region, enabled = path.regions[-1 - without]
+        return region if path.facts.assume(enabled) else None
+
+    def emit(self, path: Path, event: Event) -> Path:
+        """The path after one more event."""
+        identity = (
+            event.kind, id(event.node), event.scaler, event.optimizer, id(event.region),
+            id(event.outer), event.params,
+        )  # fmt: skip
+        event = self.events.setdefault(identity, event)
+        if event.kind in _IDLE and all(other.kind in _IDLE for other in path.trace):
+            return replace(path, trace=(event,))
+        if event.kind in _BEGINNINGS and _is_plain_step(path.trace):
+            self.close(path.trace)
+            return replace(path, trace=(event,))
+        return replace(path, trace=(*path.trace, event))
+
+    # --- calls within the file ----------------------------------------------------------------
+
+    def _inline(
+        self,
+        target: cst.FunctionDef,
+        node: cst.Call,
+        path: Path,
+        values: list[Value],
+        frame: Frame,
+    ) -> list[tuple[Path, Value]]:
+        if id(target) in frame.stack or len(frame.stack) > MAX_DEPTH:
+            return [(path, None)]
+        self.entered.add(id(target))
+        prefix = f"{frame.prefix}{target.name.value}@{self.tree.order(node)}:"
+        inner = self.frame(target, prefix, frame.stack)
+        start = self._bind(target, node, path, values, frame, inner)
+        regions = (*start.regions, *self.decorated(target, inner))
+        ends = self.block(target.body, [replace(start, regions=regions)], inner)
+        return [
+            (replace(end, regions=path.regions).without(prefix), _outside(prefix, end.value))
+            for end in ends
+            if end.exit is not Exit.RAISE
+        ]
+
+    def _bind(
+        self,
+        target: cst.FunctionDef,
+        node: cst.Call,
+        path: Path,
+        values: list[Value],
+        outer: Frame,
+        inner: Frame,
+    ) -> Path:
+        """Give the parameters of a called function their values."""
+        names = [p.name.value for p in (*target.params.posonly_params, *target.params.params)]
+        env = dict(path.env)
+        if _is_method(target, self.tree) and names:
+            receiver = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+            key = self.key(receiver, path, outer)
+            env[inner.prefix + names.pop(0)] = Ref(key) if key else None
+        given: dict[str, cst.BaseExpression] = {}
+        position = 0
+        for arg, value in zip(node.args, values, strict=True):
+            if arg.star:
+                break
+            if arg.keyword is not None:
+                name = arg.keyword.value
+            elif position < len(names):
+                name, position = names[position], position + 1
+            else:
+                continue
+            given[name] = arg.value
+            env[inner.prefix + name] = value
+        path = replace(path, env=env)
+        for param in (*target.params.params, *target.params.kwonly_params):
+            default = given.get(param.name.value, param.default)
+            if default is not None and literal(default) is not ...:
+                path = self.learn(inner.prefix + param.name.value, default, path)
+        return path
+
+    # --- names of values ----------------------------------------------------------------------
+
+    def value(self, node: cst.BaseExpression, path: Path, frame: Frame) -> Value:
+        """What an expression without events stands for."""
+        if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+            key = self.own_key(node, path, frame)
+            if key is None:
+                return None
+            found = path.env.get(key)
+            return found if found is not None else Ref(key)
+        if any(isinstance(value, Scaled) for value in path.env.values()):
+            for part in _expressions(node):
+                inside = self.value(part, path, frame)
+                if isinstance(inside, Scaled):
+                    return inside
+        return None
+
+    def key(self, node: cst.BaseExpression, path: Path, frame: Frame) -> str | None:
+        """The key of the object that an expression stands for, aliases followed."""
+        value = self.value(node, path, frame)
+        return value.key if isinstance(value, Ref) else None
+
+    def own_key(self, node: cst.BaseExpression, path: Path, frame: Frame) -> str | None:
+        """The key of a variable, attribute or item itself."""
+        if isinstance(node, cst.Name):
+            return frame.prefix + node.value if node.value in frame.local else node.value
+        if isinstance(node, cst.Attribute):
+            base = self.key(node.value, path, frame)
+            return f"{base}.{node.attr.value}" if base is not None else None
+        if isinstance(node, cst.Subscript):
+            base = self.key(node.value, path, frame)
+            inner = ", ".join(
+                text(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)
+            )
+            return f"{base}[{inner}]" if base is not None and inner else None
+        return None
+
+    def formula(self, test: cst.BaseExpression, path: Path, frame: Frame) -> Formula:
+        """The formula that a test stands for on a path."""
+        return formula(test, lambda node: self.key(node, path, frame))
+
+    def learn(self, key: str, node: cst.BaseExpression, path: Path) -> Path:
+        """What assigning ``node`` to a name tells of its value, if a test will ask for it."""
+        constant = literal(node)
+        known: Formula | None = None
+        if constant is None or isinstance(constant, (bool, int, float, str)):
+            known = Equals(key, constant)
+        elif isinstance(node, cst.Call) and self.roles.scaler_origins(node):
+            known = Truthy(key)
+        if known is None or not self.relevance.matters([key]):
+            return path
+        ways = path.facts.forget([key]).assume(known)
+        return replace(path, facts=ways[0]) if ways else path
+
+
+def _is_plain_step(trace: Cycle) -> bool:
+    """Whether a cycle was stepped and no scaler had a part in it."""
+    return any(event.kind is Kind.STEP for event in trace) and not any(
+        event.scaler is not None or event.kind is Kind.OPAQUE for event in trace
+    )
+
+
+def _expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The expressions right below a node, through arguments, elements and the like."""
+    for child in children(node):
+        if isinstance(child, cst.BaseExpression):
+            yield child
+        elif not isinstance(child, (cst.BaseStatement, cst.Parameters)):
+            yield from _expressions(child)
+
+
+def _is_method(function: cst.FunctionDef, tree: Tree) -> bool:
+    static = any(dotted(d.decorator) == "staticmethod" for d in function.decorators)
+    holder = tree.ancestor(function, cst.FunctionDef, cst.ClassDef)
+    return isinstance(holder, cst.ClassDef) and not static
+
+
+def _outside(prefix: str, value: Value) -> Value:
+    return None if isinstance(value, Ref) and value.key.startswith(prefix) else value

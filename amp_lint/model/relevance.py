@@ -1,0 +1,182 @@
+"""Which parts of a file can matter to the events, so that the rest is passed over."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from amp_lint.model.conditions import text
+from amp_lint.model.events import Kind, Recognizer
+from amp_lint.model.regions import Regions
+from amp_lint.model.roles import Roles
+from amp_lint.tree import Tree, descendants
+
+_PROTOCOL = frozenset({"scale", "unscale_", "step", "update"})
+_DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+_EXITS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
+_ALIAS_ROUNDS = 2  # names for one setting that are followed from a test to where it is set
+
+
+class Relevance:
+    """Facts about nodes that hold on every path, each computed once for the file."""
+
+    def __init__(self, tree: Tree, roles: Roles, regions: Regions, recognizer: Recognizer) -> None:
+        self.tree = tree
+        self.roles = roles
+        self.regions = regions
+        self.recognizer = recognizer
+        self._assigned: dict[int, tuple[cst.BaseExpression, ...]] = {}
+
+    @functools.cached_property
+    def hot(self) -> frozenset[int]:
+        """Ids of the nodes that hold an event, not counting functions defined inside them."""
+        return self._holders([*self.recognizer.event_nodes(), *self._eventful_calls])
+
+    @functools.cached_property
+    def leaving(self) -> frozenset[int]:
+        """Ids of the compound statements that hold a return, raise, break or continue."""
+        found: set[int] = set()
+        for kind in _EXITS:
+            for node in self.tree.nodes(kind):
+                for holder in self.tree.ancestors(node):
+                    if isinstance(holder, (cst.FunctionDef, cst.ClassDef)):
+                        break
+                    found.add(id(holder))
+        return frozenset(found)
+
+    def assigned(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+        """The targets that are assigned anywhere below a node, one of each spelling."""
+        if id(node) not in self._assigned:
+            by_text = {text(target): target for target in _targets(node)}
+            self._assigned[id(node)] = tuple(by_text.values())
+        return self._assigned[id(node)]
+
+    def is_idle(self, line: cst.SimpleStatementLine) -> bool:
+        """Whether a line has no events, assigns nothing and goes on to the next one."""
+        return all(
+            id(small) not in self.hot
+            and isinstance(small, (cst.Expr, cst.Pass, cst.Import, cst.ImportFrom))
+            for small in line.body
+        )
+
+    def uses_scaler(self, node: cst.CSTNode) -> bool:
+        """Whether a call of the scaler protocol stands below a node."""
+        return id(node) in self._holding_protocol
+
+    @functools.cached_property
+    def _holding_protocol(self) -> frozenset[int]:
+        return self._holders(
+            call
+            for call in self.tree.nodes(cst.Call)
+            if isinstance(call.func, cst.Attribute)
+            and call.func.attr.value in _PROTOCOL
+            and (call.func.attr.value == "unscale_" or self.roles.is_scaler(call.func.value))
+        )
+
+    def has_backward(self, node: cst.CSTNode) -> bool:
+        """Whether a backward call, or a call of something with events, stands below a node."""
+        return id(node) in self._holding_backward
+
+    @functools.cached_property
+    def _holding_backward(self) -> frozenset[int]:
+        calls = self.tree.nodes(cst.Call)
+        backwards = [c for c in calls if self.recognizer.kind(c) is Kind.BACKWARD]
+        return self._holders([*backwards, *self._eventful_calls])
+
+    @functools.cached_property
+    def _eventful_calls(self) -> list[cst.Call]:
+        """The calls of functions of this file in which something happens."""
+        return [
+            call
+            for call in self.tree.nodes(cst.Call)
+            if (target := self.recognizer.target(call)) is not None
+            and id(target) in self.recognizer.eventful
+        ]
+
+    def _holders(self, nodes: Iterable[cst.CSTNode]) -> frozenset[int]:
+        """Ids of the nodes and of all that holds them in their function."""
+        found: set[int] = set()
+        for node in nodes:
+            found.add(id(node))
+            for holder in self.tree.ancestors(node):
+                if id(holder) in found or isinstance(holder, _DEFINITIONS):
+                    break
+                found.add(id(holder))
+        return frozenset(found)
+
+    def matters(self, keys: Iterable[str], test: cst.CSTNode | None = None) -> bool:
+        """Whether some test besides ``test`` decides about events by one of these values.
+
+        What a path knows beyond that need not be kept: it would tell paths apart that behave
+        alike.
+        """
+        own = 1 if test is not None and id(test) in self.hot else 0
+        return any(self._deciding[_last_word(key)] > own for key in keys)
+
+    @functools.cached_property
+    def _deciding(self) -> Counter[str]:
+        """How many tests and switches around events look at a name, under this name or another."""
+        branches = (
+            *self.tree.nodes(cst.If),
+            *self.tree.nodes(cst.IfExp),
+            *self.tree.nodes(cst.While),
+        )
+        deciders = [node.test for node in branches if id(node) in self.hot]
+        deciders += [region.enabled for region in self.regions.all if region.enabled is not None]
+        for call in self.roles.scaler_calls():
+            deciders += [arg.value for arg in call.args]
+        found = Counter(word for test in deciders for word in set(_words(test)))
+        for _ in range(_ALIAS_ROUNDS):
+            for target, value in self._copies:
+                extra = max((found[word] for word in _words(target)), default=0)
+                found.update({word: extra for word in _words(value) if not found[word]})
+        return found
+
+    @functools.cached_property
+    def _copies(self) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+        """Pairs of a name and what it is a copy of: parameters and their arguments, aliases."""
+        found: list[tuple[cst.BaseExpression, cst.BaseExpression]] = []
+        for call in self._eventful_calls:
+            target = self.recognizer.target(call)
+            assert target is not None
+            names = [param.name for param in target.params.params]
+            found += [(name, arg.value) for name in names for arg in call.args]
+        for assign in self.tree.nodes(cst.Assign):
+            if isinstance(assign.value, (cst.Name, cst.Attribute, cst.BooleanOperation)):
+                found += [(t.target, assign.value) for t in assign.targets]
+        return found
+
+
+_NAME = re.compile(r"[\w.@:\[\]*'\"]+")
+
+
+def _last_word(key: str) -> str:
+    """What `_words` calls the value under a key: its last name, or the text of a whole test."""
+    return re.findall(r"\w+", key)[-1] if _NAME.fullmatch(key) else key
+
+
+def _words(node: cst.BaseExpression) -> Iterator[str]:
+    """The names and items of the values that an expression looks at, and the texts of its parts."""
+    for part in descendants(node):
+        match part:
+            case cst.Name(value=word):
+                yield word
+            case cst.SimpleString():
+                yield str(part.evaluated_value)
+            case cst.Comparison() | cst.Call() | cst.BinaryOperation():
+                yield text(part)
+
+
+def _targets(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    for item in descendants(node):
+        match item:
+            case cst.AssignTarget(target=target) | cst.For(target=target):
+                yield target
+            case cst.AugAssign(target=target) | cst.AnnAssign(target=target):
+                yield target
+            case cst.NamedExpr(target=target):
+                yield target
