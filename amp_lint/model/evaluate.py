@@ -294,12 +294,13 @@ class Evaluator(ABC):
 
     def value(self, node: cst.BaseExpression, path: Path, frame: Frame) -> Value:
         """What an expression without events stands for."""
+        if literal(node) is not ...:
+            return None  # ``None`` and ``False`` are names to libcst
         if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
             key = self.own_key(node, path, frame)
-            if key is None:
-                return None
-            found = path.env.get(key)
-            return found if found is not None else Ref(key)
+            if key is not None:
+                found = path.env.get(key)
+                return found if found is not None else Ref(key)
         if any(isinstance(value, Scaled) for value in path.env.values()):
             for part in _expressions(node):
                 inside = self.value(part, path, frame)
