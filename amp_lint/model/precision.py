@@ -49,6 +49,7 @@ _MAX_SIZE = 60
 _AUTOCAST_DTYPE = re.compile(r"(amp|autocast|mixed_precision)_?\w*dtype", re.IGNORECASE)
 # A setting so named, or with such a value, may mean fp16 alone.
 _TELLING = re.compile(r"fp16|half|16|scal|precision|dtype|float", re.IGNORECASE)
+_BF16 = re.compile(r"bf16|bfloat16", re.IGNORECASE)
 _TELLING_VALUE = re.compile(r"^amp$|16|half|float|mixed", re.IGNORECASE)
 
 Case = tuple[Formula, cst.BaseExpression | None]
@@ -94,16 +95,20 @@ class Precision:
         switch = given.get(None, "enabled")
         on = both(self.guard(call), True if switch is None else self.truth(switch))
         plain = True if switch is None else formula(switch, self._key)
-        for dtype, region_on in self._served(call):
+        served = list(self._served(call))
+        for dtype, region_on in served:
             bf16 = self._is_dtype(dtype, BFLOAT16, _MAX_STEPS)
             itself = Equals(self._key(dtype) or text(dtype), BFLOAT16)
             known = atoms(region_on) | atoms(bf16)
             if not telling(on) <= known:
                 continue
-            if Facts().assume(both(itself, plain, bf16, on, region_on)):
-                always = not Facts().assume(opposite(bf16))
+            if Facts().assume(both(itself, plain, bf16, on, region_on, *_named_bf16(on))):
+                always = all(map(self._is_always_bf16, (dtype for dtype, _ in served)))
                 return Bf16Scaler(call, self._where_bf16(dtype), always)
         return None
+
+    def _is_always_bf16(self, dtype: cst.BaseExpression) -> bool:
+        return not Facts().assume(opposite(self._is_dtype(dtype, BFLOAT16, _MAX_STEPS)))
 
     def _served(self, call: cst.Call) -> Iterator[tuple[cst.BaseExpression, Formula]]:
         """The dtype and switch of each region whose losses the scaler may scale.
@@ -365,8 +370,13 @@ def telling(condition: Formula) -> set[str]:
         case Equals(key, str(constant)) if not _TELLING_VALUE.search(constant):
             return set()
         case Truthy(key) | Equals(key):
-            return {key} if _TELLING.search(key) else set()
+            return {key} if _TELLING.search(key) and not _BF16.search(key) else set()
     return set()
+
+
+def _named_bf16(condition: Formula) -> list[Formula]:
+    """The settings in a formula that by their names say bf16: on, where the dtype is that."""
+    return [Truthy(key) for key in atoms(condition) if _BF16.search(key) and "=" not in key]
 
 
 def _returned(function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
