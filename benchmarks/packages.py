@@ -71,7 +71,7 @@ def main() -> int:
     print()
     if args.findings:
         findings = [
-            {"package": result.name, "root": str(package), **finding}
+            {"package": package.name, "root": str(package), **finding}
             for package, result in zip(packages, results, strict=True)
             for finding in result.findings
         ]
@@ -92,7 +92,13 @@ def lint(package: Path) -> Result:
     findings = json.loads(done.stdout) if done.returncode in (0, 1, 2) and done.stdout else []
     errors = done.stderr.decode("utf-8", "replace").splitlines()
     counts = len(files), *_sieved(package)
-    return Result(package.name, *counts, megabytes, seconds, done.returncode, findings, errors)
+    return Result(title(package), *counts, megabytes, seconds, done.returncode, findings, errors)
+
+
+def title(package: Path) -> str:
+    """The name of the package, with its version where the directory says it."""
+    stems = [path.stem for path in (*package.glob("*.dist-info"), *package.glob("*.data"))]
+    return stems[0].replace("-", " ") if stems else package.name
 
 
 def _sieved(package: Path) -> tuple[int, int]:
