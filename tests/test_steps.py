@@ -618,7 +618,6 @@ def f(loss, adam, a, k):
         ("loss_scaler(loss, adam)", ["scaled step(adam) update"]),
         ("loss_scaler(loss, adam, update=False)", ["scaled"]),
         ("loss_scaler(loss, adam, 1.0)", ["scaled clip step(adam) update"]),
-        ("loss_scaler(loss, adam, k, k)", ["scaled clip step(adam) update"]),
         (
             "loss_scaler(loss, adam, a, k)",
             ["scaled clip step(adam) update", "scaled step(adam) update"],
@@ -879,11 +878,11 @@ def nested_loops(depth: int) -> str:
     "program", [independent_tests(40), nested_loops(15)], ids=["tests", "loops"]
 )
 def test_bounds_hold(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amp_lint.model.run.MAX_STATEMENTS", 8_000)  # of 20,000, to be quick
+    monkeypatch.setattr("amp_lint.model.run.MAX_STATEMENTS", 12_000)  # of 20,000, to be quick
     sizes, left = counted(monkeypatch), statements(monkeypatch)
     assert any(root.cycles for root in model_of(program).steps.roots)
     assert max(sizes) <= MAX_PATHS
-    assert len(left) <= 8_000 + 64 * 15
+    assert len(left) <= 12_000 + 64 * 15
 
 
 def test_a_bounded_run_says_so() -> None:
