@@ -1,0 +1,134 @@
+"""Which expressions are scalers and optimizers, by origin, methods and name."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from tests.programs import model_of
+
+
+def is_scaler(text: str) -> bool:
+    model = model_of(text)
+    return model.roles.is_scaler(_argument(model.tree.nodes(cst.Call)))
+
+
+def is_optimizer(text: str) -> bool:
+    model = model_of(text)
+    return model.roles.is_optimizer(_argument(model.tree.nodes(cst.Call)))
+
+
+def _argument(calls: list[cst.Call]) -> cst.BaseExpression:
+    (use,) = (c for c in calls if isinstance(c.func, cst.Name) and c.func.value == "use")
+    return use.args[0].value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\nx = torch.amp.GradScaler('cuda')\nuse(x)",
+        "import torch\nx = torch.cuda.amp.GradScaler()\nuse(x)",
+        "import torch as t\nx = t.GradScaler()\nuse(x)",
+        "from torch.cuda.amp import GradScaler\nx = GradScaler()\nuse(x)",
+        "from torch.cuda.amp import GradScaler as G\nx = G()\nuse(x)",
+        "from torch.cuda import amp\nx = amp.GradScaler()\nuse(x)",
+        "import torch.cuda.amp as amp\nx = amp.GradScaler() if y else None\nuse(x)",
+        "from torch.amp import GradScaler\nx = y and GradScaler()\nuse(x)",
+        "try:\n    from torch.amp import GradScaler\nexcept ImportError:\n"
+        "    from torch.cuda.amp import GradScaler\nx = GradScaler()\nuse(x)",
+        "import torch\nif y:\n    x = None\nelse:\n    x = torch.amp.GradScaler()\nuse(x)",
+        "import torch\nx: object = torch.amp.GradScaler()\nuse(x)",
+        "import torch\nx = y = torch.amp.GradScaler()\nuse(y)",
+        "import torch\nx = torch.amp.GradScaler()\nz = x\nuse(z)",
+        "import torch\nclass T:\n    def __init__(self):\n        self.s = torch.amp.GradScaler()\n"
+        "    def f(self):\n        use(self.s)",
+        "import torch\nclass T:\n    s = torch.amp.GradScaler()\n"
+        "    def f(self):\n        use(self.s)",
+        "from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler\n"
+        "x = ShardedGradScaler()\nuse(x)",
+        # by what is done with it
+        "def f(x, opt):\n    x.unscale_(opt)\n    use(x)",
+        "class T:\n    def f(self):\n        self.amp.unscale_(self.o)\n        use(self.amp)",
+        "def f(scaler, loss):\n    scaler.scale(loss)\n    use(scaler)",
+        "def f(loss_scaler):\n    loss_scaler.state_dict()\n    use(loss_scaler)",
+        "def f(self):\n    self.scaler_d.update()\n    use(self.scaler_d)",
+        "def f(engine):\n    engine.grad_scaler.update()\n    use(engine.grad_scaler)",
+        "def f(scalers, i):\n    scalers[i].unscale_(o)\n    use(scalers[0])",
+    ],
+)
+def test_scalers(text: str) -> None:
+    assert is_scaler(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from sklearn.preprocessing import StandardScaler\nscaler = StandardScaler()\n"
+        "scaler.fit_transform(d)\nuse(scaler)",
+        "def f(scaler, d):\n    scaler.fit(d)\n    scaler.update(d)\n    use(scaler)",
+        "def f(scaler):\n    use(scaler)",
+        "def f(x):\n    x.update()\n    use(x)",
+        "def f(x):\n    x.scale(1)\n    x.step()\n    use(x)",
+        "def f(upscaler):\n    upscaler.scale(1)\n    use(upscaler)",
+        "class GradScaler: pass\nx = GradScaler()\nuse(x)",
+        "from mine import GradScaler\nx = GradScaler()\nuse(x)",
+        "import torch\nx = torch.amp.GradScaler\nuse(x)",
+        "use(3)",
+    ],
+)
+def test_no_scalers(text: str) -> None:
+    assert not is_scaler(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\nx = torch.optim.SGD(p, 1)\nuse(x)",
+        "from torch.optim import Adam\nx = Adam(p)\nuse(x)",
+        "from torch import optim\nx = optim.AdamW(p) if y else optim.SGD(p, 1)\nuse(x)",
+        "class T:\n    def f(self):\n        use(self.optimizer)",
+        *(
+            f"use({name})"
+            for name in (
+                "optimizer", "optim", "opt", "optimizers[0]", "self.optimizer_d", "g_optimizer",
+                "optimizer1", "opt_g", "d_opt", "optim_disc", "adam", "self.adamw", "sgd",
+                "self.state.optimizer", "optimizerD",
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_optimizers(text: str) -> None:
+    assert is_optimizer(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\noptimizer = torch.optim.lr_scheduler.StepLR(o, 1)\nuse(optimizer)",
+        *(
+            f"use({name})"
+            for name in (
+                "scheduler", "lr_scheduler", "optimizer_scheduler", "profiler", "prof", "env",
+                "model", "adapt", "options", "optimizer_lr", "ema", "warmup_opt",
+                "f()",
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_no_optimizers(text: str) -> None:
+    assert not is_optimizer(text)
+
+
+def test_every_construction() -> None:
+    model = model_of(
+        """
+        import torch
+        from torch.cuda.amp import GradScaler
+        a = [torch.amp.GradScaler("cuda"), GradScaler()]
+        b = torch.cuda.amp.autocast()
+        """
+    )
+    assert [model.tree.source(call) for call in model.roles.scaler_calls()] == [
+        'torch.amp.GradScaler("cuda")',
+        "GradScaler()",
+    ]
