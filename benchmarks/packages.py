@@ -57,7 +57,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--findings", type=Path, metavar="OUT.json", help="keep the findings here")
     args = parser.parse_args()
-    packages = sorted(path for path in args.folder.resolve().iterdir() if path.is_dir())
+    packages = sorted(path.resolve() for path in args.folder.iterdir() if path.is_dir())
     print("| package | files | looked at | parsed | MB | s | MB/s | exit | findings |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|---|")
     results = []

@@ -504,3 +504,42 @@ def test_remove_argument(call: str, after: str | None) -> None:
     (arg,) = (arg for arg in node.args if model.tree.source(arg.value) == "gone")
     edit = edits.remove_argument(model.tree, node, arg)
     assert (edits.splice(model.tree.text, [edit]) if edit else None) == after
+
+
+# --- names and values that are assigned over and over --------------------------------------------
+
+
+@pytest.mark.parametrize("line", ["x = a(x) if c else x", "x = x or a", "x = x if c else y; y = x"])
+def test_a_name_assigned_from_itself_many_times_takes_no_time(line: str) -> None:
+    model = model_of(
+        "from torch import amp as x\ndef f(c):\n" + f"    {line}\n" * 40 + "    use(x)"
+    )
+    name = argument(model)
+    assert model.names.qualified(name) == frozenset()
+    assert model.values.constants(name)
+
+
+def test_each_meaning_once() -> None:
+    model = model_of("x = 1\nx = x if c else 2\nx = x or 2.5\nuse(x)")
+    assert sorted(map(str, model.values.constants(argument(model)))) == ["1", "2", "2.5"]
+
+
+def test_a_name_that_is_only_itself() -> None:
+    model = model_of("x = x\nuse(x)")
+    assert model.values.constants(argument(model)) == [...]
+
+
+def test_meanings_through_several_assignments() -> None:
+    model = model_of(
+        """
+        import torch
+        m = torch.cuda if c else torch
+        n = m.amp if c else m
+        n = n.autocast if c else n
+        use(n)
+        """
+    )
+    assert model.names.qualified(argument(model)) == {
+        "torch", "torch.amp", "torch.cuda", "torch.cuda.amp", "torch.amp.autocast",
+        "torch.cuda.amp.autocast", "torch.autocast", "torch.cuda.autocast",
+    }  # fmt: skip

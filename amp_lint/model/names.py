@@ -24,6 +24,7 @@ ScopeNode = (
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 _SCOPES = (cst.Module, cst.FunctionDef, cst.ClassDef, cst.Lambda, *_COMPREHENSIONS)
 _MAX_STEPS = 20  # longest chain of aliases that is followed
+_Known = dict[int, frozenset[str]]
 
 # Modules whose members are re-exported by the name on the right, which the rules use.
 _REEXPORTS = {
@@ -208,7 +209,7 @@ class Names:
         """
         known = self._resolved.get(id(node))
         if known is None:
-            known = frozenset(map(canonical, self._qualified(node, _MAX_STEPS)))
+            known = frozenset(map(canonical, self._qualified(node, _MAX_STEPS, {})))
             self._resolved[id(node)] = known
         return known
 
@@ -221,19 +222,19 @@ class Names:
         found = self.qualified(node)
         return bool(found) and found <= frozenset(names)
 
-    def _qualified(self, node: cst.CSTNode, steps: int) -> Iterator[str]:
+    def _qualified(self, node: cst.CSTNode, steps: int, known: _Known) -> Iterator[str]:
         if steps <= 0:
             return
         if isinstance(node, cst.Attribute):
-            for base in self._qualified(node.value, steps - 1):
+            for base in self._qualified(node.value, steps - 1, known):
                 yield f"{base}.{node.attr.value}"
         elif isinstance(node, cst.IfExp):
-            yield from self._qualified(node.body, steps - 1)
-            yield from self._qualified(node.orelse, steps - 1)
+            yield from self._qualified(node.body, steps - 1, known)
+            yield from self._qualified(node.orelse, steps - 1, known)
         elif isinstance(node, cst.Name):
-            yield from self._qualified_name(node, steps)
+            yield from self._qualified_name(node, steps, known)
 
-    def _qualified_name(self, name: cst.Name, steps: int) -> Iterator[str]:
+    def _qualified_name(self, name: cst.Name, steps: int, known: _Known) -> Iterator[str]:
         bindings = self.bindings(name)
         for binding in bindings:
             if binding.qualified is not None:
@@ -241,7 +242,7 @@ class Names:
             elif binding.kind != "assign" or binding.value is None:
                 continue
             elif not _mentions(binding.value, name.value):
-                yield from self._qualified(binding.value, steps - 1)
+                yield from self._assigned(binding.value, steps - 1, known)
         if not bindings and name.value == "torch":
             yield "torch"  # it came with some star import
         elif not bindings:
@@ -249,6 +250,13 @@ class Names:
                 yield f"{module}.{name.value}"
             if name.value in _BUILTINS:
                 yield f"builtins.{name.value}"
+
+    def _assigned(self, value: cst.BaseExpression, steps: int, known: _Known) -> frozenset[str]:
+        """What a name stands for after one assignment; worked out once, however it is reached."""
+        if id(value) not in known:
+            known[id(value)] = frozenset()  # a name that is assigned to itself adds nothing
+            known[id(value)] = frozenset(self._qualified(value, steps, known))
+        return known[id(value)]
 
     def _star_imports(self, node: cst.CSTNode) -> list[str]:
         return self.module.star_imports

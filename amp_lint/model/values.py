@@ -49,19 +49,27 @@ class Values:
 
     # --- what an expression may stand for -----------------------------------------------------
 
-    def alternatives(
-        self, node: cst.BaseExpression, steps: int = _MAX_STEPS
-    ) -> Iterator[cst.BaseExpression]:
+    def alternatives(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """The expressions that ``node`` may stand for: itself, when nothing more is known.
 
         Follows names to their assignments in any branch, ``self.x`` to the assignments of that
-        attribute in the class, and both arms of conditional expressions.
+        attribute in the class, and both arms of conditional expressions; each expression once,
+        so that a name that is assigned to itself adds nothing.
         """
-        followed = list(self._next(node)) if steps > 0 else []
-        if not followed:
+        seen: set[int] = set()
+        todo, ends = [node], 0
+        while todo:
+            value = todo.pop()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            followed = list(self._next(value))
+            if not followed:
+                ends += 1
+                yield value
+            todo += reversed(followed)
+        if not ends:
             yield node
-        for value in followed:
-            yield from self.alternatives(value, steps - 1)
 
     def _next(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         if isinstance(node, cst.Name):
