@@ -178,7 +178,7 @@ def holds(condition: Formula, values: dict[str, bool]) -> bool:
         "a and (b if c else not b) or not (a or c)",
     ],
 )
-@pytest.mark.parametrize("values", itertools.product([False, True], repeat=3))
+@pytest.mark.parametrize("values", list(itertools.product([False, True], repeat=3)))
 def test_agrees_with_logic(test: str, values: tuple[bool, ...]) -> None:
     by_name = dict(zip("abc", values, strict=True))
     facts = known(*(name if value else f"not {name}" for name, value in by_name.items()))
