@@ -166,9 +166,9 @@ class Clips:
         }
         if len(steps) != 1 or any(e.kind is Kind.UNSCALE for cycle in cycles for e in cycle):
             return None
-        if any(sum(e.node is clip.node for e in cycle) > 1 for cycle in cycles):
-            return None
         (step,) = steps.values()
+        if any(self._runs_again(clip, step, cycle) for cycle in cycles):
+            return None
         assert isinstance(step.node, cst.Call) and isinstance(step.node.func, cst.Attribute)
         given = arguments(step.node)
         if not given.positional:
@@ -195,6 +195,14 @@ class Clips:
             if len(found) == len(nodes):
                 return cycles, list(nodes.values())
             nodes |= found
+
+    def _runs_again(self, clip: Event, step: Event, cycle: Cycle) -> bool:
+        """Whether the clip runs twice before an update, or may: it is left without any."""
+        places = [index for index, event in enumerate(cycle) if event.node is clip.node]
+        if len(places) > 1:
+            return True
+        ended = {event.kind for index in places for event in cycle[index:]}
+        return not ended & {Kind.STEP, Kind.UPDATE} and self._leaves_between(clip.node, step)
 
     def _guarded(self, clips: list[cst.CSTNode], step: Event, code: str) -> Place | None:
         """The clip is common to two modes, the step belongs to one: unscale in that one only."""
