@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import multiprocessing
 import os
 import signal
 import sys
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
 from amp_lint.runner import Job, Outcome, lint
+
+_TO_TIDY_UP = 0.5  # seconds, to remove a temporary file
 
 
 def run(jobs: Sequence[Job], on_done: Callable[[int], None]) -> list[Outcome]:
@@ -95,3 +100,14 @@ def _start_worker() -> None:
     """Finish the file under way on Ctrl-C; tidy up when told to end, as after another's death."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Tidy up and end once there is nobody left to work for: the parent was killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    _thread.interrupt_main(signal.SIGTERM)
+    time.sleep(_TO_TIDY_UP)
+    os._exit(1)

@@ -352,3 +352,23 @@ def test_ctrl_c_leaves_every_file_old_or_new(
     if clip + tail in texts:  # it was not too late
         assert (process.returncode, out) == (130, "")
         assert err == "interrupted: every file is either as it was or fixed\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
+def test_workers_end_when_the_run_is_killed(here: Path, clip: str, fixed: str) -> None:
+    tail = f"# {'x' * 10_000}\n"
+    for number in range(60):
+        Path(f"{number:03}.py").write_text(clip + tail)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "amp_lint", "--fix", "."],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while Path("000.py").read_text() == clip + tail and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.kill()
+    process.communicate(timeout=30)  # the workers hold the pipe as long as they live
+    assert {path.suffix for path in here.iterdir()} == {".py"}
+    assert {path.read_text() for path in here.iterdir()} <= {clip + tail, fixed + tail}
