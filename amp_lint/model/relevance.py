@@ -77,6 +77,17 @@ class Relevance:
             and (call.func.attr.value == "unscale_" or self.roles.is_scaler(call.func.value))
         )
 
+    def serves_both_modes(self, node: cst.CSTNode | None) -> bool:
+        """Whether an ``if`` below a node chooses between a scaler and none: ``node`` is for both."""
+        return node is not None and any(
+            isinstance(inner, cst.If)
+            and inner.orelse is not None
+            and self.uses_scaler(inner.body) is not self.uses_scaler(inner.orelse)
+            and id(inner.body) in self.hot
+            and id(inner.orelse) in self.hot
+            for inner in descendants(node)
+        )
+
     def has_backward(self, node: cst.CSTNode) -> bool:
         """Whether a backward call, or a call of something with events, stands below a node."""
         return id(node) in self._holding_backward

@@ -71,6 +71,7 @@ class Run(Evaluator):
         self.budget -= 1
         if self.budget < 0:
             self.truncated = True
+            self.close(path.trace)
             return []
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             return [path]
@@ -260,7 +261,7 @@ class Run(Evaluator):
             return ways
         body = self.relevance.uses_scaler(node.body)
         other = node.orelse is not None and self.relevance.uses_scaler(node.orelse)
-        if body is other:
+        if body is other or self.relevance.serves_both_modes(node.body if body else node.orelse):
             return ways
         return [(truth, facts) for truth, facts in ways if truth is (body is scaled)]
 
