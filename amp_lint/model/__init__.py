@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from amp_lint.model.choices import Choices
 from amp_lint.model.clips import Clips
 from amp_lint.model.flow import Flow
 from amp_lint.model.halves import Halves
@@ -53,6 +54,11 @@ class Model:
     def operations(self) -> Operations:
         """Tensor operations and the chains they form."""
         return Operations(self.tree, self.names, self.values, self.flow)
+
+    @functools.cached_property
+    def choices(self) -> Choices:
+        """Elements that were picked because they are likely."""
+        return Choices(self.flow)
 
     @functools.cached_property
     def modules(self) -> Modules:

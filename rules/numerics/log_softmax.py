@@ -52,7 +52,10 @@ class LogSoftmax(Rule):
             function = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
             if isinstance(function, cst.Name) and "log" in function.value.lower():
                 steps = _steps(model, call)
-                if steps and not _is_bounded_entropy(model, call, steps):
+                if steps and not (
+                    _is_bounded_entropy(model, call, steps)
+                    or model.choices.picks_likely(steps[1:-1], steps[-1])
+                ):
                     yield self._diagnose(model, call, steps)
 
     def _diagnose(self, model: Model, call: cst.Call, steps: list[Operation]) -> Diagnostic:
