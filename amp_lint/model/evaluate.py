@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -16,8 +16,9 @@ from amp_lint.model.regions import Region, Regions
 from amp_lint.model.relevance import Relevance
 from amp_lint.model.roles import Roles
 from amp_lint.model.values import arguments, literal
-from amp_lint.tree import Tree, children
+from amp_lint.tree import Tree
 
+_CONSTANTS = frozenset({"None", "True", "False"})  # names to libcst
 MAX_DEPTH = 5
 """Calls within calls that are followed."""
 
@@ -103,7 +104,7 @@ class Evaluator(ABC):
         if isinstance(node, cst.IfExp):
             return self._choice(node, path, frame)
         ends: list[tuple[Path, Value]] = [(path, None)]
-        for child in _expressions(node):
+        for child in self.relevance.expressions(node):
             ends = [
                 (after, result if isinstance(result, Scaled) else value)
                 for before, value in ends
@@ -294,15 +295,15 @@ class Evaluator(ABC):
 
     def value(self, node: cst.BaseExpression, path: Path, frame: Frame) -> Value:
         """What an expression without events stands for."""
-        if literal(node) is not ...:
-            return None  # ``None`` and ``False`` are names to libcst
+        if isinstance(node, cst.Name) and node.value in _CONSTANTS:
+            return None
         if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
             key = self.own_key(node, path, frame)
             if key is not None:
                 found = path.env.get(key)
                 return found if found is not None else Ref(key)
         if any(isinstance(value, Scaled) for value in path.env.values()):
-            for part in _expressions(node):
+            for part in self.relevance.expressions(node):
                 inside = self.value(part, path, frame)
                 if isinstance(inside, Scaled):
                     return inside
@@ -351,15 +352,6 @@ def _is_plain_step(trace: Cycle) -> bool:
     return any(event.kind is Kind.STEP for event in trace) and not any(
         event.scaler is not None or event.kind is Kind.OPAQUE for event in trace
     )
-
-
-def _expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The expressions right below a node, through arguments, elements and the like."""
-    for child in children(node):
-        if isinstance(child, cst.BaseExpression):
-            yield child
-        elif not isinstance(child, (cst.BaseStatement, cst.Parameters)):
-            yield from _expressions(child)
 
 
 def _is_method(function: cst.FunctionDef, tree: Tree) -> bool:

@@ -13,7 +13,7 @@ from amp_lint.model.conditions import text
 from amp_lint.model.events import Kind, Recognizer
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
-from amp_lint.tree import Tree, descendants
+from amp_lint.tree import Tree, children, descendants
 
 _PROTOCOL = frozenset({"scale", "unscale_", "step", "update"})
 _DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
@@ -30,6 +30,7 @@ class Relevance:
         self.regions = regions
         self.recognizer = recognizer
         self._assigned: dict[int, tuple[cst.BaseExpression, ...]] = {}
+        self._expressions: dict[int, tuple[cst.BaseExpression, ...]] = {}
 
     @functools.cached_property
     def hot(self) -> frozenset[int]:
@@ -63,6 +64,12 @@ class Relevance:
             for small in line.body
         )
 
+    def expressions(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+        """The expressions right below a node, through arguments, elements and the like."""
+        if id(node) not in self._expressions:
+            self._expressions[id(node)] = tuple(_expressions(node))
+        return self._expressions[id(node)]
+
     def uses_scaler(self, node: cst.CSTNode) -> bool:
         """Whether a call of the scaler protocol stands below a node."""
         return id(node) in self._holding_protocol
@@ -78,7 +85,7 @@ class Relevance:
         )
 
     def serves_both_modes(self, node: cst.CSTNode | None) -> bool:
-        """Whether an ``if`` below a node chooses between a scaler and none: ``node`` is for both."""
+        """Whether an ``if`` below a node chooses between a scaler and none."""
         return node is not None and any(
             isinstance(inner, cst.If)
             and inner.orelse is not None
@@ -97,6 +104,27 @@ class Relevance:
         calls = self.tree.nodes(cst.Call)
         backwards = [c for c in calls if self.recognizer.kind(c) is Kind.BACKWARD]
         return self._holders([*backwards, *self._eventful_calls])
+
+    def holds_training_loop(self, node: cst.CSTNode) -> bool:
+        """Whether a loop that runs backward stands below a node, here or in what it calls."""
+        return id(node) in self._holding_loops
+
+    @functools.cached_property
+    def _holding_loops(self) -> frozenset[int]:
+        loops: list[cst.CSTNode] = [*self.tree.nodes(cst.For), *self.tree.nodes(cst.While)]
+        inner: list[cst.CSTNode] = [loop for loop in loops if self.has_backward(loop)]
+        functions: set[int] = set()
+        while True:
+            found = self._holders(inner)
+            looping = {id(f) for f in self.tree.nodes(cst.FunctionDef) if id(f.body) in found}
+            if looping == functions:
+                return found
+            functions = looping
+            inner += [
+                call
+                for call in self._eventful_calls
+                if id(self.recognizer.target(call)) in functions
+            ]
 
     @functools.cached_property
     def _eventful_calls(self) -> list[cst.Call]:
@@ -131,7 +159,7 @@ class Relevance:
     @functools.cached_property
     def _deciding(self) -> Counter[str]:
         """How many tests and switches around events look at a name, under this name or another."""
-        branches = (
+        branches: tuple[cst.If | cst.IfExp | cst.While, ...] = (
             *self.tree.nodes(cst.If),
             *self.tree.nodes(cst.IfExp),
             *self.tree.nodes(cst.While),
@@ -191,3 +219,12 @@ def _targets(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
                 yield target
             case cst.NamedExpr(target=target):
                 yield target
+
+
+def _expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The expressions right below a node, through arguments, elements and the like."""
+    for child in children(node):
+        if isinstance(child, cst.BaseExpression):
+            yield child
+        elif not isinstance(child, (cst.BaseStatement, cst.Parameters)):
+            yield from _expressions(child)

@@ -311,7 +311,8 @@ class Run(Evaluator):
         """No, one and two rounds.
 
         A loop that holds no backward walks over optimizers or parameters: it is entered, and one
-        round stands for all.
+        round stands for all. A loop around a training loop, over epochs, has one round: a second
+        would begin as the second of the loop inside does.
         """
         trains = self.relevance.has_backward(node.body)
         skips = trains or not self.is_hot(node.body)
@@ -322,7 +323,8 @@ class Run(Evaluator):
             skips = skips and literal(node.test) is not True
         ends: list[Path] = list(starts) if skips else []
         left: list[Path] = []
-        for _ in range(2 if trains else 1):
+        twice = trains and not self.relevance.holds_training_loop(node.body)
+        for _ in range(2 if twice else 1):
             rounds = self._round(node, starts, frame)
             if not skips:
                 rounds = _that_acted(rounds, starts)
