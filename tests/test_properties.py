@@ -213,7 +213,7 @@ HEADER = st.one_of(
     CONTEXT.map("with {}:".format),
     CONTEXT.map("with {}:  # a comment".format),
 )  # fmt: skip
-FOLLOWERS = {
+FOLLOWERS: dict[str, list[str | None]] = {
     "if": ["else:", "elif scaler:", None, None],
     "for": ["else:", None, None],
     "try": ["except RuntimeError:", "finally:"],
@@ -268,15 +268,43 @@ LEAVING = ["continue", "break", "return loss", "yield loss", "raise ValueError",
 """What ends a block, or stands in for an empty one."""
 
 
+STEP: Block = [
+    ("if args.half:", ["model.half()"]),
+    "optimizer = torch.optim.SGD(model.parameters(), 0.1)",
+    "scaler = torch.cuda.amp.GradScaler()",
+    "loss = model(x).mean()",
+    "scaler.scale(loss).backward()",
+    "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+    "scaler.step(optimizer)",
+    "scaler.update()",
+]
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Block:
+    """A training step that lacks some parts, with others in a block of their own."""
+    parts = [part for part in STEP if draw(st.integers(0, 7))]
+    begin, end = sorted(draw(st.tuples(*[st.integers(0, len(parts))] * 2)))
+    inner = draw(st.one_of(CONTEXT.map("with {}:".format), HEADER)), parts[begin : end + 1]
+    return [*parts[:begin], *([inner] if inner[1] else []), *parts[end + 1 :]]
+
+
+def _followers(header: str) -> list[str | None]:
+    """What may follow the block below a header; None: nothing."""
+    return FOLLOWERS.get(header.rstrip(":").split()[0], [None])
+
+
 @st.composite
 def blocks(draw: st.DrawFn, depth: int = 3) -> Block:
     """A block of a training program."""
     block: Block = []
     for _ in range(draw(st.integers(1, 5))):
-        if depth and draw(st.integers(0, 2)) == 0:
+        if draw(st.integers(0, 5)) == 0:
+            block += draw(steps())
+        elif depth and draw(st.integers(0, 2)) == 0:
             header = draw(st.one_of(HEADER, st.just("try:")))
             block.append((header, draw(blocks(depth - 1))))
-            follower = draw(st.sampled_from(FOLLOWERS.get(header.rstrip(":").split()[0], [None])))
+            follower = draw(st.sampled_from(_followers(header)))
             if follower:
                 block.append((follower, draw(blocks(depth - 1))))
         else:
@@ -317,14 +345,14 @@ FRAMES: dict[str, Callable[[str], bytes]] = {
 }  # fmt: skip
 
 
-@tries(100)
+@tries(70)
 @given(training_programs(), st.sampled_from(sorted(FRAMES)))
 def test_training_programs(program: str, frame: str) -> None:
     ast.parse(program)
     check_all(FRAMES[frame](program))
 
 
-@tries(20)
+@tries(15)
 @given(training_programs())
 def test_line_ends_do_not_matter(program: str) -> None:
     """Programs with CRLF and with LF have the same findings and the same fixes."""
