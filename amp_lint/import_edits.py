@@ -110,8 +110,8 @@ class Moves:
         if root is None or "\n" in self._tree.text[start:end]:
             return None
         bindings = self._names.bindings(root)
-        if any(b.qualified is None for b in bindings):
-            return None  # it may be something of this file's own
+        if any(b.qualified is None or self._may_fail(b) for b in bindings):
+            return None  # it may be something of this file's own, or nothing
         if self._names.is_only(root, {package}):
             return *self._module_import(reference), Edit(start + len(root.value), end, f".{rest}")
         spelling = self._names.spelling(reference.node, package)
@@ -155,7 +155,7 @@ class Moves:
 
     def _all_move(self, binding: Binding, new: str) -> bool:
         """Whether every use of a name moves, to what ``new`` in place of its binding gives."""
-        if binding.name in self._names.exported:
+        if binding.name in self._names.exported or self._may_fail(binding):
             return False
         for use in self._read(binding):
             move = self._by_node.get(id(use)) or self._by_node.get(id(self._tree.parent(use)))
@@ -167,6 +167,19 @@ class Moves:
             if self._binding(move.reference) is not binding:
                 return False
         return True
+
+    def _may_fail(self, binding: Binding) -> bool:
+        """Whether the import stands in a ``try`` that lives with its failure.
+
+        With the new place, an older torch would fall silently into the handler.
+        """
+        holder = self._tree.ancestor(binding.node, cst.Try)
+        return (
+            binding.kind == "import"
+            and holder is not None
+            and bool(holder.handlers)
+            and self._tree.contains(holder.body, binding.node)
+        )
 
     def _alias_moves(self, reference: Reference) -> bool:
         """Whether ``x = torch.cuda.amp.autocast`` and every ``x`` move."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from amp_lint.model.conditions import Facts, atoms, is_mode_test
+from amp_lint.model.conditions import Facts, atoms, is_mode_test, text
 from amp_lint.model.evaluate import Evaluator, Parts
 from amp_lint.model.events import Event, Kind, is_gradient
 from amp_lint.model.paths import Exit, Frame, Path, Ref, Scaled, Value
@@ -19,6 +19,7 @@ MAX_PATHS = 64
 MAX_STATEMENTS = 20_000
 """Statements run for one function, all paths and followed calls together."""
 
+_RAISES = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
 _EXIT_OF = {
     cst.Break: Exit.BREAK,
     cst.Continue: Exit.CONTINUE,
@@ -292,6 +293,8 @@ class Run(Evaluator):
         ]
 
     def _with(self, node: cst.With, path: Path, frame: Frame) -> list[Path]:
+        if any(map(_expects_failure, node.items)):
+            return [path]
         paths = [path]
         for item in node.items:
             paths = [end for p in paths for end, _ in self.evaluate(item.item, p, frame)]
@@ -358,6 +361,11 @@ class Run(Evaluator):
             return path
         key = self.own_key(node.target, path, frame)
         return replace(path, env={**path.env, key or "": Ref(f"{iterable}[*]")})
+
+
+def _expects_failure(item: cst.WithItem) -> bool:
+    """``with pytest.raises(...):`` and unittest's forms: what is inside does not get done."""
+    return isinstance(item.item, cst.Call) and text(item.item.func).rpartition(".")[2] in _RAISES
 
 
 def _that_acted(ends: list[Path], starts: list[Path]) -> list[Path]:
