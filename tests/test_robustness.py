@@ -42,9 +42,7 @@ LAYOUTS: dict[str, Callable[[str], bytes]] = {
     "latin-1": lambda text: ("# coding: latin-1\n" + accented(text)).encode("latin-1"),
     "cp1251": lambda text: ("#!/x\n# -*- coding: cp1251 -*-\n" + text + "# Ж\n").encode("cp1251"),
     "utf-8 cookie": lambda text: ("# coding: utf-8\n" + accented(text)).encode(),
-    "no last line end": lambda text: (
-        text.removesuffix("        scaler.update()\n").rstrip().encode()
-    ),
+    "no last line end": lambda text: text.rstrip().encode(),
     "trailing white space": lambda text: text.replace("update()\n", "update()  \n  ").encode(),
     "odd strings": lambda text: (text + "s = '''\r\n\t\x0c\n\\\n'''\n").encode(),
 }
