@@ -169,6 +169,8 @@ class Clips:
         (step,) = steps.values()
         if any(self._runs_again(clip, step, cycle) for cycle in cycles):
             return None
+        if any(_comes_before(step, clip, cycle) for cycle in cycles):
+            return None
         assert isinstance(step.node, cst.Call) and isinstance(step.node.func, cst.Attribute)
         given = arguments(step.node)
         if not given.positional:
@@ -263,6 +265,14 @@ class Clips:
 
     def _block(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self.tree.ancestor(node, cst.IndentedBlock, cst.Module)
+
+
+def _comes_before(one: Event, other: Event, cycle: Cycle) -> bool:
+    """Whether both are in a cycle, in this order."""
+    nodes = [event.node for event in cycle]
+    if one.node not in nodes or other.node not in nodes:
+        return False
+    return nodes.index(one.node) < nodes.index(other.node)
 
 
 def _limit(call: cst.Call) -> cst.BaseExpression | None:
