@@ -13,9 +13,9 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from amp_lint import edits, registry
+from amp_lint.pages import SECTIONS, Example, Fence, Page, PageError, parse, unmarked
 from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
 from tests import pages
-from tests.pages import Example, Fence, Page, PageError
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 def page_of(rule: Rule) -> Page:
     """The rule's page; an empty one if it is missing, for which `test_page` fails."""
     try:
-        return pages.parse(registry.page(rule))
+        return parse(registry.page(rule))
     except FileNotFoundError:
         return Page("", ())
 
@@ -60,7 +60,7 @@ def test_every_page_has_a_rule() -> None:
 def test_page(rule: Rule) -> None:
     page = page_of(rule)
     assert rule.code in page.title and rule.name in page.title
-    assert page.sections == pages.SECTIONS
+    assert page.sections == SECTIONS
     assert page.examples, "a page without an example proves nothing"
     assert any(fence.kind == "ok" for fence in page.silent), "nothing says when it is silent"
 
@@ -230,15 +230,15 @@ def test_wrong_fence_fails() -> None:
 )
 def test_malformed_page_fails(text: str) -> None:
     with pytest.raises(PageError):
-        pages.parse(text)
+        parse(text)
 
 
 def test_parse() -> None:
     text = "# AMP999 toy\n\n## Example\n\n```py target-torch=2.0\nbad()  # error: AMP999\n```\n"
-    page = pages.parse(text + "```toml\n[x]\n```\n```py ok\ngood()\n```\n")
+    page = parse(text + "```toml\n[x]\n```\n```py ok\ngood()\n```\n")
     assert page.title == "AMP999 toy"
     assert page.sections == ("Example",)
     assert [e.flagged.target_torch for e in page.examples] == [(2, 0)]
     assert page.examples[0].flagged.line == 6
     assert [fence.text for fence in page.silent] == ["good()\n"]
-    assert pages.unmarked("a  # error: AMP999\n  # error: AMP999\nb") == "a\nb"
+    assert unmarked("a  # error: AMP999\n  # error: AMP999\nb") == "a\nb"

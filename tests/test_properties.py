@@ -22,11 +22,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from amp_lint import edits, engine, registry
+from amp_lint import edits, engine, pages, registry
 from amp_lint.engine import AnalysisError, Selection
 from amp_lint.rule import SYNTAX_ERROR, Applicability, Edit, Fix
 from amp_lint.source import Source
-from tests import pages
 
 FACTOR = int(os.environ.get("AMP_LINT_EXAMPLES", "1"))
 ALL = Selection(registry.all_rules())

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from amp_lint import config, registry
+from amp_lint.pages import parse
 from amp_lint.rule import Applicability, Rule
 from tests import pages
 
@@ -111,7 +112,7 @@ def test_the_table_has_every_rule() -> None:
 @pytest.mark.parametrize("rule", registry.all_rules(), ids=lambda rule: rule.code)
 def test_the_table_says_which_fixes_there_are(rule: Rule) -> None:
     (promised,) = (fixes for code, _, _, fixes in ROWS if code == rule.code)
-    examples = pages.parse(registry.page(rule)).examples
+    examples = parse(registry.page(rule)).examples
     offered = {kind for example in examples for kind in pages.offers(rule, example.flagged)}
     assert promised == ", ".join(kind.value for kind in Applicability if kind in offered)
 
