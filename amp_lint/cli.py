@@ -1,4 +1,4 @@
-"""The command line: ``amp-lint [OPTIONS] [PATHS]`` and ``amp-lint rule``."""
+"""The command line: ``amp-lint [OPTIONS] [PATHS]``, ``amp-lint rule`` and ``amp-lint verify``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = explain(arguments[1:]) if arguments[:1] == ["rule"] else check(arguments)
+        code = _command(arguments)
         sys.stdout.flush()
         return code
     except ConfigError as error:
@@ -42,6 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted: every file is either as it was or fixed", file=sys.stderr)
         return INTERRUPTED
+
+
+def _command(arguments: Sequence[str]) -> int:
+    if arguments[:1] == ["rule"]:
+        return explain(arguments[1:])
+    if arguments[:1] == ["verify"]:
+        from amp_lint.verify import cli
+
+        return cli.main(arguments[1:])
+    return check(arguments)
 
 
 def check(arguments: Sequence[str]) -> int:
@@ -81,7 +91,8 @@ def _similar(key: str) -> str:
     return f"there is {', '.join(close)}"
 
 
-def _selectors(value: str) -> list[str]:
+def words(value: str) -> list[str]:
+    """What stands between the commas."""
     return [item.strip() for item in value.split(",") if item.strip()]
 
 
@@ -92,10 +103,19 @@ def _version(value: str) -> tuple[int, int]:
     return version
 
 
+def positive(value: str) -> int:
+    """A number from 1."""
+    if not value.isdecimal() or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a positive number")
+    return int(value)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "amp-lint",
-        usage="amp-lint [OPTIONS] [PATHS]\n       amp-lint rule CODE|NAME|--all",
+        usage="amp-lint [OPTIONS] [PATHS]\n"
+        "       amp-lint rule CODE|NAME|--all\n"
+        "       amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]",
         description="Find mixed-precision bugs in PyTorch code and fix them.",
         epilog="Exit code: 0 nothing found, 1 something found, 2 something went wrong.",
         allow_abbrev=False,
@@ -105,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"amp-lint {__version__}")
     _add_fixing(parser.add_argument_group("fixing"))
-    _add_selection(parser.add_argument_group("rules"))
+    add_selection(parser.add_argument_group("rules"))
     _add_files(parser.add_argument_group("files"))
     _add_output(parser.add_argument_group("output"))
     return parser
@@ -117,13 +137,14 @@ def _add_fixing(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--diff", action="store_true", help="show what --fix would change")
 
 
-def _add_selection(group: argparse._ArgumentGroup) -> None:
+def add_selection(group: argparse._ArgumentGroup) -> None:
+    """The options that say which rules run."""
     for name, text in (
         ("--select", "run only these: codes, prefixes, names or ALL, separated by commas"),
         ("--extend-select", "run these too"),
         ("--ignore", "do not run these"),
     ):
-        group.add_argument(name, action="extend", type=_selectors, metavar="RULES", help=text)
+        group.add_argument(name, action="extend", type=words, metavar="RULES", help=text)
     group.add_argument("--preview", action="store_true", default=None, help="run preview rules too")
     group.add_argument(
         "--target-torch",

@@ -128,7 +128,7 @@ class Session:
             self._warn("No Python files found under the given path(s)")
 
     def _read(self, found: Found) -> Job | None:
-        name = str(_from_here(found.path))
+        name = str(from_here(found.path))
         if found.path.suffix == ".ipynb":
             self._error(name, "is a notebook, which amp-lint cannot read; export it as Python")
             return None
@@ -167,7 +167,7 @@ class Session:
         if options.stdin and options.fix:
             self._print_fixed(outcomes)
             out = sys.stderr
-        style = _style(out, unsafe=options.unsafe_fixes)
+        style = style_of(out, unsafe=options.unsafe_fixes)
         out.writelines(self._render(outcomes, style))
         told = found or fixed or not self._errors
         if told and not options.quiet and options.output_format in ("full", "concise"):
@@ -198,7 +198,7 @@ class Session:
     ) -> None:
         from amp_lint.report.diff import diff
 
-        style = _style(sys.stdout)
+        style = style_of(sys.stdout)
         for outcome in outcomes:
             if outcome.before and outcome.source:
                 sys.stdout.buffer.writelines(diff(outcome.before, outcome.source, style))
@@ -220,12 +220,13 @@ class Session:
             print(f"warning: {text}", file=sys.stderr)
 
 
-def _from_here(path: Path) -> Path:
+def from_here(path: Path) -> Path:
     """``path`` from the current directory, where it lies below it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def _style(stream: TextIO, *, unsafe: bool = False) -> Style:
+def style_of(stream: TextIO, *, unsafe: bool = False) -> Style:
+    """What a stream can show."""
     width = shutil.get_terminal_size().columns if stream.isatty() else 80
     return Style(_wants_color(stream), width, unsafe)
 

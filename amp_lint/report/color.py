@@ -7,6 +7,7 @@ from amp_lint.report import Style
 BOLD = "1"
 BLUE = "1;34"
 CYAN = "36"
+GREEN = "32"
 RED = "1;31"
 YELLOW = "1;33"
 

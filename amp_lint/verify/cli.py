@@ -1,0 +1,326 @@
+"""``amp-lint verify``: prove the rules' pages, the fixes of user files, or a change of any file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from amp_lint import config, registry, session
+from amp_lint.cli import add_selection, positive, words
+from amp_lint.config import ConfigError
+from amp_lint.discover import Discovery, Found, unreadable
+from amp_lint.engine import AnalysisError
+from amp_lint.progress import Progress
+from amp_lint.rule import Rule
+from amp_lint.session import CLEAN, ERROR, FOUND
+from amp_lint.source import Source, SourceError
+from amp_lint.verify import catalogue, prover, record, report
+from amp_lint.verify.proof import Settings, Verdict
+from amp_lint.verify.prover import Change, Prover, VerifyError
+from amp_lint.verify.record import Entry
+from amp_lint.verify.sites import Site, sites
+from amp_lint.verify.worker import has_cuda
+from amp_lint.verify.workers import Worker, WorkerError
+
+DTYPES = ("float16", "bfloat16", "float32")
+MODES = ("eager", "compiled", "emulated")
+
+
+class Options(session.Options):
+    """The options of ``amp-lint verify``."""
+
+    what: list[str]
+    before: Path | None
+    after: Path | None
+    device: str
+    dtype: list[str]
+    mode: list[str]
+    seed: int
+    examples: int
+    limit: float | None
+    record: Path | None
+    plot: Path | None
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run ``amp-lint verify``; the exit code.
+
+    Raises:
+        ConfigError: an option is wrong.
+    """
+    options = _parser().parse_args(arguments, Options())
+    try:
+        prover.require(*prover.NEEDED, *["matplotlib"] * bool(options.plot))
+        return _Run(options).run()
+    except VerifyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return ERROR
+
+
+class _Run:
+    """Runs once: collects what to prove, proves it, prints it."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._choice = config.Settings(
+            options.choice, noqa=not options.ignore_noqa, isolated=options.isolated
+        )
+        self._progress = Progress(enabled=not options.quiet)
+        self._failed = False
+        self._started = time.monotonic()
+        self._style = session.style_of(sys.stdout)
+
+    def run(self) -> int:
+        """Prove and print; the exit code."""
+        change = self._change()
+        rules, paths = _split(self._options.what)
+        if not (change or paths or rules):
+            rules = [*registry.all_rules()]
+        with Prover(self._settings(), limit=self._options.limit) as proving:
+            if proving.settings.device != "cpu":
+                proving.environment()
+            if change:
+                return self._compare(proving, change)
+            return self._verify(proving, rules, paths)
+
+    def _change(self) -> Change | None:
+        options = self._options
+        if (options.before is None) != (options.after is None) or (options.before and options.what):
+            raise ConfigError("command line: --before and --after stand together, without others")
+        if options.before is None or options.after is None:
+            return None
+        before, after = (_text(path) for path in (options.before, options.after))
+        return Change(before, after, str(options.after))
+
+    def _settings(self) -> Settings:
+        options = self._options
+        return Settings(
+            device=_device(options.device),
+            dtypes=tuple(options.dtype),
+            modes=tuple(options.mode),
+            seed=options.seed,
+            examples=options.examples,
+        )
+
+    def _compare(self, proving: Prover, change: Change) -> int:
+        proof = proving.prove(change)
+        place = f"{self._options.before} -> {self._options.after}"
+        self._tell(proving, [Entry("", "change", place, proof)])
+        return proof.verdict.exit_code
+
+    def _verify(self, proving: Prover, rules: list[Rule], paths: list[str]) -> int:
+        pages = self._catalogue(proving, rules)
+        found = [*self._sites(paths)]
+        proofs = proving.prove_all([site.change for site in found], self._counter(len(found)))
+        entries = [
+            Entry(site.finding.code, "site", site.place, proof)
+            for site, proof in zip(found, proofs, strict=True)
+        ]
+        pages += self._patterns(proving, rules, entries)
+        self._progress.clear()
+        if paths and not found and not self._failed:
+            print("No fixable findings.", file=sys.stderr)
+        self._tell(proving, pages + entries)
+        return self._code(pages, entries)
+
+    def _catalogue(self, proving: Prover, rules: Sequence[Rule]) -> list[Entry]:
+        cases = [*catalogue.cases(rules)]
+        outcomes = catalogue.run(proving, cases, self._counter(len(cases)))
+        return [*map(_entry, outcomes)]
+
+    def _patterns(
+        self, proving: Prover, done: Sequence[Rule], entries: Sequence[Entry]
+    ) -> list[Entry]:
+        """The pages of the rules whose sites cannot be compared."""
+        codes = {one.rule for one in entries if one.proof.verdict is Verdict.NOT_COMPARABLE}
+        todo = [r for r in registry.all_rules() if r.code in codes and r not in done]
+        return self._catalogue(proving, todo)
+
+    def _sites(self, paths: Sequence[str]) -> Iterator[Site]:
+        discovery = Discovery(self._choice, self._error, force_exclude=self._options.force_exclude)
+        for found in discovery.files(map(Path, paths)):
+            yield from self._of_file(found)
+
+    def _of_file(self, found: Found) -> Sequence[Site]:
+        name = str(session.from_here(found.path))
+        try:
+            selection = self._choice.selection(found.path)
+            data = found.path.read_bytes()
+            if found.named or selection.sieve.by_bytes(data):
+                return [*sites(Source(data, name), selection, named=found.named)]
+        except (SourceError, AnalysisError, ConfigError) as error:
+            self._error(name, str(error))
+        except OSError as error:
+            self._error(name, unreadable(error))
+        return []
+
+    def _tell(self, proving: Prover, entries: Sequence[Entry]) -> None:
+        """Write what was asked for: the record, pictures, text."""
+        self._progress.clear()
+        options = self._options
+        ran = any(one.proof.environment for one in entries)
+        where = proving.environment() if ran else None
+        written = record.record(entries, proving.settings, where)
+        if options.record:
+            options.record.write_text(record.dumps(written), encoding="utf-8")
+        if options.plot:
+            from amp_lint.verify import plot
+
+            plot.draw(entries, options.plot)
+        if options.output_format == "json":
+            print(record.dumps(written), end="")
+            return
+        for line in self._lines(entries):
+            print(line)
+        for line in report.closing(where, time.monotonic() - self._started):
+            print(line)
+
+    def _lines(self, entries: Sequence[Entry]) -> Iterator[str]:
+        pages = [one for one in entries if one.kind not in ("site", "change")]
+        proven = _proven(pages)
+        shown = [one for one in entries if not (self._options.quiet and one.right)]
+        yield from report.blocks(shown, self._style, proven)
+        if pages:
+            yield from report.table(pages, self._style)
+
+    def _code(self, pages: Sequence[Entry], entries: Sequence[Entry]) -> int:
+        proven = _proven(pages)
+        open_ = [one for one in entries if not one.right and one.rule not in proven]
+        refuted = any(one.proof.verdict is Verdict.REFUTED for one in entries)
+        if self._failed or (open_ and not refuted):
+            return ERROR
+        return FOUND if refuted or not all(one.right for one in pages) else CLEAN
+
+    def _counter(self, total: int) -> Callable[[int], None]:
+        return lambda done: self._progress.show(f"{done}/{total} proofs")
+
+    def _error(self, path: str, problem: str) -> None:
+        self._failed = True
+        self._progress.clear()
+        print(f"error: {path}: {problem}" if path else f"error: {problem}", file=sys.stderr)
+
+
+def _entry(outcome: catalogue.Outcome) -> Entry:
+    case = outcome.case
+    kinds = {"fixed": "fix", "fixed unsafe": "unsafe fix", "wrong": "wrong fix"}
+    return Entry(case.rule.code, kinds[case.other.kind], f"line {case.other.line}", outcome.proof)
+
+
+def _proven(pages: Sequence[Entry]) -> frozenset[str]:
+    """The codes of the rules whose page holds."""
+    codes = {one.rule for one in pages}
+    return frozenset(codes - {one.rule for one in pages if not one.right})
+
+
+def _split(what: Sequence[str]) -> tuple[list[Rule], list[str]]:
+    """Rules and paths; what exists is a path.
+
+    Raises:
+        ConfigError: something is neither.
+    """
+    rules: dict[str, Rule] = {}
+    paths: list[str] = []
+    for item in what:
+        if Path(item).exists():
+            paths.append(item)
+        elif not (named := config.matching(item)):
+            raise ConfigError(f"{item}: no such rule or file; `amp-lint rule --all` lists rules")
+        else:
+            rules.update((rule.code, rule) for rule in named)
+    return [rules[code] for code in sorted(rules)], paths
+
+
+def _text(path: Path) -> str:
+    try:
+        return Source(path.read_bytes(), str(path)).text
+    except OSError as error:
+        raise ConfigError(f"{path}: {unreadable(error)}") from error
+    except SourceError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _device(wanted: str) -> str:
+    """``auto`` is the GPU, if there is one and a torch for it."""
+    if wanted != "auto":
+        return wanted
+    if metadata.version("torch").endswith("+cpu"):
+        return "cpu"
+    worker = Worker(Settings())
+    try:
+        return "cuda" if worker.call(prover.LIMIT * 10, has_cuda) else "cpu"
+    except WorkerError as error:
+        raise VerifyError(f"torch cannot be imported: {error}") from error
+    finally:
+        worker.close()
+
+
+def _choices(allowed: Sequence[str]) -> Callable[[str], list[str]]:
+    def parse(value: str) -> list[str]:
+        given = words(value)
+        if not given or not set(given) <= set(allowed):
+            raise argparse.ArgumentTypeError(f"{value!r}; choose from {','.join(allowed)}")
+        return given
+
+    return parse
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "amp-lint verify",
+        usage="amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]\n"
+        "       amp-lint verify [OPTIONS] --before OLD.py --after NEW.py",
+        description="Prove fixes by experiment: those of rules, of the findings in files, or one "
+        "change of a file. No code is executed; what it computes is lifted and run. Default: all "
+        "rules.",
+        epilog="Exit code: 0 proven, 1 refuted, 2 not comparable or something went wrong.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("what", nargs="*", metavar="CODE|NAME|PATH", help="rules, files, folders")
+    parser.add_argument("--before", type=Path, metavar="OLD.py", help="a file as it was")
+    parser.add_argument("--after", type=Path, metavar="NEW.py", help="the file as it is now")
+    _add_experiments(parser.add_argument_group("experiments"))
+    add_selection(parser.add_argument_group("rules for files"))
+    parser.add_argument("--force-exclude", action="store_true", help=argparse.SUPPRESS)
+    _add_output(parser.add_argument_group("output"))
+    return parser
+
+
+def _add_experiments(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
+    for name, allowed in (("dtype", DTYPES), ("mode", MODES)):
+        joined = ",".join(allowed)
+        group.add_argument(
+            f"--{name}",
+            type=_choices(allowed),
+            default=list(allowed),
+            metavar=f"{name.upper()}S",
+            help=f"separated by commas (default: {joined})",
+        )
+    group.add_argument("--seed", type=int, default=0, help="of all random inputs (default: 0)")
+    group.add_argument(
+        "--examples",
+        type=positive,
+        default=100,
+        metavar="N",
+        help="random inputs for each dtype (default: 100)",
+    )
+    group.add_argument(
+        "--limit",
+        type=positive,
+        metavar="SECONDS",
+        help=f"time for one obligation (default: {prover.LIMIT:g}, with torch.compile "
+        f"{prover.LIMIT + prover.TO_COMPILE:g})",
+    )
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--record", type=Path, metavar="FILE.json", help="write the record there")
+    group.add_argument("--plot", type=Path, metavar="DIR", help="draw the errors there")
+    group.add_argument(
+        "--output-format", choices=("full", "json"), default="full", help="default: full"
+    )
+    group.add_argument("-q", "--quiet", action="store_true", help="print what is not proven")

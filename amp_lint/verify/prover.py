@@ -1,0 +1,281 @@
+"""From two texts to a verdict: lifts the change, has every obligation judged, and sums up."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+from amp_lint.target import Version
+from amp_lint.verify import subjects, worker
+from amp_lint.verify.obligations import Comparison, Obligation, Unbound
+from amp_lint.verify.proof import (
+    Environment,
+    Failure,
+    Judgement,
+    Proof,
+    Settings,
+    Shown,
+    Verdict,
+)
+from amp_lint.verify.workers import Pool, WorkerError
+
+NEEDED = ("torch", "hypothesis")
+"""Packages of the extra ``verify`` that every experiment needs."""
+LIMIT = 30.0
+"""Seconds to lift a change, and to judge an obligation by eager experiments."""
+TO_COMPILE = 240.0
+"""Seconds more for an obligation whose code is compiled; the compiler's cache may be cold."""
+
+
+class VerifyError(Exception):
+    """Nothing can be verified; the message says why and what to do, in one line."""
+
+
+def require(*packages: str) -> None:
+    """Look whether packages are installed, without importing them.
+
+    Raises:
+        VerifyError: one is not.
+    """
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise VerifyError(f'amp-lint verify needs {package}: pip install "amp-lint[verify]"')
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Two texts of one file, and what else is asked of the newer one."""
+
+    before: str
+    after: str
+    name: str = "code.py"
+    code: str | None = None
+    """The rule whose findings must get fewer; None if the change fixes no finding."""
+    target_torch: Version | None = None
+
+
+class Prover:
+    """Proves changes, one after the other or many at once, with workers that stay.
+
+    A context manager: its end is the end of the workers.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        workers: int | None = None,
+        limit: float | None = None,
+    ) -> None:
+        """A prover with as many workers as there are CPUs, or ``workers``.
+
+        ``limit`` is the time for each obligation, in seconds; the default is longer if code is to
+        be compiled.
+
+        Raises:
+            VerifyError: a package that the experiments need is not installed.
+        """
+        require(*NEEDED)
+        self.settings = settings or Settings()
+        compiles = not {"compiled", "emulated"}.isdisjoint(self.settings.modes)
+        self._limit = limit or LIMIT + compiles * TO_COMPILE
+        self._pool = Pool(self.settings, workers)
+        self._environment: Environment | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Prover:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers."""
+        self._pool.close()
+
+    def environment(self) -> Environment:
+        """Where the experiments run.
+
+        Raises:
+            VerifyError: there is no such device, or torch cannot be imported.
+        """
+        with self._lock:
+            if self._environment is None:
+                call = self._pool.submit(LIMIT, worker.environment, self.settings, torch=True)
+                try:
+                    self._environment, _ = call.result()
+                except WorkerError as error:
+                    raise VerifyError(f"device {self.settings.device}: {error}") from error
+            return self._environment
+
+    def prove(self, change: Change) -> Proof:
+        """The verdict on one change; whatever goes wrong with it makes it not comparable.
+
+        Raises:
+            VerifyError: no experiment can be run at all.
+        """
+        comparison = self._lift(change)
+        obligations = sorted(comparison.obligations, key=lambda o: subjects.COST[type(o)])
+        shown = [*_up_to_refuted(self._judge_all(obligations))]
+        if change.code and not _refuted(shown):
+            shown.append(self._check_finding(change, change.code))
+        reasons = [*comparison.reasons, *_open(shown)]
+        verdict = Verdict.NOT_COMPARABLE if reasons else Verdict.PROVEN
+        ran = any(not isinstance(obligation, Unbound) for obligation in obligations)
+        return Proof(
+            verdict=Verdict.REFUTED if _refuted(shown) else verdict,
+            shown=tuple(shown),
+            reasons=tuple(reasons),
+            environment=self.environment() if ran else None,
+            sha256_before=sha256(change.before),
+            sha256_after=sha256(change.after),
+        )
+
+    def prove_all(
+        self, changes: Sequence[Change], on_done: Callable[[int], None] = lambda done: None
+    ) -> list[Proof]:
+        """The verdicts in the order of ``changes``; ``on_done`` hears how many there are.
+
+        Raises:
+            VerifyError: no experiment can be run at all.
+        """
+        with ThreadPoolExecutor(self._pool.size) as threads:
+            calls = [threads.submit(self.prove, change) for change in changes]
+            try:
+                for done, call in enumerate(as_completed(calls), 1):
+                    call.result()
+                    on_done(done)
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                self.close()
+                raise
+        return [call.result() for call in calls]
+
+    def _lift(self, change: Change) -> Comparison:
+        call = self._pool.submit(LIMIT, worker.lift, change.before, change.after, change.name)
+        try:
+            return call.result()[0]
+        except WorkerError as error:
+            return Comparison((), (f"the change could not be read: {error}",))
+
+    def _judge_all(self, obligations: Sequence[Obligation]) -> Iterator[Shown]:
+        """The judgements in order, up to the first that refutes."""
+        calls: list[Future[tuple[Judgement, float]]] = []
+        try:
+            for obligation in obligations:
+                if isinstance(obligation, Unbound):
+                    yield _shown(obligation, _unbound(obligation, self.settings))
+                else:
+                    call = self._pool.submit(self._limit, *self._task(obligation), torch=True)
+                    calls.append(call)
+            rest = obligations[len(obligations) - len(calls) :]
+            for obligation, call in zip(rest, calls, strict=True):
+                yield _shown(obligation, _result(call))
+        finally:
+            for call in calls:
+                call.cancel()
+
+    def _task(self, obligation: Obligation) -> tuple[Callable[..., Judgement], object, object]:
+        """The call that judges an obligation."""
+        return worker.judge, obligation, self.settings
+
+    def _check_finding(self, change: Change, code: str) -> Shown:
+        calls = [
+            self._pool.submit(LIMIT, worker.findings, text, change.name, code, change.target_torch)
+            for text in (change.before, change.after)
+        ]
+        try:
+            before, after = (call.result()[0] for call in calls)
+            judgement = _finding(code, before, after, self.settings)
+        except WorkerError as error:
+            before = after = []
+            judgement = Judgement(Verdict.NOT_COMPARABLE, f"the text could not be linted: {error}")
+        lines = (before or [0])[0], (after or [0])[0]
+        return Shown("finding", "", *lines, code, code, judgement)
+
+
+def prove(
+    before: str,
+    after: str,
+    *,
+    name: str = "code.py",
+    code: str | None = None,
+    settings: Settings | None = None,
+    limit: float | None = None,
+) -> Proof:
+    """Whether ``after`` computes what ``before`` means, and without its failures.
+
+    Both are texts of a Python file, called ``name`` in messages. Neither is executed: their
+    differences are lifted to torch operations and training-step events, which experiments in
+    worker processes hold against the same computation in float64. With a ``code``, such as
+    ``AMP101``, there must also be fewer findings of that rule afterwards. ``limit`` is the time
+    for each difference, in seconds. For many proofs use a `Prover`, which keeps its workers.
+
+    Raises:
+        VerifyError: torch or Hypothesis is not installed, or there is no such device.
+    """
+    with Prover(settings, limit=limit) as prover:
+        return prover.prove(Change(before, after, name, code))
+
+
+def sha256(text: str) -> str:
+    """The hash by which a record names a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _up_to_refuted(judged: Iterator[Shown]) -> Iterator[Shown]:
+    for shown in judged:
+        yield shown
+        if shown.judgement.verdict is Verdict.REFUTED:
+            return
+
+
+def _shown(obligation: Obligation, judgement: Judgement) -> Shown:
+    place, (before, after) = obligation.place, subjects.texts(obligation)
+    kind = subjects.subject(obligation)
+    return Shown(kind, place.function, place.before, place.after, before, after, judgement)
+
+
+def _result(call: Future[tuple[Judgement, float]]) -> Judgement:
+    try:
+        judgement, seconds = call.result()
+    except WorkerError as error:
+        return Judgement(Verdict.NOT_COMPARABLE, f"the experiment gave no result: {error}")
+    return replace(judgement, seconds=round(seconds, 3))
+
+
+def _unbound(obligation: Unbound, settings: Settings) -> Judgement:
+    if "unbound" in settings.disabled:
+        return Judgement(Verdict.PROVEN, "not checked")
+    text = f"NameError: nothing binds {obligation.name!r} any more"
+    return Judgement(Verdict.REFUTED, text, after=Failure("unbound", text))
+
+
+def _finding(code: str, before: list[int], after: list[int], settings: Settings) -> Judgement:
+    counts = f"findings of {code}: {len(before)} before, {len(after)} after"
+    if len(after) < len(before) or "finding" in settings.disabled:
+        return Judgement(Verdict.PROVEN, counts)
+    text = f"the fix fixes nothing; {counts}"
+    return Judgement(Verdict.REFUTED, text, after=Failure("finding", text))
+
+
+def _refuted(shown: Sequence[Shown]) -> bool:
+    return any(one.judgement.verdict is Verdict.REFUTED for one in shown)
+
+
+def _open(shown: Sequence[Shown]) -> Iterator[str]:
+    """Why judgements could not be made."""
+    for one in shown:
+        if one.judgement.verdict is Verdict.NOT_COMPARABLE:
+            where = f"line {one.line_after}: " if one.line_after else ""
+            yield f"{where}{one.judgement.statement}"

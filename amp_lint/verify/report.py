@@ -1,0 +1,177 @@
+"""Proofs as text for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from amp_lint import registry
+from amp_lint.report import Style
+from amp_lint.report.color import BOLD, GREEN, RED, YELLOW, paint
+from amp_lint.verify.proof import Environment, Failure, Judgement, Measured, Proof, Shown, Verdict
+from amp_lint.verify.record import Entry
+
+NOT_ON_CUDA = "not verified on CUDA (CUDA's autocast policy emulated on the CPU)"
+_LABEL = 12
+
+
+def entry(one: Entry, style: Style, *, pattern: bool = False) -> Iterator[str]:
+    """The lines about one proof: place, verdict, how the old code fails, how the new one does.
+
+    ``pattern`` says that the rule's page is proven, for a site that cannot be lifted.
+    """
+    subject = " ".join(filter(None, [one.place, one.rule, _title(one)]))
+    yield f"{subject}: {_verdict(one, style, pattern)}"
+    yield from proof(one.proof, style)
+
+
+def line(one: Entry, style: Style) -> str:
+    """One proof in one line: place, kind, verdict, and the failure that decides it or is fixed."""
+    shown = one.proof
+    failure = shown.counterexample or shown.fails_before
+    text = failure.text if failure else "; ".join(shown.reasons) or "no numeric effect"
+    head = f"  {one.place:<9} {one.kind:<11} "
+    width = max(style.width - len(head) - len("not comparable") - 2, 20)
+    short = textwrap.shorten(text, width, placeholder=" ...")
+    verdict = _verdict_word(one, style)
+    return f"{head}{verdict}{' ' * (15 - len(shown.verdict.value))}{short}"
+
+
+def _title(one: Entry) -> str:
+    return "" if one.kind in ("site", "change") else one.kind
+
+
+def _verdict(one: Entry, style: Style, pattern: bool) -> str:
+    if pattern and one.proof.verdict is Verdict.NOT_COMPARABLE:
+        return paint("pattern proven, this site not lifted", YELLOW, style)
+    wrong = "" if one.right or one.kind != "wrong fix" else ", but it is a wrong fix"
+    return _verdict_word(one, style) + wrong
+
+
+def _verdict_word(one: Entry, style: Style) -> str:
+    verdict = one.proof.verdict
+    color = GREEN if one.right else YELLOW if verdict is Verdict.NOT_COMPARABLE else RED
+    return paint(verdict.value, color, style)
+
+
+def proof(shown: Proof, style: Style) -> Iterator[str]:
+    """What a proof rests on: the decisive judgements, and why others are missing."""
+    for judged in _decisive(shown):
+        yield from _judgement(judged, style)
+    for reason in shown.reasons:
+        yield from _wrapped("not lifted", reason, style)
+
+
+def _decisive(shown: Proof) -> Sequence[Shown]:
+    """The refuted judgement alone, if there is one; else all but what is not comparable."""
+    refuted = [one for one in shown.shown if one.judgement.verdict is Verdict.REFUTED]
+    proven = [one for one in shown.shown if one.judgement.verdict is Verdict.PROVEN]
+    return refuted[:1] or [one for one in proven if one.subject != "finding"]
+
+
+def _judgement(shown: Shown, style: Style) -> Iterator[str]:
+    judgement = shown.judgement
+    lines = f"{shown.line_before} -> {shown.line_after}"
+    if shown.before or shown.after:
+        code = shown.after if shown.before == shown.after else f"{shown.before} -> {shown.after}"
+        yield from _wrapped(f"{shown.subject}", f"{code}  (lines {lines})", style, limit=2)
+    yield from _wrapped("before", _failure(judgement.before, "no numeric effect"), style)
+    if judgement.after:
+        yield from _wrapped("after", _failure(judgement.after, ""), style)
+    else:
+        yield from _wrapped("after", judgement.statement, style)
+        yield from _measured(judgement, style)
+    for note in judgement.notes:
+        yield from _wrapped("note", note, style)
+
+
+def _failure(failure: Failure | None, otherwise: str) -> str:
+    if failure is None:
+        return otherwise
+    if failure.input and failure.input not in failure.text:
+        return f"{failure.text}, at {failure.input}"
+    return failure.text
+
+
+def _measured(judgement: Judgement, style: Style) -> Iterator[str]:
+    """The largest errors, a line for each mode."""
+    by_mode: dict[str, list[Measured]] = {}
+    for measured in judgement.measured:
+        by_mode.setdefault(measured.mode, []).append(measured)
+    for mode, group in by_mode.items():
+        yield from _wrapped(mode, "; ".join(filter(None, map(_errors, group))), style)
+
+
+def _errors(measured: Measured) -> str:
+    parts = (("values", measured.value_error), ("gradients", measured.gradient_error))
+    given = " ".join(f"{name} {error:.2g}" for name, error in parts if error is not None)
+    inputs = f"{measured.inputs} inputs" if measured.inputs else ""
+    about = ", ".join(filter(None, [given, inputs]))
+    return f"{measured.dtype} {about}".strip()
+
+
+def _wrapped(label: str, text: str, style: Style, limit: int = 0) -> Iterator[str]:
+    """``text`` behind a label, in the columns of the screen and at most ``limit`` lines."""
+    lines = textwrap.wrap(
+        text,
+        max(style.width - _LABEL - 3, 40),
+        max_lines=limit or None,
+        placeholder=" ...",
+        break_on_hyphens=False,
+    )
+    for number, line in enumerate(lines):
+        yield f"  {'' if number else label:<{_LABEL}} {line}"
+
+
+def table(entries: Sequence[Entry], style: Style) -> Iterator[str]:
+    """A line for each rule: fixes proven, wrong fixes refuted."""
+    yield paint(f"{'rule':<32}{'fixes proven':>14}{'wrong fixes refuted':>22}", BOLD, style)
+    for rule in registry.all_rules():
+        group = [one for one in entries if one.rule == rule.code]
+        if group:
+            counts = (_count(group, wrong=False), _count(group, wrong=True))
+            good = all(one.right for one in group)
+            row = f"{rule.code + ' ' + rule.name:<32}{counts[0]:>14}{counts[1]:>22}"
+            yield paint(row, GREEN if good else RED, style)
+
+
+def _count(group: Iterable[Entry], *, wrong: bool) -> str:
+    rights = [one.right for one in group if (one.kind == "wrong fix") is wrong]
+    return f"{sum(rights)}/{len(rights)}"
+
+
+def closing(environment: Environment | None, seconds: float) -> Iterator[str]:
+    """Where it was measured, and where it was not."""
+    if environment is None:
+        return
+    yield (
+        f"torch {environment.torch}, Python {environment.python}, {environment.device}, "
+        f"seed {environment.seed}; {seconds:.0f} s"
+    )
+    if not environment.cuda:
+        yield NOT_ON_CUDA
+
+
+def blocks(entries: Sequence[Entry], style: Style, proven: frozenset[str]) -> Iterator[str]:
+    """All proofs: in full, or where there are pages of several rules, a line for each of theirs.
+
+    ``proven`` holds the rules whose pages are proven.
+    """
+    pages = [one for one in entries if one.kind not in ("site", "change")]
+    brief = len({one.rule for one in pages}) > 1
+    for one in entries:
+        if brief and one in pages:
+            continue
+        yield from entry(one, style, pattern=one.rule in proven)
+        yield ""
+    if brief:
+        yield from _brief(pages, style)
+
+
+def _brief(pages: Sequence[Entry], style: Style) -> Iterator[str]:
+    for rule in registry.all_rules():
+        group = [one for one in pages if one.rule == rule.code]
+        if group:
+            yield paint(f"{rule.code} {rule.name}", BOLD, style)
+            yield from (line(one, style) for one in group)
+            yield ""

@@ -1,0 +1,46 @@
+"""The fixable findings of user files, each as a change of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from amp_lint import edits, engine
+from amp_lint.engine import Selection
+from amp_lint.rule import Diagnostic
+from amp_lint.source import Source
+from amp_lint.verify.prover import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A finding with a fix that can be applied."""
+
+    source: Source
+    finding: Diagnostic
+    change: Change
+    """The file as it is, and with this fix alone."""
+
+    @property
+    def place(self) -> str:
+        """``path:line:column``."""
+        row, column = self.source.position(self.finding.start)
+        return f"{self.source.name}:{row}:{column}"
+
+
+def sites(source: Source, selection: Selection, *, named: bool) -> Iterator[Site]:
+    """The findings of a file that ``--fix --unsafe-fixes`` would fix, in order of place.
+
+    Raises:
+        AnalysisError: the file cannot be analysed.
+    """
+    for finding in engine.check(source, selection, named=named):
+        if engine.applicable(finding.fix, unsafe=True):
+            yield Site(source, finding, change(source, finding, selection))
+
+
+def change(source: Source, finding: Diagnostic, selection: Selection) -> Change:
+    """What the fix of one finding does to a file."""
+    assert finding.fix is not None
+    after, _ = edits.apply(source.text, [finding.fix])
+    return Change(source.text, after, source.name, finding.code, selection.target_torch)

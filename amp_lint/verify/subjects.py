@@ -1,0 +1,69 @@
+"""Obligations in words, for reports and records."""
+
+from __future__ import annotations
+
+from amp_lint.verify.obligations import (
+    Autocast,
+    Event,
+    Expression,
+    Object,
+    Obligation,
+    Policy,
+    Program,
+    Step,
+    Unbound,
+    Use,
+)
+from amp_lint.verify.terms import show
+
+COST: dict[type[Obligation], int] = {Unbound: 0, Object: 1, Policy: 2, Step: 3, Expression: 4}
+"""The order of work: what is quickly judged comes first."""
+
+
+def subject(obligation: Obligation) -> str:
+    """What kind of thing the obligation is about."""
+    return "name" if isinstance(obligation, Unbound) else type(obligation).__name__.lower()
+
+
+def texts(obligation: Obligation) -> tuple[str, str]:
+    """The old and the new code, as they were lifted."""
+    match obligation:
+        case Expression():
+            return show(obligation.before), show(obligation.after)
+        case Object():
+            return _use(obligation.before), _use(obligation.after)
+        case Step():
+            return _program(obligation.before), _program(obligation.after)
+        case Policy():
+            term = show(obligation.term)
+            return _within(term, obligation.before), _within(term, obligation.after)
+        case Unbound():
+            return "", obligation.name
+
+
+def _use(use: Use) -> str:
+    given = [show(arg) for arg in use.args]
+    given += [f"{name}={show(value)}" for name, value in use.keywords]
+    given += ["..."] * use.starred
+    return f"{use.name}({', '.join(given)})" if use.kind == "call" else use.name
+
+
+def _program(program: Program) -> str:
+    """Every different path once, in order."""
+    return " | ".join(dict.fromkeys("; ".join(map(_event, trace)) for trace in program.traces))
+
+
+def _event(event: Event) -> str:
+    what = event.clip.function if event.clip else event.kind
+    by = f"{event.scaler}." if event.scaler and event.kind != "clip" else ""
+    of = event.optimizer if event.kind in ("unscale_", "step", "zero_grad") else ""
+    inside = " in autocast" if event.active and event.active.enabled is not False else ""
+    return f"{by}{what}({of or ''}){inside}"
+
+
+def _within(term: str, region: Autocast | None) -> str:
+    if region is None:
+        return f"{term} without autocast"
+    values = (region.device, region.dtype, region.enabled)
+    given = ", ".join("?" if value is None else str(value) for value in values if value != "")
+    return f"{term} in autocast({given})"
