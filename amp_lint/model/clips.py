@@ -87,8 +87,8 @@ class Clips:
     def _is_exempt(self, clip: Event) -> bool:
         """A limit made from the scale is right; an infinite one only measures."""
         assert isinstance(clip.node, cst.Call)
-        limit = _limit(clip.node)
-        if limit is not None and _is_infinite(limit):
+        limit = clip_limit(clip.node)
+        if limit is not None and is_infinite(limit):
             return True
         return mentions_scale(clip.node, self.values)
 
@@ -134,7 +134,7 @@ class Clips:
         following = cycle[cycle.index(clip) :]
         step = next((e for e in following if e.kind is Kind.STEP and e.scaler), None)
         name = (dotted(call.func) or "").rpartition(".")[2]
-        limit = literal(_limit(call))
+        limit = literal(clip_limit(call))
         return ScaledClip(
             call=call,
             function=name,
@@ -275,12 +275,13 @@ def _comes_before(one: Event, other: Event, cycle: Cycle) -> bool:
     return nodes.index(one.node) < nodes.index(other.node)
 
 
-def _limit(call: cst.Call) -> cst.BaseExpression | None:
+def clip_limit(call: cst.Call) -> cst.BaseExpression | None:
+    """The argument of a clip that says how large gradients may be."""
     given = arguments(call)
     return given.get(1, None) or given.get(None, "max_norm") or given.get(None, "clip_value")
 
 
-def _is_infinite(node: cst.BaseExpression) -> bool:
+def is_infinite(node: cst.BaseExpression) -> bool:
     """``float("inf")``, ``math.inf``, ``torch.inf``."""
     value = literal(node)
     if value is not ...:

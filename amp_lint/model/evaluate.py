@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from amp_lint.model.conditions import Equals, Formula, Truthy, formula, text
+from amp_lint.model.conditions import Equals, Formula, Not, Truthy, formula, text
 from amp_lint.model.events import Event, Kind, Recognizer
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
@@ -179,12 +179,15 @@ class Evaluator(ABC):
                 region, outer = self._active(path), self._active(path, 1)
                 path = self.emit(path, Event(kind, node, scaler, region=region, outer=outer))
             case Kind.UNSCALE | Kind.UPDATE:
-                path = self.emit(path, Event(kind, node, name, first))
+                absent = self._is_absent(name, path)
+                path = self.emit(path, Event(kind, node, name, first, absent=absent))
             case Kind.STEP:
                 through = receiver is not None and self.roles.is_scaler(receiver)
                 scaler, optimizer = (name, first) if through else (None, name)
                 region = self._active(path)
-                path = self.emit(path, Event(kind, node, scaler, optimizer, region))
+                absent = through and self._is_absent(name, path)
+                event = Event(kind, node, scaler, optimizer, region, absent=absent)
+                path = self.emit(path, event)
             case Kind.CLIP:
                 path = self.emit(path, Event(kind, node, params=first))
             case _:
@@ -193,6 +196,10 @@ class Evaluator(ABC):
             self.close(path.trace)
             path = replace(path, trace=())
         return path
+
+    def _is_absent(self, key: str | None, path: Path) -> bool:
+        """Whether an object is known to be None."""
+        return key is not None and not path.facts.assume(Not(Equals(key, None)))
 
     def _first_key(self, node: cst.Call, path: Path, frame: Frame) -> str | None:
         """The key of the first argument; for ``m.parameters()`` that of ``m``."""
@@ -221,7 +228,7 @@ class Evaluator(ABC):
         """The path after one more event."""
         identity = (
             event.kind, id(event.node), event.scaler, event.optimizer, id(event.region),
-            id(event.outer), event.params,
+            id(event.outer), event.params, event.absent,
         )  # fmt: skip
         event = self.events.setdefault(identity, event)
         if event.kind in _IDLE and all(other.kind in _IDLE for other in path.trace):

@@ -62,6 +62,8 @@ class Event:
     """BACKWARD: the region that would be active without that one."""
     params: str | None = None
     """CLIP: the object whose parameters are clipped, where it can be named."""
+    absent: bool = False
+    """UNSCALE, STEP, UPDATE: the scaler is known to be None on this path, so that this raises."""
 
 
 class Recognizer:

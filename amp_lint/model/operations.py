@@ -105,7 +105,7 @@ class Operations:
 
     def _steps(self, node: cst.BaseExpression) -> list[Operation]:
         """The operation that an expression is, or those of the helper function that it calls."""
-        result = self._helper_result(node)
+        result = self.helper_result(node)
         if result is None:
             operation = self.of(node)
             return [operation] if operation is not None else []
@@ -218,7 +218,7 @@ class Operations:
 
     # --- helper functions ---------------------------------------------------------------------
 
-    def _helper_result(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    def helper_result(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What a function of this file that consists of one ``return`` makes of its argument."""
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name):
             return None

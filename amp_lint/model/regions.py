@@ -163,11 +163,12 @@ class Regions:
                 return False
             if isinstance(getattr(node, "operator", None), _CAST_OPERATORS):
                 return False
-            if isinstance(node, cst.Call) and not self._is_inert_call(node):
+            if isinstance(node, cst.Call) and not self.is_inert_call(node):
                 return False
         return True
 
-    def _is_inert_call(self, call: cst.Call) -> bool:
+    def is_inert_call(self, call: cst.Call) -> bool:
+        """Whether autocast makes no difference to a call, by its name."""
         names = self.names.qualified(call.func)
         if names and all(name.startswith(_INERT_FUNCTIONS) for name in names):
             return True

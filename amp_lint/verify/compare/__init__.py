@@ -1,0 +1,43 @@
+"""Compares two texts of one file: what has to be shown so that the new one may take its place."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_lint.model import Model
+from amp_lint.sieve import TooDeepError, parse
+from amp_lint.source import Source, SourceError
+from amp_lint.tree import LossyParseError
+from amp_lint.verify.compare.changes import Side, changes
+from amp_lint.verify.obligations import Comparison
+
+__all__ = ["compare"]
+
+
+def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
+    """What has to be shown of the change from ``before`` to ``after``; neither text is run.
+
+    A text that cannot be read gives a reason and no obligations.
+    """
+    sides: list[Side] = []
+    for which, text in (("old", before), ("new", after)):
+        try:
+            sides.append(_side(text, name))
+        except (SyntaxError, SourceError, LossyParseError, cst.ParserSyntaxError) as error:
+            return Comparison((), (f"the {which} text cannot be parsed: {_line(error)}",))
+        except (TooDeepError, RecursionError):
+            return Comparison((), (f"the {which} text nests too deeply",))
+    try:
+        return changes(*sides)
+    except RecursionError:
+        return Comparison((), ("the texts nest too deeply",))
+
+
+def _side(text: str, name: str) -> Side:
+    source = Source(text.encode(), name)
+    parse(source.data)
+    return Side(Model(source))
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

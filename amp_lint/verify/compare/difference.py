@@ -1,0 +1,96 @@
+"""The smallest differences between two terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children, show
+
+_COMPUTED = frozenset({Form.FUNCTION, Form.METHOD, Form.OPERATOR, Form.APPLY, Form.MODULE})
+Pair = tuple[Term, Term]
+_MAX_CONTEXTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two expressions that differ, as small as can be, and the expressions around them."""
+
+    pair: Pair
+    contexts: tuple[Pair, ...] = ()
+    """From the inside out; each computes something from the one before."""
+    open: bool = True
+    """Whether what comes next around it is a context too."""
+
+
+class NotComparableError(Exception):
+    """Two terms differ in what only running the user's code could tell."""
+
+
+def differences(before: Term, after: Term) -> list[Difference]:
+    """The smallest pairs of expressions that differ; [] for equal terms.
+
+    Raises:
+        NotComparableError: something differs that is no expression of torch operations.
+    """
+    if before == after:
+        return []
+    inner = _inside(before, after)
+    if inner:
+        return [_within(found, (before, after)) for found in inner]
+    if not _is_expression((before, after)):
+        raise NotComparableError(f"`{_short(before)}` became `{_short(after)}`")
+    return [Difference((before, after))]
+
+
+def _inside(before: Term, after: Term) -> list[Difference]:
+    """The differences of the parts; [] where the terms differ as wholes."""
+    if _head(before) != _head(after):
+        return []
+    try:
+        pairs = zip(children(before), children(after), strict=True)
+        return [found for one, other in pairs for found in differences(one, other)]
+    except NotComparableError:
+        if isinstance(before, Op) and before.form in (Form.OTHER, Form.APPLY):
+            raise
+        return []
+
+
+def _within(found: Difference, around: Pair) -> Difference:
+    if not found.open or len(found.contexts) >= _MAX_CONTEXTS or not _is_expression(around):
+        return replace(found, open=False)
+    return replace(found, contexts=(*found.contexts, around))
+
+
+def _head(term: Term) -> tuple[object, ...]:
+    match term:
+        case Op(form, name, args, keywords):
+            return form, name, len(args), tuple(key for key, _ in keywords)
+        case Seq(kind, items):
+            return kind, len(items)
+    return (term,)
+
+
+def _is_expression(pair: Pair) -> bool:
+    """Whether both are expressions that torch may compute, and at least one is an operation."""
+    one, other = (_may_compute(term) for term in pair)
+    return one and other and any(isinstance(term, Op) for term in pair)
+
+
+def _may_compute(term: Term) -> bool:
+    match term:
+        case Op(Form.APPLY, _, (Op(Form.MODULE), *_)):
+            return True
+        case Op(Form.APPLY, _, _):
+            return False
+        case Op(form, _, _):
+            return form in _COMPUTED
+        case Input():
+            return True
+        case Const() | Global() | Seq():
+            return False
+    raise AssertionError(term)
+
+
+def _short(term: Term) -> str:
+    text = show(term)
+    return text if len(text) <= 60 else f"{text[:57]}..."

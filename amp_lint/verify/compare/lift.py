@@ -1,0 +1,317 @@
+"""Lifts expressions of a file into terms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import libcst as cst
+
+from amp_lint.model import Model
+from amp_lint.model.names import dotted
+from amp_lint.model.roles import SCALERS
+from amp_lint.model.values import arguments, literal
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children
+
+Env = Mapping[str, Term]
+"""What the local names stand for."""
+
+MAX_SIZE = 400
+"""Operations in one term; what is larger becomes an input."""
+_AMP_MODULES = ("torch.amp.", "torch.cuda.amp.", "torch.cpu.amp.")
+_AMP_FUNCTIONS = re.compile(
+    r"torch\.(autocast|GradScaler|(get|set|is)_autocast_\w+|(set|is)_autocast_enabled"
+    r"|is_autocast_cache_enabled)$"
+)
+_MAX_INLINED = 4  # calls of helper functions within one another
+ERASED = Const("AMP object")
+"""Stands for a GradScaler or an autocast context."""
+
+_BINARY = {
+    cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "truediv",
+    cst.FloorDivide: "floordiv", cst.Modulo: "mod", cst.Power: "pow",
+    cst.MatrixMultiply: "matmul", cst.BitAnd: "and_", cst.BitOr: "or_", cst.BitXor: "xor",
+    cst.LeftShift: "lshift", cst.RightShift: "rshift",
+}  # fmt: skip
+_AUGMENTED = {
+    cst.AddAssign: "add", cst.SubtractAssign: "sub", cst.MultiplyAssign: "mul",
+    cst.DivideAssign: "truediv", cst.FloorDivideAssign: "floordiv", cst.ModuloAssign: "mod",
+    cst.PowerAssign: "pow", cst.MatrixMultiplyAssign: "matmul", cst.BitAndAssign: "and_",
+    cst.BitOrAssign: "or_", cst.BitXorAssign: "xor", cst.LeftShiftAssign: "lshift",
+    cst.RightShiftAssign: "rshift",
+}  # fmt: skip
+_UNARY = {cst.Minus: "neg", cst.Plus: "pos", cst.BitInvert: "invert", cst.Not: "not_"}
+_COMPARED = {
+    cst.LessThan: "lt", cst.LessThanEqual: "le", cst.GreaterThan: "gt",
+    cst.GreaterThanEqual: "ge", cst.Equal: "eq", cst.NotEqual: "ne", cst.Is: "is_",
+    cst.IsNot: "is_not", cst.In: "in_", cst.NotIn: "not_in",
+}  # fmt: skip
+
+
+class Lifter:
+    """Makes terms of the expressions of one file.
+
+    AMP is erased: ``scaler.scale(loss)`` is ``loss``, a GradScaler or an autocast context is one
+    and the same constant, and a module that is trained in float16 is that module.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._sizes: dict[int, tuple[Term, int]] = {}
+        self._halves = {id(half.cast): half for half in model.modules.half_trainings}
+        self._inlined = 0
+
+    def size(self, term: Term) -> int:
+        """The number of operations in a term, counted as a tree."""
+        known = self._sizes.get(id(term))
+        if known is None:
+            known = term, 1 + sum(map(self.size, children(term)))
+            self._sizes[id(term)] = known
+        return known[1]
+
+    def term(self, node: cst.BaseExpression, env: Env) -> Term:
+        """The term of an expression; an input where it is too large."""
+        found = self._term(node, env)
+        return found if self.size(found) <= MAX_SIZE else Input(self.model.tree.source(node))
+
+    def _term(self, node: cst.BaseExpression, env: Env) -> Term:
+        constant = literal(node)
+        if constant is None or isinstance(constant, (bool, int, float, str)):
+            return Const(constant)
+        match node:
+            case cst.Name():
+                return self._name(node, env)
+            case cst.Attribute():
+                return self._attribute(node, env)
+            case cst.Call():
+                return self.call(node, env)
+            case cst.Subscript(value=value):
+                return self._operator("getitem", self.term(value, env), self._index(node, env))
+            case cst.BinaryOperation(left=left, right=right) if type(node.operator) in _BINARY:
+                name = _BINARY[type(node.operator)]
+                return self._operator(name, self.term(left, env), self.term(right, env))
+            case cst.UnaryOperation(expression=inner) if type(node.operator) in _UNARY:
+                return self._operator(_UNARY[type(node.operator)], self.term(inner, env))
+            case cst.Comparison(left=left, comparisons=[one]) if type(one.operator) in _COMPARED:
+                name = _COMPARED[type(one.operator)]
+                return self._operator(name, self.term(left, env), self.term(one.comparator, env))
+            case cst.NamedExpr(value=value):
+                return self.term(value, env)
+            case cst.Tuple() | cst.List():
+                return self._sequence(node, env)
+        return self._other(node, env)
+
+    def _operator(self, name: str, *args: Term) -> Term:
+        return Op(Form.OPERATOR, name, args)
+
+    def _sequence(self, node: cst.Tuple | cst.List, env: Env) -> Term:
+        kind = "tuple" if isinstance(node, cst.Tuple) else "list"
+        items = tuple(
+            Op(Form.OTHER, "*", (self.term(item.value, env),))
+            if isinstance(item, cst.StarredElement)
+            else self.term(item.value, env)
+            for item in node.elements
+        )
+        return Seq(kind, items)
+
+    def _index(self, node: cst.Subscript, env: Env) -> Term:
+        items = [self._slice(element.slice, env) for element in node.slice]
+        return items[0] if len(items) == 1 else Seq("tuple", tuple(items))
+
+    def _slice(self, node: cst.BaseSlice, env: Env) -> Term:
+        if isinstance(node, cst.Index):
+            return self.term(node.value, env)
+        assert isinstance(node, cst.Slice)
+        ends = (node.lower, node.upper, node.step)
+        return Seq("slice", tuple(Const(None) if e is None else self.term(e, env) for e in ends))
+
+    def _name(self, node: cst.Name, env: Env) -> Term:
+        if node.value in env:
+            return env[node.value]
+        names = self.model.names.qualified(node)
+        if len(names) == 1 and self._is_import(node):
+            return _global(names)
+        values = list(self.model.values.alternatives(node))
+        constant = literal(values[0]) if len(values) == 1 else ...
+        if constant is None or isinstance(constant, (bool, int, float, str)):
+            return Const(constant)
+        return Input(node.value)
+
+    def _is_import(self, node: cst.Name) -> bool:
+        bindings = self.model.names.bindings(node)
+        return not bindings or all(binding.kind == "import" for binding in bindings)
+
+    def _attribute(self, node: cst.Attribute, env: Env) -> Term:
+        names = self.model.names.qualified(node)
+        if len(names) == 1:
+            return _global(names)
+        path = dotted(node)
+        if path is not None and path in env:
+            return env[path]
+        module = self._module(node, env)
+        if module is not None:
+            return module
+        owner = self.term(node.value, env)
+        if isinstance(owner, Input):
+            return Input(f"{owner.key}.{node.attr.value}")
+        return Op(Form.ATTRIBUTE, node.attr.value, (owner,))
+
+    def _module(self, node: cst.Attribute, env: Env) -> Term | None:
+        """The module of torch that ``self.x`` was made as, if there is only one way."""
+        values = self.model.values.attribute_values(node)
+        if len(values) != 1 or not isinstance(values[0], cst.Call):
+            return None
+        names = self.model.names.qualified(values[0].func)
+        if len(names) == 1 and _is_module(next(iter(names))):
+            return self.call(values[0], {})
+        return None
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def call(self, node: cst.Call, env: Env) -> Term:
+        """The term of a call."""
+        erased = self._erased(node, env)
+        if erased is not None:
+            return erased
+        inlined = self._helper(node, env)
+        if inlined is not None:
+            return inlined
+        args, keywords = self._arguments(node, env)
+        names = self.model.names.qualified(node.func)
+        if len(names) == 1:
+            return _function(next(iter(names)), args, keywords)
+        if isinstance(node.func, cst.Attribute):
+            callee = self._attribute(node.func, env)
+            own = isinstance(callee, Op) and callee.form is not Form.ATTRIBUTE
+            if own or dotted(node.func.value) in ("self", "cls", "super"):
+                return Op(Form.APPLY, "", (callee, *args), keywords)
+            owner = self.term(node.func.value, env)
+            return Op(Form.METHOD, node.func.attr.value, (owner, *args), keywords)
+        return Op(Form.APPLY, "", (self.term(node.func, env), *args), keywords)
+
+    def _arguments(
+        self, node: cst.Call, env: Env
+    ) -> tuple[tuple[Term, ...], tuple[tuple[str, Term], ...]]:
+        args = tuple(
+            Op(Form.OTHER, arg.star, (self.term(arg.value, env),))
+            if arg.star
+            else self.term(arg.value, env)
+            for arg in node.args
+            if arg.keyword is None
+        )
+        keywords = {a.keyword.value: self.term(a.value, env) for a in node.args if a.keyword}
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "from_pretrained":
+            keywords = {k: v for k, v in keywords.items() if k not in ("torch_dtype", "dtype")}
+        return args, tuple(sorted(keywords.items(), key=lambda item: item[0]))
+
+    def _erased(self, node: cst.Call, env: Env) -> Term | None:
+        """What a call is without AMP; None if it has nothing to do with it."""
+        model = self.model
+        if model.steps.recognizer.is_scale(node):
+            return self.term(node.args[0].value, env)
+        if id(node) in self._halves and not self._halves[id(node)].loads:
+            return self._without_half(node, env)
+        names = model.names.qualified(node.func)
+        partial = "functools.partial" in names and node.args
+        if partial and any(map(is_amp, model.names.qualified(node.args[0].value))):
+            return ERASED
+        if any(map(is_amp, names)) or names & SCALERS or model.regions.of(node) is not None:
+            return ERASED
+        if any(map(_is_optimizer, names)):
+            given = arguments(node).get(0, "params")
+            params = () if given is None else (self.term(given, env),)
+            return Op(Form.OTHER, "optimizer", params)
+        return None
+
+    def is_erased(self, node: cst.Call) -> bool:
+        """Whether a call is a cast of a trained module to float16."""
+        return id(node) in self._halves
+
+    def _without_half(self, node: cst.Call, env: Env) -> Term:
+        """What ``model.half()`` or ``model.to("cuda", torch.float16)`` is without the cast."""
+        half = self._halves[id(node)]
+        assert isinstance(node.func, cst.Attribute)
+        kept = [arg for arg in node.args if arg is not half.dtype]
+        owner = self.term(node.func.value, env)
+        if not kept:
+            return owner
+        args, keywords = self._arguments(node.with_changes(args=kept), env)
+        return Op(Form.METHOD, node.func.attr.value, (owner, *args), keywords)
+
+    def _helper(self, node: cst.Call, env: Env) -> Term | None:
+        """The result of a function of this file that is a single ``return``, arguments put in."""
+        result = self.model.operations.helper_result(node)
+        function = self.model.values.function(node.func) if result is not None else None
+        if result is None or function is None or self._inlined >= _MAX_INLINED:
+            return None
+        given = arguments(node)
+        if given.starred:
+            return None
+        inner: dict[str, Term] = {}
+        for position, param in enumerate(function.params.params):
+            value = given.get(position, param.name.value)
+            if value is not None:
+                inner[param.name.value] = self.term(value, env)
+            elif param.default is not None:
+                inner[param.name.value] = self.term(param.default, {})
+        self._inlined += 1
+        try:
+            return self.term(result, inner)
+        finally:
+            self._inlined -= 1
+
+    # --- what is only compared ----------------------------------------------------------------
+
+    def _other(self, node: cst.BaseExpression, env: Env) -> Term:
+        """A choice, a comprehension, a lambda: the parts as terms, the rest as text."""
+        if isinstance(node, cst.IfExp):
+            arms = (node.test, node.body, node.orelse)
+            return Op(Form.OTHER, "if", tuple(self.term(arm, env) for arm in arms))
+        if isinstance(node, cst.Lambda):
+            return Op(Form.OTHER, "lambda", (self.term(node.body, self._unbound(node, env)),))
+        inner = self._unbound(node, env)
+        parts = tuple(
+            self.term(part, inner) for part in self.model.steps.relevance.expressions(node)
+        )
+        return Op(Form.OTHER, type(node).__name__, parts)
+
+    def _unbound(self, node: cst.BaseExpression, env: Env) -> Env:
+        """What is known inside a lambda or a comprehension: not the names that it binds itself."""
+        if not isinstance(
+            node, (cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
+        ):
+            return env
+        own = set(self.model.names.scope_of(node).bindings)
+        return {name: term for name, term in env.items() if name not in own}
+
+    def augmented(self, node: cst.AugAssign, env: Env) -> Term:
+        """The term of what ``x += y`` makes of x."""
+        name = _AUGMENTED.get(type(node.operator), "add")
+        return self._operator(name, self.term(node.target, env), self.term(node.value, env))
+
+
+def is_amp(name: str) -> bool:
+    """Whether a qualified name belongs to torch's AMP interface."""
+    return name.startswith(_AMP_MODULES) or bool(_AMP_FUNCTIONS.match(name))
+
+
+def _global(names: Iterable[str]) -> Term:
+    (name,) = names
+    return ERASED if is_amp(name) else Global(name)
+
+
+def _is_optimizer(name: str) -> bool:
+    module, _, member = name.rpartition(".")
+    return module == "torch.optim" and member[:1].isupper()
+
+
+def _is_module(name: str) -> bool:
+    return name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()
+
+
+def _function(name: str, args: tuple[Term, ...], keywords: tuple[tuple[str, Term], ...]) -> Term:
+    if _is_module(name):
+        return Op(Form.MODULE, name, args, keywords)
+    if name.startswith("torch.") and name.rpartition(".")[2][:1].islower():
+        return Op(Form.FUNCTION, name, args, keywords)
+    return Op(Form.OTHER, name, args, keywords)

@@ -1,0 +1,30 @@
+"""Methods by what they do, as far as their names tell."""
+
+from __future__ import annotations
+
+PURE_METHODS = frozenset(
+    {
+        "abs", "add", "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "bfloat16",
+        "bmm", "bool", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "contiguous",
+        "cos", "cpu", "cuda", "cumsum", "detach", "diagonal", "dim", "div", "double", "eq", "exp",
+        "expand", "expand_as", "expm1", "flatten", "flip", "float", "gather", "ge", "gt", "half",
+        "index_select", "int", "item", "le", "log", "log10", "log1p", "log2", "log_softmax",
+        "logsumexp", "long", "lt", "masked_fill", "matmul", "max", "mean", "min", "mm", "movedim",
+        "mul", "multiply", "narrow", "ne", "neg", "new_ones", "new_zeros", "norm", "numel",
+        "permute", "pow", "prod", "reciprocal", "relu", "repeat", "repeat_interleave", "reshape",
+        "roll", "round", "rsqrt", "scatter", "select", "sigmoid", "sin", "size", "softmax",
+        "split", "sqrt", "square", "squeeze", "std", "sub", "sum", "swapaxes", "t",
+        "take_along_dim", "tanh", "to", "tolist", "topk", "transpose", "tril", "triu", "type",
+        "type_as", "unbind", "unflatten", "unsqueeze", "var", "view", "view_as", "where",
+    }
+)  # fmt: skip
+"""Methods of tensors that compute a result and change nothing."""
+
+QUERIES = frozenset(
+    {
+        "format", "get_backoff_factor", "get_growth_factor", "get_growth_interval", "get_last_lr",
+        "get_lr", "get_scale", "is_enabled", "items", "join", "keys", "lower", "named_parameters",
+        "parameters", "replace", "startswith", "state_dict", "strip", "upper", "values",
+    }
+)  # fmt: skip
+"""Methods of other objects that only ask for something."""

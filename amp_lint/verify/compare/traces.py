@@ -1,0 +1,322 @@
+"""Training steps as closed data: the traces of the model, with the literals of the user's code."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from amp_lint.model import Model
+from amp_lint.model import events as model_events
+from amp_lint.model.clips import clip_limit, is_infinite
+from amp_lint.model.events import Kind, mentions_scale
+from amp_lint.model.paths import Cycle
+from amp_lint.model.regions import DEVICE_AUTOCAST, Region
+from amp_lint.model.values import arguments, literal
+from amp_lint.verify.compare.lift import Lifter
+from amp_lint.verify.compare.units import SCRIPT, units
+from amp_lint.verify.obligations import Autocast, Clip, Construct, Event, Program, Trace
+from amp_lint.verify.terms import Const, Global, Input, Term, show
+
+MAX_TRACES = 8
+"""Paths of one function that are replayed; the shortest that differ."""
+_KINDS = {
+    Kind.BACKWARD: "backward",
+    Kind.UNSCALE: "unscale_",
+    Kind.CLIP: "clip",
+    Kind.GRADIENT_WRITE: "gradient write",
+    Kind.STEP: "step",
+    Kind.UPDATE: "update",
+    Kind.ZERO_GRAD: "zero_grad",
+}
+_DTYPES = {
+    "torch.float16": "float16", "torch.half": "float16", "torch.bfloat16": "bfloat16",
+    "torch.float32": "float32", "torch.float": "float32",
+}  # fmt: skip
+
+_DEFAULTS = {"cuda": "float16", "cpu": "bfloat16"}
+
+
+class Tracer:
+    """Makes programs of the functions of one file."""
+
+    def __init__(self, lifter: Lifter, losses: dict[int, Term], alias: dict[Term, Term]) -> None:
+        """Prepare; ``losses`` by the id of their backward call, ``alias`` what they count as."""
+        self._lifter = lifter
+        self._model = lifter.model
+        self._losses = losses
+        self._alias = alias
+
+    @functools.cached_property
+    def programs(self) -> dict[str, Program]:
+        """The training steps of every function in which something happens, by its name."""
+        names = {id(node): name for name, node in units(self._model)}
+        found: dict[str, Program] = {}
+        for root in self._model.steps.roots:
+            program = self._program(root.cycles)
+            if program.traces:
+                found[names.get(id(root.function), SCRIPT)] = program
+        return found
+
+    def _program(self, cycles: Iterable[Cycle]) -> Program:
+        traces = {tuple(self._events(cycle)): None for cycle in cycles}
+        nodes = [event for cycle in cycles for event in cycle]
+        return Program(
+            tuple(trace for trace in traces if trace),
+            tuple(sorted(self._scalers(nodes).items())),
+            tuple(sorted(self._optimizers(nodes).items())),
+        )
+
+    # --- events -------------------------------------------------------------------------------
+
+    def _events(self, cycle: Cycle) -> Iterator[Event]:
+        for event in cycle:
+            if event.kind in _KINDS:
+                yield self._event(event)
+
+    def _event(self, event: model_events.Event) -> Event:
+        start, _ = self._model.tree.span(event.node)
+        is_backward = event.kind is Kind.BACKWARD
+        return Event(
+            kind=_KINDS[event.kind],
+            line=self._model.source.position(start)[0],
+            source=self._model.tree.source(event.node),
+            scaler=_key(event.scaler),
+            optimizer=_key(event.optimizer),
+            loss=self._loss(event.node) if is_backward else None,
+            forward=self._forward(event) if is_backward else None,
+            active=self.autocast(event.region),
+            clip=self._clip(event) if event.kind is Kind.CLIP else None,
+            factor=self._factor(event.node) if event.kind is Kind.GRADIENT_WRITE else None,
+            scaler_is_none=event.absent,
+        )
+
+    def _loss(self, node: cst.CSTNode) -> str:
+        term = self._losses.get(id(node), Const(None))
+        return show(self._alias.get(term, term))
+
+    def _forward(self, event: model_events.Event) -> Autocast | None:
+        """The region in which the loss was computed: where its name was bound, else the active."""
+        model = self._model
+        assert isinstance(event.node, cst.Call) and isinstance(event.node.func, cst.Attribute)
+        parts = [event.node.func.value, *(arg.value for arg in event.node.args)]
+        for part in parts:
+            for name in _names_in(model, part):
+                for binding in model.names.bindings(name):
+                    around = model.regions.around(binding.node)
+                    if around and binding.kind in ("assign", "unpack", "augment"):
+                        return self.autocast(around[0])
+        return self.autocast(event.region)
+
+    def autocast(self, region: Region | None) -> Autocast | None:
+        """A region as plain data."""
+        if region is None:
+            return None
+        enabled = True if region.enabled is None else literal(region.enabled)
+        cached = literal(region.cache_enabled)
+        return Autocast(
+            device=self._device(region),
+            dtype=self._dtype(region),
+            enabled=enabled if isinstance(enabled, bool) else None,
+            cache_enabled=cached if isinstance(cached, bool) else None,
+        )
+
+    def _device(self, region: Region) -> str | None:
+        if region.function in DEVICE_AUTOCAST:
+            return DEVICE_AUTOCAST[region.function]
+        device = literal(region.device)
+        return device.split(":")[0] if isinstance(device, str) else None
+
+    def _dtype(self, region: Region) -> str | None:
+        if region.starred or not region.function:
+            return None
+        if region.dtype is None:
+            return _DEFAULTS.get(self._device(region) or "", "")
+        names = {
+            name
+            for value in self._model.values.alternatives(region.dtype)
+            for name in self._model.names.qualified(value) or {""}
+        }
+        return _DTYPES.get(names.pop()) if len(names) == 1 else None
+
+    def _clip(self, event: model_events.Event) -> Clip:
+        call = event.node
+        assert isinstance(call, cst.Call)
+        given = arguments(call)
+        name = self._member(call.func)
+        names = name == "get_total_norm"
+        norm_type = self._number(given.get(1 if names else 2, "norm_type"))
+        limit = None if names else clip_limit(call)
+        value = self._number(limit)
+        if limit is not None and is_infinite(limit):
+            value = math.inf
+        return Clip(
+            function={"clip_grad_norm": "clip_grad_norm_"}.get(name, name),
+            limit=value,
+            times_scale=mentions_scale(call, self._model.values),
+            norm_type=norm_type if norm_type is not None else 2.0,
+            error_if_nonfinite=literal(given.get(None, "error_if_nonfinite")) is True,
+        )
+
+    def _member(self, func: cst.BaseExpression) -> str:
+        names = self._model.names.qualified(func) & model_events.CLIPS
+        return next(iter(sorted(names))).rpartition(".")[2]
+
+    def _number(self, node: cst.BaseExpression | None) -> float | None:
+        values = [] if node is None else self._model.values.constants(node)
+        value = values[0] if len(values) == 1 else None
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return float(value) if number else None  # type: ignore[arg-type]
+
+    def _factor(self, node: cst.CSTNode) -> str | float | None:
+        """What gradients are multiplied by, if it is a number, the scale or its inverse."""
+        divides, value = _written(node)
+        if value is None:
+            return None
+        number = self._number(value)
+        if number is not None:
+            return 1.0 / number if divides and number else number
+        if self._is_scale(value):
+            return "1/scale" if divides else "scale"
+        for origin in self._model.values.alternatives(value):
+            inverse = isinstance(origin, cst.BinaryOperation) and isinstance(
+                origin.operator, cst.Divide
+            )
+            if inverse and self._is_scale(origin.right):  # type: ignore[attr-defined]
+                return "scale" if divides else "1/scale"
+        return None
+
+    def _is_scale(self, node: cst.BaseExpression) -> bool:
+        values = self._model.values.alternatives(node)
+        return any(
+            isinstance(value, cst.Call)
+            and isinstance(value.func, cst.Attribute)
+            and value.func.attr.value == "get_scale"
+            for value in values
+        )
+
+    # --- how objects were made ----------------------------------------------------------------
+
+    def _scalers(self, events: Iterable[model_events.Event]) -> dict[str, Construct]:
+        found: dict[str, Construct] = {}
+        for event in events:
+            node = event.node
+            key = _key(event.scaler)
+            if key is None or event.kind is Kind.BACKWARD or not isinstance(node, cst.Call):
+                continue
+            owner = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+            origins = self._model.roles.scaler_origins(owner)
+            if not origins and len(self._model.roles.scaler_calls()) == 1:
+                origins = self._model.roles.scaler_calls()  # it came in as an argument
+            found.setdefault(key, self._construct(origins[0]) if origins else Construct(""))
+        return found
+
+    def _optimizers(self, events: Iterable[model_events.Event]) -> dict[str, Construct]:
+        found: dict[str, Construct] = {}
+        for event in events:
+            key, node = _key(event.optimizer), event.node
+            if event.kind is not Kind.STEP or key is None or not isinstance(node, cst.Call):
+                continue
+            owner = node.func.value if isinstance(node.func, cst.Attribute) else None
+            given = arguments(node).get(0, "optimizer") if event.scaler else owner
+            calls = (
+                [self.optimizer(v) for v in self._model.values.alternatives(given)] if given else []
+            )
+            known = [call for call in calls if call is not None]
+            found.setdefault(key, known[0] if known else Construct(""))
+        return found
+
+    def optimizer(self, node: cst.BaseExpression) -> Construct | None:
+        """How an optimizer of torch is made, without its parameters."""
+        if not isinstance(node, cst.Call):
+            return None
+        names = [n for n in self._model.names.qualified(node.func) if n.startswith("torch.optim.")]
+        if len(names) != 1 or not names[0].rpartition(".")[2][:1].isupper():
+            return None
+        made = self._construct(node)
+        return Construct(
+            made.name, made.args[1:], tuple(k for k in made.keywords if k[0] != "params")
+        )
+
+    def _construct(self, call: cst.Call) -> Construct:
+        names = sorted(self._model.names.qualified(call.func))
+        args = tuple(
+            _closed(self._lifter.term(arg.value, {})) for arg in call.args if not arg.keyword
+        )
+        keywords = tuple(
+            sorted(
+                (
+                    (arg.keyword.value, _closed(self._lifter.term(arg.value, {})))
+                    for arg in call.args
+                    if arg.keyword
+                ),
+                key=lambda item: item[0],
+            )
+        )
+        return Construct(names[0] if names else "", args, keywords)
+
+
+def _closed(term: Term) -> Term:
+    return term if isinstance(term, (Const, Global, Input)) else Input(show(term))
+
+
+def _key(key: str | None) -> str | None:
+    """A key without the places of calls, which move when a text changes."""
+    return None if key is None else re.sub(r"@\d+", "", key)
+
+
+def _names_in(model: Model, node: cst.BaseExpression) -> Iterator[cst.Name]:
+    if isinstance(node, cst.Name):
+        yield node
+    else:
+        for part in model.steps.relevance.expressions(node):
+            yield from _names_in(model, part)
+
+
+def _written(node: cst.CSTNode) -> tuple[bool, cst.BaseExpression | None]:
+    """Whether gradients are divided, and by what they are multiplied or divided."""
+    if isinstance(node, cst.AugAssign):
+        if isinstance(node.operator, (cst.DivideAssign, cst.MultiplyAssign)):
+            return isinstance(node.operator, cst.DivideAssign), node.value
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args:
+        name = node.func.attr.value
+        if name in ("mul_", "div_"):
+            return name == "div_", node.args[0].value
+    return False, None
+
+
+def changed(before: Program, after: Program) -> tuple[Program, Program] | None:
+    """Both programs cut down to the paths that differ; None if they do the same.
+
+    Where nothing differs on one side, that side keeps all of its paths: what the other lost or
+    gained is held against them.
+    """
+    old, new = _by_content(before.traces), _by_content(after.traces)
+    same = old.keys() == new.keys()
+    if same and _objects(before) == _objects(after):
+        return None
+    return (
+        replace(before, traces=_some([old[k] for k in old if k not in new] or [*old.values()])),
+        replace(after, traces=_some([new[k] for k in new if k not in old] or [*new.values()])),
+    )
+
+
+def _objects(program: Program) -> tuple[object, ...]:
+    """What besides the traces decides about a step; scalers are compared where they are made."""
+    switches = [(key, dict(made.keywords).get("enabled")) for key, made in program.scalers]
+    return switches, program.optimizers, program.half
+
+
+def _some(traces: list[Trace]) -> tuple[Trace, ...]:
+    return tuple(sorted(traces, key=len)[:MAX_TRACES])
+
+
+def _by_content(traces: Iterable[Trace]) -> dict[Trace, Trace]:
+    found: dict[Trace, Trace] = {}
+    for trace in traces:
+        found.setdefault(tuple(replace(e, line=0, source="") for e in trace), trace)
+    return found

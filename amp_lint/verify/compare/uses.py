@@ -1,0 +1,154 @@
+"""Where two texts use torch's AMP interface, side by side."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.model import Model
+from amp_lint.model.ambient import inherited
+from amp_lint.model.regions import DEVICE_AUTOCAST
+from amp_lint.model.roles import SCALERS
+from amp_lint.verify.compare.lift import Lifter, is_amp
+from amp_lint.verify.compare.units import name_of
+from amp_lint.verify.obligations import Object, Place, Use
+from amp_lint.verify.terms import Global, Term
+
+_PARTIAL = "functools.partial"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Site:
+    """One use, and where it stands."""
+
+    use: Use
+    function: str
+    line: int
+    nested: bool
+
+    @property
+    def family(self) -> tuple[str, str]:
+        """Equal for uses of what is one thing under its old and its new name."""
+        member = self.use.args[0] if self.use.name == _PARTIAL else Global(self.use.name)
+        assert isinstance(member, Global)
+        last = member.name.rpartition(".")[2]
+        return self.function, re.sub(r"_(gpu|cpu|xla|ipu)(?=_|$)", "", last)
+
+
+def compare_uses(before: Lifter, after: Lifter) -> Iterator[Object]:
+    """An obligation for every use that became another one."""
+    pairs = list(_pairs(list(_sites(before)), list(_sites(after))))
+    made = next(((o.use, n.use) for o, n in pairs if _makes_scaler(o.use)), None)
+    for old, new in pairs:
+        is_scaler = old.use.kind == "reference" and _is_scaler(old.use.name)
+        about = made if is_scaler and made and made[0].name != made[1].name else None
+        if old.use != new.use or about is not None:
+            place = Place(old.line, new.line, old.function)
+            yield Object(place, old.use, new.use, old.nested, about)
+
+
+def _pairs(before: list[_Site], after: list[_Site]) -> Iterator[tuple[_Site, _Site]]:
+    old, new = ([site.family for site in sites] for sites in (before, after))
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal" or (tag == "replace" and j - i == m - k and _alike(old[i:j], new[k:m])):
+            yield from zip(before[i:j], after[k:m], strict=True)
+
+
+def _alike(old: list[tuple[str, str]], new: list[tuple[str, str]]) -> bool:
+    return [member for _, member in old] == [member for _, member in new]
+
+
+def _makes_scaler(use: Use) -> bool:
+    return use.kind == "call" and _is_scaler(use.name)
+
+
+def _is_scaler(name: str) -> bool:
+    return name in SCALERS or name.endswith(".GradScaler")
+
+
+def _sites(lifter: Lifter) -> Iterator[_Site]:
+    model = lifter.model
+    for node in sorted(_references(model), key=model.tree.order):
+        (name,) = (n for n in model.names.qualified(node) if is_amp(n))
+        use = _use(lifter, node, name)
+        if use is not None:
+            start, _ = model.tree.span(node)
+            line = model.source.position(start)[0]
+            yield _Site(use, name_of(model, node), line, _is_nested(model, node, name))
+
+
+def _is_nested(model: Model, node: cst.CSTNode, name: str) -> bool:
+    """Whether autocast is used where another region may be active."""
+    call = model.tree.parent(node)
+    if name not in DEVICE_AUTOCAST or not isinstance(call, cst.Call):
+        return False
+    device = DEVICE_AUTOCAST[name]
+    default = {"cuda": "float16", "cpu": "bfloat16"}[device]
+    return "dtype" in inherited(model.regions, model.names, call, device, default)
+
+
+def _references(model: Model) -> Iterator[cst.Name | cst.Attribute]:
+    """The outermost expressions that stand for one AMP name, and are read."""
+    nodes: list[cst.Name | cst.Attribute] = [
+        *model.tree.nodes(cst.Name),
+        *model.tree.nodes(cst.Attribute),
+    ]
+    for node in nodes:
+        if len([name for name in model.names.qualified(node) if is_amp(name)]) == 1 and not (
+            _is_part(model, node) or _is_target(model, node)
+        ):
+            yield node
+
+
+def _is_part(model: Model, node: cst.CSTNode) -> bool:
+    """Whether a name is a part of an import, or of a longer name that counts itself."""
+    holder = model.tree.parent(node)
+    if isinstance(holder, cst.Attribute):
+        return holder.value is not node or any(map(is_amp, model.names.qualified(holder)))
+    return model.tree.ancestor(node, cst.Import) is not None or (
+        model.tree.ancestor(node, cst.ImportFrom) is not None
+    )
+
+
+def _is_target(model: Model, node: cst.CSTNode) -> bool:
+    """Whether a name is bound here, or is the keyword of an argument, and not read."""
+    holder = model.tree.parent(node)
+    if isinstance(holder, (cst.AssignTarget, cst.AnnAssign)):
+        return holder.target is node
+    if isinstance(holder, (cst.Arg, cst.Param)):
+        return getattr(holder, "keyword", None) is node or getattr(holder, "name", None) is node
+    return isinstance(holder, (cst.FunctionDef, cst.ClassDef)) and holder.name is node
+
+
+def _use(lifter: Lifter, node: cst.Name | cst.Attribute, name: str) -> Use | None:
+    holder = lifter.model.tree.parent(node)
+    if isinstance(holder, cst.Call) and holder.func is node:
+        return _call(lifter, holder, name)
+    if isinstance(holder, cst.Decorator):
+        return Use("decorator", name)
+    if isinstance(holder, cst.Arg):
+        call = lifter.model.tree.parent(holder)
+        if isinstance(call, cst.Call) and lifter.model.names.is_any(call.func, {_PARTIAL}):
+            return _call(lifter, call, _PARTIAL, node, name)
+    return Use("reference", name)
+
+
+def _call(
+    lifter: Lifter, call: cst.Call, name: str, about: cst.CSTNode | None = None, amp: str = ""
+) -> Use:
+    """The use that a call is; ``about`` is the argument that stands for ``amp`` in a partial."""
+    keywords: dict[str, Term] = {}
+    args: list[Term] = []
+    for arg in call.args:
+        term = Global(amp) if arg.value is about else lifter.term(arg.value, {})
+        if arg.keyword is not None:
+            keywords[arg.keyword.value] = term
+        elif not arg.star:
+            args.append(term)
+    starred = any(arg.star for arg in call.args)
+    by_name = tuple(sorted(keywords.items(), key=lambda item: item[0]))
+    return Use("call", name, tuple(args), by_name, starred)

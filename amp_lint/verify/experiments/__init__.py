@@ -1,0 +1,1 @@
+"""Experiments with torch. Nothing else in amp-lint imports torch."""

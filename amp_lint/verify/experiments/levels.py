@@ -1,0 +1,65 @@
+"""Expressions judged where their difference shows: first alone, then in what is around them.
+
+``softmax(x) + 1e-8`` differs from ``softmax(x)`` by nothing that counts; the logarithm of both
+does not. So a difference without effect, or one that would be refuted, is looked at again in the
+expression around it: that one decides, as long as it can be run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from amp_lint.verify.experiments import expression, operations
+from amp_lint.verify.obligations import Expression
+from amp_lint.verify.proof import Judgement, Settings, Verdict
+from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, show
+
+
+def judge(obligation: Expression, settings: Settings) -> Judgement:
+    """Hold the new expression against the old one, at the level at which it matters."""
+    quick = replace(settings, modes=("eager",))
+    decided: tuple[Expression, Judgement] | None = None
+    for level in _levels(obligation):
+        judgement = expression.judge(level, quick)
+        if decided is None or judgement.verdict is not Verdict.NOT_COMPARABLE:
+            decided = level, judgement
+        if judgement.verdict is Verdict.PROVEN and judgement.before is not None:
+            break
+    assert decided is not None
+    level, judgement = decided
+    if judgement.verdict is Verdict.PROVEN and settings.modes != quick.modes:
+        return expression.judge(level, settings)
+    return judgement
+
+
+def _levels(obligation: Expression) -> list[Expression]:
+    pairs = ((obligation.before, obligation.after), *obligation.contexts)
+    return [Expression(obligation.place, closed(one), closed(other)) for one, other in pairs]
+
+
+def closed(term: Term) -> Term:
+    """A term in which whatever the verifier does not run is an input."""
+    match term:
+        case Global(name):
+            return term if not operations.not_lifted(term) else Input(name)
+        case Seq(kind, items):
+            return Seq(kind, tuple(map(closed, items)))
+        case Op(form, name, args, keywords):
+            if not _is_run(term):
+                return Input(show(term))
+            kept = args[:1] if form is Form.APPLY or operations.is_module(term) else ()
+            rest = tuple(map(closed, args[len(kept) :]))
+            by_name = tuple((key, closed(value)) for key, value in keywords)
+            return Op(form, name, (*kept, *rest), by_name)
+    return term
+
+
+def _is_run(op: Op) -> bool:
+    """Whether an operation itself, its arguments aside, is one that the verifier runs."""
+    if op.form is Form.APPLY:
+        return operations.is_module(op.args[0]) and not operations.not_lifted(op.args[0])
+    if operations.is_module(op):
+        return not operations.not_lifted(op)
+    bare = Op(op.form, op.name, tuple(Input("") for _ in op.args), ())
+    kept = tuple((key, value) for key, value in op.keywords if not isinstance(value, Op))
+    return not operations.not_lifted(replace(bare, keywords=kept))

@@ -1,0 +1,180 @@
+"""What has to be shown of a change. Closed data: lifted from two texts, judged by experiments.
+
+Nothing here refers to a file, a syntax tree or torch, so that an obligation can be handed to a
+worker process and stored in a record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from amp_lint.verify.terms import Term
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where it stands: lines of both texts, and the text of the old one."""
+
+    before: int
+    after: int
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression became another one. It must compute the same function, without the failures."""
+
+    place: Place
+    before: Term
+    after: Term
+    contexts: tuple[tuple[Term, Term], ...] = ()
+    """The expressions around both, from the inside out: what they make of the difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How code uses something of torch's AMP interface."""
+
+    kind: str
+    """``call``, ``decorator`` (without parentheses), ``reference`` (isinstance, annotation)."""
+    name: str
+    """Qualified, through imports: ``torch.cuda.amp.autocast``."""
+    args: tuple[Term, ...] = ()
+    keywords: tuple[tuple[str, Term], ...] = ()
+    starred: bool = False
+    """Whether there are ``*args`` or ``**kwargs``, so that arguments are unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A use of the interface became another one. Both must give equal objects."""
+
+    place: Place
+    before: Use
+    after: Use
+    nested: bool = False
+    """Whether it runs inside another autocast region, whose dtype it may take over."""
+    instance_of: tuple[Use, Use] | None = None
+    """For a reference: how the instances are made that it is asked about, before and after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Autocast:
+    """An autocast region, as far as literals tell."""
+
+    device: str | None = "cuda"
+    """None if not a literal."""
+    dtype: str | None = None
+    """``float16``, ``bfloat16``, ``float32``; "" for the default of the device, None if unknown."""
+    enabled: bool | None = True
+    """None if not a literal."""
+    cache_enabled: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A call that limits or measures gradients."""
+
+    function: str
+    """``clip_grad_norm_``, ``clip_grad_value_``, ``clip_grads_with_norm_``, ``get_total_norm``."""
+    limit: float | None
+    """The literal limit; None if it is not one."""
+    times_scale: bool = False
+    """Whether the limit is multiplied by ``scaler.get_scale()``."""
+    norm_type: float = 2.0
+    error_if_nonfinite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of a training step, with the literal arguments of the user's code.
+
+    Objects are named by keys: equal keys are the same object.
+    """
+
+    kind: str
+    """``backward``, ``unscale_``, ``clip``, ``gradient write``, ``step``, ``update``,
+    ``zero_grad``."""
+    line: int
+    source: str
+    """The user's text of the call."""
+    scaler: str | None = None
+    """backward: what scaled the loss; step: what steps, None if the optimizer does it itself."""
+    optimizer: str | None = None
+    loss: str | None = None
+    """backward: what the loss is, in the user's words."""
+    forward: Autocast | None = None
+    """backward: the region in which the loss was computed."""
+    active: Autocast | None = None
+    """The region that is active at the event itself."""
+    clip: Clip | None = None
+    factor: str | float | None = None
+    """gradient write: gradients are multiplied by this: a number, ``scale`` or ``1/scale``."""
+    scaler_is_none: bool = False
+    """Whether the path knows that the scaler is None, so that the call raises."""
+
+
+Trace = tuple[Event, ...]
+"""The events of one feasible path, in order, over all rounds of its loops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Construct:
+    """How an object was made, as far as literals tell: the arguments that are unknown are Inputs."""
+
+    name: str
+    """Qualified: ``torch.optim.Adam``, ``torch.amp.GradScaler``; "" if not known."""
+    args: tuple[Term, ...] = ()
+    keywords: tuple[tuple[str, Term], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The training steps of one function."""
+
+    traces: tuple[Trace, ...]
+    scalers: tuple[tuple[str, Construct], ...] = ()
+    optimizers: tuple[tuple[str, Construct], ...] = ()
+    half: tuple[str, ...] = ()
+    """Keys of the optimizers whose parameters were cast; ("*",) for all of them."""
+    half_dtype: str = "float16"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A training step became another one. Erasing AMP, both must train in the same way."""
+
+    place: Place
+    before: Program
+    after: Program
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """An expression runs in another autocast state than before. Its result's dtype must stay."""
+
+    place: Place
+    term: Term
+    """The operation; a call of unknown code is an APPLY of an Input."""
+    before: Autocast | None
+    after: Autocast | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """A name that the new code uses and nothing binds any more."""
+
+    place: Place
+    name: str
+
+
+Obligation = Expression | Object | Step | Policy | Unbound
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All that has to be shown of a change, and why some of it cannot be compared."""
+
+    obligations: tuple[Obligation, ...]
+    reasons: tuple[str, ...] = field(default=())
+    """One line for each difference that was not lifted."""

@@ -1,0 +1,127 @@
+"""Expressions of user code as plain data: what is lifted from a file and run by the verifier.
+
+A term holds torch operations, literals and *inputs*: whatever the verifier does not know, such as
+``self.head(x)`` or ``cfg.temperature``, is an input, and the same text is the same input. A term
+is data; evaluating it runs torch operations of an allow-list and nothing of the user's.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+Value = None | bool | int | float | str
+
+
+class Form(enum.Enum):
+    """How an operation is written."""
+
+    FUNCTION = "function"
+    """``torch.nn.functional.softmax(x, 1)``: `Op.name` is the qualified name."""
+    METHOD = "method"
+    """``x.softmax(1)``: `Op.name` is the method, the first argument the receiver."""
+    MODULE = "module"
+    """``nn.Softmax(dim=1)``: `Op.name` is the qualified class. Called, it is an APPLY of it."""
+    APPLY = "apply"
+    """``m(x)``: the first argument is what is called, `Op.name` is ""."""
+    OPERATOR = "operator"
+    """``x + y``, ``-x``, ``x[i]``, ``x < y``: the name of the function of the standard module
+    ``operator``: ``add``, ``neg``, ``getitem``, ``truediv``, ``matmul``, ``pow``, ``lt``."""
+    ATTRIBUTE = "attribute"
+    """``x.T``, ``x.shape``: `Op.name` is the attribute, the only argument its owner."""
+    OTHER = "other"
+    """Not an operation: a choice, a loop's result, a call of unknown code, a display of a dict.
+    It is compared, never evaluated; `Op.name` says what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal number, string, bool or None."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """Something of an imported module, by its qualified name: ``torch.float32``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A value that is not known. ``key`` is the text that stands for it."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """A tuple, list or slice of terms."""
+
+    kind: str
+    """``tuple``, ``list``, ``slice`` (of three items)."""
+    items: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An operation applied to terms."""
+
+    form: Form
+    name: str
+    args: tuple[Term, ...] = ()
+    keywords: tuple[tuple[str, Term], ...] = ()
+    """Sorted by name."""
+
+
+Term = Const | Global | Input | Seq | Op
+
+
+def children(term: Term) -> tuple[Term, ...]:
+    """The terms right below one."""
+    if isinstance(term, Op):
+        return (*term.args, *(value for _, value in term.keywords))
+    return term.items if isinstance(term, Seq) else ()
+
+
+def show(term: Term) -> str:
+    """A term as Python, for messages."""
+    match term:
+        case Const(value):
+            return repr(value)
+        case Global(name) | Input(name):
+            return name
+        case Seq("slice", items):
+            return ":".join("" if item == Const(None) else show(item) for item in items)
+        case Seq(kind, items):
+            inner = ", ".join(map(show, items))
+            return f"({inner})" if kind == "tuple" else f"[{inner}]"
+        case Op():
+            return _show_op(term)
+
+
+_SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "matmul": "@", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+    "and_": "&", "or_": "|", "xor": "^",
+}  # fmt: skip
+_PREFIXES = {"neg": "-", "pos": "+", "invert": "~", "not_": "not "}
+
+
+def _show_op(op: Op) -> str:
+    given = [show(arg) for arg in op.args]
+    given += [f"{name}={show(value)}" for name, value in op.keywords]
+    if op.form is Form.OPERATOR:
+        if op.name in _PREFIXES:
+            return f"{_PREFIXES[op.name]}{given[0]}"
+        if op.name == "getitem":
+            return f"{given[0]}[{given[1]}]"
+        return f"({given[0]} {_SIGNS.get(op.name, op.name)} {given[1]})"
+    if op.form is Form.ATTRIBUTE:
+        return f"{given[0]}.{op.name}"
+    if op.form is Form.METHOD:
+        return f"{given[0]}.{op.name}({', '.join(given[1:])})"
+    if op.form is Form.APPLY:
+        return f"{given[0]}({', '.join(given[1:])})"
+    return f"{op.name}({', '.join(given)})"
