@@ -135,6 +135,9 @@ def _add_fixing(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--fix", action="store_true", help="apply the safe fixes")
     group.add_argument("--unsafe-fixes", action="store_true", help="count unsafe fixes in")
     group.add_argument("--diff", action="store_true", help="show what --fix would change")
+    group.add_argument(
+        "--prove", action="store_true", help="apply only fixes that experiments prove (needs torch)"
+    )
 
 
 def add_selection(group: argparse._ArgumentGroup) -> None:

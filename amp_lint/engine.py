@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from amp_lint import edits, noqa
 from amp_lint.rule import SYNTAX_ERROR, Applicability, Diagnostic, Fix, Rule, Severity
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS = 10
 """Rounds of fixing before a file is said not to converge."""
+
+Accept: TypeAlias = Callable[[str, Sequence[Diagnostic]], Sequence[Diagnostic]]
+"""Asked in each round: of the findings in a text, those whose fix may be applied."""
 
 
 class AnalysisError(Exception):
@@ -68,13 +71,18 @@ def check(source: Source, selection: Selection, *, named: bool = False) -> list[
 
 
 def fix(
-    source: Source, selection: Selection, *, unsafe: bool = False, named: bool = False
+    source: Source,
+    selection: Selection,
+    *,
+    unsafe: bool = False,
+    named: bool = False,
+    accept: Accept | None = None,
 ) -> FixResult:
     """Fix what can be fixed, round by round until nothing more applies.
 
     Each round is checked before it is kept: the text parses and every fixed finding is gone. A
     fix that fails this is dropped and the round made again without it, so that the worst outcome
-    is the old text. ``named`` as for `check`.
+    is the old text. ``named`` as for `check`; what ``accept`` does not let pass stays as it is.
 
     Raises:
         AnalysisError: the file cannot be analysed.
@@ -91,10 +99,21 @@ def fix(
             and finding.fix.applicability in allowed
             and _identity(result.text, finding) not in refused
         ]
+        if accept and todo and source.lossless:
+            todo = _accepted(accept, result.text, todo, refused)
         if not todo or not source.lossless:
             break
         _fix_round(source, selection, result, todo, refused)
     return result
+
+
+def _accepted(
+    accept: Accept, text: str, todo: list[Diagnostic], refused: set[tuple[str, str]]
+) -> list[Diagnostic]:
+    """What ``accept`` lets pass; the rest is refused for good."""
+    accepted = [*accept(text, todo)]
+    refused.update(_identity(text, finding) for finding in todo if finding not in accepted)
+    return accepted
 
 
 def _fix_round(

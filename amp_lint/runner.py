@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from amp_lint import engine
 from amp_lint.engine import AnalysisError, Selection
@@ -54,20 +56,31 @@ class Outcome:
     """The text before fixing, where something was fixed."""
 
 
-def run(jobs: Sequence[Job], on_done: Callable[[int], None] = lambda done: None) -> list[Outcome]:
-    """The outcomes, in the order of ``jobs``; ``on_done`` hears how many there are."""
-    if len(jobs) > 1 and sum(len(job.data) for job in jobs) >= PARALLEL_BYTES:
+Gate: TypeAlias = Callable[[Job, str, Sequence[Diagnostic]], Sequence[Diagnostic]]
+"""As `engine.Accept`, but told which file it is."""
+
+
+def run(
+    jobs: Sequence[Job],
+    on_done: Callable[[int], None] = lambda done: None,
+    gate: Gate | None = None,
+) -> list[Outcome]:
+    """The outcomes, in the order of ``jobs``; ``on_done`` hears how many there are.
+
+    Only fixes that ``gate`` lets pass are applied; with one, all work is done in this process.
+    """
+    if not gate and len(jobs) > 1 and sum(len(job.data) for job in jobs) >= PARALLEL_BYTES:
         from amp_lint import parallel
 
         return parallel.run(jobs, on_done)
     outcomes: list[Outcome] = []
     for job in jobs:
-        outcomes.append(lint(job))
+        outcomes.append(lint(job, gate))
         on_done(len(outcomes))
     return outcomes
 
 
-def lint(job: Job) -> Outcome:
+def lint(job: Job, gate: Gate | None = None) -> Outcome:
     """Look at one file and do what is asked; whatever goes wrong becomes an error of the file."""
     outcome = Outcome(job.name)
     try:
@@ -76,7 +89,7 @@ def lint(job: Job) -> Outcome:
             outcome.source = source
             outcome.findings = engine.check(source, job.selection, named=job.named)
         else:
-            _fix(job, source, outcome)
+            _fix(job, source, outcome, gate)
     except (SourceError, AnalysisError) as error:
         outcome.errors.append(f"{error}; correct the file or exclude it")
     except Exception as error:  # a bug in one rule must not cost the other files
@@ -85,8 +98,9 @@ def lint(job: Job) -> Outcome:
     return outcome
 
 
-def _fix(job: Job, source: Source, outcome: Outcome) -> None:
-    result = engine.fix(source, job.selection, unsafe=job.unsafe, named=job.named)
+def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
+    accept = functools.partial(gate, job) if gate else None
+    result = engine.fix(source, job.selection, unsafe=job.unsafe, named=job.named, accept=accept)
     outcome.source, outcome.findings = source, result.remaining
     outcome.errors += map(_dropped, result.dropped)
     if not source.lossless and any(

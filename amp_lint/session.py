@@ -31,6 +31,7 @@ class Options(argparse.Namespace):
     fix: bool
     unsafe_fixes: bool
     diff: bool
+    prove: bool
     select: list[str] | None
     extend_select: list[str] | None
     ignore: list[str] | None
@@ -82,6 +83,8 @@ class Session:
         """
         if _STDIN in options.paths and not options.stdin:
             raise ConfigError("command line: '-' cannot stand with other paths; give one or them")
+        if options.prove and options.action is Action.REPORT:
+            raise ConfigError("command line: --prove proves fixes; give --fix or --diff with it")
         self._options = options
         self._settings = Settings(
             options.choice, noqa=not options.ignore_noqa, isolated=options.isolated
@@ -89,20 +92,34 @@ class Session:
         self._progress = Progress(enabled=not options.quiet)
         self._errors: set[str] = set()
         self._stdin = b""
+        self._refuted = False
 
     def run(self) -> int:
         """Lint, fix and print; the exit code."""
         self._warn_about_selectors()
         jobs = [self._stdin_job()] if self._options.stdin else [*self._file_jobs()]
-        outcomes = runner.run(
-            [job for job in jobs if job],
-            lambda done: self._progress.show(f"{done}/{len(jobs)} files"),
-        )
+        outcomes = self._lint([job for job in jobs if job])
         self._progress.clear()
         for outcome in outcomes:
             for error in outcome.errors:
                 self._error(outcome.name, error)
         return self._print(outcomes)
+
+    def _lint(self, jobs: Sequence[Job]) -> list[Outcome]:
+        def on_done(done: int) -> None:
+            self._progress.show(f"{done}/{len(jobs)} files")
+
+        if not self._options.prove:
+            return runner.run(jobs, on_done)
+        from amp_lint.verify.gate import Gate, VerifyError
+
+        try:
+            with Gate(self._progress) as gate:
+                outcomes = runner.run(jobs, on_done, gate)
+        except VerifyError as error:
+            raise ConfigError(str(error)) from error
+        self._refuted = gate.refuted
+        return outcomes
 
     def _warn_about_selectors(self) -> None:
         for selector in config.ineffective(self._options.choice):
@@ -158,6 +175,8 @@ class Session:
             self._print_findings(outcomes, found, fixed)
             forced = fixed and self._options.exit_non_zero_on_fix
             code = FOUND if forced or (found and not self._options.exit_zero) else CLEAN
+        if self._refuted:
+            code = FOUND
         return ERROR if self._errors else code
 
     def _print_findings(

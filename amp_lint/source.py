@@ -57,6 +57,20 @@ class Source:
             raise SourceError(f"cannot be read: {error.strerror or error}") from error
         return cls(data, str(path))
 
+    @classmethod
+    def of(cls, text: str, name: str) -> Source:
+        """A file with this text, in the encoding that the text declares.
+
+        Raises:
+            SourceError: there is no such encoding, or it lacks a character of the text.
+        """
+        try:
+            lines = io.BytesIO(text.encode("utf-8", "surrogatepass"))
+            data = text.encode(tokenize.detect_encoding(lines.readline)[0])
+        except (SyntaxError, UnicodeEncodeError, LookupError) as error:
+            raise SourceError(f"cannot be encoded: {error}") from error
+        return cls(data, name)
+
     def encode(self, text: str) -> bytes:
         """``text`` as bytes of this file.
 

@@ -6,7 +6,6 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib import metadata
 from pathlib import Path
 
 from amp_lint import config, registry, session
@@ -20,11 +19,9 @@ from amp_lint.session import CLEAN, ERROR, FOUND
 from amp_lint.source import Source, SourceError
 from amp_lint.verify import catalogue, prover, record, report
 from amp_lint.verify.proof import Settings, Verdict
-from amp_lint.verify.prover import Change, Prover, VerifyError
+from amp_lint.verify.prover import Change, Prover, VerifyError, choose_device
 from amp_lint.verify.record import Entry
 from amp_lint.verify.sites import Site, sites
-from amp_lint.verify.worker import has_cuda
-from amp_lint.verify.workers import Worker, WorkerError
 
 DTYPES = ("float16", "bfloat16", "float32")
 MODES = ("eager", "compiled", "emulated")
@@ -99,7 +96,7 @@ class _Run:
     def _settings(self) -> Settings:
         options = self._options
         return Settings(
-            device=_device(options.device),
+            device=choose_device(options.device),
             dtypes=tuple(options.dtype),
             modes=tuple(options.mode),
             seed=options.seed,
@@ -120,12 +117,12 @@ class _Run:
             Entry(site.finding.code, "site", site.place, proof)
             for site, proof in zip(found, proofs, strict=True)
         ]
-        pages += self._patterns(proving, rules, entries)
+        patterns = self._patterns(proving, rules, entries)
         self._progress.clear()
-        if paths and not found and not self._failed:
+        if paths and not found and not self._failed and not self._options.quiet:
             print("No fixable findings.", file=sys.stderr)
-        self._tell(proving, pages + entries)
-        return self._code(pages, entries)
+        self._tell(proving, pages + entries, patterns)
+        return self._code(pages + patterns, entries)
 
     def _catalogue(self, proving: Prover, rules: Sequence[Rule]) -> list[Entry]:
         cases = [*catalogue.cases(rules)]
@@ -158,42 +155,45 @@ class _Run:
             self._error(name, unreadable(error))
         return []
 
-    def _tell(self, proving: Prover, entries: Sequence[Entry]) -> None:
-        """Write what was asked for: the record, pictures, text."""
+    def _tell(
+        self, proving: Prover, entries: Sequence[Entry], patterns: Sequence[Entry] = ()
+    ) -> None:
+        """Write what was asked for: the record, pictures, text.
+
+        ``patterns`` are proofs of pages that nobody asked for, but which sites rest on.
+        """
         self._progress.clear()
-        options = self._options
-        ran = any(one.proof.environment for one in entries)
-        where = proving.environment() if ran else None
-        written = record.record(entries, proving.settings, where)
+        options, all_ = self._options, [*entries, *patterns]
+        where = proving.environment() if any(one.proof.environment for one in all_) else None
+        written = record.dumps(record.record(all_, proving.settings, where))
         if options.record:
-            options.record.write_text(record.dumps(written), encoding="utf-8")
+            options.record.write_text(written, encoding="utf-8")
         if options.plot:
             from amp_lint.verify import plot
 
             plot.draw(entries, options.plot)
         if options.output_format == "json":
-            print(record.dumps(written), end="")
+            print(written, end="")
             return
-        for line in self._lines(entries):
-            print(line)
-        for line in report.closing(where, time.monotonic() - self._started):
-            print(line)
+        print("\n".join(self._lines(entries, patterns)))
+        print("\n".join(report.closing(where, time.monotonic() - self._started)))
 
-    def _lines(self, entries: Sequence[Entry]) -> Iterator[str]:
-        pages = [one for one in entries if one.kind not in ("site", "change")]
-        proven = _proven(pages)
+    def _lines(self, entries: Sequence[Entry], patterns: Sequence[Entry]) -> Iterator[str]:
+        pages = [one for one in entries if one.on_page] + [*patterns]
         shown = [one for one in entries if not (self._options.quiet and one.right)]
-        yield from report.blocks(shown, self._style, proven)
+        yield from report.blocks(shown, self._style, _proven(pages))
         if pages:
             yield from report.table(pages, self._style)
+            yield ""
 
     def _code(self, pages: Sequence[Entry], entries: Sequence[Entry]) -> int:
-        proven = _proven(pages)
-        open_ = [one for one in entries if not one.right and one.rule not in proven]
-        refuted = any(one.proof.verdict is Verdict.REFUTED for one in entries)
-        if self._failed or (open_ and not refuted):
+        if self._failed:
             return ERROR
-        return FOUND if refuted or not all(one.right for one in pages) else CLEAN
+        if any(one.proof.verdict is Verdict.REFUTED for one in entries):
+            return FOUND
+        if not all(one.right for one in pages):
+            return FOUND
+        return CLEAN  # a site that is not lifted rests on its page
 
     def _counter(self, total: int) -> Callable[[int], None]:
         return lambda done: self._progress.show(f"{done}/{total} proofs")
@@ -241,21 +241,6 @@ def _text(path: Path) -> str:
         raise ConfigError(f"{path}: {unreadable(error)}") from error
     except SourceError as error:
         raise ConfigError(f"{path}: {error}") from error
-
-
-def _device(wanted: str) -> str:
-    """``auto`` is the GPU, if there is one and a torch for it."""
-    if wanted != "auto":
-        return wanted
-    if metadata.version("torch").endswith("+cpu"):
-        return "cpu"
-    worker = Worker(Settings())
-    try:
-        return "cuda" if worker.call(prover.LIMIT * 10, has_cuda) else "cpu"
-    except WorkerError as error:
-        raise VerifyError(f"torch cannot be imported: {error}") from error
-    finally:
-        worker.close()
 
 
 def _choices(allowed: Sequence[str]) -> Callable[[str], list[str]]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from importlib import metadata
 from types import TracebackType
 
 from amp_lint.target import Version
@@ -22,7 +23,7 @@ from amp_lint.verify.proof import (
     Shown,
     Verdict,
 )
-from amp_lint.verify.workers import Pool, WorkerError
+from amp_lint.verify.workers import TO_START, Pool, Worker, WorkerError
 
 NEEDED = ("torch", "hypothesis")
 """Packages of the extra ``verify`` that every experiment needs."""
@@ -45,6 +46,26 @@ def require(*packages: str) -> None:
     for package in packages:
         if importlib.util.find_spec(package) is None:
             raise VerifyError(f'amp-lint verify needs {package}: pip install "amp-lint[verify]"')
+
+
+def choose_device(wanted: str) -> str:
+    """``wanted``, or for ``auto`` the GPU, if there is one and a torch for it.
+
+    Raises:
+        VerifyError: torch is not installed or cannot be imported.
+    """
+    require("torch")
+    if wanted != "auto":
+        return wanted
+    if metadata.version("torch").endswith("+cpu"):
+        return "cpu"
+    asked = Worker(Settings())
+    try:
+        return "cuda" if asked.call(TO_START, worker.has_cuda) else "cpu"
+    except WorkerError as error:
+        raise VerifyError(f"torch cannot be imported: {error}") from error
+    finally:
+        asked.close()
 
 
 @dataclass(frozen=True, slots=True)

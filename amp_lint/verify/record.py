@@ -39,6 +39,11 @@ class Entry:
     proof: Proof
 
     @property
+    def on_page(self) -> bool:
+        """Whether it is about a fence of a rule's page."""
+        return self.kind.endswith("fix")
+
+    @property
     def right(self) -> bool:
         """Whether it is refuted if it is a wrong fix, else proven."""
         wanted = Verdict.REFUTED if self.kind == "wrong fix" else Verdict.PROVEN

@@ -30,15 +30,14 @@ def line(one: Entry, style: Style) -> str:
     shown = one.proof
     failure = shown.counterexample or shown.fails_before
     text = failure.text if failure else "; ".join(shown.reasons) or "no numeric effect"
-    head = f"  {one.place:<9} {one.kind:<11} "
-    width = max(style.width - len(head) - len("not comparable") - 2, 20)
+    head = f"  {one.place:<8} {one.kind:<10} "
+    width = max(style.width - len(head) - len(shown.verdict.value) - 2, 20)
     short = textwrap.shorten(text, width, placeholder=" ...")
-    verdict = _verdict_word(one, style)
-    return f"{head}{verdict}{' ' * (15 - len(shown.verdict.value))}{short}"
+    return f"{head}{_verdict_word(one, style)}: {short}"
 
 
 def _title(one: Entry) -> str:
-    return "" if one.kind in ("site", "change") else one.kind
+    return one.kind if one.on_page else ""
 
 
 def _verdict(one: Entry, style: Style, pattern: bool) -> str:
@@ -83,6 +82,11 @@ def _judgement(shown: Shown, style: Style) -> Iterator[str]:
         yield from _measured(judgement, style)
     for note in judgement.notes:
         yield from _wrapped("note", note, style)
+
+
+def counterexample(shown: Proof) -> str:
+    """How the new code fails, with the smallest input."""
+    return _failure(shown.counterexample, "")
 
 
 def _failure(failure: Failure | None, otherwise: str) -> str:
@@ -157,7 +161,7 @@ def blocks(entries: Sequence[Entry], style: Style, proven: frozenset[str]) -> It
 
     ``proven`` holds the rules whose pages are proven.
     """
-    pages = [one for one in entries if one.kind not in ("site", "change")]
+    pages = [one for one in entries if one.on_page]
     brief = len({one.rule for one in pages}) > 1
     for one in entries:
         if brief and one in pages:

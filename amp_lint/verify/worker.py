@@ -147,7 +147,7 @@ def findings(text: str, name: str, code: str, target_torch: Version | None) -> l
     from amp_lint.source import Source
 
     rule = registry.find(code)
-    source = Source(text.encode("utf-8", "surrogatepass"), name)
+    source = Source.of(text, name)
     selection = engine.Selection((rule,) if rule else (), target_torch)
     return [source.position(found.start)[0] for found in engine.check(source, selection)]
 
