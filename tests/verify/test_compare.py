@@ -1,0 +1,326 @@
+"""What is lifted from two texts: obligations, and reasons where something cannot be lifted."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from amp_lint.verify.compare import compare
+from amp_lint.verify.obligations import (
+    Autocast,
+    Comparison,
+    Expression,
+    Object,
+    Obligation,
+    Policy,
+    Step,
+    Unbound,
+)
+from amp_lint.verify.terms import Const, Form, Input, Op, show
+
+Kind = TypeVar("Kind", bound=Obligation)
+
+TRAINING = """
+    import torch
+
+    def train(model, optimizer, loader):
+        scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            scaler.step(optimizer)
+            scaler.update()
+"""
+CLIP = "        torch.nn.utils.clip_grad_norm_"
+
+
+def compared(before: str, *changes: tuple[str, str]) -> Comparison:
+    """The comparison of a text with what replacing parts of it gives; each must be there."""
+    before = textwrap.dedent(before)
+    after = before
+    for old, new in changes:
+        assert old in after
+        after = after.replace(old, new)
+    return compare(before, after)
+
+
+def only(found: Comparison, kind: type[Kind]) -> Kind:
+    """The only obligation, of this kind, and no reason."""
+    assert not found.reasons
+    (obligation,) = found.obligations
+    assert isinstance(obligation, kind)
+    return obligation
+
+
+def kinds(found: Step) -> tuple[list[str], list[str]]:
+    """The events of the only path of both sides."""
+    (before,), (after,) = found.before.traces, found.after.traces
+    return [e.kind for e in before], [e.kind for e in after]
+
+
+def test_equal_texts_leave_nothing_to_show() -> None:
+    found = compared(TRAINING)
+    assert found == Comparison(())
+
+
+def test_an_inserted_call_changes_the_trace() -> None:
+    found = only(compared(TRAINING, (CLIP, f"        scaler.unscale_(optimizer)\n{CLIP}")), Step)
+    before, after = kinds(found)
+    assert before == ["zero_grad", "backward", "clip", "step", "update"]
+    assert after == ["zero_grad", "backward", "unscale_", "clip", "step", "update"]
+    assert found.place.function == "train"
+
+
+def test_a_step_carries_the_literals_of_the_code() -> None:
+    found = only(compared(TRAINING, (f"{CLIP}(model.parameters(), 0.5)\n", "")), Step)
+    trace = found.before.traces[0]
+    backward, clip = trace[1], trace[2]
+    assert backward.forward == Autocast("cuda", "float16", True)
+    assert backward.active is None
+    assert backward.loss == "(model(x) - y).square().mean()"
+    assert clip.clip is not None
+    assert (clip.clip.function, clip.clip.limit, clip.clip.norm_type) == (
+        "clip_grad_norm_", 0.5, 2.0,
+    )  # fmt: skip
+    ((_, scaler),) = found.before.scalers
+    assert scaler.name == "torch.amp.GradScaler"
+    assert scaler.keywords == (("init_scale", Const(1024.0)),)
+
+
+@pytest.mark.parametrize(
+    ("written", "limit", "times_scale"),
+    [
+        ("limit=2.5", None, False),
+        ("1.0 * scaler.get_scale()", None, True),
+        ('float("inf")', float("inf"), False),
+        ("args.clip", None, False),
+    ],
+)
+def test_limits_of_a_clip(written: str, limit: float | None, times_scale: bool) -> None:
+    found = only(
+        compared(TRAINING, ("0.5)", f"{written})"), ("        scaler.update()\n", "")), Step
+    )
+    clips = [e.clip for trace in found.after.traces for e in trace if e.clip is not None]
+    assert {(clip.limit, clip.times_scale) for clip in clips} == {(limit, times_scale)}
+
+
+def test_the_region_of_a_backward() -> None:
+    found = only(
+        compared(
+            TRAINING,
+            ("        scaler.scale(loss).backward()", "            scaler.scale(loss).backward()"),
+        ),
+        Step,
+    )
+    (before,), (after,) = found.before.traces, found.after.traces
+    assert before[1].active is None
+    assert after[1].active == after[1].forward == Autocast("cuda", "float16", True)
+
+
+def test_other_names_for_values_make_no_difference() -> None:
+    found = compared(
+        TRAINING,
+        (
+            "loss = (model(x) - y).square().mean()",
+            "error = model(x) - y\n            loss = error.square().mean()",
+        ),
+    )
+    assert found == Comparison(())
+
+
+def test_what_leaves_a_region_must_not_care() -> None:
+    found = compared(
+        TRAINING,
+        (
+            "loss = (model(x) - y).square().mean()",
+            "output = model(x)\n        loss = (output - y).square().mean()",
+        ),
+    )
+    moved = [o for o in found.obligations if isinstance(o, Policy)]
+    assert {show(policy.term) for policy in moved} == {
+        "(model(x) - y).square()",
+        "(model(x) - y).square().mean()",
+    }
+    assert {(p.before, p.after) for p in moved} == {(Autocast("cuda", "float16", True), None)}
+
+
+def test_nested_operations_in_two_statements() -> None:
+    before = """
+        import torch
+        import torch.nn.functional as F
+
+        def loss(student, teacher, temperature):
+            p = F.softmax(student / temperature, dim=1)
+            return F.kl_div(torch.log(p), teacher)
+    """
+    found = only(
+        compared(
+            before,
+            ("    p = F.softmax(student / temperature, dim=1)\n", ""),
+            ("torch.log(p)", "F.log_softmax(student / temperature, dim=1)"),
+        ),
+        Expression,
+    )
+    logits = Op(Form.OPERATOR, "truediv", (Input("student"), Input("temperature")))
+    dim = (("dim", Const(1)),)
+    softmax = Op(Form.FUNCTION, "torch.nn.functional.softmax", (logits,), dim)
+    assert found.before == Op(Form.FUNCTION, "torch.log", (softmax,))
+    assert found.after == Op(Form.FUNCTION, "torch.nn.functional.log_softmax", (logits,), dim)
+    ((around, _),) = found.contexts
+    assert isinstance(around, Op)
+    assert around.name == "torch.nn.functional.kl_div"
+
+
+def test_modules_helpers_and_constants_are_followed() -> None:
+    before = """
+        import torch
+        from torch import nn
+
+        EPS = 1e-8
+
+        def log(t, eps=1e-20):
+            return torch.log(t + eps)
+
+        class Net(nn.Module):
+            def __init__(self):
+                self.softmax = nn.Softmax(dim=-1)
+
+            def forward(self, x):
+                p = self.softmax(x)
+                return log(p, EPS)
+    """
+    found = only(compared(before, ("return log(p, EPS)", "return torch.log(p)")), Expression)
+    assert show(found.before) == "(torch.nn.Softmax(dim=-1)(x) + 1e-08)"
+    assert show(found.after) == "torch.nn.Softmax(dim=-1)(x)"
+    ((around, _),) = found.contexts
+    assert show(around) == "torch.log((torch.nn.Softmax(dim=-1)(x) + 1e-08))"
+
+
+def test_uses_of_the_interface_side_by_side() -> None:
+    before = """
+        from torch.cuda.amp import GradScaler, autocast
+
+        scaler = GradScaler(1024.0)
+        with autocast(flag):
+            loss = model(x)
+    """
+    found = compared(
+        before,
+        ("torch.cuda.amp", "torch.amp"),
+        ("GradScaler(1024.0)", 'GradScaler("cuda", 1024.0)'),
+        ("autocast(flag)", 'autocast("cuda", enabled=flag)'),
+    )
+    assert not found.reasons
+    scaler, context = (o for o in found.obligations if isinstance(o, Object))
+    assert scaler.before.name == "torch.cuda.amp.GradScaler"
+    assert scaler.after.args == (Const("cuda"), Const(1024.0))
+    assert context.before.args == (Input("flag"),)
+    assert context.after.keywords == (("enabled", Input("flag")),)
+    assert not context.nested
+
+
+def test_autocast_within_a_region_of_another_dtype_is_nested() -> None:
+    before = """
+        import torch
+
+        def forward(model, x):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                with torch.cuda.amp.autocast():
+                    return model(x)
+    """
+    found = compared(before, ("torch.cuda.amp.autocast()", 'torch.autocast("cuda")'))
+    (use,) = (o for o in found.obligations if isinstance(o, Object))
+    assert use.nested
+
+
+def test_instances_of_a_class_that_is_not_made_any_more() -> None:
+    before = """
+        import torch
+
+        scaler = torch.cuda.amp.GradScaler()
+        assert isinstance(scaler, torch.cuda.amp.GradScaler)
+    """
+    found = compared(
+        before, ("amp.GradScaler()", 'amp.GradScaler("cuda")'), ("r = torch.cuda", "r = torch")
+    )
+    asked = [o for o in found.obligations if isinstance(o, Object) and o.instance_of]
+    assert [o.after.name for o in asked] == ["torch.cuda.amp.GradScaler"]
+
+
+def test_a_scaler_that_is_switched_off_is_a_matter_of_the_steps() -> None:
+    found = only(
+        compared(TRAINING, ("init_scale=1024.0", "init_scale=1024.0, enabled=False")), Step
+    )
+    assert found.after.traces[0][1].scaler is None
+
+
+def test_a_module_that_is_trained_in_float16() -> None:
+    before = """
+        import torch
+
+        def train(model, loader):
+            model = model.half()
+            optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+            for x in loader:
+                model(x).mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+    """
+    gone = only(compared(before, ("    model = model.half()\n", "")), Step)
+    assert (gone.before.half, gone.after.half) == (("*",), ())
+    ((_, adam),) = gone.before.optimizers
+    assert (adam.name, adam.keywords) == ("torch.optim.Adam", (("lr", Const(1e-3)),))
+    kept = only(compared(before, ("lr=1e-3", "lr=1e-3, eps=1e-4")), Step)
+    assert kept.before.half == kept.after.half == ("*",)
+
+
+def test_a_name_that_nothing_binds_any_more() -> None:
+    found = compared("import torch\n\nx = torch.ones(2)\n", ("import torch\n", "import math\n"))
+    assert any(isinstance(o, Unbound) and o.name == "torch" for o in found.obligations)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("loss = (model(x)", "loss = (network(x)"), "`model(x)` was removed"),
+        (("        scaler.update()", "        scaler.update()\n        log(loss)"), "was added"),
+        (("def train(", "def fit("), "was removed"),
+    ],
+)
+def test_other_changes_give_a_reason(change: tuple[str, str], reason: str) -> None:
+    assert any(reason in text for text in compared(TRAINING, change).reasons)
+
+
+def test_text_that_is_not_python_gives_a_reason() -> None:
+    found = compare("x = 1\n", "x = = 1\n")
+    assert found.obligations == ()
+    assert found.reasons[0].startswith("the new text cannot be parsed")
+
+
+def test_nothing_is_executed(tmp_path: Path) -> None:
+    victim = tmp_path / "data"
+    victim.write_text("precious")
+    hostile = f"""
+        import os
+        import torch
+        os.remove({str(victim)!r})
+
+        def f(x):
+            return torch.log(torch.softmax(x, os.remove({str(victim)!r}) or 1))
+    """
+    found = compared(hostile, ("torch.log(torch.softmax(x", "(torch.log_softmax(x"))
+    assert found.obligations
+    assert victim.read_text() == "precious"
+
+
+def test_values_that_grow_without_end_stay_small() -> None:
+    lines = "\n".join("    x = x * x" for _ in range(300))
+    text = f"import torch\n\ndef f(x):\n{lines}\n    return torch.log(torch.softmax(x, 1))\n"
+    after = text.replace("torch.log(torch.softmax(x, 1))", "torch.log_softmax(x, 1)")
+    assert len(compare(text, after).obligations) == 1
