@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from importlib import metadata
 from types import TracebackType
+from typing import ClassVar
 
 from amp_lint.target import Version
 from amp_lint.verify import subjects, worker
@@ -85,6 +86,9 @@ class Prover:
 
     A context manager: its end is the end of the workers.
     """
+
+    _torch: ClassVar[bool] = True
+    """Whether experiments need torch."""
 
     def __init__(
         self,
@@ -197,8 +201,8 @@ class Prover:
                 if isinstance(obligation, Unbound):
                     yield _shown(obligation, _unbound(obligation, self.settings))
                 else:
-                    call = self._pool.submit(self._limit, *self._task(obligation), torch=True)
-                    calls.append(call)
+                    function, args = self._task(obligation)
+                    calls.append(self._pool.submit(self._limit, function, *args, torch=self._torch))
             rest = obligations[len(obligations) - len(calls) :]
             for obligation, call in zip(rest, calls, strict=True):
                 yield _shown(obligation, _result(call))
@@ -206,9 +210,9 @@ class Prover:
             for call in calls:
                 call.cancel()
 
-    def _task(self, obligation: Obligation) -> tuple[Callable[..., Judgement], object, object]:
-        """The call that judges an obligation."""
-        return worker.judge, obligation, self.settings
+    def _task(self, obligation: Obligation) -> tuple[Callable[..., Judgement], tuple[object, ...]]:
+        """The call that judges an obligation: function and arguments."""
+        return worker.judge, (obligation, self.settings)
 
     def _check_finding(self, change: Change, code: str) -> Shown:
         calls = [

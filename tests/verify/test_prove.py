@@ -1,0 +1,355 @@
+"""Workers may hang and die, proofs are summed up, and torch stays out of this process."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from amp_lint.verify import Change, Proof, Prover, Settings, Verdict, VerifyError
+from amp_lint.verify.obligations import Comparison, Expression, Obligation, Place, Unbound
+from amp_lint.verify.proof import Environment, Failure, Judgement
+from amp_lint.verify.prover import require, sha256
+from amp_lint.verify.terms import Input
+from amp_lint.verify.workers import Pool, Worker, WorkerError
+
+HERE = Environment("2.13.0", "3.11", "cpu", False, 0)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    pool = Pool(Settings(), 2)
+    yield pool
+    pool.close()
+
+
+def error(pool: Pool, limit: float, function: Callable[..., object], *args: object) -> str:
+    with pytest.raises(WorkerError) as caught:
+        pool.submit(limit, function, *args).result()
+    return str(caught.value)
+
+
+def test_a_call_gives_its_result_and_time(pool: Pool) -> None:
+    result, seconds = pool.submit(30, pow, 2, 10).result()
+    assert result == 1024
+    assert 0 <= seconds < 30
+
+
+def test_an_exception_is_told_in_one_line_and_the_worker_stays(pool: Pool) -> None:
+    before = pool.submit(30, os.getpid).result()[0]
+    assert error(pool, 30, int, "x\ny").startswith("ValueError: invalid literal")
+    assert "\n" not in error(pool, 30, int, "x\ny")
+    assert pool.submit(30, os.getpid).result()[0] == before
+
+
+def test_a_hanging_worker_is_killed_and_replaced(pool: Pool) -> None:
+    started = time.monotonic()
+    pid = pool.submit(30, os.getpid).result()[0]
+    assert error(pool, 1, time.sleep, 60) == "took longer than 1 s"
+    assert time.monotonic() - started < 15
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert pool.submit(30, abs, -1).result()[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "cause"),
+    [(os.abort, (), "SIGABRT"), (os._exit, (3,), "ended with 3"), (os._exit, (0,), "with 0")],
+)
+def test_a_dead_worker_costs_its_own_call(
+    pool: Pool, function: Callable[..., object], args: tuple[object, ...], cause: str
+) -> None:
+    others = [pool.submit(30, abs, -number) for number in range(4)]
+    assert cause in error(pool, 30, function, *args)
+    assert [other.result()[0] for other in others] == [0, 1, 2, 3]
+
+
+def test_what_a_worker_is_waiting_for_does_not_count(pool: Pool) -> None:
+    calls = [pool.submit(2.5, time.sleep, 1) for _ in range(2 * 4)]
+    assert [call.result()[0] for call in calls] == [None] * 8
+
+
+def test_what_experiments_print_or_read_disturbs_nothing(pool: Pool) -> None:
+    assert pool.submit(30, os.write, 1, b"noise").result()[0] == 5
+    assert pool.submit(30, os.read, 0, 1).result()[0] == b""
+    assert pool.submit(30, abs, -2).result()[0] == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups")
+def test_what_a_worker_started_ends_with_it(pool: Pool, tmp_path: Path) -> None:
+    mark = tmp_path / "alive"
+    child = f"import time; time.sleep(3); open({str(mark)!r}, 'w')"
+    assert "longer" in error(pool, 1, subprocess.run, [sys.executable, "-c", child])
+    time.sleep(4)
+    assert not mark.exists()
+
+
+def test_memory_is_limited(pool: Pool) -> None:
+    pytest.importorskip("resource")
+    assert error(pool, 30, bytearray, 10**11) == "out of memory"
+
+
+def test_nothing_is_imported_from_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "pickle", "torch", "hypothesis", "queue"):
+        (tmp_path / f"{name}.py").write_text("import os; os._exit(9)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
+    one = Worker(Settings())
+    assert one.call(30, abs, -1) == 1
+    one.start_torch()
+    one.close()
+
+
+def test_closing_ends_what_is_under_way() -> None:
+    pool = Pool(Settings(), 1)
+    call = pool.submit(60, time.sleep, 60)
+    pid = next(iter(_wait_for_worker(pool)))._process.pid
+    started = time.monotonic()
+    pool.close()
+    assert time.monotonic() - started < 10
+    with pytest.raises(WorkerError):
+        call.result()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def _wait_for_worker(pool: Pool) -> set[Worker]:
+    while not pool._all:
+        time.sleep(0.05)
+    return pool._all
+
+
+def test_workers_end_with_a_parent_that_was_killed() -> None:
+    program = (
+        "import time; from amp_lint.verify.workers import Pool; "
+        "from amp_lint.verify.proof import Settings; "
+        "p = Pool(Settings(), 1); p.submit(99, time.sleep, 99); time.sleep(2); "
+        "print(next(iter(p._all))._process.pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    for _ in range(50):
+        time.sleep(0.1)
+        if not Path(f"/proc/{pid}").exists() or _zombie(pid):
+            return
+    raise AssertionError("the worker lives on")
+
+
+def _zombie(pid: int) -> bool:
+    return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+
+
+# --- from judgements to a verdict -----------------------------------------------------------------
+
+WRONG = Judgement(Verdict.REFUTED, "no", after=Failure("value", "0 instead of 1", "x = [2.0]"))
+TASKS: dict[str, tuple[Callable[..., object], tuple[object, ...]]] = {
+    "right": (Judgement, (Verdict.PROVEN, "fine")),
+    "wrong": (replace, (WRONG,)),
+    "open": (Judgement, (Verdict.NOT_COMPARABLE, "knows no fold")),
+    "hangs": (time.sleep, (60,)),
+    "dies": (os.abort, ()),
+    "raises": (int, ("x",)),
+}
+
+
+class Fake(Prover):
+    """Lifts what it is told to, and judges an expression by the task that its text names."""
+
+    _torch = False
+
+    def __init__(self, *obligations: Obligation, reasons: tuple[str, ...] = ()) -> None:
+        super().__init__(workers=2, limit=2)
+        self._comparison = Comparison(obligations, reasons)
+
+    def _lift(self, change: Change) -> Comparison:
+        return self._comparison
+
+    def environment(self) -> Environment:
+        return HERE
+
+    def _task(self, obligation: Obligation) -> tuple[Callable[..., Judgement], tuple[object, ...]]:
+        assert isinstance(obligation, Expression)
+        assert isinstance(obligation.after, Input)
+        return TASKS[obligation.after.key]  # type: ignore[return-value]
+
+
+def expression(after: str, line: int = 1) -> Expression:
+    return Expression(Place(line, line, "f"), Input("x"), Input(after))
+
+
+CHANGE = Change("a = 1\n", "a = 2\n")
+UNBOUND = Unbound(Place(1, 2), "F")
+
+
+def judge(*after: str, reasons: tuple[str, ...] = ()) -> Proof:
+    with Fake(*map(expression, after), reasons=reasons) as fake:
+        return fake.prove(CHANGE)
+
+
+@pytest.mark.parametrize(
+    ("after", "reasons", "verdict"),
+    [
+        ([], (), Verdict.PROVEN),
+        (["right", "right"], (), Verdict.PROVEN),
+        (["right", "wrong"], (), Verdict.REFUTED),
+        (["right", "open"], (), Verdict.NOT_COMPARABLE),
+        (["open", "wrong"], (), Verdict.REFUTED),
+        (["right"], ("line 3: a loop became another one",), Verdict.NOT_COMPARABLE),
+        (["wrong"], ("line 3: a loop became another one",), Verdict.REFUTED),
+    ],
+)
+def test_verdict(after: list[str], reasons: tuple[str, ...], verdict: Verdict) -> None:
+    proof = judge(*after, reasons=reasons)
+    assert proof.verdict is verdict
+    assert set(reasons) <= set(proof.reasons)
+    assert (proof.counterexample is not None) == (verdict is Verdict.REFUTED)
+
+
+def test_judgements_after_a_refutation_are_not_waited_for() -> None:
+    started = time.monotonic()
+    proof = judge("right", "wrong", "hangs", "right")
+    assert [one.after for one in proof.shown] == ["right", "wrong"]
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("task", "cause"), [("hangs", "took longer than 2 s"), ("dies", "SIGABRT"), ("raises", "'x'")]
+)
+def test_an_experiment_without_a_result_makes_its_site_not_comparable(
+    task: str, cause: str
+) -> None:
+    proof = judge("right", task, "right")
+    verdicts = [one.judgement.verdict for one in proof.shown]
+    assert verdicts == [Verdict.PROVEN, Verdict.NOT_COMPARABLE, Verdict.PROVEN]
+    (reason,) = proof.reasons
+    assert reason.startswith("line 1: ")
+    assert cause in reason
+
+
+def test_an_unbound_name_refutes_before_anything_runs() -> None:
+    with Fake(expression("hangs"), UNBOUND) as fake:
+        proof = fake.prove(CHANGE)
+        assert not fake._pool._all
+    assert proof.verdict is Verdict.REFUTED
+    assert proof.counterexample is not None
+    assert proof.counterexample.text == "NameError: nothing binds 'F' any more"
+    assert [one.subject for one in proof.shown] == ["name"]
+
+
+def test_many_changes_keep_their_order() -> None:
+    done: list[int] = []
+    with Fake(expression("right")) as fake:
+        changes = [Change(f"{number}\n", "x\n") for number in range(6)]
+        proofs = fake.prove_all(changes, done.append)
+    assert [proof.sha256_before for proof in proofs] == [sha256(c.before) for c in changes]
+    assert done == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_was_proven_is_named_by_hash_and_place() -> None:
+    with Fake(expression("right", 7)) as fake:
+        proof = fake.prove(CHANGE)
+    (shown,) = proof.shown
+    assert (shown.subject, shown.function, shown.line_before) == ("expression", "f", 7)
+    assert (shown.before, shown.after) == ("x", "right")
+    assert proof.sha256_after == hashlib.sha256(b"a = 2\n").hexdigest()
+    assert proof.environment == HERE
+
+
+def test_nothing_is_run_where_nothing_changes() -> None:
+    proof = judge()
+    assert proof.environment is None
+
+
+# --- the finding itself ---------------------------------------------------------------------------
+
+
+def test_a_fix_must_remove_the_finding(clip: str, fixed: str) -> None:
+    with Fake() as fake:
+        right = fake.prove(Change(clip, fixed, code="AMP101"))
+        same = fake.prove(Change(clip, clip + "# fixed\n", code="AMP101"))
+        other = fake.prove(Change(clip, clip))
+    assert right.verdict is Verdict.PROVEN
+    assert other.verdict is Verdict.PROVEN
+    assert same.verdict is Verdict.REFUTED
+    assert same.counterexample is not None
+    assert same.counterexample.check == "finding"
+    assert "1 before, 1 after" in same.counterexample.text
+
+
+def test_a_text_that_cannot_be_linted_is_not_comparable(clip: str) -> None:
+    with Fake() as fake:
+        proof = fake.prove(Change(clip, "\0", code="AMP101"))
+    assert proof.verdict is Verdict.NOT_COMPARABLE
+
+
+# --- what is missing ------------------------------------------------------------------------------
+
+
+def test_a_missing_package_is_named() -> None:
+    with pytest.raises(VerifyError) as caught:
+        require("sys", "no_such_package")
+    assert str(caught.value) == (
+        'amp-lint verify needs no_such_package: pip install "amp-lint[verify]"'
+    )
+
+
+def test_a_device_that_is_not_there_is_named() -> None:
+    nowhere = Prover(Settings(device="cuda:99"), workers=1)
+    with nowhere, pytest.raises(VerifyError, match="device cuda:99: "):
+        nowhere.environment()
+
+
+def test_the_environment_is_that_of_the_worker() -> None:
+    with Prover(Settings(seed=5), workers=1) as proving:
+        here = proving.environment()
+    assert here.torch == metadata.version("torch")
+    assert (here.device, here.cuda, here.seed) == ("cpu", False, 5)
+
+
+def test_torch_is_not_imported_here(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    program = (
+        "import sys, amp_lint.verify, amp_lint.verify.cli, amp_lint.verify.catalogue\n"
+        "from amp_lint.verify.cli import main\n"
+        "assert main(['--before', {0!r}, '--after', {0!r}]) == 0\n"
+        "from amp_lint import cli\n"
+        "assert cli.main([{0!r}, '-q']) == 0\n"
+        "heavy = {{'torch', 'hypothesis', 'numpy', 'matplotlib'}} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program.format(str(tmp_path / "a.py"))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_linting_does_not_import_the_verifier(clip: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(clip)
+    program = (
+        "import sys\nfrom amp_lint import cli\n"
+        f"assert cli.main([{str(tmp_path)!r}, '-q', '--fix']) == 0\n"
+        "assert not [name for name in sys.modules if name.startswith('amp_lint.verify')]\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
