@@ -69,6 +69,9 @@ class Autocast:
     enabled: bool | None = True
     """None if not a literal."""
     cache_enabled: bool | None = None
+    entry: str = ""
+    """Names the entering of the outermost region around it, where that is known: equal names are
+    entered once, and share one cache of cast weights."""
 
 
 @dataclass(frozen=True, slots=True)

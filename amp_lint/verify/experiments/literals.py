@@ -1,0 +1,56 @@
+"""Literal arguments of the user's code as Python values."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from amp_lint.verify.terms import Const, Global, Seq, Term, show
+
+
+class Unknown:
+    """An argument that is not a literal; equal texts are equal values."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unknown) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def value(term: Term) -> object:
+    """The value of a literal, of ``torch.float16`` and the like; else an `Unknown`."""
+    match term:
+        case Const(literal):
+            return literal
+        case Global(name) if name.startswith("torch."):
+            found = getattr(torch, name.removeprefix("torch."), None)
+            return found if isinstance(found, torch.dtype) else Unknown(name)
+        case Seq("tuple" | "list", items):
+            return tuple(value(item) for item in items)
+        case _:
+            return Unknown(show(term))
+
+
+def bound(
+    function: Callable[..., Any], args: Iterable[Term], keywords: Iterable[tuple[str, Term]]
+) -> dict[str, Any]:
+    """The arguments of a call by the names of the parameters, with the defaults.
+
+    Raises:
+        TypeError: the call does not fit the signature.
+    """
+    given = inspect.signature(function).bind(
+        *map(value, args), **{name: value(term) for name, term in keywords}
+    )
+    given.apply_defaults()
+    return dict(given.arguments)

@@ -1,0 +1,195 @@
+"""Training steps as data: what AMP leaves of them, which belong together, what a caller adds."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from amp_lint.verify.obligations import Event, Program, Trace
+
+DEFAULT_OPTIMIZER = "optimizer"
+_AMP_ONLY = frozenset({"unscale_", "update"})
+
+Erased = tuple[tuple[object, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A path of the old program, the one of the new program to hold against it."""
+
+    before: Trace
+    after: Trace
+    equal: bool
+    """Whether both are the same without AMP, so that their events belong together."""
+    completed: bool = False
+    """Whether events were added that neither has, so that a caller must have them."""
+
+
+def erased(trace: Trace) -> Erased:
+    """A trace without scaler and autocast, as a key to compare."""
+    return tuple(_without_amp(event) for event in trace if not is_erased(event))
+
+
+def is_erased(event: Event) -> bool:
+    """Whether an event is nothing but AMP: in a program without it there is no such call."""
+    by_scale = event.kind == "gradient write" and event.factor in ("scale", "1/scale")
+    return by_scale or event.kind in _AMP_ONLY
+
+
+def _without_amp(event: Event) -> tuple[object, ...]:
+    clip = None if event.clip is None else replace(event.clip, times_scale=False)
+    factor = event.factor if event.kind == "gradient write" else None
+    loss = event.loss if event.kind == "backward" else None
+    return event.kind, event.optimizer, loss, clip, factor
+
+
+def pairs(before: Program, after: Program) -> list[Pair]:
+    """Every trace of both programs, with the one it is held against.
+
+    Traces that are equal without AMP belong together. What is left over goes together in order;
+    what is left after that goes with the last of the other side, and must give the same numbers.
+    """
+    found = dict.fromkeys(_equal_pairs(before.traces, after.traces))
+    known = {erased(t) for t in before.traces} & {erased(t) for t in after.traces}
+    old = [trace for trace in before.traces if erased(trace) not in known]
+    new = [trace for trace in after.traces if erased(trace) not in known]
+    found.update(dict.fromkeys(_in_order(old, new, before.traces, after.traces)))
+    return [completed(Pair(a, b, erased(a) == erased(b))) for a, b in found if a or b]
+
+
+def _equal_pairs(
+    before: tuple[Trace, ...], after: tuple[Trace, ...]
+) -> Iterable[tuple[Trace, Trace]]:
+    for trace in before:
+        same = [other for other in after if erased(other) == erased(trace)]
+        if same:
+            yield trace, max(same, key=lambda other: _likeness(trace, other))
+    for other in after:
+        same = [trace for trace in before if erased(trace) == erased(other)]
+        if same:
+            yield max(same, key=lambda trace: _likeness(trace, other)), other
+
+
+def _likeness(one: Trace, other: Trace) -> float:
+    first, second = ([_without_place(event) for event in trace] for trace in (one, other))
+    return difflib.SequenceMatcher(None, first, second, autojunk=False).ratio()
+
+
+def _without_place(event: Event) -> Event:
+    return replace(event, line=0, source="", active=None, forward=None)
+
+
+def _in_order(
+    old: list[Trace], new: list[Trace], before: tuple[Trace, ...], after: tuple[Trace, ...]
+) -> Iterable[tuple[Trace, Trace]]:
+    for index in range(max(len(old), len(new))):
+        if not before or not after:
+            return
+        one = old[index] if index < len(old) else (old or before)[-1]
+        other = new[index] if index < len(new) else (new or after)[-1]
+        yield one, other
+
+
+def completed(pair: Pair) -> Pair:
+    """The pair with what neither of the two does and a step needs: its caller does that."""
+    if not pair.before or not pair.after:
+        return pair
+    added = pair
+    for add in (_with_backward, _with_step, _with_update, _with_zero_grad):
+        added = add(added)
+    return replace(added, completed=added != pair)
+
+
+def _kinds(pair: Pair) -> set[str]:
+    return {event.kind for event in (*pair.before, *pair.after)}
+
+
+def _scaler(pair: Pair) -> str | None:
+    scalers = (event.scaler for event in (*pair.before, *pair.after))
+    return next((scaler for scaler in scalers if scaler is not None), None)
+
+
+def _line(pair: Pair) -> int:
+    return pair.before[0].line
+
+
+def _with_backward(pair: Pair) -> Pair:
+    if "backward" in _kinds(pair):
+        return pair
+    scaler = _scaler(pair)
+    text = "loss.backward()" if scaler is None else f"{scaler}.scale(loss).backward()"
+    event = Event("backward", _line(pair), text, scaler=scaler, loss="loss")
+    return replace(pair, before=_in_front(pair.before, event), after=_in_front(pair.after, event))
+
+
+def _in_front(trace: Trace, event: Event) -> Trace:
+    """An event at the start, but after gradients were cleared."""
+    count = next((i for i, other in enumerate(trace) if other.kind != "zero_grad"), len(trace))
+    return (*trace[:count], event, *trace[count:])
+
+
+def _with_step(pair: Pair) -> Pair:
+    if "step" in _kinds(pair):
+        return pair
+    scaler = _scaler(pair)
+    steps = []
+    for key in optimizer_keys(pair.before, pair.after):
+        text = f"{key}.step()" if scaler is None else f"{scaler}.step({key})"
+        steps.append(Event("step", _line(pair), text, scaler=scaler, optimizer=key))
+    return replace(pair, before=_at_end(pair.before, steps), after=_at_end(pair.after, steps))
+
+
+def _at_end(trace: Trace, events: list[Event]) -> Trace:
+    """Events at the end, but before the scaler's update and the clearing of gradients."""
+    count = len(trace)
+    while count and trace[count - 1].kind in ("update", "zero_grad"):
+        count -= 1
+    return (*trace[:count], *events, *trace[count:])
+
+
+def _with_update(pair: Pair) -> Pair:
+    scaler = _scaler(pair)
+    if scaler is None or "update" in _kinds(pair):
+        return pair
+    event = Event("update", _line(pair), f"{scaler}.update()", scaler=scaler)
+    before, after = (
+        (*trace, event) if _checks_for_infinity(trace, scaler) else trace
+        for trace in (pair.before, pair.after)
+    )
+    return replace(pair, before=before, after=after)
+
+
+def _checks_for_infinity(trace: Trace, scaler: str) -> bool:
+    """Whether a scaler has something to update from."""
+    return any(event.scaler == scaler and event.kind in ("unscale_", "step") for event in trace)
+
+
+def _with_zero_grad(pair: Pair) -> Pair:
+    if "zero_grad" in _kinds(pair):
+        return pair
+    return replace(pair, before=_clearing(pair.before), after=_clearing(pair.after))
+
+
+def _clearing(trace: Trace) -> Trace:
+    """A trace that clears the gradients at its start, and after steps before it goes backward."""
+    made, used = [], True
+    for event in trace:
+        if used and event.kind == "backward":
+            made.append(Event("zero_grad", event.line, "optimizer.zero_grad()"))
+            used = False
+        used = used or event.kind == "step"
+        made.append(event)
+    return tuple(made)
+
+
+def optimizer_keys(*traces: Trace) -> tuple[str, ...]:
+    """The optimizers of some traces; one by a default name if they name none."""
+    keys = (event.optimizer for trace in traces for event in trace)
+    return tuple(dict.fromkeys(key for key in keys if key is not None)) or (DEFAULT_OPTIMIZER,)
+
+
+def loss_names(*traces: Trace) -> tuple[str, ...]:
+    """The losses of some traces, in order of appearance."""
+    events = (event for trace in traces for event in trace if event.kind == "backward")
+    return tuple(dict.fromkeys(event.loss or "loss" for event in events))

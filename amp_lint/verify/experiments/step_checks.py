@@ -1,0 +1,430 @@
+"""What a training step must do: the checks of `steps`, each on one path of both programs."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+
+from amp_lint.verify.experiments import replay
+from amp_lint.verify.experiments.protocol import Pair, loss_names, optimizer_keys
+from amp_lint.verify.experiments.replay import Case, Outcome, Problem, Rig
+from amp_lint.verify.obligations import Autocast, Event, Program, Trace
+from amp_lint.verify.proof import Failure
+
+RAISES, VALUE, BACKWARD = "raises", "value", "backward precision"
+STALE, RANGE, FORWARD = "stale weights", "range", "forward dtype"
+
+NORMS = (1.0, 10.0, 1e3, 1e-3, 1e-5)
+"""Norms of the true gradient."""
+OF_HALF = (1.0, 10.0)
+"""Those that parameters of 16 bits can be moved by at all."""
+FACTORS = (1.0, 0.5, 2.0)
+"""By which the gradients of successive steps differ."""
+TOLERANCE = 1e-5
+TINY = 2.0**-26
+"""Half of what float16 rounds to 0, and exact in it as soon as it is scaled."""
+CONDITION = 10.0
+_CLIP_EPS = 1e-6  # torch adds it to the norm
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a check said of both programs."""
+
+    check: str
+    before: Failure | None
+    after: Failure | None
+    same: bool = False
+    """Whether both fail in exactly the same way."""
+    error: float = 0.0
+    """Of the new program, in units of what is tolerated."""
+    identical: bool = True
+    """Whether both programs gave the same bits."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One path of both programs, and what unknown settings are taken to be."""
+
+    before: Program
+    after: Program
+    pair: Pair
+    case: Case
+    device: str
+    seed: int = 0
+
+    def run(self, problem: Problem, sizes: tuple[float, ...]) -> tuple[Outcome, Outcome, Outcome]:
+        """What comes of the old program, of the new one, and of the old one without AMP."""
+        return (
+            self._rig(self.before, problem).run(self.pair.before, sizes),
+            self._rig(self.after, problem).run(self.pair.after, sizes),
+            self.oracle(problem, sizes),
+        )
+
+    def oracle(self, problem: Problem, sizes: tuple[float, ...]) -> Outcome:
+        """The old program without scaler and autocast, in float64."""
+        return self._rig(self.before, problem, erased=True).run(self.pair.before, sizes)
+
+    def _rig(self, program: Program, problem: Problem, erased: bool = False) -> Rig:
+        traces = (self.pair.before, self.pair.after)
+        keys, losses = optimizer_keys(*traces), loss_names(*traces)
+        return Rig(program, problem, self.case, self.device, keys, losses, erased)
+
+    @property
+    def backwards(self) -> list[tuple[Event, Event]]:
+        """The backward passes that correspond to each other."""
+        old, new = (
+            [event for event in trace if event.kind == "backward"]
+            for trace in (self.pair.before, self.pair.after)
+        )
+        return list(zip(old, new, strict=True)) if len(old) == len(new) else []
+
+    @property
+    def is_half(self) -> bool:
+        """Whether parameters have 16 bits."""
+        return bool(self.before.half or self.after.half)
+
+    def first_scale(self, program: Program) -> float:
+        """The scale that the first scaler starts with; 1 without one."""
+        for _, construct in program.scalers:
+            scaler = replay.make_scaler(construct, self.case, self.device)
+            scaler.scale(torch.ones((), device=self.device))
+            return scaler.get_scale()
+        return 1.0
+
+
+# --- the update ---------------------------------------------------------------------------------
+
+
+def values(trial: Trial) -> Iterator[Evidence]:
+    """Updates must be those of the step without AMP, for gradients large and small."""
+    problem = Problem(replay.linear)
+    for count, norm in enumerate(OF_HALF if trial.is_half else NORMS):
+        before, after, oracle = trial.run(problem, tuple(norm * factor for factor in FACTORS))
+        if not count and (before.raised or after.raised):
+            same = before.raised == after.raised
+            yield Evidence(RAISES, _error(before), _error(after), same, identical=same)
+        yield _compared(trial, norm, before, after, oracle)
+
+
+def _error(outcome: Outcome) -> Failure | None:
+    if not outcome.raised or outcome.at is None:
+        return None
+    where = "" if outcome.round == 1 else f" when the step is taken for the {outcome.round}. time"
+    text = f"{outcome.raised}{where}, at line {outcome.at.line}"
+    return Failure(RAISES, text, " ".join(outcome.at.source.split()))
+
+
+def _compared(
+    trial: Trial, norm: float, before: Outcome, after: Outcome, oracle: Outcome
+) -> Evidence:
+    limit = tolerance(trial)
+    old, new = (
+        _wrong_update(outcome, oracle, limit, norm, trial.first_scale(program))
+        for outcome, program in ((before, trial.before), (after, trial.after))
+    )
+    same = _equal(before, after)
+    error = max(errors(after, oracle), default=0.0) / limit
+    return Evidence(VALUE, old, new, same, error, identical=same)
+
+
+def tolerance(trial: Trial) -> float:
+    """Relative error of an update that is allowed."""
+    allowed = TOLERANCE
+    if trial.is_half:
+        halves = {p.half_dtype for p in (trial.before, trial.after) if p.half}
+        allowed = max(4 * torch.finfo(getattr(torch, name)).eps for name in halves)
+    for event in (*trial.pair.before, *trial.pair.after):
+        if event.clip is not None and event.clip.times_scale:
+            allowed += _CLIP_EPS / max(event.clip.limit or replay.UNKNOWN_LIMIT, _CLIP_EPS)
+    return allowed
+
+
+def _wrong_update(
+    outcome: Outcome, oracle: Outcome, limit: float, norm: float, scale: float
+) -> Failure | None:
+    found = errors(outcome, oracle)
+    index = next((i for i, error in enumerate(found) if error > limit), None)
+    if index is None:
+        return None
+    made, wanted = updates(outcome)[index], updates(oracle)[index]
+    worst = int((_relative(made, wanted)).argmax())
+    step = "" if index == 0 else f" in step {index + 1}"
+    length, right = float(made[worst].norm()), float(wanted[worst].norm())
+    how = f"the weights move by {length:.4g} instead of {right:.4g}{step}"
+    if math.isclose(length, right, rel_tol=1e-3):
+        how = f"the weights move in another direction{step}"
+    given = f"a gradient of norm {norm * FACTORS[index]:g}"
+    given += f", initial scale {scale:g}" if scale != 1 else ""
+    return Failure(VALUE, how, given)
+
+
+def updates(outcome: Outcome) -> list[torch.Tensor]:
+    """By how much each repetition moves the weights, a row for each optimizer."""
+    count = len(replay.DIRECTION)
+    weights = outcome.weights
+    start = [torch.zeros_like(first) for first in weights[:1]]
+    moved = zip((*start, *weights), weights, strict=False)
+    return [(new - old).reshape(-1, count) for old, new in moved]
+
+
+def errors(outcome: Outcome, oracle: Outcome) -> list[float]:
+    """The relative error of each update, of the optimizer that does worst."""
+    pairs = zip(updates(outcome), updates(oracle), strict=False)
+    return [float(_relative(made, wanted).max()) for made, wanted in pairs]
+
+
+def _relative(made: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    difference, size = (made - wanted).abs().amax(1), wanted.abs().amax(1)
+    error = torch.where(difference == 0, 0.0, difference / size)
+    return error.nan_to_num(nan=math.inf, posinf=math.inf)
+
+
+def _equal(one: Outcome, other: Outcome) -> bool:
+    if one.raised or other.raised:
+        return one.raised == other.raised
+    pairs = zip(one.weights, other.weights, strict=True)
+    return all(torch.equal(a, b) or bool((a.isnan() & b.isnan()).all()) for a, b in pairs)
+
+
+# --- gradients that float16 cannot hold ---------------------------------------------------------
+
+
+def ranges(trial: Trial) -> Iterator[Evidence]:
+    """A step that skipped infinite gradients, or kept tiny ones, must still do so."""
+    if trial.after.half:
+        return
+    single = replace(trial, before=replace(trial.before, half=()))  # what it would do if it ran
+    yield _infinite(single)
+    yield _tiny(single)
+
+
+def _infinite(trial: Trial) -> Evidence:
+    before, after, _ = trial.run(Problem(replay.linear), (1.0, math.inf, 1.0))
+    if after.raised and not before.raised:
+        return Evidence(RANGE, None, _error(after))
+    lost = not after.raised and _survives(before) and not _survives(after)
+    if lost and _only_bfloat16(trial):
+        note = "a step with a non-finite gradient was skipped before and is not any more"
+        return Evidence(RANGE, None, None, identical=True, note=note)
+    text = "weights become inf or nan; the old step was skipped"
+    failure = Failure(RANGE, text, "a gradient that is not finite") if lost else None
+    return Evidence(RANGE, None, failure)
+
+
+def _survives(outcome: Outcome) -> bool:
+    return not outcome.raised and replay.is_finite(outcome.weights[-1])
+
+
+def _only_bfloat16(trial: Trial) -> bool:
+    """Whether every loss is known to be computed in bfloat16, so that nothing overflows."""
+    forwards = [event.forward for pair in trial.backwards for event in pair]
+    return bool(forwards) and all(
+        replay.is_enabled(forward, trial.case)
+        and forward is not None
+        and replay.region_dtype(forward, trial.case) is torch.bfloat16
+        for forward in forwards
+    )
+
+
+def _tiny(trial: Trial) -> Evidence:
+    problem = Problem(_through_product)
+    before, after, oracle = trial.run(problem, (TINY,) * 3)
+    if before.raised or after.raised:
+        return Evidence(RANGE, None, None)
+    was, now = max(errors(before, oracle)), max(errors(after, oracle))
+    if not (was <= TOLERANCE < now):
+        return Evidence(RANGE, None, None)
+    wanted, made = (float(updates(o)[0].norm()) for o in (oracle, after))
+    text = f"the weights move by {made:.4g} instead of {wanted:.4g}: the gradient underflows"
+    return Evidence(RANGE, None, Failure(RANGE, text, f"a gradient of norm {TINY:.4g}"))
+
+
+def _through_product(parameter: torch.Tensor, which: int, size: float) -> torch.Tensor:
+    """A loss whose gradient goes back through a matrix product, in the dtype of the region."""
+    given = replay.direction(which, parameter).to(parameter.dtype)
+    product = torch.mm(parameter.unsqueeze(0), given.unsqueeze(1))
+    return product.to(torch.promote_types(product.dtype, torch.float32)).sum() * size
+
+
+# --- where the forward and the backward pass run ------------------------------------------------
+
+
+def forwards(trial: Trial) -> Iterator[Evidence]:
+    """Losses must be computed in the same dtype as before."""
+    for old, new in trial.backwards:
+        before, after = (_product_dtype(e.forward, trial.case, trial.device) for e in (old, new))
+        text = f"the forward pass runs in {after} instead of {before}"
+        failure = Failure(FORWARD, text, _plain(new.source)) if before != after else None
+        yield Evidence(FORWARD, None, failure, identical=before == after)
+
+
+@functools.lru_cache(maxsize=256)
+def _product_dtype(autocast: Autocast | None, case: Case, device: str) -> str:
+    one = torch.ones(1, 1, device=device)
+    with replay.region(autocast, case, device):
+        return str(torch.mm(one, one).dtype).removeprefix("torch.")
+
+
+def backwards(trial: Trial) -> Iterator[Evidence]:
+    """Gradients must be as exact as float32 allows, where the forward pass ran in float32."""
+    for pair in trial.backwards:
+        if any(replay.is_enabled(event.active, trial.case) for event in pair):
+            was, now = _worst(trial, trial.before, pair[0]), _worst(trial, trial.after, pair[1])
+            same, error = was == now, now[1] / TOLERANCE
+            yield Evidence(BACKWARD, _imprecise(*was), _imprecise(*now), same, error)
+
+
+def _worst(trial: Trial, program: Program, event: Event) -> tuple[str, float]:
+    scaled = trial.first_scale(program) if event.scaler else 1.0
+    found = {
+        name: gradient_error(problem, event, trial.case, trial.device, scaled)
+        for name, problem in _islands(trial.seed).items()
+    }
+    name = max(found, key=lambda key: found[key])
+    return name, found[name]
+
+
+def _imprecise(name: str, error: float) -> Failure | None:
+    if error <= TOLERANCE:
+        return None
+    what = "an infinite gradient" if math.isinf(error) else f"a gradient that is off by {error:.2g}"
+    return Failure(BACKWARD, f"{what}, where float32 allows {TOLERANCE:g}", name)
+
+
+Graph = tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[], torch.Tensor]]
+"""A loss, and how the weight is made that it is a function of."""
+
+
+def gradient_error(
+    problem: Graph,
+    event: Event,
+    case: Case,
+    device: str,
+    scale: float = 1.0,
+) -> float:
+    """Relative error of a gradient against float64, with the regions of a backward event."""
+    function, start = problem
+    weight = start().to(device)
+    single = weight.float().requires_grad_()
+    with replay.region(event.forward, case, device):
+        loss = function(single) * scale
+    with replay.region(event.active, case, device):
+        loss.backward()  # type: ignore[no-untyped-call]
+    double = weight.float().double().requires_grad_()
+    function(double).backward()  # type: ignore[no-untyped-call]
+    assert single.grad is not None and double.grad is not None
+    difference = single.grad.double() / scale - double.grad
+    return float((difference.norm() / double.grad.norm()).nan_to_num(nan=math.inf, posinf=math.inf))
+
+
+def conditioned(number: float, seed: int) -> torch.Tensor:
+    """An 8 by 8 matrix of that condition number, in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    sides = [torch.randn(8, 8, generator=generator, dtype=torch.float64) for _ in range(2)]
+    left, right = (torch.linalg.qr(side).Q for side in sides)
+    values = torch.logspace(0, -math.log10(number), 8, dtype=torch.float64)
+    made: torch.Tensor = left @ torch.diag(values) @ right
+    return made
+
+
+def inverse(weight: torch.Tensor) -> torch.Tensor:
+    """A loss that inverts a matrix, which autocast leaves in float32."""
+    inverted: torch.Tensor = torch.linalg.inv(weight)
+    return inverted.square().sum()
+
+
+def _island(weight: torch.Tensor) -> torch.Tensor:
+    """A loss with a layer that is kept out of autocast, for values beyond those of float16."""
+    given = torch.linspace(8192, 16384, 128, dtype=weight.dtype, device=weight.device)
+    with torch.autocast(weight.device.type, enabled=False):
+        made: torch.Tensor = torch.nn.functional.linear(given.reshape(16, 8), weight)
+    return made.sum()
+
+
+def _layer() -> torch.Tensor:
+    return torch.linspace(-1, 1, 64, dtype=torch.float64).reshape(8, 8)
+
+
+def _islands(seed: int) -> dict[str, Graph]:
+    matrix = functools.partial(conditioned, CONDITION, seed)
+    return {
+        "torch.linalg.inv of an 8 by 8 matrix": (inverse, matrix),
+        "a float32 layer in the region, with values above 65504": (_island, _layer),
+    }
+
+
+# --- weights that are cast once and then kept ---------------------------------------------------
+
+
+def stale(trial: Trial) -> Iterator[Evidence]:
+    """Each forward pass must use the weights of its time, not a copy from an earlier one."""
+    if not any(_is_entered(trace) for trace in (trial.pair.before, trial.pair.after)):
+        return
+    apart = replace(
+        trial,
+        pair=replace(trial.pair, before=_apart(trial.pair.before), after=_apart(trial.pair.after)),
+    )
+    problem, sizes = Problem(_towards_one, learning_rate=0.25), (1.0,) * 4
+    before, after, _ = trial.run(problem, sizes)
+    old, new, _ = apart.run(problem, sizes)
+    if not (before.raised or after.raised):
+        same = _equal(before, after)
+        yield Evidence(STALE, _frozen(before, old), _frozen(after, new), same)
+
+
+def _is_entered(trace: Trace) -> bool:
+    return _apart(trace) != trace
+
+
+def _apart(trace: Trace) -> Trace:
+    """The trace with every region entered anew."""
+    return tuple(
+        replace(event, forward=_without_entry(event.forward), active=_without_entry(event.active))
+        for event in trace
+    )
+
+
+def _without_entry(region: Autocast | None) -> Autocast | None:
+    return None if region is None else replace(region, entry="")
+
+
+def _towards_one(parameter: torch.Tensor, which: int, size: float) -> torch.Tensor:
+    """A loss that is least where every weight is 1; autocast casts the weights for it."""
+    identity = torch.eye(parameter.numel(), dtype=parameter.dtype, device=parameter.device)
+    product = torch.matmul(identity, parameter)
+    wide = product.to(torch.promote_types(product.dtype, torch.float32))
+    return (wide - 1).square().sum() * size / 2
+
+
+def _frozen(outcome: Outcome, apart: Outcome) -> Failure | None:
+    for made, wanted in zip(outcome.weights, apart.weights, strict=True):
+        worst = int((made - wanted).abs().argmax())
+        if not torch.equal(made, wanted):
+            text = f"a weight is {float(made[worst]):.4g} instead of {float(wanted[worst]):.4g}"
+            return Failure(STALE, f"{text}: the forward pass used an older copy of it")
+    return None
+
+
+def _plain(source: str) -> str:
+    return " ".join(source.split())
+
+
+CHECKS: tuple[Callable[[Trial], Iterable[Evidence]], ...] = (
+    values,
+    stale,
+    backwards,
+    forwards,
+    ranges,
+)
+
+
+def evidence(trial: Trial) -> Iterator[Evidence]:
+    """What all checks say of a path."""
+    for check in CHECKS:
+        yield from check(trial)

@@ -1,0 +1,294 @@
+"""Judges training steps: the same weights as without AMP, for every path through the code.
+
+The oracle is the old program without its scaler and its autocast regions, in float64: the contract
+of AMP is that a step with them equals the step without. Both programs run with torch's own
+scalers, optimizers and clipping functions on a problem so small that its gradients are exact.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from amp_lint.verify.experiments import optimizers, step_checks
+from amp_lint.verify.experiments.literals import Unknown
+from amp_lint.verify.experiments.optimizers import OPTIMIZER
+from amp_lint.verify.experiments.protocol import pairs
+from amp_lint.verify.experiments.replay import Case, Problem, linear, scaler_arguments
+from amp_lint.verify.experiments.step_checks import BACKWARD, RAISES, VALUE, Evidence, Trial
+from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step
+from amp_lint.verify.proof import Failure, Judgement, Measured, Point, Settings, Verdict
+
+SCALER = "scaler arguments"
+MAX_FLAGS = 3
+_MAGNITUDES = tuple(10.0**n for n in range(-6, 5))
+_CONDITIONS = tuple(10.0**n for n in range(5))
+_COMPLETED = "events that this code leaves to its caller were added: backward, step or update"
+
+
+def judge(obligation: Step, settings: Settings) -> Judgement:
+    """Whether the new training step does what the old one would do without AMP.
+
+    The old step must be shown to fail, unless the new one gives the same weights bit by bit.
+    """
+    reason = _incomparable(obligation)
+    if reason:
+        return Judgement(Verdict.NOT_COMPARABLE, reason)
+    trials = [
+        Trial(obligation.before, obligation.after, pair, case, settings.device, settings.seed)
+        for pair in pairs(obligation.before, obligation.after)
+        for case in _cases(obligation)
+    ]
+    found = [e for trial in trials for e in step_checks.evidence(trial)]
+    found += _of_objects(obligation, settings)
+    found = [e for e in found if e.check not in settings.disabled]
+    decided = _decide(_feasible(found, len(trials)))
+    return _illustrated(decided, obligation, trials, found, settings)
+
+
+# --- what cannot be compared --------------------------------------------------------------------
+
+
+def _incomparable(obligation: Step) -> str:
+    before, after = obligation.before, obligation.after
+    if not before.traces and not after.traces:
+        return "no training step was found"
+    for events, what in ((_unknown_writes, "a change of gradients"), (_unknown_limits, "a limit")):
+        if events(before) != events(after):
+            return f"{what} is not a literal, and was rewritten"
+    if _unknown_arguments(before) != _unknown_arguments(after):
+        return "an argument of an optimizer is not a literal, and was rewritten"
+    return ""
+
+
+def _events(program: Program) -> Iterator[Event]:
+    return itertools.chain.from_iterable(program.traces)
+
+
+def _unknown_writes(program: Program) -> set[str]:
+    kinds = (e for e in _events(program) if e.kind == "gradient write" and e.factor is None)
+    return {_compact(event.source) for event in kinds}
+
+
+def _unknown_limits(program: Program) -> set[str]:
+    clips = (e for e in _events(program) if e.clip is not None and e.clip.limit is None)
+    return {_compact(e.source) for e in clips if e.clip and e.clip.function != "get_total_norm"}
+
+
+def _compact(source: str) -> str:
+    return "".join(source.split())
+
+
+def _unknown_arguments(program: Program) -> set[tuple[str, str]]:
+    """Those of optimizers that are of torch."""
+    found = set()
+    for _, construct in program.optimizers:
+        given = optimizers.arguments(construct) if construct.name else {}
+        found |= {(name, v.text) for name, v in given.items() if isinstance(v, Unknown)}
+    return found
+
+
+# --- what settings may be -----------------------------------------------------------------------
+
+
+def _cases(obligation: Step) -> list[Case]:
+    """Every combination of the settings that are not literals."""
+    programs = obligation.before, obligation.after
+    regions = [r for p in programs for e in _events(p) for r in (e.forward, e.active) if r]
+    dtypes = ("float16", "bfloat16") if any(r.dtype is None for r in regions) else ("float16",)
+    enabled = (True, False) if any(r.enabled is None for r in regions) else (True,)
+    flags = sorted({text for p in programs for text in _flags(p)})[:MAX_FLAGS]
+    settings = [
+        tuple(zip(flags, values, strict=True))
+        for values in itertools.product((True, False), repeat=len(flags))
+    ]
+    return [Case(*each) for each in itertools.product(dtypes, enabled, settings)]
+
+
+def _flags(program: Program) -> Iterator[str]:
+    """The texts of each ``enabled`` of a scaler that is not a literal."""
+    for _, construct in program.scalers:
+        enabled = _arguments_of(construct).get("enabled")
+        if isinstance(enabled, Unknown):
+            yield enabled.text
+
+
+def _arguments_of(construct: Construct | None) -> dict[str, object]:
+    try:
+        return scaler_arguments(construct)
+    except TypeError:
+        return {}
+
+
+# --- checks of the objects ----------------------------------------------------------------------
+
+
+def _of_objects(obligation: Step, settings: Settings) -> Iterator[Evidence]:
+    before, after = obligation.before, obligation.after
+    yield from _scalers(before, after)
+    for old, new in optimizers.compared(before, after, settings.device):
+        yield Evidence(OPTIMIZER, old, new, same=old == new)
+
+
+def _scalers(before: Program, after: Program) -> Iterator[Evidence]:
+    """A scaler that is on must have the settings it had."""
+    new = dict(after.scalers)
+    for key, construct in before.scalers:
+        if key not in new:
+            continue
+        old, made = (_arguments_of(each) for each in (construct, new[key]))
+        if made.get("enabled") is False:
+            continue
+        changed = [name for name in old if name != "enabled" and old[name] != made.get(name)]
+        for name in changed:
+            text = f"{name} is {made.get(name)} instead of {old[name]}"
+            yield Evidence(SCALER, None, Failure(SCALER, text, new[key].name))
+
+
+# --- the verdict --------------------------------------------------------------------------------
+
+
+def _feasible(found: list[Evidence], trials: int) -> list[Evidence]:
+    """Without the paths that both programs cannot take to their end, unless there are no others."""
+    stopped = [e for e in found if e.check == RAISES and e.same]
+    return found if len(stopped) == trials else [e for e in found if e not in stopped]
+
+
+def _decide(found: list[Evidence]) -> Judgement:
+    before = next((e.before for e in found if e.before is not None), None)
+    failing = [e for e in found if e.after is not None]
+    remaining = {e.check for e in failing}
+    repaired = {e.check for e in found if e.before is not None} - remaining
+    notes = dict.fromkeys(e.note for e in found if e.note)
+    for evidence in failing:
+        text = "" if evidence.after is None else evidence.after.text
+        if not _is_another_matter(evidence, repaired):
+            return Judgement(Verdict.REFUTED, text, before, evidence.after, notes=tuple(notes))
+        notes[f"as before: {text}"] = None
+    statement = _statement(found, repaired, before)
+    return Judgement(Verdict.PROVEN, statement, before, notes=tuple(notes))
+
+
+def _is_another_matter(evidence: Evidence, repaired: set[str]) -> bool:
+    """Whether a failure is one that the old code has in the same way, beside what was repaired.
+
+    Code that raises says nothing of its optimizer: an error that is gone does not excuse it.
+    """
+    if evidence.before is None or not evidence.same:
+        return False
+    return bool(repaired - {RAISES} if evidence.check == OPTIMIZER else repaired)
+
+
+def _statement(found: list[Evidence], repaired: set[str], before: Failure | None) -> str:
+    updates = [e for e in found if e.check == VALUE]
+    worst = max((e.error for e in updates), default=0.0) * step_checks.TOLERANCE
+    if before is None:
+        if all(e.identical for e in updates):
+            return "no numeric effect: bitwise equal parameters"
+        return f"no numeric effect: weights within {max(worst, 1e-7):.1g} of the step without AMP"
+    shown = [f"weights within {max(worst, 1e-7):.1g} of the step without AMP, in float64"]
+    if BACKWARD in repaired:
+        shown.append(f"gradients within {step_checks.TOLERANCE:g} of float64")
+    if OPTIMIZER in repaired:
+        shown.append("the optimizer moves parameters as in float64")
+    return "; ".join(shown)
+
+
+# --- figures ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    axis: str
+    points: tuple[Point, ...]
+
+
+def _illustrated(
+    judgement: Judgement,
+    obligation: Step,
+    trials: list[Trial],
+    found: list[Evidence],
+    settings: Settings,
+) -> Judgement:
+    """The judgement with its figures."""
+    notes = list(judgement.notes)
+    if any(trial.pair.completed for trial in trials):
+        notes.append(_COMPLETED)
+    picture = _picture(judgement.before, obligation, trials, settings)
+    return replace(
+        judgement,
+        measured=tuple(_measured(trials, found)),
+        notes=tuple(notes),
+        points=picture.points,
+        axis=picture.axis,
+    )
+
+
+def _measured(trials: list[Trial], found: list[Evidence]) -> Iterator[Measured]:
+    updates = [e.error for e in found if e.check == VALUE]
+    gradients = [e.error for e in found if e.check == BACKWARD]
+    dtypes = {r.dtype or "float16" for t in trials for e in _forwards(t) if (r := e) is not None}
+    if updates or gradients:
+        yield Measured(
+            "eager",
+            ", ".join(f"autocast {name}" for name in sorted(dtypes)) or "float32",
+            max(updates, default=None),
+            max(gradients, default=None),
+            len(updates) + len(gradients),
+        )
+
+
+def _forwards(trial: Trial) -> Iterable[Autocast | None]:
+    return (new.forward for _, new in trial.backwards)
+
+
+def _picture(
+    before: Failure | None, obligation: Step, trials: list[Trial], settings: Settings
+) -> _Picture:
+    if before is None or not trials:
+        return _Picture("", ())
+    if before.check == BACKWARD:
+        return _Picture("condition number of the matrix", _by_condition(trials))
+    half = obligation.before.half or obligation.after.half
+    if half:
+        points = optimizers.points(obligation.before, obligation.after, settings.device)
+        return _Picture("learning rate", points)
+    return _Picture("true gradient norm", _by_norm(trials))
+
+
+def _by_norm(trials: list[Trial]) -> tuple[Point, ...]:
+    trial = next((t for t in trials if not _is_right(t)), trials[0])
+    found = []
+    for norm in _MAGNITUDES:
+        before, after, oracle = trial.run(Problem(linear), (norm,))
+        old, new = (
+            math.inf if outcome.raised else max(step_checks.errors(outcome, oracle))
+            for outcome in (before, after)
+        )
+        found.append(Point(norm, old, new))
+    return tuple(found)
+
+
+def _is_right(trial: Trial) -> bool:
+    return all(evidence.before is None for evidence in step_checks.values(trial))
+
+
+def _by_condition(trials: list[Trial]) -> tuple[Point, ...]:
+    backwards = [(t, pair) for t in trials for pair in t.backwards]
+    trial, events = next(
+        (t, pair) for t, pair in backwards if any(event.active is not None for event in pair)
+    )
+    found = []
+    for number in _CONDITIONS:
+        problem = (
+            step_checks.inverse,
+            functools.partial(step_checks.conditioned, number, trial.seed),
+        )
+        old, new = (
+            step_checks.gradient_error(problem, event, trial.case, trial.device) for event in events
+        )
+        found.append(Point(number, old, new))
+    return tuple(found)
