@@ -24,7 +24,7 @@ STACK_BYTES = 512 * 2**20
 TOO_DEEP = "nests too deeply"
 
 _EXPERIMENTS: dict[type[Obligation], str] = {
-    Expression: "expression",
+    Expression: "levels",
     Object: "objects",
     Step: "steps",
     Policy: "policy",

@@ -21,22 +21,26 @@ def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
     """
     sides: list[Side] = []
     for which, text in (("old", before), ("new", after)):
-        try:
-            sides.append(_side(text, name))
-        except (SyntaxError, SourceError, LossyParseError, cst.ParserSyntaxError) as error:
-            return Comparison((), (f"the {which} text cannot be parsed: {_line(error)}",))
-        except (TooDeepError, RecursionError):
-            return Comparison((), (f"the {which} text nests too deeply",))
+        side = _side(text, name)
+        if isinstance(side, str):
+            return Comparison((), (f"the {which} text {side}",))
+        sides.append(side)
     try:
         return changes(*sides)
     except RecursionError:
         return Comparison((), ("the texts nest too deeply",))
 
 
-def _side(text: str, name: str) -> Side:
-    source = Source(text.encode(), name)
-    parse(source.data)
-    return Side(Model(source))
+def _side(text: str, name: str) -> Side | str:
+    """A text as it is compared, or what is wrong with it."""
+    try:
+        source = Source(text.encode(), name)
+        parse(source.data)
+        return Side(Model(source))
+    except (SyntaxError, SourceError, LossyParseError, cst.ParserSyntaxError) as error:
+        return f"cannot be parsed: {_line(error)}"
+    except (TooDeepError, RecursionError):
+        return "nests too deeply"
 
 
 def _line(error: Exception) -> str:

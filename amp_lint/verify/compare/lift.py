@@ -209,7 +209,7 @@ class Lifter:
         model = self.model
         if model.steps.recognizer.is_scale(node):
             return self.term(node.args[0].value, env)
-        if id(node) in self._halves and not self._halves[id(node)].loads:
+        if self.is_erased(node):
             return self._without_half(node, env)
         names = model.names.qualified(node.func)
         partial = "functools.partial" in names and node.args
@@ -224,8 +224,8 @@ class Lifter:
         return None
 
     def is_erased(self, node: cst.Call) -> bool:
-        """Whether a call is a cast of a trained module to float16."""
-        return id(node) in self._halves
+        """Whether a call only casts a trained module to float16."""
+        return id(node) in self._halves and not self._halves[id(node)].loads
 
     def _without_half(self, node: cst.Call, env: Env) -> Term:
         """What ``model.half()`` or ``model.to("cuda", torch.float16)`` is without the cast."""

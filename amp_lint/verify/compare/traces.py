@@ -101,16 +101,22 @@ class Tracer:
 
     def _forward(self, event: model_events.Event) -> Autocast | None:
         """The region in which the loss was computed: where its name was bound, else the active."""
-        model = self._model
         assert isinstance(event.node, cst.Call) and isinstance(event.node.func, cst.Attribute)
         parts = [event.node.func.value, *(arg.value for arg in event.node.args)]
-        for part in parts:
-            for name in _names_in(model, part):
-                for binding in model.names.bindings(name):
-                    around = model.regions.around(binding.node)
-                    if around and binding.kind in ("assign", "unpack", "augment"):
-                        return self.autocast(around[0])
-        return self.autocast(event.region)
+        around = next(filter(None, map(self._made_in, parts)), None)
+        return self.autocast(around or event.region)
+
+    def _made_in(self, node: cst.BaseExpression, steps: int = 2) -> Region | None:
+        """The region in which the values that an expression names were made."""
+        model = self._model
+        for name in _names_in(model, node):
+            for binding in model.names.bindings(name):
+                around = model.regions.around(binding.node)
+                if around and binding.kind in ("assign", "unpack", "augment"):
+                    return around[0]
+                if isinstance(binding.node, cst.For) and steps > 0:
+                    return self._made_in(binding.node.iter, steps - 1)
+        return None
 
     def autocast(self, region: Region | None) -> Autocast | None:
         """A region as plain data."""
