@@ -6,14 +6,17 @@ import functools
 
 from amp_lint.model.choices import Choices
 from amp_lint.model.clips import Clips
+from amp_lint.model.devices import Devices
 from amp_lint.model.flow import Flow
 from amp_lint.model.halves import Halves
+from amp_lint.model.kinds import Kinds
 from amp_lint.model.modules import Modules
 from amp_lint.model.names import Names
 from amp_lint.model.operations import Operations
 from amp_lint.model.precision import Precision
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
+from amp_lint.model.scaler_state import ScalerState
 from amp_lint.model.steps import Steps
 from amp_lint.model.values import Values
 from amp_lint.source import Source
@@ -71,9 +74,24 @@ class Model:
         return Halves(self.tree, self.names, self.values, self.roles, self.regions, self.modules)
 
     @functools.cached_property
+    def kinds(self) -> Kinds:
+        """What kind of object an expression certainly is."""
+        return Kinds(self.names, self.values)
+
+    @functools.cached_property
+    def devices(self) -> Devices:
+        """The device types that the file names."""
+        return Devices(self.tree, self.names)
+
+    @functools.cached_property
     def roles(self) -> Roles:
         """Which expressions are GradScalers and optimizers."""
         return Roles(self.tree, self.names, self.values)
+
+    @functools.cached_property
+    def scaler_state(self) -> ScalerState:
+        """Uses of what a scaler keeps to itself."""
+        return ScalerState(self.tree, self.names, self.values, self.roles)
 
     @functools.cached_property
     def regions(self) -> Regions:

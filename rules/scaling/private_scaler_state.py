@@ -1,0 +1,81 @@
+"""AMP115: code uses what a GradScaler keeps to itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import edits
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.scaler_state import PrivateUse
+
+MISSING = "it does not exist when the scaler is disabled"
+UNSET = "it is None until the first `scale`, and does not exist when the scaler is disabled"
+SKIPPED = "to see whether a step was skipped, compare `get_scale()` before and after `update()`"
+OTHERWISE = "it may change; use `scale`, `unscale_`, `step`, `update`, `get_scale`, `state_dict`"
+READ = {
+    "_scale": f"{UNSET}; read `get_scale()`",
+    "_get_scale_async": f"{MISSING}; read `get_scale()`",
+    "_init_scale": f"{MISSING}; `get_scale()` is the same before the first `scale`",
+    "_growth_factor": f"{MISSING}; read `get_growth_factor()`",
+    "_backoff_factor": f"{MISSING}; read `get_backoff_factor()`",
+    "_growth_interval": f"{MISSING}; read `get_growth_interval()`",
+    "_growth_tracker": f'{UNSET}; read `state_dict()["_growth_tracker"]`',
+    "_get_growth_tracker": f'{MISSING}; read `state_dict()["_growth_tracker"]`',
+    "_per_optimizer_states": f"{MISSING}; {SKIPPED}",
+    "_found_inf_per_device": f"it raises when the scaler is disabled; {SKIPPED}",
+}
+"""Member -> what is wrong with reading it, and what says the same in public."""
+WRITTEN = {
+    "_scale": (
+        "a new value between `scale` and `step` multiplies the update by old/new; "
+        "set it with `update(new_scale)`"
+    ),
+    "_growth_factor": "set it with `set_growth_factor(...)`",
+    "_backoff_factor": "set it with `set_backoff_factor(...)`",
+    "_growth_interval": "set it with `set_growth_interval(...)`",
+    "_init_scale": "it has no effect after the first `scale`; set it with `update(new_scale)`",
+    "_growth_tracker": "`load_state_dict` sets it",
+    "_per_optimizer_states": "`update()` resets it after `unscale_` or `step`",
+}
+
+
+class PrivateScalerState(Rule):
+    """A private member of a scaler, used from outside."""
+
+    code = "AMP115"
+    name = "private-scaler-state"
+    severity = Severity.INFO
+    requires = (
+        frozenset(
+            {
+                "_scale", "_growth_tracker", "_init_scale", "_init_growth_tracker",
+                "_growth_factor", "_backoff_factor", "_growth_interval", "_per_optimizer_states",
+                "_found_inf_per_device", "_check_inf_per_device", "_check_scale_growth_tracker",
+                "_lazy_init_scale_growth_tracker", "_get_scale_async", "_get_growth_tracker",
+                "_unscale_grads_", "_maybe_opt_step",
+            }
+        ),
+    )  # fmt: skip
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every such use."""
+        for use in model.scaler_state.private_uses():
+            what = (WRITTEN if use.written else READ).get(use.member, OTHERWISE)
+            message = f"`{use.member}` is private to the scaler: {what}"
+            yield self.report(model, use.whole, message, fix=_fix(model, use))
+
+
+def _fix(model: Model, use: PrivateUse) -> Fix | None:
+    """The scale as a number, where a number will do."""
+    if use.member != "_scale" or not use.plain:
+        return None
+    scaler = model.tree.text[slice(*model.tree.outer_span(use.node.value))]
+    return Fix(
+        "Read the scale with `get_scale()`",
+        (edits.replace_node(model.tree, use.whole, f"{scaler}.get_scale()"),),
+        Applicability.SUGGEST,
+    )
