@@ -1,0 +1,116 @@
+"""AMP207: the autocast class where a context was meant, or a context that nobody enters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.references import Reference
+
+_OLD = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
+_NEW = frozenset({"torch.autocast", "torch.amp.autocast"})
+_EXPECTS = frozenset({"assertRaises", "assertRaisesRegex", "assertWarns", "raises", "warns"})
+_BINDING = frozenset({"classmethod", "property", "staticmethod"})
+
+
+class UncalledAutocast(Rule):
+    """Autocast that is not called, or called and not entered."""
+
+    code = "AMP207"
+    name = "uncalled-autocast"
+    severity = Severity.ERROR
+    requires = (frozenset({"autocast"}),)
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report each class in a ``with``, as a decorator, and each call that is a statement."""
+        from amp_lint.model.kinds import certain
+        from amp_lint.model.references import references
+
+        classes = frozenset(_OLD) | _NEW
+        for reference in references(model.tree, model.names, classes):
+            if certain(model.names, reference.node, classes) is None:
+                continue
+            holder = model.tree.parent(reference.node)
+            if isinstance(holder, cst.WithItem):
+                message = "is the class: `with` raises a TypeError; call it"
+                yield self._uncalled(model, reference, message, fixable=True)
+            elif isinstance(holder, cst.Decorator):
+                yield self._uncalled(
+                    model, reference, _decorated(reference), _is_fixable(model, holder)
+                )
+            elif isinstance(holder, cst.Call) and _is_statement(model, reference):
+                message = (
+                    f"`{_text(model, reference)}(...)` makes a context that nothing enters: all "
+                    "that follows runs without autocast; put it into a `with`"
+                )
+                yield self.report(model, holder, message)
+
+    def _uncalled(
+        self, model: Model, reference: Reference, effect: str, fixable: bool
+    ) -> Diagnostic:
+        message = f"`{_text(model, reference)}` {effect}"
+        fix = _fix(model, reference) if fixable else None
+        return self.report(model, reference.node, message, fix=fix)
+
+
+def _text(model: Model, reference: Reference) -> str:
+    return model.tree.source(reference.node)
+
+
+def _decorated(reference: Reference) -> str:
+    """What becomes of a function that the class decorates."""
+    if reference.name in _NEW:
+        return "takes the function for a device: the decorator raises a ValueError; call it"
+    return (
+        "takes the function for its switch and puts a context in its place: calling that raises "
+        "a TypeError; call the class"
+    )
+
+
+def _is_fixable(model: Model, decorator: cst.Decorator) -> bool:
+    """Whether autocast around the decorated thing is what a call would give.
+
+    Not around a class, a generator or a coroutine, nor around what is no function yet.
+    """
+    function = model.tree.parent(decorator)
+    if not isinstance(function, cst.FunctionDef) or function.asynchronous is not None:
+        return False
+    if any(
+        model.tree.ancestor(y, cst.FunctionDef) is function for y in model.tree.nodes(cst.Yield)
+    ):
+        return False
+    return not any(
+        isinstance(other.decorator, cst.Name) and other.decorator.value in _BINDING
+        for other in function.decorators[list(function.decorators).index(decorator) :]
+    )
+
+
+def _fix(model: Model, reference: Reference) -> Fix:
+    end = model.tree.span(reference.node)[1]
+    if reference.name in _OLD:
+        return Fix("Call it", (Edit(end, end, "()"),), Applicability.SAFE)
+    trust = Applicability.SAFE if model.devices.only_cuda else Applicability.UNSAFE
+    return Fix('Call it with `"cuda"`', (Edit(end, end, '("cuda")'),), trust)
+
+
+def _is_statement(model: Model, reference: Reference) -> bool:
+    """Whether a call is a statement, and not there to see whether it raises."""
+    if reference.call is None or not isinstance(model.tree.parent(reference.call), cst.Expr):
+        return False
+    for holder in model.tree.ancestors(reference.call):
+        if isinstance(holder, (cst.Try, cst.TryStar)):
+            return False
+        if isinstance(holder, cst.With) and any(map(_expects, holder.items)):
+            return False
+    return True
+
+
+def _expects(item: cst.WithItem) -> bool:
+    """``with pytest.raises(...)`` and the like."""
+    function = item.item.func if isinstance(item.item, cst.Call) else None
+    return isinstance(function, cst.Attribute) and function.attr.value in _EXPECTS
