@@ -209,7 +209,7 @@ def _infinite(trial: Trial) -> Evidence:
     if after.raised and not before.raised:
         return Evidence(RANGE, None, _error(after))
     lost = not after.raised and _survives(before) and not _survives(after)
-    if lost and _only_bfloat16(trial):
+    if lost and _never_float16(trial):
         note = "a step with a non-finite gradient was skipped before and is not any more"
         return Evidence(RANGE, None, None, identical=True, note=note)
     text = "weights become inf or nan; the old step was skipped"
@@ -221,13 +221,15 @@ def _survives(outcome: Outcome) -> bool:
     return not outcome.raised and replay.is_finite(outcome.weights[-1])
 
 
-def _only_bfloat16(trial: Trial) -> bool:
-    """Whether every loss is known to be computed in bfloat16, so that nothing overflows."""
+def _never_float16(trial: Trial) -> bool:
+    """Whether no loss can be computed in float16, so that none overflows for want of a scale."""
     forwards = [event.forward for pair in trial.backwards for event in pair]
     return bool(forwards) and all(
-        replay.is_enabled(forward, trial.case)
-        and forward is not None
-        and replay.region_dtype(forward, trial.case) is torch.bfloat16
+        forward is not None
+        and not (
+            replay.is_enabled(forward, trial.case)
+            and replay.region_dtype(forward, trial.case) is torch.float16
+        )
         for forward in forwards
     )
 

@@ -1,0 +1,394 @@
+"""Judges uses of torch's AMP interface: the new one must give what the old one gave.
+
+Both are made with torch itself, from the literal arguments of the user's code, for every value
+that an argument may have that is not a literal. On a machine without CUDA the classes disable
+themselves; so their test for CUDA is told that there is one. No operation runs on it: what is
+compared are the settings of the objects, and of torch while a region is entered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import itertools
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.cuda.amp.common
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from amp_lint.verify.experiments.literals import Unknown, value
+from amp_lint.verify.obligations import Object, Use
+from amp_lint.verify.proof import Failure, Judgement, Settings, Verdict
+from amp_lint.verify.terms import Global, Term
+
+RAISES, WARNS, EQUAL, INSTANCE = "raises", "warns", "attributes", "isinstance"
+MAX_CASES = 32
+_ALLOWED = re.compile(
+    r"torch\.((cuda\.|cpu\.)?amp\.(autocast_mode\.|grad_scaler\.)?)?"
+    r"(autocast|GradScaler|custom_fwd|custom_bwd)"
+    r"|torch\.(get|set|is)_autocast_\w+"
+)
+_PARTIAL = "functools.partial"
+_REPLACED = (FutureWarning, DeprecationWarning)
+_CANDIDATES: dict[str, tuple[object, ...]] = {
+    "dtype": (torch.float16, torch.bfloat16),
+    "cast_inputs": (torch.float32, torch.float16),
+    "init_scale": (1024.0, 8.0),
+    "growth_factor": (2.0, 4.0),
+    "backoff_factor": (0.5, 0.25),
+    "growth_interval": (2000, 1),
+    "device_type": ("cuda", "cpu"),
+    "device": ("cuda", "cpu"),
+}
+"""Values of an argument that is not a literal, by its parameter; others are True and False."""
+
+Values = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a use gave."""
+
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    raised: str = ""
+    warned: tuple[str, ...] = ()
+    deprecated: str = ""
+    """The first warning that it will go away."""
+
+
+def judge(obligation: Object, settings: Settings) -> Judgement:
+    """Whether the new use gives an equal object, without a warning, for all unknown arguments."""
+    before, after = obligation.before, obligation.after
+    if (before.starred or after.starred) and _given(before) != _given(after):
+        return Judgement(Verdict.NOT_COMPARABLE, "arguments are not known (* or **)")
+    for name in (_subject(before), _subject(after)):
+        if not _ALLOWED.fullmatch(name) and not _is_missing(name):
+            return Judgement(Verdict.NOT_COMPARABLE, f"{name} is not an interface of torch.amp")
+    with _as_if_cuda(), torch.random.fork_rng(devices=()):
+        found = [*_compared(obligation)]
+    failures = [(old, new) for old, new in found if _kept(old, settings) or _kept(new, settings)]
+    before_fails = next((old for old, _ in failures if _kept(old, settings)), None)
+    after_fails = next((new for _, new in failures if _kept(new, settings)), None)
+    if after_fails is not None:
+        return Judgement(Verdict.REFUTED, after_fails.text, before_fails, after_fails)
+    what = "no numeric effect: an equal object" if before_fails is None else "an equal object"
+    return Judgement(Verdict.PROVEN, f"{what}, for all values of its arguments", before_fails)
+
+
+def _kept(failure: Failure | None, settings: Settings) -> bool:
+    return failure is not None and failure.check not in settings.disabled
+
+
+def _given(use: Use) -> tuple[object, ...]:
+    return use.name, use.args, use.keywords
+
+
+def _subject(use: Use) -> str:
+    """The name of what is used; that of the function for a partial."""
+    if use.name == _PARTIAL and use.args and isinstance(use.args[0], Global):
+        return use.args[0].name
+    return use.name
+
+
+@contextlib.contextmanager
+def _as_if_cuda() -> Iterator[None]:
+    """Let classes for CUDA be made where there is none."""
+    present = mock.patch.object(
+        torch.cuda.amp.common, "amp_definitely_not_available", lambda: False
+    )
+    bfloat16 = mock.patch.object(torch.cuda, "is_bf16_supported", lambda *_, **__: True)
+    with present, bfloat16:
+        yield
+
+
+# --- both sides ---------------------------------------------------------------------------------
+
+Failures = tuple[Failure | None, Failure | None]
+
+
+def _compared(obligation: Object) -> Iterator[Failures]:
+    if obligation.before.kind == "reference":
+        yield _references(obligation)
+        return
+    for values in _cases(obligation.before, obligation.after):
+        for ambient in _ambients(obligation.nested):
+            old, new = (_seen(u, values, ambient) for u in (obligation.before, obligation.after))
+            yield _failures(old, new, _shown(values, ambient))
+
+
+def _failures(old: Seen, new: Seen, given: str) -> Failures:
+    deprecated = Failure(WARNS, old.deprecated, given) if old.deprecated else None
+    before = Failure(RAISES, old.raised, given) if old.raised else deprecated
+    if new.raised and new.raised != old.raised:
+        return before, Failure(RAISES, new.raised, given)
+    if new.deprecated:
+        return before, Failure(WARNS, new.deprecated, given)
+    fresh = [text for text in new.warned if text not in old.warned]
+    if fresh:
+        return before, Failure(WARNS, fresh[0], given)
+    return before, None if old.raised else _difference(old, new, given)
+
+
+def _difference(old: Seen, new: Seen, given: str) -> Failure | None:
+    for name in dict.fromkeys((*old.attributes, *new.attributes)):
+        was, now = old.attributes.get(name), new.attributes.get(name)
+        if was != now or type(was) is not type(now):
+            return Failure(EQUAL, f"{name} is {now!r} instead of {was!r}", given)
+    return None
+
+
+def _shown(values: Values, ambient: _Ambient) -> str:
+    shown = [f"{name}={found}" for name, found in values.items()]
+    if ambient.dtype is not None:
+        shown.append(f"inside a region of {str(ambient.dtype).removeprefix('torch.')}")
+    return ", ".join(shown)
+
+
+# --- arguments ----------------------------------------------------------------------------------
+
+
+def _cases(*uses: Use) -> list[Values]:
+    """Every combination of values for the arguments that are not literals."""
+    candidates: dict[str, tuple[object, ...]] = {}
+    for use in uses:
+        for parameter, term in _named(use):
+            found = value(term)
+            if isinstance(found, Unknown):
+                candidates.setdefault(found.text, _CANDIDATES.get(parameter, (True, False)))
+    product = itertools.product(*candidates.values())
+    return [dict(zip(candidates, row, strict=True)) for row in itertools.islice(product, MAX_CASES)]
+
+
+def _named(use: Use) -> Iterator[tuple[str, Term]]:
+    """The arguments of a use with the names of their parameters."""
+    args = use.args[1:] if use.name == _PARTIAL else use.args
+    yield from zip(_parameters(_subject(use)), args, strict=False)
+    yield from use.keywords
+
+
+def _parameters(name: str) -> list[str]:
+    try:
+        return list(inspect.signature(_resolved(name)).parameters)
+    except (AttributeError, TypeError, ValueError):
+        return []
+
+
+def _resolved(name: str) -> Callable[..., Any]:
+    """Something of torch by its name.
+
+    Raises:
+        AttributeError: there is no such thing.
+    """
+    found: Any = torch
+    for part in name.split(".")[1:]:
+        found = getattr(found, part)
+    made: Callable[..., Any] = found
+    return made
+
+
+def _is_missing(name: str) -> bool:
+    """Whether torch has nothing of that name, so that using it raises."""
+    try:
+        _resolved(name)
+    except AttributeError:
+        return name.startswith("torch.")
+    return False
+
+
+def _filled(term: Term, values: Values) -> object:
+    found = value(term)
+    return values[found.text] if isinstance(found, Unknown) else found
+
+
+# --- one side -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Ambient:
+    """The region around a use."""
+
+    dtype: torch.dtype | None = None
+    """None for no region."""
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for device in ("cuda", "cpu") if self.dtype is not None else ():
+                region = torch.autocast(device, dtype=self.dtype)
+                stack.enter_context(region)
+            yield
+
+
+def _ambients(nested: bool) -> tuple[_Ambient, ...]:
+    if not nested:
+        return (_Ambient(),)
+    return _Ambient(), _Ambient(torch.float16), _Ambient(torch.bfloat16)
+
+
+def _seen(use: Use, values: Values, ambient: _Ambient) -> Seen:
+    """What a use gives with these arguments."""
+    with warnings.catch_warnings(record=True) as caught, ambient.entered(), _restored():
+        warnings.simplefilter("always")
+        attributes: dict[str, object] = {}
+        raised = ""
+        try:
+            attributes = _attributes(_subject(use), _made(use, values))
+        except Exception as error:  # whatever torch raises is the finding
+            first, *_ = str(error).splitlines() or [""]
+            raised = f"{type(error).__name__}: {first}"
+    texts = [(warning.category, str(warning.message).splitlines()[0]) for warning in caught]
+    deprecated = next((text for category, text in texts if category in _REPLACED), "")
+    return Seen(attributes, raised, tuple(text for _, text in texts), deprecated)
+
+
+@contextlib.contextmanager
+def _restored() -> Iterator[None]:
+    """Undo what setters do."""
+    before = _state()
+    try:
+        yield
+    finally:
+        for device in ("cuda", "cpu"):
+            torch.set_autocast_enabled(device, bool(before[f"enabled on {device}"]))
+            dtype = before[f"dtype on {device}"]
+            assert isinstance(dtype, torch.dtype)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(bool(before["cache"]))
+
+
+def _state() -> dict[str, object]:
+    """The settings of autocast that are in force."""
+    state: dict[str, object] = {"cache": torch.is_autocast_cache_enabled()}
+    for device in ("cuda", "cpu"):
+        state[f"enabled on {device}"] = torch.is_autocast_enabled(device)
+        state[f"dtype on {device}"] = torch.get_autocast_dtype(device)
+    return state
+
+
+def _made(use: Use, values: Values) -> object:
+    """What a use evaluates to; for a decorator, what it makes of a function."""
+    function = _resolved(_subject(use))
+    if use.kind == "decorator":
+        return function(_backward if use.name.endswith("custom_bwd") else _forward)
+    given = [_filled(term, values) for term in use.args[1 if use.name == _PARTIAL else 0 :]]
+    named = {name: _filled(term, values) for name, term in use.keywords}
+    if use.name == _PARTIAL:
+        return functools.partial(function, *given, **named)()
+    made = function(*given, **named)
+    if _is_decorator(_subject(use)):
+        return made(_backward if use.name.endswith("custom_bwd") else _forward)
+    return made
+
+
+def _is_decorator(name: str) -> bool:
+    return name.endswith(("custom_fwd", "custom_bwd"))
+
+
+def _attributes(name: str, made: object) -> dict[str, object]:
+    if isinstance(made, torch.autocast):
+        return _of_region(made)
+    if isinstance(made, torch.amp.GradScaler):
+        return _of_scaler(made)
+    if name.endswith("custom_fwd"):
+        return dict(_of_forward(made))
+    if name.endswith("custom_bwd"):
+        return dict(_of_backward(made))
+    return {"the result": made, **_state()}
+
+
+def _of_region(region: torch.autocast) -> dict[str, object]:
+    """The settings of a region, and those in force inside it. One that is off casts nothing."""
+    found: dict[str, object] = {"device": region.device, "enabled": bool(region._enabled)}
+    with region:
+        state = _state()
+    if region._enabled:
+        found |= {"dtype": region.fast_dtype, "cache_enabled": region._cache_enabled, **state}
+    else:
+        found["enabled inside"] = state[f"enabled on {region.device}"]
+    return found
+
+
+def _of_scaler(scaler: torch.amp.GradScaler) -> dict[str, object]:
+    found: dict[str, object] = {"device": scaler._device, "enabled": bool(scaler.is_enabled())}
+    if scaler.is_enabled():
+        scaler.scale(torch.ones(()))
+        found |= {
+            "init_scale": scaler.get_scale(),
+            "growth_factor": scaler.get_growth_factor(),
+            "backoff_factor": scaler.get_backoff_factor(),
+            "growth_interval": scaler.get_growth_interval(),
+        }
+    return found
+
+
+# --- decorators of an autograd function ---------------------------------------------------------
+
+
+def _forward(context: object, given: torch.Tensor) -> tuple[object, dict[str, object]]:
+    """Returns what it got: the dtype, and the settings in force."""
+    return given.dtype, _state()
+
+
+def _backward(context: object, gradient: torch.Tensor) -> tuple[object, dict[str, object]]:
+    return gradient.dtype, _state()
+
+
+def _of_forward(decorated: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN401
+    """What a decorated forward gets, with and without a region around it, on each device."""
+    with FakeTensorMode():
+        for device, enabled in itertools.product(("cuda", "cpu"), (True, False)):
+            context = SimpleNamespace()
+            given = torch.empty(2, device=device, dtype=torch.bfloat16)
+            with torch.autocast(device, dtype=torch.float16, enabled=enabled):
+                got = decorated(context, given)
+            where = f"on {device} {'in' if enabled else 'outside'} a region"
+            yield f"what forward gets {where}", got
+            yield f"what it leaves for backward {where}", sorted(vars(context).items())
+
+
+def _of_backward(decorated: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN401
+    """What a decorated backward gets, after a forward pass with and without a region."""
+    with FakeTensorMode():
+        for device, enabled in itertools.product(("cuda", "cpu"), (True, False)):
+            context = SimpleNamespace(_fwd_used_autocast=enabled, _dtype=torch.bfloat16)
+            gradient = torch.empty(2, device=device)
+            where = f"on {device} after a forward pass {'in' if enabled else 'outside'} a region"
+            yield f"what backward gets {where}", decorated(context, gradient)
+
+
+# --- references ---------------------------------------------------------------------------------
+
+
+def _references(obligation: Object) -> Failures:
+    """The old and the new name must mean the same of the objects they are asked about."""
+    try:
+        found: list[Any] = [_resolved(use.name) for use in (obligation.before, obligation.after)]
+    except AttributeError as error:
+        return None, Failure(RAISES, f"AttributeError: {error}", obligation.after.name)
+    if obligation.instance_of is not None and all(isinstance(each, type) for each in found):
+        return _instances(obligation, found)
+    if found[0] is found[1] or (isinstance(found[0], type) and issubclass(*found)):
+        return None, None
+    text = f"{obligation.after.name} is not the same as {obligation.before.name}"
+    return None, Failure(INSTANCE, text, obligation.after.name)
+
+
+def _instances(obligation: Object, classes: list[type]) -> Failures:
+    assert obligation.instance_of is not None
+    values = _cases(*obligation.instance_of)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = [_made(use, values) for use in obligation.instance_of]
+    was, now = (isinstance(each, kind) for each, kind in zip(made, classes, strict=True))
+    if was == now:
+        return None, None
+    text = f"isinstance(..., {obligation.after.name}) is {now} instead of {was}"
+    return None, Failure(INSTANCE, text, type(made[1]).__module__ + "." + type(made[1]).__name__)

@@ -1,0 +1,134 @@
+"""Judges operations that come to run in another autocast state: the dtype they give must stay."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from amp_lint.verify.experiments import inputs
+from amp_lint.verify.experiments.operations import (
+    NotLiftedError,
+    Setting,
+    evaluate,
+    not_lifted,
+    tensors,
+)
+from amp_lint.verify.experiments.replay import Case, region
+from amp_lint.verify.obligations import Autocast, Policy
+from amp_lint.verify.proof import Failure, Judgement, Settings, Verdict
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, show
+
+DTYPE, RAISES = "dtype", "raises"
+_DTYPES = ("float16", "bfloat16", "float32")
+_MAX_SCENARIOS = 200
+_UNKNOWN = Op(Form.FUNCTION, "torch.matmul", (Input("input"), Input("weight")))
+"""Stands for a call of unknown code: what autocast is there for is to cast its products."""
+
+
+def judge(obligation: Policy, settings: Settings) -> Judgement:
+    """Whether an operation gives the same dtypes in the new state, and raises nothing new."""
+    term = alone(obligation.term)
+    found = _scenario(term, settings.device)
+    if found is None:
+        return Judgement(Verdict.NOT_COMPARABLE, f"found no inputs for {show(obligation.term)}")
+    for case, name in itertools.product(_cases(obligation), _DTYPES):
+        run = _Run(term, found, case, name, settings.device)
+        failure = run.compared(obligation.before, obligation.after)
+        if failure is not None and failure.check not in settings.disabled:
+            return Judgement(Verdict.REFUTED, failure.text, after=failure)
+    return Judgement(Verdict.PROVEN, "autocast makes no difference to its dtype")
+
+
+def alone(term: Term) -> Term:
+    """An operation with its operands as inputs; a product for what is not a listed operation."""
+    if not isinstance(term, Op):
+        return term
+    kept = Op(
+        term.form,
+        term.name,
+        tuple(map(_operand, term.args)),
+        tuple((name, _operand(value)) for name, value in term.keywords),
+    )
+    return _UNKNOWN if not_lifted(kept) else kept
+
+
+def _operand(term: Term) -> Term:
+    match term:
+        case Const() | Global() | Input() | Op(Form.MODULE):
+            return term
+        case Seq(kind, items):
+            return Seq(kind, tuple(map(_operand, items)))
+        case Op():
+            return Input(show(term))
+
+
+def _scenario(term: Term, device: str) -> inputs.Scenario | None:
+    """Shapes and plain inputs that the operation takes."""
+    kinds = inputs.kinds(term)
+    shapes = ((4, 4), *inputs.literal_shapes(term))
+    for scenario in itertools.islice(inputs.scenarios(kinds, shapes, device), _MAX_SCENARIOS):
+        try:
+            _evaluated(term, scenario, torch.float32, device)
+        except (ArithmeticError, IndexError, LookupError, RuntimeError, TypeError, ValueError):
+            continue
+        except NotLiftedError:
+            return None
+        return scenario
+    return None
+
+
+def _evaluated(term: Term, scenario: inputs.Scenario, dtype: torch.dtype, device: str) -> Any:  # noqa: ANN401
+    given: Mapping[str, torch.Tensor] = inputs.bindings(
+        scenario, inputs.Case(std=1.0), dtype, device
+    )
+    setting = Setting(torch.float32, device, scenario.static)
+    return evaluate(term, given, setting)
+
+
+def _cases(obligation: Policy) -> Iterator[Case]:
+    """Every combination of the settings that are not literals."""
+    states = [state for state in (obligation.before, obligation.after) if state is not None]
+    dtypes = ("float16", "bfloat16") if any(s.dtype is None for s in states) else ("float16",)
+    enabled = (True, False) if any(s.enabled is None for s in states) else (True,)
+    yield from (Case(*each) for each in itertools.product(dtypes, enabled))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """An operation on inputs of one dtype."""
+
+    term: Term
+    scenario: inputs.Scenario
+    case: Case
+    dtype: str
+    device: str
+
+    def compared(self, before: Autocast | None, after: Autocast | None) -> Failure | None:
+        """How the new state makes a difference."""
+        was, now = self._dtypes(before), self._dtypes(after)
+        given = f"{self.dtype} inputs"
+        if was == now or isinstance(was, str):
+            return None
+        if isinstance(now, str):
+            return Failure(RAISES, now, given)
+        text = f"{show(self.term)} gives {_names(now)} instead of {_names(was)}"
+        return Failure(DTYPE, text, given)
+
+    def _dtypes(self, state: Autocast | None) -> tuple[torch.dtype, ...] | str:
+        """What comes out; the error if one is raised."""
+        dtype = getattr(torch, self.dtype)
+        try:
+            with region(state, self.case, self.device):
+                made = _evaluated(self.term, self.scenario, dtype, self.device)
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            first, *_ = str(error).splitlines() or [""]
+            return f"{type(error).__name__}: {first}"
+        return tuple(tensor.dtype for tensor in tensors(made))
+
+
+def _names(dtypes: tuple[torch.dtype, ...]) -> str:
+    return ", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
