@@ -1,0 +1,433 @@
+"""Does a new expression compute what the old one was meant to, without its failures?
+
+The oracle is the old expression with its guards erased, in float64. The new one is tried in every
+dtype and mode, with fixed inputs and with inputs that Hypothesis looks for; the old one must be
+seen to fail, in eager mode, with the smallest input that shows it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import torch
+
+from amp_lint.verify.experiments import guards, inputs
+from amp_lint.verify.experiments.failures import describe, setting, shown_input
+from amp_lint.verify.experiments.inputs import Case, Kind, Scenario
+from amp_lint.verify.experiments.modes import EXACT, Compiled, Outcome, Precision, precisions
+from amp_lint.verify.experiments.operations import NotLiftedError
+from amp_lint.verify.experiments.prepare import Prepared, prepare
+from amp_lint.verify.experiments.search import any_numbers, smallest
+from amp_lint.verify.experiments.sweep import sweep
+from amp_lint.verify.experiments.tolerance import Miss
+from amp_lint.verify.experiments.trial import Pair, Trial, pair
+from amp_lint.verify.obligations import Expression
+from amp_lint.verify.proof import Failure, Judgement, Measured, Settings, Verdict
+
+_MOST_SCENARIOS = 10
+_MOST_CHANGE = 1e-3
+"""How much of an ordinary row an eps may change."""
+_NO_WORSE = 16.0
+"""Errors up to this are not held against new code if the old code had them as well."""
+_COMPILED_CASES = 24
+
+
+def judge(obligation: Expression, settings: Settings) -> Judgement:
+    """The verdict on one changed expression. Errors of torch in its code are findings."""
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = _judge(prepare(obligation.before, obligation.after), settings)
+        except NotLiftedError as error:
+            found = Judgement(Verdict.NOT_COMPARABLE, str(error))
+    return replace(found, seconds=time.perf_counter() - began)
+
+
+@dataclass(slots=True)
+class Record:
+    """Figures and findings, collected while inputs are tried."""
+
+    errors: dict[tuple[str, str], Measured] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, mode: str, precision: Precision, value: float, gradient: float) -> None:
+        """Count one input."""
+        key = mode, precision.name
+        old = self.errors.get(key, Measured(*key, 0.0, 0.0, 0))
+        self.errors[key] = Measured(
+            *key,
+            max(old.value_error or 0.0, value),
+            max(old.gradient_error or 0.0, gradient),
+            old.inputs + 1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong at one input."""
+
+    check: str
+    text: str
+    is_gradient: bool = False
+
+
+def _problem(miss: Miss, case: Case) -> Problem:
+    return Problem(miss.check, describe(miss, case), miss.is_gradient)
+
+
+def _is_infinite_value(problem: Problem) -> bool:
+    return problem.check == "finite" and not problem.is_gradient
+
+
+def _is_value(problem: Problem) -> bool:
+    return problem.check in {"finite", "value"} and not problem.is_gradient
+
+
+def _is_any(problem: Problem) -> bool:
+    return True
+
+
+def _any_of(problems: Callable[[Trial, Case], list[Problem]], trial: Trial, case: Case) -> bool:
+    return bool(problems(trial, case))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An input at which code fails."""
+
+    trial: Trial
+    case: Case
+    precision: Precision
+    problem: Problem
+    mode: str = "eager"
+
+    def failure(self) -> Failure:
+        """For the record."""
+        scenario = self.trial.scenario
+        where = "" if self.mode == "eager" else f", {self.mode}"
+        text = f"{self.problem.text}{setting(scenario)} ({self.precision.name}{where})"
+        shown = shown_input(scenario, self.case, self.precision)
+        return Failure(self.problem.check, text, shown)
+
+
+class Experiment:
+    """One expression and its replacement, tried."""
+
+    def __init__(self, prepared: Prepared, settings: Settings) -> None:
+        self.pair: Pair = pair(prepared.before, prepared.after)
+        self.settings = settings
+        self.record = Record()
+        self.kinds = inputs.kinds(prepared.before, prepared.after)
+        self.precisions = precisions(settings.dtypes)
+        self.trials = self._trials()
+        self.small = self._small()
+
+    def _trial(self, scenario: Scenario) -> Trial:
+        return Trial(self.pair, scenario, self.settings.device)
+
+    def _trials(self) -> list[Trial]:
+        """Scenarios of different shapes in which BEFORE has a meaning, and their variations."""
+        literal = inputs.literal_shapes(self.pair.before, self.pair.after)
+        found: list[Trial] = []
+        shapes, reason = set(), "no tensor"
+        for scenario in inputs.scenarios(self.kinds, literal, self.settings.device):
+            rank = next(
+                (len(s) for k, s in scenario.shapes.items() if _is_floating(scenario, k)), 0
+            )
+            if rank in shapes:
+                continue
+            outcome = self._trial(scenario).exactly("oracle", Case(std=1.0), self.precisions[0])
+            if outcome.error:
+                reason = outcome.error
+                continue
+            shapes.add(rank)
+            found.append(self._trial(scenario))
+        if not found:
+            raise NotLiftedError(f"no input was found that the old code takes: {reason}")
+        varied = [self._trial(s) for s in inputs.variations(found[0].scenario, self.kinds)]
+        runs = [
+            t for t in varied if not t.exactly("oracle", Case(std=1.0), self.precisions[0]).error
+        ]
+        return [found[0], *runs, *found[1:]][:_MOST_SCENARIOS]
+
+    def _small(self) -> list[Trial]:
+        found = []
+        for scenario in inputs.tiny(self.kinds, self.settings.device):
+            trial = self._trial(scenario)
+            if not trial.exactly("oracle", Case(std=1.0), self.precisions[0]).error:
+                found.append(trial)
+            if len(found) == 3:
+                break
+        return found
+
+    def is_on(self, check: str) -> bool:
+        """Whether a check counts."""
+        return check not in self.settings.disabled
+
+    # what fails
+
+    def before_fails(self, trial: Trial, case: Case, precision: Precision) -> list[Problem]:
+        """What BEFORE misses."""
+        outcome = trial.outcome("before", case, precision)
+        if outcome.error:
+            runs = not trial.exactly("oracle", case, precision).error
+            return [Problem("raises", f"raises {outcome.error}")] if runs else []
+        held = trial.hold(case, precision, outcome)
+        if held is None:
+            return []
+        found = [_problem(miss, case) for miss in held.misses]
+        return [p for p in found if p.check == "finite"] if self.pair.changes_eps else found
+
+    def after_fails(self, trial: Trial, case: Case, precision: Precision) -> list[Problem]:
+        """What AFTER misses in eager mode."""
+        new = trial.outcome("after", case, precision)
+        if new.error:
+            runs = not trial.outcome("before", case, precision).error
+            raises = [Problem("raises", f"raises {new.error}")]
+            return raises if runs and self.is_on("raises") else []
+        return self.misses(trial, case, precision, new, "eager")
+
+    def misses(
+        self, trial: Trial, case: Case, precision: Precision, new: Outcome, mode: str
+    ) -> list[Problem]:
+        """What a result of AFTER misses."""
+        found = list(self._form(trial, precision, new))
+        held = trial.hold(case, precision, new)
+        if held is None:
+            return found
+        misses = [miss for miss in held.misses if self.is_on(miss.check)]
+        hard = trial.is_hard(case, precision) if misses else False
+        misses = [m for m in misses if not self._is_excused(m, trial, case, precision, hard)]
+        if misses or held.is_finite:
+            self.record.add(mode, precision, held.value_error, held.gradient_error)
+        return found + [_problem(miss, case) for miss in misses]
+
+    def _is_excused(
+        self, miss: Miss, trial: Trial, case: Case, precision: Precision, hard: bool
+    ) -> bool:
+        """Whether BEFORE was no better, where that is enough.
+
+        It is for a rounding error that is not much larger than what is tolerated, and for inputs
+        so large that sums of them overflow.
+        """
+        slight = miss.check == "value" and miss.ratio <= _NO_WORSE
+        if not slight and not hard:
+            return False
+        old = trial.outcome("before", case, precision)
+        held = trial.hold(case, precision, old) if not old.error else None
+        if held is None:
+            return bool(old.error)
+        if miss.check == "finite":
+            return not held.is_finite
+        before = held.gradient_error if miss.is_gradient else held.value_error
+        return slight and held.is_finite and miss.ratio <= before
+
+    def _form(self, trial: Trial, precision: Precision, new: Outcome) -> Iterator[Problem]:
+        """Whether dtypes and shapes are those of BEFORE; its shapes in float64 if it raises."""
+        ordinary = Case(std=1.0)
+        old = trial.outcome("before", ordinary, precision)
+        want = old if not old.error else trial.exactly("oracle", ordinary, precision)
+        dtypes = [", ".join(_short(v.dtype) for v in one.values) for one in (new, want)]
+        if dtypes[0] != dtypes[1] and not old.error and self.is_on("dtype"):
+            yield Problem("dtype", f"the result is {dtypes[0]} instead of {dtypes[1]}")
+        shapes = [", ".join(str(tuple(v.shape)) for v in one.values) for one in (new, want)]
+        if shapes[0] != shapes[1] and self.is_on("shape"):
+            yield Problem("shape", f"the shape is {shapes[0]} instead of {shapes[1]}")
+
+    # the search
+
+    def failure_before(self) -> Finding | None:
+        """How BEFORE fails, with the smallest input that shows it."""
+        for precision in self.precisions:
+            for wanted in (_is_infinite_value, _is_value, _is_any):
+                for trial in (*self.small, *self.trials[:1]):
+                    found = self._smallest_before(trial, precision, wanted)
+                    if found is not None:
+                        return found
+        return self._structured_before()
+
+    def _smallest_before(
+        self, trial: Trial, precision: Precision, wanted: Callable[[Problem], bool]
+    ) -> Finding | None:
+        def problems(case: Case) -> list[Problem]:
+            return [p for p in self.before_fails(trial, case, precision) if wanted(p)]
+
+        case = smallest(lambda case: bool(problems(case)), self.settings.seed, trial.scenario)
+        return None if case is None else Finding(trial, case, precision, problems(case)[0])
+
+    def _structured_before(self) -> Finding | None:
+        for precision, trial in itertools.product(self.precisions, self.trials):
+            for case in inputs.structured(precision.dtype, self.settings.seed):
+                for problem in self.before_fails(trial, case, precision):
+                    return Finding(trial, case, precision, problem)
+        return None
+
+    def failure_after(self) -> Finding | None:
+        """How AFTER fails in eager mode, if it does."""
+        for position, trial in enumerate(self.trials):
+            for precision in self.precisions:
+                cases = inputs.structured(precision.dtype, self.settings.seed)
+                for case in cases if position == 0 else cases[::3]:
+                    found = self.after_fails(trial, case, precision)
+                    if found:
+                        return self._smaller(Finding(trial, case, precision, found[0]))
+        return self._attack()
+
+    def _smaller(self, finding: Finding) -> Finding:
+        """The finding with the smallest input that shows it, if there is one."""
+        precision, like = finding.precision, finding.problem
+
+        def problems(trial: Trial, case: Case) -> list[Problem]:
+            found = self.after_fails(trial, case, precision)
+            return [p for p in found if (p.check, p.is_gradient) == (like.check, like.is_gradient)]
+
+        for trial in (*self.small, finding.trial):
+            fails = partial(_any_of, problems, trial)
+            case = smallest(fails, self.settings.seed, trial.scenario)
+            if case is not None:
+                return Finding(trial, case, precision, problems(trial, case)[0])
+        return finding
+
+    def _attack(self) -> Finding | None:
+        """Inputs that Hypothesis makes up."""
+        trial = self.trials[0]
+        for precision in self.precisions:
+
+            def problems(
+                trial: Trial, case: Case, precision: Precision = precision
+            ) -> list[Problem]:
+                return self.after_fails(trial, case, precision)
+
+            fails = partial(_any_of, problems, trial)
+            case = any_numbers(fails, self.settings, precision, trial.scenario)
+            if case is not None:
+                return Finding(trial, case, precision, problems(trial, case)[0])
+        return None
+
+    # guards and compiled modes
+
+    def changed_too_much(self) -> Failure | None:
+        """The failure of an eps that changes ordinary rows; notes what an allowed one changes."""
+        if not self.pair.changes_eps:
+            return None
+        changes = [(std, self._change(std)) for std in (1.0, 0.1, 0.01)]
+        old, new = guards.norm_eps(self.pair.meant), guards.norm_eps(self.pair.own)
+        words = ", ".join(
+            f"from {guards.text(a)} to {guards.text(b)}" for a, b in zip(old, new, strict=False)
+        )
+        listed = ", ".join(f"{std:g} by {largest:.2g}" for std, (_, largest) in changes)
+        text = f"changing eps {words} changes rows of standard deviation {listed}"
+        if changes[0][1][0] > _MOST_CHANGE and self.is_on("guard"):
+            return Failure("guard", text)
+        self.record.notes.append(text)
+        return None
+
+    def _change(self, std: float) -> tuple[float, float]:
+        """The mean and the largest change of an output, for rows of a standard deviation."""
+        trial = self.trials[0]
+        many = Trial(self.pair, _many_rows(trial.scenario), self.settings.device)
+        case = Case(std=std, seed=self.settings.seed, standardized=True)
+        old, new = (many.exactly(which, case, EXACT) for which in ("meant", "oracle"))
+        changes = [(a - b).abs() for a, b in zip(old.values, new.values, strict=True)]
+        mean = max((float(change.mean()) for change in changes), default=0.0)
+        return mean, max((float(change.max()) for change in changes), default=0.0)
+
+    def failure_compiled(self) -> Finding | None:
+        """How AFTER fails when it is compiled, if it does."""
+        for mode in self.settings.modes:
+            if mode == "eager":
+                continue
+            try:
+                found = self._compiled(mode)
+            except NotLiftedError:
+                raise
+            except Exception as error:
+                self.record.notes.append(f"{mode}: not run, torch.compile failed: {_line(error)}")
+                continue
+            finally:
+                torch._dynamo.reset()
+            if found is not None:
+                return found
+        return None
+
+    def _compiled(self, mode: str) -> Finding | None:
+        trial = self.trials[0]
+        runs = [p for p in self.precisions if not self._error(trial, p)]
+        if not runs:
+            return None
+        cases = inputs.structured(torch.float16, self.settings.seed)
+        emulate = mode == "emulated"
+        graph = Compiled(
+            self.pair.after, trial.scenario, runs, self.settings.device, emulate_casts=emulate
+        )
+        for case in cases[:: max(1, len(cases) // _COMPILED_CASES)]:
+            for precision, new in graph.run(case):
+                for problem in self.misses(trial, case, precision, new, mode):
+                    return Finding(trial, case, precision, problem, mode)
+        return None
+
+    def _error(self, trial: Trial, precision: Precision) -> str:
+        return trial.outcome("after", Case(std=1.0), precision).error
+
+
+def _judge(prepared: Prepared, settings: Settings) -> Judgement:
+    experiment = Experiment(prepared, settings)
+    before = experiment.failure_before()
+    refuted = experiment.changed_too_much()
+    if refuted is None:
+        found = experiment.failure_after() or experiment.failure_compiled()
+        refuted = found.failure() if found is not None else None
+    shown = before.precision if before is not None else experiment.precisions[0]
+    axis, points = sweep(experiment.trials[0], experiment.kinds, shown)
+    return Judgement(
+        Verdict.PROVEN if refuted is None else Verdict.REFUTED,
+        _statement(experiment, before is not None, refuted),
+        before.failure() if before is not None else None,
+        refuted,
+        tuple(experiment.record.errors.values()),
+        tuple(_notes(experiment)),
+        points,
+        axis,
+    )
+
+
+def _statement(experiment: Experiment, fails: bool, refuted: Failure | None) -> str:
+    if refuted is not None:
+        return "not the function that the old code was meant to compute, or not everywhere"
+    right = "finite and within 4 eps of float64, values and gradients"
+    return right if fails else f"no numeric effect: the old code does not fail; {right}"
+
+
+def _notes(experiment: Experiment) -> Iterator[str]:
+    yield from experiment.record.notes
+    if experiment.pair.loses_guard:
+        yield "a guard of the old code is gone: results that it cut off are not cut off any more"
+
+
+def _is_floating(scenario: Scenario, key: str) -> bool:
+    return scenario.kinds[key] is Kind.TENSOR
+
+
+def _many_rows(scenario: Scenario) -> Scenario:
+    """The scenario with many more rows, where its first axis is free."""
+    widest = max((len(s) for s in scenario.shapes.values()), default=0)
+    shapes = {
+        key: (2**18 // math.prod(shape[1:]), *shape[1:]) if len(shape) == widest > 1 else shape
+        for key, shape in scenario.shapes.items()
+    }
+    return replace(scenario, shapes=shapes)
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:150]

@@ -1,0 +1,403 @@
+"""What the inputs of a term are, and values for them.
+
+The kind of an input follows from the parameter it feeds: the index of a gather, the dim of a
+softmax. Shapes are tried until the old code runs in float64.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from amp_lint.verify.experiments.guards import is_small
+from amp_lint.verify.experiments.operations import parameters
+from amp_lint.verify.terms import Const, Form, Input, Op, Seq, Term, children
+
+Shape = tuple[int, ...]
+
+
+class Kind(enum.Enum):
+    """What an input is."""
+
+    TENSOR = "tensor"
+    VECTOR = "vector"
+    """One number for each class or channel: the weight of a norm."""
+    INDEX = "index"
+    PROBABILITY = "probability"
+    MASK = "mask"
+    SCALAR = "scalar"
+    DIM = "dim"
+    FLAG = "flag"
+    DTYPE = "dtype"
+    SIZE = "size"
+    SHAPE = "shape"
+    DEVICE = "device"
+    EPS = "eps"
+    REDUCTION = "reduction"
+
+
+TENSORS = frozenset({Kind.TENSOR, Kind.VECTOR, Kind.INDEX, Kind.PROBABILITY, Kind.MASK})
+
+_BY_PARAMETER = {
+    "dim": Kind.DIM, "axis": Kind.DIM, "dim0": Kind.DIM, "dim1": Kind.DIM, "start_dim": Kind.DIM,
+    "end_dim": Kind.DIM, "dtype": Kind.DTYPE, "index": Kind.INDEX, "indices": Kind.INDEX,
+    "mask": Kind.MASK, "condition": Kind.MASK, "keepdim": Kind.FLAG, "log_target": Kind.FLAG,
+    "full": Kind.FLAG, "affine": Kind.FLAG, "elementwise_affine": Kind.FLAG, "eps": Kind.EPS,
+    "normalized_shape": Kind.SHAPE, "num_groups": Kind.SIZE, "num_channels": Kind.SIZE,
+    "num_features": Kind.SIZE, "num_classes": Kind.SIZE, "size": Kind.SIZE, "shape": Kind.SIZE,
+    "sizes": Kind.SIZE, "min": Kind.SCALAR, "max": Kind.SCALAR, "exponent": Kind.SCALAR,
+    "value": Kind.SCALAR, "alpha": Kind.SCALAR, "beta": Kind.SCALAR, "threshold": Kind.SCALAR,
+    "label_smoothing": Kind.EPS, "reduction": Kind.REDUCTION, "device": Kind.DEVICE,
+}  # fmt: skip
+_CLASS_LOSSES = ("cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss")
+_PROBABILITIES = ("kl_div", "binary_cross_entropy", "KLDivLoss", "BCELoss", "BCEWithLogitsLoss")
+_RANK = {Kind.SCALAR: 2, Kind.TENSOR: 3}
+_DTYPE_NAME = re.compile(r"dtype$|precision$")
+_MOST_WIDTH = 4096
+_FACTORS = frozenset({"mul", "truediv", "floordiv", "mod", "pow", "div", "multiply", "divide"})
+
+
+def kinds(*terms: Term) -> dict[str, Kind]:
+    """The kind of each input of some terms."""
+    ranked: dict[str, tuple[int, Kind]] = {}
+    for term in terms:
+        if isinstance(term, Input):
+            ranked.setdefault(term.key, (1, Kind.TENSOR))
+        for key, rank, kind in _uses(term):
+            if rank > ranked.get(key, (0, kind))[0]:
+                ranked[key] = (rank, kind)
+    return {key: kind for key, (_, kind) in ranked.items()}
+
+
+def _uses(term: Term) -> Iterator[tuple[str, int, Kind]]:
+    """Each input, what it is taken for, and how sure that is."""
+    for child in children(term):
+        yield from _uses(child)
+    if isinstance(term, Seq):
+        yield from ((item.key, 1, Kind.TENSOR) for item in term.items if isinstance(item, Input))
+    if not isinstance(term, Op):
+        return
+    for index, arg in enumerate(term.args):
+        items = arg.items if isinstance(arg, Seq) else (arg,)
+        for item in items:
+            if isinstance(item, Input):
+                yield (item.key, *_by_position(term, index, isinstance(arg, Seq)))
+    for name, value in term.keywords:
+        if isinstance(value, Input):
+            yield (value.key, *_by_name(term, name))
+
+
+def _by_position(op: Op, index: int, nested: bool) -> tuple[int, Kind]:
+    short = op.name.rpartition(".")[2]
+    if op.form is Form.OPERATOR:
+        return _operand(op, index)
+    if op.form is Form.APPLY:
+        assert isinstance(op.args[0], Op)
+        return _by_name(op.args[0], "target" if index == 2 else "input")
+    if short in {"to", "type"} and index:
+        key = op.args[index]
+        is_dtype = isinstance(key, Input) and _DTYPE_NAME.search(key.key) is not None
+        return 4, Kind.DTYPE if is_dtype else Kind.DEVICE
+    if short in {"view", "reshape", "expand", "repeat", "tile", "unflatten"} and index:
+        return 4, Kind.SIZE
+    if short in {"permute", "transpose", "size"} and index:
+        return 4, Kind.DIM
+    if short in _FACTORS and index == 1:
+        return 2, Kind.SCALAR
+    names = parameters(op.form, op.name)
+    name = names[index] if index < len(names) else "input"
+    return _by_name(op, name)
+
+
+def _operand(op: Op, index: int) -> tuple[int, Kind]:
+    other = op.args[1 - index] if len(op.args) == 2 else None
+    if op.name == "getitem" and index == 1:
+        return 4, Kind.INDEX
+    if op.name in {"add", "sub"} and is_small(op.args[index]):
+        return 2, Kind.EPS
+    if op.name in _FACTORS and index == 1 and not isinstance(other, Const):
+        return 2, Kind.SCALAR
+    return 1, Kind.TENSOR
+
+
+def _by_name(op: Op, name: str) -> tuple[int, Kind]:
+    short = op.name.rpartition(".")[2]
+    if name == "target":
+        if short in _CLASS_LOSSES:
+            return 4, Kind.INDEX
+        return (4, Kind.PROBABILITY) if short in _PROBABILITIES else (3, Kind.TENSOR)
+    if name in {"weight", "bias"}:
+        is_vector = "norm" in short or short in _CLASS_LOSSES
+        return (4, Kind.VECTOR) if is_vector else (3, Kind.TENSOR)
+    kind = _BY_PARAMETER.get(name, Kind.TENSOR)
+    return _RANK.get(kind, 4), kind
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One choice of shapes and of the inputs that are no tensors."""
+
+    static: Mapping[str, Any] = field(default_factory=dict)
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+
+    @property
+    def differentiable(self) -> tuple[str, ...]:
+        """The inputs that gradients are taken of."""
+        return tuple(k for k, kind in self.kinds.items() if kind in (Kind.TENSOR, Kind.VECTOR))
+
+
+_SHAPES: tuple[Shape, ...] = ((4, 8), (2, 3, 8), (2, 8, 3), (2, 8, 2, 2), (8,), (4, 4), (2, 4, 4))
+TINY: tuple[Shape, ...] = ((1, 2), (2,), (2, 1), (2, 2), (1, 2, 1, 1))
+"""Shapes small enough to be shown to a reader."""
+_SIZES = (8, 4, 2, 64, 12, 3)
+
+
+def literal_shapes(*terms: Term, rows: int = 4) -> tuple[Shape, ...]:
+    """Shapes that norms of a literal width take."""
+    found: list[Shape] = []
+    for term in terms:
+        for child in children(term):
+            found += literal_shapes(child, rows=rows)
+        if isinstance(term, Op) and "norm" in term.name.lower():
+            found += _shapes_of(term, rows)
+    return tuple(dict.fromkeys(found))
+
+
+def _shapes_of(op: Op, rows: int) -> Iterator[Shape]:
+    names = parameters(op.form, op.name)
+    given = {**dict(zip(names, op.args, strict=False)), **dict(op.keywords)}
+    for name in ("normalized_shape", "num_channels", "num_features"):
+        sizes = _literal_sizes(given.get(name))
+        if sizes and math.prod(sizes) <= _MOST_WIDTH:
+            yield (rows, *sizes, 4) if name != "normalized_shape" else (rows, *sizes)
+    if "num_groups" in given and not _literal_sizes(given.get("num_channels")):
+        groups = _literal_sizes(given["num_groups"])
+        yield from ((2, 2 * size, 4) for size in groups if size <= _MOST_WIDTH)
+
+
+def _literal_sizes(term: Term | None) -> Shape:
+    items = term.items if isinstance(term, Seq) else (term,)
+    found = [item.value for item in items if isinstance(item, Const)]
+    sizes = tuple(size for size in found if isinstance(size, int) and size > 0)
+    return sizes if len(sizes) == len(items) else ()
+
+
+def scenarios(
+    kinds: Mapping[str, Kind], shapes: Sequence[Shape], device: str
+) -> Iterator[Scenario]:
+    """Choices of shapes, sizes and layouts of indices, the likeliest first."""
+    has_size = Kind.SIZE in kinds.values() or Kind.SHAPE in kinds.values()
+    for shape in (*shapes, *_SHAPES):
+        for size in (*_SIZES, *shape[1:2]) if has_size else _SIZES[:1]:
+            for layout in _layouts(shape) if Kind.INDEX in kinds.values() else [()]:
+                for vector in dict.fromkeys((shape[-1], shape[min(1, len(shape) - 1)])):
+                    yield _scenario(kinds, shape, size, layout, vector, device)
+
+
+def tiny(kinds: Mapping[str, Kind], device: str) -> Iterator[Scenario]:
+    """Choices that a reader can type."""
+    for shape in TINY:
+        for layout in _layouts(shape) if Kind.INDEX in kinds.values() else [()]:
+            yield _scenario(kinds, shape, 2, layout, shape[-1], device)
+
+
+def _layouts(shape: Shape) -> list[Shape]:
+    """Shapes of indices: class targets, a column to gather, one for each element."""
+    without_classes = shape[:1] + shape[2:]
+    candidates = [without_classes, shape[:-1], (*shape[:-1], 1), (shape[0], 1), shape, ()]
+    return list(dict.fromkeys(candidates))
+
+
+def _scenario(
+    kinds: Mapping[str, Kind], shape: Shape, size: int, layout: Shape, vector: int, device: str
+) -> Scenario:
+    static = {key: _plain(kind, size, device) for key, kind in kinds.items() if kind not in TENSORS}
+    special = {Kind.INDEX: layout, Kind.VECTOR: (vector,)}
+    shapes = {key: special.get(kind, shape) for key, kind in kinds.items() if kind in TENSORS}
+    return Scenario(static, shapes, {key: kinds[key] for key in shapes})
+
+
+def _plain(kind: Kind, size: int, device: str) -> Any:
+    return {
+        Kind.SCALAR: 1.0,
+        Kind.DIM: -1,
+        Kind.FLAG: False,
+        Kind.DTYPE: torch.float32,
+        Kind.SIZE: size,
+        Kind.SHAPE: (size,),
+        Kind.DEVICE: torch.device(device),
+        Kind.EPS: 1e-8,
+        Kind.REDUCTION: "mean",
+    }[kind]
+
+
+_OTHERS: dict[Kind, tuple[Any, ...]] = {
+    Kind.DIM: (0, 1),
+    Kind.SCALAR: (0.07, 0.5, 8.0),
+    Kind.FLAG: (True,),
+    Kind.DTYPE: (torch.float16,),
+    Kind.REDUCTION: ("sum", "none"),
+}
+
+
+def variations(scenario: Scenario, kinds: Mapping[str, Kind]) -> Iterator[Scenario]:
+    """The scenario with one of its plain inputs changed."""
+    for key, value in scenario.static.items():
+        for other in _OTHERS.get(kinds[key], ()):
+            if other != value:
+                yield Scenario({**scenario.static, key: other}, scenario.shapes, scenario.kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Values for the tensors of a scenario, and the gradient that comes in.
+
+    Numbers are laid along one axis, over and over, or drawn from a normal distribution.
+    """
+
+    numbers: tuple[float, ...] = ()
+    axis: int = -1
+    std: float = 0.0
+    """Of the normal distribution; 0 for the numbers given."""
+    mean: float = 0.0
+    seed: int = 0
+    cotangent: str = "random"
+    standardized: bool = False
+    """Whether each row gets exactly that standard deviation, and mean 0."""
+
+    def tensor(self, shape: Shape) -> torch.Tensor:
+        """The numbers, in float64."""
+        if self.std:
+            generator = torch.Generator().manual_seed(self.seed)
+            drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
+            if self.standardized:
+                axes = tuple(range(1, len(shape)))
+                drawn = (drawn - drawn.mean(axes, True)) / drawn.std(axes, False, keepdim=True)
+            return self.mean + self.std * drawn
+        axis = max(-len(shape), min(self.axis, len(shape) - 1))
+        width = shape[axis]
+        row = list(itertools.islice(itertools.cycle(self.numbers), width))
+        view = [1] * len(shape)
+        view[axis] = width
+        return torch.tensor(row, dtype=torch.float64).view(view).expand(shape).contiguous()
+
+    def show(self) -> str:
+        """The numbers, for a sentence."""
+        if self.std:
+            about = f" about {self.mean:g}" if self.mean else ""
+            return f"normal numbers of standard deviation {self.std:g}{about}"
+        if len(set(self.numbers)) == 1:
+            return f"rows of {self.numbers[0]:g}"
+        return "[" + ", ".join(f"{number:g}" for number in self.numbers) + "]"
+
+
+COTANGENTS = ("random", "one-hot", "large")
+LARGEST = 8.0
+"""The largest incoming gradient. A norm has to bear it in float16 with a loss scale of 1."""
+
+
+def cotangent(name: str, shape: Shape, device: str) -> torch.Tensor:
+    """An incoming gradient, in float64. All its numbers are exact in every dtype."""
+    count = math.prod(shape)
+    if name == "large":
+        flat = LARGEST * (1 - 2 * (torch.arange(count, dtype=torch.float64) % 2))
+    elif name == "one-hot":
+        flat = (torch.arange(count) == 0).double()
+    else:
+        generator = torch.Generator().manual_seed(count)
+        flat = (8 * torch.randn(count, generator=generator).clamp(-3, 3)).round().double() / 8
+    return flat.view(shape).to(device)
+
+
+def bindings(
+    scenario: Scenario, case: Case, dtype: torch.dtype, device: str
+) -> dict[str, torch.Tensor]:
+    """The tensors of a scenario, rounded to a dtype. The first one gets the numbers."""
+    made: dict[str, torch.Tensor] = {}
+    first = next(iter(scenario.differentiable), None)
+    for position, (key, shape) in enumerate(scenario.shapes.items()):
+        kind = scenario.kinds[key]
+        if kind in (Kind.INDEX, Kind.MASK):
+            made[key] = _discrete(kind, shape, scenario, position).to(device)
+            continue
+        if key == first:
+            exact = case.tensor(shape)
+        else:
+            exact = _ordinary(kind, shape, case.seed + position)
+        limit = torch.finfo(dtype).max
+        made[key] = exact.clamp(-limit, limit).to(dtype).to(device)
+    return made
+
+
+def _ordinary(kind: Kind, shape: Shape, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1000 + seed)
+    drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
+    if kind is Kind.VECTOR:
+        return 1 + drawn.clamp(-3, 3) / 8
+    return drawn.softmax(-1) if kind is Kind.PROBABILITY and shape else drawn
+
+
+def _discrete(kind: Kind, shape: Shape, scenario: Scenario, position: int) -> torch.Tensor:
+    """Indices that are valid along every axis, all of them used; a mask with both values."""
+    count = torch.arange(math.prod(shape)) + position + 1
+    if kind is Kind.MASK:
+        return (count % 3 == 0).view(shape)
+    axes = [
+        size
+        for name, sizes in scenario.shapes.items()
+        for size in sizes
+        if _is_data(scenario, name)
+    ]
+    least = min((size for size in axes if size > 1), default=1)
+    return (count % least).view(shape)
+
+
+def _is_data(scenario: Scenario, name: str) -> bool:
+    return scenario.kinds[name] not in (Kind.INDEX, Kind.MASK)
+
+
+def structured(dtype: torch.dtype, seed: int) -> list[Case]:
+    """The fixed inputs, ordinary ones first: see the module's `_rows`."""
+    normal = [
+        Case(std=std, mean=mean, seed=seed + index, cotangent=name)
+        for index, (std, mean) in enumerate(_NORMAL)
+        for name in ("random", "one-hot")
+    ]
+    rows = [
+        Case(tuple(row), cotangent=name)
+        for index, row in enumerate(_rows(torch.finfo(dtype)))
+        for name in (COTANGENTS if len(row) == 1 else (COTANGENTS[index % 2],))
+    ]
+    return normal + rows
+
+
+_NORMAL = ((1.0, 0.0), (5.0, 0.0), (20.0, 0.0), (60.0, 0.0), (0.1, 0.0), (0.01, 0.0), (1.0, 10.0))
+
+
+def _rows(info: torch.finfo) -> Iterator[list[float]]:
+    """Gaps, binades, mixed magnitudes, constants, ties, one-hot, subnormals, the largest."""
+    top = int(math.log2(info.max))
+    for gap in (12.0, 18.0, 90.0, 120.0, 600.0):
+        yield [0.0, -gap]
+    for power in range(-10, min(top, 14) + 1, 2):
+        yield [2.0**power, 0.0]
+        yield [-(2.0 ** (power + 1)), 0.0, 2.0**power]
+    yield from ([2.0**power, -(2.0**power)] for power in range(20, top, 25))
+    yield from ([constant] for constant in (0.0, 1.0, -3.0, 0.1, 30.0))
+    yield [5.0, 5.0, 0.0, 0.0]
+    yield [20.0, 20.0, -20.0, -20.0]
+    yield [30.0, *[0.0] * 7]
+    yield [1e-4, 1.0, 100.0, -1e4]
+    least = info.smallest_normal * info.eps
+    yield [least, -least, 0.0, 3 * least]
+    yield [info.max, 0.0]
+    yield [info.max / 4, -info.max / 4]
+    yield [info.max]

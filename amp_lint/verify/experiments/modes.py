@@ -1,0 +1,212 @@
+"""Running a term: eager, compiled, compiled with the casts of eager mode; plain or autocast."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from amp_lint.verify.experiments.inputs import Case, Scenario, bindings, cotangent
+from amp_lint.verify.experiments.operations import (
+    NotLiftedError,
+    Program,
+    Setting,
+    Watch,
+    build,
+    is_module,
+    tensors,
+)
+from amp_lint.verify.terms import Term
+
+_PREFIX = "autocast "
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """A dtype in which code runs, or an autocast region around it."""
+
+    name: str
+    """``float16``, ``autocast float16``."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the inputs."""
+        dtype = getattr(torch, self.name.removeprefix(_PREFIX))
+        assert isinstance(dtype, torch.dtype)
+        return dtype
+
+    @property
+    def autocast(self) -> bool:
+        """Whether this is a region; parameters of modules are float32 then."""
+        return self.name.startswith(_PREFIX)
+
+    @property
+    def parameters(self) -> torch.dtype:
+        """The dtype of the parameters of modules."""
+        return torch.float32 if self.autocast else self.dtype
+
+    def region(self, device: str) -> contextlib.AbstractContextManager[Any]:
+        """What to run inside of."""
+        if not self.autocast:
+            return contextlib.nullcontext()
+        return torch.autocast(torch.device(device).type, dtype=self.dtype)
+
+
+EXACT = Precision("float64")
+
+
+def precisions(dtypes: Sequence[str]) -> tuple[Precision, ...]:
+    """Those of the settings; float16 is also run in an autocast region."""
+    regions = [_PREFIX + "float16"] if "float16" in dtypes else []
+    return tuple(Precision(name) for name in (*dtypes, *regions))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What code computed: its results and the gradients of its inputs, or why it did not."""
+
+    values: tuple[torch.Tensor, ...] = ()
+    gradients: tuple[torch.Tensor, ...] = ()
+    error: str = ""
+
+
+def program(
+    term: Term, scenario: Scenario, precision: Precision, device: str, watch: Watch | None = None
+) -> Program:
+    """A term as a function of the tensors of a scenario."""
+    setting = Setting(precision.parameters, device, scenario.static, watch)
+    assert not is_module(term)
+    return build(term, setting)
+
+
+def run(
+    run_term: Program, given: Tensors, names: Sequence[str], case: Case, region: Precision
+) -> Outcome:
+    """Values and gradients in eager mode. Errors of torch are an outcome, not raised."""
+    leaves = _leaves(given, names)
+    device = next((str(tensor.device) for tensor in leaves.values()), "cpu")
+    try:
+        with region.region(device):
+            results = _flat(run_term(leaves))
+        return _differentiate(results, leaves, names, case)
+    except NotLiftedError:
+        raise
+    except Exception as error:  # torch raises what it likes
+        return Outcome(error=first_line(error))
+
+
+def _leaves(given: Tensors, names: Sequence[str]) -> Tensors:
+    return {
+        key: tensor.detach().clone().requires_grad_() if key in names else tensor
+        for key, tensor in given.items()
+    }
+
+
+def _flat(result: Any) -> tuple[torch.Tensor, ...]:
+    if isinstance(result, (bool, int, float)):
+        result = torch.tensor(result, dtype=torch.float64)
+    return tuple(tensors(result))
+
+
+def _differentiate(
+    results: tuple[torch.Tensor, ...], leaves: Tensors, names: Sequence[str], case: Case
+) -> Outcome:
+    smooth = [result for result in results if result.requires_grad]
+    values = tuple(result.detach() for result in results)
+    if not smooth or not names:
+        zeros = tuple(torch.zeros_like(leaves[name]) for name in names)
+        return Outcome(values, zeros)
+    incoming = [
+        cotangent(case.cotangent, tuple(result.shape), str(result.device)).to(result.dtype)
+        for result in smooth
+    ]
+    gradients = torch.autograd.grad(
+        smooth, [leaves[name] for name in names], incoming, materialize_grads=True
+    )
+    return Outcome(values, gradients)
+
+
+def first_line(error: Exception) -> str:
+    """What an exception says, in one line."""
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}"[:200]
+
+
+class Compiled:
+    """A term compiled once for several precisions, its gradients included."""
+
+    def __init__(
+        self,
+        term: Term,
+        scenario: Scenario,
+        precisions: Sequence[Precision],
+        device: str,
+        emulate_casts: bool,
+    ) -> None:
+        self._scenario, self._device = scenario, device
+        self._precisions, self._emulate = precisions, emulate_casts
+        programs = [program(term, scenario, precision, device) for precision in precisions]
+        kind = torch.device(device).type
+
+        def together(given: list[Tensors]) -> list[tuple[torch.Tensor, ...]]:
+            results = []
+            for one, precision, tensors_of in zip(programs, precisions, given, strict=True):
+                if precision.autocast:
+                    with torch.autocast(kind, dtype=torch.float16):
+                        results.append(_flat(one(tensors_of)))
+                else:
+                    results.append(_flat(one(tensors_of)))
+            return results
+
+        self._run: Callable[[list[Tensors]], list[tuple[torch.Tensor, ...]]] = torch.compile(
+            together, fullgraph=True, dynamic=False
+        )
+
+    def run(self, case: Case) -> Iterator[tuple[Precision, Outcome]]:
+        """The outcome in each precision. Raises if it does not compile."""
+        names = self._scenario.differentiable
+        given = [
+            _leaves(bindings(self._scenario, case, precision.dtype, self._device), names)
+            for precision in self._precisions
+        ]
+        with torch._inductor.config.patch(emulate_precision_casts=self._emulate):
+            results = self._run(given)
+            outcomes = _together(results, given, names, case)
+        yield from zip(self._precisions, outcomes, strict=True)
+
+
+def _together(
+    results: list[tuple[torch.Tensor, ...]],
+    given: list[Tensors],
+    names: Sequence[str],
+    case: Case,
+) -> list[Outcome]:
+    """One backward pass for all precisions: a compiled graph has only one."""
+    leaves = {f"{at}{name}": tree[name] for at, tree in enumerate(given) for name in names}
+    flat = tuple(result for group in results for result in group)
+    whole = _differentiate(flat, leaves, list(leaves), case)
+    found, taken = [], 0
+    for at, group in enumerate(results):
+        values = whole.values[taken : taken + len(group)]
+        taken += len(group)
+        gradients = whole.gradients[at * len(names) : (at + 1) * len(names)]
+        found.append(Outcome(values, gradients))
+    return found
+
+
+def rounded(given: Mapping[str, torch.Tensor]) -> Tensors:
+    """The same numbers in float64."""
+    return {
+        key: tensor.double() if tensor.is_floating_point() else tensor
+        for key, tensor in given.items()
+    }
+
+
+def with_cotangent(case: Case, name: str) -> Case:
+    """The same numbers with another incoming gradient."""
+    return replace(case, cotangent=name)

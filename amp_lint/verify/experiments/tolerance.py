@@ -1,0 +1,188 @@
+"""When a result is right: finite where it can be, and within 4 eps of float64.
+
+The tolerance of an element is ``4 eps max(1, |reference|, max |input|)`` plus four times what the
+reference moves when inputs move by eps, so that a result is right if it is the exact one of inputs
+that differ in the last place. The largest constant measured for the fixes of the rules is 3.41.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+FACTOR = 4.0
+"""How many units in the last place are tolerated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What was seen of the operations of a run."""
+
+    results: list[tuple[str, torch.Tensor]]
+
+    def __call__(self, name: str, tensor: torch.Tensor) -> None:
+        """Note a result."""
+        if tensor.is_floating_point():
+            self.results.append((name.rpartition(".")[2], tensor.detach()))
+
+    def overflow(self, limit: float) -> str:
+        """The operation that first exceeds a limit; "" if none does."""
+        return next((name for name, tensor in self.results if _largest(tensor) > limit), "")
+
+    def largest_sum(self) -> float:
+        """The largest sum of magnitudes of any result: what a reduction of it may come to."""
+        sums = (float(tensor.abs().nan_to_num(0.0).sum()) for _, tensor in self.results)
+        return max(sums, default=0.0)
+
+    def eps(self, without: frozenset[str]) -> float:
+        """The coarsest rounding on the way, other than by operations that only move numbers."""
+        seen = (torch.finfo(t.dtype).eps for name, t in self.results if name not in without)
+        return max(seen, default=0.0)
+
+    def is_subnormal(self) -> bool:
+        """Whether float64 itself was near its smallest number, so that it is no reference."""
+        return any(bool(((t.abs() < 1e-290) & (t != 0)).any()) for _, t in self.results)
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    known = tensor[~tensor.isnan()]
+    return float(known.abs().max()) if known.numel() else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a result has to be."""
+
+    exact: torch.Tensor
+    """In float64."""
+    slack: torch.Tensor
+    """How far off it may be; inf for an element that only has to be finite."""
+    required: torch.Tensor
+    """Which elements are asked for at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What the results and the gradients have to be, for one input."""
+
+    values: tuple[Target, ...]
+    gradients: tuple[Target, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """An element that is not what it has to be."""
+
+    check: str
+    """``finite`` or ``value``."""
+    is_gradient: bool
+    got: float
+    want: float
+    ratio: float
+    """The error in units of what is tolerated; inf if it is not finite."""
+
+
+def target(
+    exact: torch.Tensor,
+    moved: Sequence[torch.Tensor],
+    eps: float,
+    scale: float,
+    dtype: torch.dtype,
+) -> Target:
+    """The tolerance for one result.
+
+    ``moved`` are the results for inputs that differ by eps; ``scale`` is the largest number that
+    the result was computed from; ``dtype`` has to represent it.
+    """
+    known = exact.isfinite()
+    base = torch.where(known, exact, torch.zeros_like(exact))
+    slack = FACTOR * eps * base.abs().clamp(min=max(1.0, scale))
+    steps = [(other - base).abs().nan_to_num(0.0, posinf=0.0) for other in moved]
+    if steps:
+        slack = slack + FACTOR * torch.stack(steps).amax(0)
+    limit = torch.finfo(dtype).max if dtype.is_floating_point else math.inf
+    return Target(exact, slack, known & (base.abs() + slack <= limit))
+
+
+def finite_only(exact: torch.Tensor) -> Target:
+    """All elements have to be finite, whatever they are."""
+    anything = torch.full_like(exact, math.inf)
+    return Target(exact, anything, torch.ones_like(exact, dtype=torch.bool))
+
+
+def compare(got: torch.Tensor, want: Target, is_gradient: bool) -> tuple[float, list[Miss]]:
+    """The largest error in units of the tolerance, and the worst miss of each check."""
+    value = got.detach().double()
+    wrong = want.required & ~value.isfinite()
+    error = torch.where(
+        want.required & value.isfinite() & want.exact.isfinite(),
+        (value - want.exact).abs() / want.slack,
+        0.0,
+    ).nan_to_num(0.0)
+    misses = []
+    if bool(wrong.any()):
+        misses.append(
+            _miss("finite", is_gradient, value, want, int(wrong.flatten().int().argmax()))
+        )
+    worst = float(error.max()) if error.numel() else 0.0
+    if worst > 1:
+        misses.append(_miss("value", is_gradient, value, want, int(error.argmax()), worst))
+    return worst, misses
+
+
+def _miss(
+    check: str,
+    is_gradient: bool,
+    value: torch.Tensor,
+    want: Target,
+    at: int,
+    ratio: float = math.inf,
+) -> Miss:
+    exact = float(want.exact.flatten()[at])
+    return Miss(check, is_gradient, float(value.flatten()[at]), exact, ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A result held against its reference."""
+
+    value_error: float
+    """The largest, in units of what is tolerated."""
+    gradient_error: float
+    misses: list[Miss]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all is finite that has to be."""
+        return not any(miss.check == "finite" for miss in self.misses)
+
+
+def hold(
+    values: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor], want: Reference
+) -> Held:
+    """Compare results and gradients with what they have to be."""
+    value_error, value_misses = _all(values, want.values, False)
+    gradient_error, gradient_misses = _all(gradients, want.gradients, True)
+    return Held(value_error, gradient_error, value_misses + gradient_misses)
+
+
+def _all(
+    got: Sequence[torch.Tensor], want: Sequence[Target], is_gradient: bool
+) -> tuple[float, list[Miss]]:
+    worst, misses = 0.0, []
+    for result, aim in _pairs(got, want):
+        error, found = compare(result, aim, is_gradient)
+        worst = max(worst, error)
+        misses += found
+    return worst, misses
+
+
+def _pairs(
+    got: Sequence[torch.Tensor], want: Sequence[Target]
+) -> Iterator[tuple[torch.Tensor, Target]]:
+    for result, aim in zip(got, want, strict=False):
+        if result.shape == aim.exact.shape:
+            yield result, aim
