@@ -10,6 +10,7 @@ from amp_lint.model.devices import Devices
 from amp_lint.model.flow import Flow
 from amp_lint.model.halves import Halves
 from amp_lint.model.kinds import Kinds
+from amp_lint.model.lifetimes import Lifetimes
 from amp_lint.model.modules import Modules
 from amp_lint.model.names import Names
 from amp_lint.model.operations import Operations
@@ -102,6 +103,11 @@ class Model:
     def steps(self) -> Steps:
         """The training-step events, path by path."""
         return Steps(self.tree, self.names, self.values, self.roles, self.regions)
+
+    @functools.cached_property
+    def lifetimes(self) -> Lifetimes:
+        """Scalers that are made again and again."""
+        return Lifetimes(self.tree, self.roles, self.steps)
 
     @functools.cached_property
     def clips(self) -> Clips:

@@ -1,0 +1,254 @@
+"""How long a scaler lives: whether it is made once for a training, or again and again.
+
+What a scaler learns, the scale at which gradients fit, is kept in it alone. One that is made in
+each round of a training loop, or in a function that such a loop calls, forgets it each time. That
+is right only where the training starts anew as well, with another optimizer.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.model.names import dotted
+from amp_lint.model.roles import Roles
+from amp_lint.model.steps import Steps
+from amp_lint.model.values import arguments, literal
+from amp_lint.tree import Tree, descendants
+
+Loop = cst.For | cst.While
+_LOOPS = (cst.For, cst.While)
+_FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+_THROUGH = (cst.With, cst.Try, cst.TryStar, cst.IndentedBlock, cst.SimpleStatementLine)
+
+
+@dataclass(frozen=True, slots=True)
+class Recreation:
+    """A scaler that is made again while the training with its optimizer goes on."""
+
+    call: cst.Call
+    """The constructor."""
+    loop: Loop
+    """What repeats it."""
+    through: cst.Call | None
+    """The call in the loop, where the constructor stands in the function that it runs."""
+    assign: cst.Assign
+    movable: bool
+    """Whether the assignment can stand before the loop: directly in it, with the same result."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """One constructor call whose result gets a plain name."""
+
+    call: cst.Call
+    assign: cst.Assign
+    name: str
+    tests: tuple[cst.BaseExpression, ...]
+    """What decides whether it is made, innermost first."""
+
+
+class Lifetimes:
+    """Finds the scalers that do not live as long as their optimizer."""
+
+    def __init__(self, tree: Tree, roles: Roles, steps: Steps) -> None:
+        self.tree = tree
+        self.roles = roles
+        self.names = steps.recognizer.names
+        self.recognizer = steps.recognizer
+        self.relevance = steps.relevance
+
+    @functools.cached_property
+    def recreated(self) -> list[Recreation]:
+        """Every such scaler, in source order."""
+        made = (self._made(call) for call in self.roles.scaler_calls())
+        found = (self._in_loop(m) or self._in_function(m) for m in made if m is not None)
+        return [recreation for recreation in found if recreation is not None]
+
+    def _made(self, call: cst.Call) -> _Made | None:
+        given = arguments(call)
+        assign = self.tree.ancestor(call, cst.Assign)
+        if assign is None or literal(given.get(None, "enabled")) is False:
+            return None
+        target = assign.targets[0].target
+        if len(assign.targets) > 1 or not isinstance(target, cst.Name):
+            return None
+        if assign.value is not call and not isinstance(assign.value, cst.IfExp):
+            return None
+        tests = tuple(self._tests(call))
+        if self._continues(call) or any(target.value in _words(test) for test in tests):
+            return None
+        return _Made(call, assign, target.value, tests)
+
+    def _tests(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+        """The tests around a node, up to its loop or function."""
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (*_LOOPS, *_FUNCTIONS)):
+                return
+            if isinstance(holder, (cst.If, cst.IfExp)):
+                yield holder.test
+
+    def _continues(self, call: cst.Call) -> bool:
+        """Whether the new scaler starts where another one was."""
+        scale = arguments(call).get(None, "init_scale")
+        scope = self.tree.ancestor(call, cst.FunctionDef) or self.tree.module
+        return scale is not None and literal(scale) is ... and "get_scale" in _words(scope)
+
+    # --- in a loop ----------------------------------------------------------------------------
+
+    def _in_loop(self, made: _Made) -> Recreation | None:
+        loop = self._loop(made.call)
+        if loop is None or self._ends_at_once(loop) or self._restores(made, loop):
+            return None
+        changing = self._assigned(loop) - {made.name}
+        if any(changing & _words(test) for test in made.tests):
+            return None
+        optimizers = list(self._optimizers(made, loop))
+        if not optimizers or any(not self._outlives(o, loop) for o in optimizers):
+            return None
+        return Recreation(made.call, loop, None, made.assign, self._is_movable(made, loop))
+
+    def _is_movable(self, made: _Made, loop: Loop) -> bool:
+        """Whether the loop's block holds the assignment, and nothing in the loop changes it."""
+        line = self.tree.parent(made.assign)
+        if not isinstance(line, cst.SimpleStatementLine) or self.tree.parent(line) is not loop.body:
+            return False
+        assert isinstance(loop.body, cst.IndentedBlock)
+        alone = len(line.body) == 1 and len(loop.body.body) > 1
+        bindings = self.names.visible(made.assign, made.name)
+        own = [binding for binding in bindings if self.tree.contains(loop, binding.node)]
+        read = {word for arg in made.call.args for word in _words(arg.value)}
+        calls = any(isinstance(n, cst.Call) for a in made.call.args for n in descendants(a.value))
+        plain = made.assign.value is made.call and not calls
+        return alone and plain and len(own) == 1 and not read & self._assigned(loop)
+
+    def _optimizers(self, made: _Made, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+        """What the scaler steps below a node, if its scaled losses are from there too."""
+        calls = [c for c in self.tree.nodes(cst.Call) if self.tree.contains(node, c)]
+        own = [c for c in calls if isinstance(c.func, cst.Attribute) and c.args]
+        own = [c for c in own if dotted(c.func.value) == made.name]  # type: ignore[attr-defined]
+        if any(self.recognizer.is_scale(call) for call in own):
+            yield from (c.args[0].value for c in own if c.func.attr.value == "step")  # type: ignore[attr-defined]
+        for call in calls:
+            given = [arg.value for arg in call.args if not arg.star]
+            target = self.recognizer.target(call)
+            passed = any(dotted(value) == made.name for value in given)
+            if passed and target is not None and id(target) in self.recognizer.eventful:
+                yield from (value for value in given if self.roles.is_optimizer(value))
+
+    def _restores(self, made: _Made, node: cst.CSTNode) -> bool:
+        """Whether the new scaler gets the state of an old one."""
+        return any(
+            dotted(call.func) == f"{made.name}.load_state_dict" and self.tree.contains(node, call)
+            for call in self.tree.nodes(cst.Call)
+        )
+
+    def _ends_at_once(self, loop: Loop) -> bool:
+        """Whether a loop only repeats what failed: it is left at the end of its first round."""
+        leaves = (*self.tree.nodes(cst.Break), *self.tree.nodes(cst.Return))
+        return any(self._is_unconditional(leave, loop) for leave in leaves)
+
+    def _is_unconditional(self, leave: cst.CSTNode, loop: Loop) -> bool:
+        for holder in self.tree.ancestors(leave):
+            if holder is loop:
+                return True
+            if not isinstance(holder, _THROUGH):
+                return False
+        return False
+
+    def _outlives(self, optimizer: cst.BaseExpression, loop: Loop) -> bool:
+        """Whether an optimizer is the same in every round, as far as can be seen."""
+        name = dotted(optimizer)
+        if name is None:
+            return False
+        made = {name, name.partition(".")[0]} - {"self"}
+        return not made & (self._assigned(loop) | self._assigned_in_calls(loop))
+
+    def _assigned_in_calls(self, loop: Loop) -> set[str]:
+        """The attributes that the functions called in a loop assign."""
+        calls = (c for c in self.tree.nodes(cst.Call) if self.tree.contains(loop, c))
+        targets = {id(t): t for c in calls if (t := self.recognizer.target(c)) is not None}
+        names = {name for target in targets.values() for name in self._assigned(target)}
+        return {name for name in names if "." in name}
+
+    # --- in a function that a loop calls ------------------------------------------------------
+
+    def _in_function(self, made: _Made) -> Recreation | None:
+        function = self.tree.ancestor(made.call, *_FUNCTIONS)
+        if not isinstance(function, cst.FunctionDef) or self._loop(made.call) is not None:
+            return None
+        if self._restores(made, function) or not self._is_one_epoch(made, function):
+            return None
+        optimizers = list(self._optimizers(made, function))
+        for call in self.tree.nodes(cst.Call):
+            loop = self._loop(call) if self.recognizer.target(call) is function else None
+            if loop is None or self._ends_at_once(loop) or not optimizers:
+                continue
+            if all(self._is_given(o, function, call, loop) for o in optimizers):
+                return Recreation(made.call, loop, call, made.assign, movable=False)
+        return None
+
+    def _is_one_epoch(self, made: _Made, function: cst.FunctionDef) -> bool:
+        """Whether the losses are scaled in one loop at most: not a training of many epochs."""
+        scales = [c for c in self.tree.nodes(cst.Call) if self.recognizer.is_scale(c)]
+        own = [c for c in scales if self.tree.contains(function, c)]
+        return all(len(list(self._loops(call))) <= 1 for call in own)
+
+    def _is_given(
+        self,
+        optimizer: cst.BaseExpression,
+        function: cst.FunctionDef,
+        call: cst.Call,
+        loop: Loop,
+    ) -> bool:
+        """Whether the function gets its optimizer from outside of the loop that calls it."""
+        name = dotted(optimizer)
+        if name is None or {name, name.partition(".")[0]} & self._assigned(function):
+            return False
+        parameters = [
+            p.name.value for p in (*function.params.params, *function.params.kwonly_params)
+        ]
+        if name not in parameters:
+            return name.partition(".")[0] not in parameters[1:] and self._outlives(optimizer, loop)
+        method = bool(parameters) and parameters[0] in ("self", "cls")
+        given = arguments(call)
+        place = parameters.index(name) - (1 if method else 0)
+        value = None if given.starred else given.get(place, name)
+        return value is not None and self._outlives(value, loop)
+
+    # --- helpers ------------------------------------------------------------------------------
+
+    def _loops(self, node: cst.CSTNode) -> Iterator[Loop]:
+        """The loops that repeat a node in its own function, innermost first."""
+        child = node
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (*_FUNCTIONS, cst.ClassDef)):
+                return
+            if isinstance(holder, (cst.For, cst.While)) and child is holder.body:
+                yield holder
+            child = holder
+
+    def _loop(self, node: cst.CSTNode) -> Loop | None:
+        return next(self._loops(node), None)
+
+    def _assigned(self, node: cst.CSTNode) -> set[str]:
+        """The names and attributes that are assigned below a node."""
+        targets = self.relevance.assigned(node)
+        parts = (part for target in targets for part in _parts(target))
+        return {name for part in parts if (name := dotted(part)) is not None}
+
+
+def _parts(target: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The targets in ``a, (b, c.d)``."""
+    if isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from _parts(element.value)
+    else:
+        yield target
+
+
+def _words(node: cst.CSTNode) -> set[str]:
+    return {name.value for name in descendants(node) if isinstance(name, cst.Name)}

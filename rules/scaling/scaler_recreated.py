@@ -1,0 +1,69 @@
+"""AMP108: a GradScaler is made again and again, and forgets its scale each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import edits
+from amp_lint._lazy import cst
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.lifetimes import Recreation
+
+EFFECT = (
+    "each one starts at its initial scale (65536 unless `init_scale` says otherwise), so steps are "
+    "skipped until the scale fits, again and again"
+)
+
+
+class ScalerRecreated(Rule):
+    """A scaler that lives shorter than the optimizer it steps."""
+
+    code = "AMP108"
+    name = "scaler-recreated"
+    severity = Severity.WARNING
+    requires = (frozenset({"GradScaler", "ShardedGradScaler"}), frozenset({"step"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report the constructor of every such scaler."""
+        for recreation in model.lifetimes.recreated:
+            again = recreation.through or _head(recreation.loop)
+            yield self.report(
+                model,
+                recreation.call,
+                _message(model, recreation),
+                related=[(again, "this repeats it")],
+                fix=_fix(model, recreation),
+            )
+
+
+def _head(loop: cst.For | cst.While) -> cst.CSTNode:
+    return loop.target if isinstance(loop, cst.For) else loop.test
+
+
+def _message(model: Model, recreation: Recreation) -> str:
+    if recreation.through is None:
+        return (
+            f"`GradScaler` is created in every round of the loop: {EFFECT}; create it once, "
+            "before the training"
+        )
+    name = model.tree.source(recreation.through.func)
+    return (
+        f"`GradScaler` is created in every call of `{name}`, which runs in a loop: {EFFECT}; "
+        "create it once, before the training, and pass it in"
+    )
+
+
+def _fix(model: Model, recreation: Recreation) -> Fix | None:
+    """Move the assignment from the loop's own block to right before the loop."""
+    if not recreation.movable:
+        return None
+    code = model.tree.source(recreation.assign)
+    removed = edits.remove_statement(model.tree, recreation.assign, moved=code)
+    if removed is None or "\n" in code:
+        return None
+    inserted = edits.insert_before(model.tree, recreation.loop, code)
+    return Fix("Create the scaler before the loop", (inserted, removed), Applicability.UNSAFE)
