@@ -207,7 +207,7 @@ def ranges(trial: Trial) -> Iterator[Evidence]:
 def _infinite(trial: Trial) -> Evidence:
     before, after, _ = trial.run(Problem(replay.linear), (1.0, math.inf, 1.0))
     if after.raised and not before.raised:
-        return Evidence(RANGE, None, _error(after))
+        return Evidence(RAISES, None, _error(after))
     lost = not after.raised and _survives(before) and not _survives(after)
     if lost and _never_float16(trial):
         note = "a step with a non-finite gradient was skipped before and is not any more"
