@@ -27,7 +27,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from amp_lint.verify.experiments.literals import Unknown, value
 from amp_lint.verify.obligations import Object, Use
 from amp_lint.verify.proof import Failure, Judgement, Settings, Verdict
-from amp_lint.verify.terms import Global, Term
+from amp_lint.verify.terms import Const, Global, Term
 
 RAISES, WARNS, EQUAL, INSTANCE = "raises", "warns", "attributes", "isinstance"
 MAX_CASES = 32
@@ -115,26 +115,46 @@ Failures = tuple[Failure | None, Failure | None]
 
 
 def _compared(obligation: Object) -> Iterator[Failures]:
-    if obligation.before.kind == "reference":
+    before, after = obligation.before, obligation.after
+    if before.kind == "reference" and after.kind == "reference":
         yield _references(obligation)
         return
-    for values in _cases(obligation.before, obligation.after):
+    meant = _meant(before) if after.kind == "call" else before
+    for values in _cases(before, after):
         for ambient in _ambients(obligation.nested):
-            old, new = (_seen(u, values, ambient) for u in (obligation.before, obligation.after))
-            yield _failures(old, new, _shown(values, ambient))
+            old, wanted, new = (_seen(use, values, ambient) for use in (before, meant, after))
+            given = _shown(values, ambient)
+            kept = _subject(before) == _subject(after)  # then it is as deprecated as it was
+            yield _failure_of(old, new if kept else None, given), _worse(wanted, new, kept, given)
 
 
-def _failures(old: Seen, new: Seen, given: str) -> Failures:
-    deprecated = Failure(WARNS, old.deprecated, given) if old.deprecated else None
-    before = Failure(RAISES, old.raised, given) if old.raised else deprecated
-    if new.raised and new.raised != old.raised:
-        return before, Failure(RAISES, new.raised, given)
-    if new.deprecated:
-        return before, Failure(WARNS, new.deprecated, given)
-    fresh = [text for text in new.warned if text not in old.warned]
+def _meant(use: Use) -> Use:
+    """What somebody meant who wrote ``with torch.autocast:``, or decorated with it so."""
+    if use.kind == "call" or not use.name.endswith("autocast"):
+        return use
+    old = use.name.startswith(("torch.cuda.amp.", "torch.cpu.amp."))
+    return Use("call", use.name, () if old else (Const("cuda"),))
+
+
+def _failure_of(old: Seen, new: Seen | None, given: str) -> Failure | None:
+    """How the old use fails; a deprecation does not count if the new one has it as well."""
+    if old.raised:
+        return Failure(RAISES, old.raised, given)
+    if old.deprecated and (new is None or new.deprecated != old.deprecated):
+        return Failure(WARNS, old.deprecated, given)
+    return None
+
+
+def _worse(wanted: Seen, new: Seen, kept: bool, given: str) -> Failure | None:
+    """How the new use fails, or is not what was wanted."""
+    if new.raised and new.raised != wanted.raised:
+        return Failure(RAISES, new.raised, given)
+    fresh = [text for text in new.warned if text not in wanted.warned]
+    if new.deprecated and not kept:
+        fresh.insert(0, new.deprecated)
     if fresh:
-        return before, Failure(WARNS, fresh[0], given)
-    return before, None if old.raised else _difference(old, new, given)
+        return Failure(WARNS, fresh[0], given)
+    return None if wanted.raised else _difference(wanted, new, given)
 
 
 def _difference(old: Seen, new: Seen, given: str) -> Failure | None:
@@ -170,7 +190,8 @@ def _cases(*uses: Use) -> list[Values]:
 def _named(use: Use) -> Iterator[tuple[str, Term]]:
     """The arguments of a use with the names of their parameters."""
     args = use.args[1:] if use.name == _PARTIAL else use.args
-    yield from zip(_parameters(_subject(use)), args, strict=False)
+    names = [*_parameters(_subject(use)), *[""] * len(args)]
+    yield from zip(names, args, strict=False)
     yield from use.keywords
 
 
@@ -235,12 +256,13 @@ def _ambients(nested: bool) -> tuple[_Ambient, ...]:
 
 def _seen(use: Use, values: Values, ambient: _Ambient) -> Seen:
     """What a use gives with these arguments."""
+    make = _made(use, values)
     with warnings.catch_warnings(record=True) as caught, ambient.entered(), _restored():
         warnings.simplefilter("always")
         attributes: dict[str, object] = {}
         raised = ""
         try:
-            attributes = _attributes(_subject(use), _made(use, values))
+            attributes = _attributes(_subject(use), make())
         except Exception as error:  # whatever torch raises is the finding
             first, *_ = str(error).splitlines() or [""]
             raised = f"{type(error).__name__}: {first}"
@@ -273,19 +295,23 @@ def _state() -> dict[str, object]:
     return state
 
 
-def _made(use: Use, values: Values) -> object:
-    """What a use evaluates to; for a decorator, what it makes of a function."""
-    function = _resolved(_subject(use))
-    if use.kind == "decorator":
-        return function(_backward if use.name.endswith("custom_bwd") else _forward)
-    given = [_filled(term, values) for term in use.args[1 if use.name == _PARTIAL else 0 :]]
+def _made(use: Use, values: Values) -> Callable[[], object]:
+    """What evaluates a use; for a decorator, what it makes of a function."""
+    args = use.args[1:] if use.name == _PARTIAL else use.args
+    given = [_filled(term, values) for term in args]
     named = {name: _filled(term, values) for name, term in use.keywords}
-    if use.name == _PARTIAL:
-        return functools.partial(function, *given, **named)()
-    made = function(*given, **named)
-    if _is_decorator(_subject(use)):
-        return made(_backward if use.name.endswith("custom_bwd") else _forward)
-    return made
+
+    def make() -> object:
+        function = _resolved(_subject(use))
+        decorated = _backward if _subject(use).endswith("custom_bwd") else _forward
+        if use.kind == "reference":
+            return contextlib.ExitStack().enter_context(function)  # type: ignore[arg-type]
+        if use.kind == "decorator":
+            return function(decorated)
+        made = functools.partial(function, *given, **named)()
+        return made(decorated) if _is_decorator(_subject(use)) else made
+
+    return make
 
 
 def _is_decorator(name: str) -> bool:
@@ -386,7 +412,7 @@ def _instances(obligation: Object, classes: list[type]) -> Failures:
     values = _cases(*obligation.instance_of)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = [_made(use, values) for use in obligation.instance_of]
+        made = [_made(use, values)() for use in obligation.instance_of]
     was, now = (isinstance(each, kind) for each, kind in zip(made, classes, strict=True))
     if was == now:
         return None, None

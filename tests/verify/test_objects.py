@@ -1,0 +1,299 @@
+"""Uses of torch's AMP interface: equal objects are proven, others refuted; and dtype policies."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+
+from amp_lint.verify.experiments import objects, policy
+from amp_lint.verify.obligations import Autocast, Object, Place, Policy, Use
+from amp_lint.verify.proof import Judgement, Settings, Verdict
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term
+
+PROVEN, REFUTED = Verdict.PROVEN, Verdict.REFUTED
+HERE = Place(1, 1)
+CUDA, CPU, ON, OFF = Const("cuda"), Const("cpu"), Const(True), Const(False)
+HALF, BFLOAT, FLOAT = (Global(f"torch.{n}") for n in ("float16", "bfloat16", "float32"))
+AMP = Input("use_amp")
+
+
+def call(name: str, *args: Term, **keywords: Term) -> Use:
+    return Use("call", f"torch.{name}", args, tuple(sorted(keywords.items())))
+
+
+def decorator(name: str) -> Use:
+    return Use("decorator", f"torch.{name}")
+
+
+def reference(name: str) -> Use:
+    return Use("reference", f"torch.{name}")
+
+
+def partial(name: str, *args: Term, **keywords: Term) -> Use:
+    made = call(name, *args, **keywords)
+    return replace(made, name="functools.partial", args=(Global(made.name), *args))
+
+
+def judged(before: Use, after: Use, *disabled: str, nested: bool = False) -> Judgement:
+    obligation = Object(HERE, before, after, nested)
+    return objects.judge(obligation, Settings(disabled=frozenset(disabled)))
+
+
+OLD, NEW = "cuda.amp.", "amp."
+RIGHT = {
+    "nothing": (call(OLD + "autocast"), call(NEW + "autocast", CUDA)),
+    "torch.autocast": (call(OLD + "autocast", AMP), call("autocast", CUDA, enabled=AMP)),
+    "off": (call(OLD + "autocast", OFF), call(NEW + "autocast", CUDA, enabled=OFF)),
+    "all": (
+        call(OLD + "autocast", ON, BFLOAT, OFF),
+        call(NEW + "autocast", CUDA, enabled=ON, dtype=BFLOAT, cache_enabled=OFF),
+    ),
+    "unknown": (
+        call(OLD + "autocast", AMP, Input("dtype"), Input("cache")),
+        call(NEW + "autocast", CUDA, Input("dtype"), AMP, Input("cache")),
+    ),
+    "cpu": (call("cpu.amp.autocast"), call(NEW + "autocast", CPU)),
+    "scale": (call(OLD + "GradScaler", Const(8.0)), call(NEW + "GradScaler", CUDA, Const(8.0))),
+    "scaler": (
+        call(OLD + "GradScaler", enabled=AMP, growth_interval=Input("n")),
+        call(NEW + "GradScaler", CUDA, enabled=AMP, growth_interval=Input("n")),
+    ),
+    "cpu scaler": (call("cpu.amp.GradScaler"), call(NEW + "GradScaler", CPU)),
+    "bare forward": (decorator(OLD + "custom_fwd"), call(NEW + "custom_fwd", device_type=CUDA)),
+    "forward": (
+        call(OLD + "custom_fwd", cast_inputs=FLOAT),
+        call(NEW + "custom_fwd", device_type=CUDA, cast_inputs=FLOAT),
+    ),
+    "backward": (decorator(OLD + "custom_bwd"), call(NEW + "custom_bwd", device_type=CUDA)),
+    "partial": (partial(OLD + "autocast", OFF), partial(NEW + "autocast", CUDA, enabled=OFF)),
+    "gpu dtype": (call("get_autocast_gpu_dtype"), call("get_autocast_dtype", CUDA)),
+    "cpu enabled": (call("is_autocast_cpu_enabled"), call("is_autocast_enabled", CPU)),
+    "set cpu enabled": (
+        call("set_autocast_cpu_enabled", AMP),
+        call("set_autocast_enabled", CPU, AMP),
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), RIGHT.values(), ids=RIGHT)
+def test_equal_objects_are_proven(before: Use, after: Use) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = judged(before, after)
+    assert found.verdict is PROVEN
+    assert found.before is not None and found.before.check == "warns"
+    assert "deprecated" in found.before.text
+
+
+def test_other_arguments_of_a_deprecated_call_are_no_matter() -> None:
+    found = judged(call(OLD + "autocast", OFF), call(OLD + "autocast", enabled=OFF))
+    assert found.verdict is PROVEN and found.before is None
+    assert found.statement.startswith("no numeric effect")
+
+
+MEANT = {
+    "with": (reference("autocast"), call("autocast", CUDA)),
+    "with the old one": (reference(OLD + "autocast"), call(OLD + "autocast")),
+    "decorator": (decorator("amp.autocast"), call("amp.autocast", CUDA)),
+    "old decorator": (decorator("cpu.amp.autocast"), call("cpu.amp.autocast")),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), MEANT.values(), ids=MEANT)
+def test_a_class_in_the_place_of_a_context(before: Use, after: Use) -> None:
+    found = judged(before, after)
+    assert found.verdict is PROVEN
+    assert found.before is not None and found.before.check == "raises"
+    assert judged(before, replace(after, args=())).verdict is (
+        PROVEN if not after.args else REFUTED
+    )
+    for wrong in (
+        replace(after, keywords=(("enabled", OFF),)),
+        replace(after, args=(CPU,)),
+        replace(after, args=(CUDA, ON)),
+        replace(after, keywords=(("dtype", Const("float16")),)),
+    ):
+        assert judged(before, wrong).verdict is REFUTED
+
+
+WRONG = {
+    "device forgotten": (call(OLD + "autocast", OFF), call(NEW + "autocast", OFF)),
+    "bool as dtype": (call(OLD + "autocast", OFF), call(NEW + "autocast", CUDA, OFF)),
+    "positional": (
+        call(OLD + "autocast", ON, HALF),
+        call(NEW + "autocast", CUDA, ON, HALF),
+    ),
+    "partial": (partial(OLD + "autocast", OFF), partial(NEW + "autocast", CUDA, OFF)),
+    "always on": (call(OLD + "autocast", AMP), call(NEW + "autocast", CUDA)),
+    "other dtype": (call(OLD + "autocast"), call(NEW + "autocast", CUDA, dtype=BFLOAT)),
+    "no cache": (call(OLD + "autocast"), call(NEW + "autocast", CUDA, cache_enabled=OFF)),
+    "other device": (call(OLD + "autocast"), call(NEW + "autocast", CPU)),
+    "scale as device": (
+        call(OLD + "GradScaler", Const(1024.0)),
+        call(NEW + "GradScaler", Const(1024.0)),
+    ),
+    "scale forgotten": (call(OLD + "GradScaler", Const(1024.0)), call(NEW + "GradScaler", CUDA)),
+    "backoff": (
+        call(NEW + "GradScaler", CUDA),
+        call(NEW + "GradScaler", CUDA, backoff_factor=Const(0.75)),
+    ),
+    "bool as scale": (call(NEW + "GradScaler", CUDA), call(NEW + "GradScaler", CUDA, OFF)),
+    "enabled inverted": (
+        call(OLD + "GradScaler", enabled=AMP),
+        call(NEW + "GradScaler", CUDA, enabled=Input("not use_amp")),
+    ),
+    "bare forward": (decorator(OLD + "custom_fwd"), decorator(NEW + "custom_fwd")),
+    "bare backward": (decorator(OLD + "custom_bwd"), decorator(NEW + "custom_bwd")),
+    "no device": (
+        call(OLD + "custom_fwd", cast_inputs=FLOAT),
+        call(NEW + "custom_fwd", cast_inputs=FLOAT),
+    ),
+    "other cast": (
+        call(OLD + "custom_fwd", cast_inputs=FLOAT),
+        call(NEW + "custom_fwd", device_type=CUDA),
+    ),
+    "forward of another device": (
+        decorator(OLD + "custom_fwd"),
+        call(NEW + "custom_fwd", device_type=CPU),
+    ),
+    "backward of another device": (
+        decorator(OLD + "custom_bwd"),
+        call(NEW + "custom_bwd", device_type=CPU),
+    ),
+    "no such name": (call(OLD + "autocast"), call(OLD + "amp.autocast", CUDA)),
+    "still deprecated": (call("cpu.amp.autocast"), call(OLD + "autocast")),
+    "dtype of another device": (
+        call("get_autocast_gpu_dtype"),
+        call("get_autocast_dtype", CPU),
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), WRONG.values(), ids=WRONG)
+def test_other_objects_are_refuted(before: Use, after: Use) -> None:
+    found = judged(before, after)
+    assert found.verdict is REFUTED
+    assert found.after is not None and found.after.text == found.statement
+
+
+def test_a_counterexample_names_the_argument() -> None:
+    found = judged(*WRONG["always on"])
+    assert found.after is not None and found.after.input == "use_amp=False"
+    assert found.after.text == "enabled is True instead of False"
+
+
+def test_a_nested_region_must_keep_its_dtype() -> None:
+    old, new = call(OLD + "autocast"), call(NEW + "autocast", CUDA)
+    assert judged(old, new).verdict is PROVEN
+    found = judged(old, new, nested=True)
+    assert found.verdict is REFUTED
+    assert found.after is not None and found.after.input == "inside a region of bfloat16"
+    written = call(NEW + "autocast", CUDA, dtype=HALF)
+    assert judged(old, written, nested=True).verdict is PROVEN
+
+
+def test_a_nested_region_that_is_off_casts_nothing() -> None:
+    old = call(OLD + "autocast", enabled=OFF)
+    new = call(NEW + "autocast", CUDA, enabled=OFF)
+    assert judged(old, new, nested=True).verdict is PROVEN
+
+
+@pytest.mark.parametrize("name", ["cuda.amp.GradScaler", "amp.GradScaler"])
+def test_isinstance_must_say_what_it_said(name: str) -> None:
+    made = call(OLD + "GradScaler"), call(NEW + "GradScaler", CUDA)
+    asked = Object(HERE, reference(OLD + "GradScaler"), reference(name), instance_of=made)
+    found = objects.judge(asked, Settings())
+    assert found.verdict is (PROVEN if name.startswith("amp") else REFUTED)
+
+
+def test_a_name_that_does_not_exist() -> None:
+    found = judged(reference(OLD + "GradScaler"), reference(OLD + "amp.GradScaler"))
+    assert found.verdict is REFUTED
+    assert found.after is not None and "AttributeError" in found.after.text
+
+
+def test_what_is_not_known_is_not_compared() -> None:
+    old, new = call(OLD + "autocast"), call(NEW + "autocast", CUDA)
+    starred = judged(replace(old, starred=True), replace(new, starred=True))
+    assert starred.verdict is Verdict.NOT_COMPARABLE
+    assert judged(old, call("nn.Linear", Const(1))).verdict is Verdict.NOT_COMPARABLE
+
+
+def test_nothing_of_torch_is_left_changed() -> None:
+    before = torch.get_autocast_dtype("cpu"), torch.is_autocast_enabled("cpu")
+    judged(call("set_autocast_cpu_dtype", HALF), call("set_autocast_dtype", CPU, HALF))
+    judged(*RIGHT["set cpu enabled"])
+    assert (torch.get_autocast_dtype("cpu"), torch.is_autocast_enabled("cpu")) == before
+    unavailable = torch.cuda.amp.common.amp_definitely_not_available
+    assert unavailable() is not torch.cuda.is_available()  # type: ignore[no-untyped-call]
+
+
+NEEDED = {
+    "raises": WRONG["device forgotten"],
+    "warns": (call("autocast", CUDA), call(OLD + "autocast")),
+    "attributes": WRONG["always on"],
+    "isinstance": (reference(OLD + "GradScaler"), reference("amp.autocast")),
+}
+
+
+@pytest.mark.parametrize("check", NEEDED)
+def test_without_a_check_a_wrong_use_passes(check: str) -> None:
+    before, after = NEEDED[check]
+    assert judged(before, after).verdict is REFUTED
+    assert judged(before, after, check).verdict is PROVEN
+
+
+# --- the dtype of operations --------------------------------------------------------------------
+
+FP16, BF16 = Autocast("cuda", "float16"), Autocast("cuda", "bfloat16")
+X = Input("x")
+
+
+def moved(term: Term, before: Autocast | None, after: Autocast | None) -> Judgement:
+    return policy.judge(Policy(HERE, term, before, after), Settings())
+
+
+def function(name: str, *args: Term, **keywords: Term) -> Op:
+    return Op(Form.FUNCTION, f"torch.{name}", args, tuple(sorted(keywords.items())))
+
+
+INDIFFERENT = {
+    "relu": function("relu", X),
+    "x + y": Op(Form.OPERATOR, "add", (X, Input("y"))),
+    "mean": Op(Form.METHOD, "mean", (X,)),
+    "detach": Op(Form.METHOD, "detach", (X,)),
+}
+CAST = {
+    "x @ w": Op(Form.OPERATOR, "matmul", (X, Input("w"))),
+    "linear": function("nn.functional.linear", X, Input("w")),
+    "model(x)": Op(Form.APPLY, "", (Input("model"), X)),
+    "mse_loss": function("nn.functional.mse_loss", X, Input("y")),
+    "of a call": function("matmul", Op(Form.APPLY, "", (Input("model"), X)), Input("w")),
+}
+
+
+@pytest.mark.parametrize("term", INDIFFERENT.values(), ids=INDIFFERENT)
+def test_what_autocast_leaves_alone_may_move(term: Term) -> None:
+    assert moved(term, FP16, None).verdict is PROVEN
+    assert moved(term, None, BF16).verdict is PROVEN
+
+
+@pytest.mark.parametrize("term", CAST.values(), ids=CAST)
+def test_what_autocast_casts_may_not_move(term: Term) -> None:
+    found = moved(term, FP16, None)
+    assert found.verdict is REFUTED
+    assert found.after is not None and found.after.check == "dtype"
+    other = PROVEN if term is CAST["mse_loss"] else REFUTED  # float32 in either
+    assert moved(term, FP16, BF16).verdict is other
+    assert moved(term, Autocast("cuda", ""), FP16).verdict is PROVEN
+    assert moved(term, None, replace(FP16, enabled=False)).verdict is PROVEN
+
+
+def test_settings_that_are_not_literals_may_be_anything() -> None:
+    product = CAST["x @ w"]
+    assert moved(product, None, replace(FP16, enabled=None)).verdict is REFUTED
+    assert moved(product, FP16, replace(FP16, dtype=None)).verdict is REFUTED
+    assert moved(product, replace(FP16, dtype=None), replace(FP16, dtype=None)).verdict is PROVEN
