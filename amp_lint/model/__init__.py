@@ -19,6 +19,7 @@ from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
 from amp_lint.model.scaler_state import ScalerState
 from amp_lint.model.steps import Steps
+from amp_lint.model.strict_clips import StrictClips
 from amp_lint.model.values import Values
 from amp_lint.source import Source
 from amp_lint.tree import Tree
@@ -113,6 +114,11 @@ class Model:
     def clips(self) -> Clips:
         """Gradient clips in the wrong state."""
         return Clips(self.tree, self.values, self.roles, self.steps)
+
+    @functools.cached_property
+    def strict_clips(self) -> StrictClips:
+        """Clips that raise where a scaler would skip the step."""
+        return StrictClips(self.tree, self.names, self.values, self.steps)
 
     @functools.cached_property
     def precision(self) -> Precision:

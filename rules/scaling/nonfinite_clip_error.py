@@ -1,0 +1,53 @@
+"""AMP113: a clip raises at the overflow that the scaler is there to handle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import edits
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.strict_clips import StrictClip
+
+MESSAGE = (
+    "`error_if_nonfinite=True` ends the run at the first overflow of the loss scale, which a "
+    "scaler provokes on purpose to find its scale and answers by skipping the step; remove it"
+)
+
+
+class NonfiniteClipError(Rule):
+    """A clip of scaled or unscaled gradients that must not be inf."""
+
+    code = "AMP113"
+    name = "nonfinite-clip-error"
+    severity = Severity.ERROR
+    requires = (
+        frozenset({"clip_grad_norm", "clip_grad_norm_", "get_total_norm"}),
+        frozenset({"scale"}),
+    )
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report the argument of every such clip."""
+        for clip in model.strict_clips.all:
+            yield self.report(
+                model,
+                clip.argument,
+                MESSAGE,
+                related=[(clip.backward.node, "the scaled loss may overflow here")],
+                fix=_fix(model, clip),
+            )
+
+
+def _fix(model: Model, clip: StrictClip) -> Fix | None:
+    """Remove the keyword; a positional argument becomes False, for others may follow it."""
+    if clip.argument.keyword is None:
+        edit = edits.replace_node(model.tree, clip.argument.value, "False")
+    else:
+        removed = edits.remove_argument(model.tree, clip.call, clip.argument)
+        if removed is None:
+            return None
+        edit = removed
+    return Fix("Let the scaler skip the step", (edit,), Applicability.UNSAFE)
