@@ -41,6 +41,15 @@ def insert_before(
     return Edit(start, start, "".join(f"{each}{newline}{indent}" for each in lines))
 
 
+def insert_after(tree: Tree, statement: cst.BaseStatement, line: str) -> Edit:
+    """Add a line with the statement's own indentation right below the line it ends on."""
+    start, end = tree.span(statement)
+    indent = tree.text[_line_start(tree.text, start) : start]
+    match = LINE_END.search(tree.text, end)
+    at = match.start() if match else len(tree.text)
+    return Edit(at, at, f"{_newline(tree, start)}{indent}{line}")
+
+
 def delete_call_suffix(tree: Tree, call: cst.Call) -> Edit:
     """``x.half()`` -> ``x``: drop the last attribute and its arguments."""
     assert isinstance(call.func, cst.Attribute)

@@ -11,6 +11,7 @@ from amp_lint.model.flow import Flow
 from amp_lint.model.halves import Halves
 from amp_lint.model.kinds import Kinds
 from amp_lint.model.lifetimes import Lifetimes
+from amp_lint.model.mistakes import Mistakes
 from amp_lint.model.modules import Modules
 from amp_lint.model.names import Names
 from amp_lint.model.operations import Operations
@@ -114,6 +115,11 @@ class Model:
     def clips(self) -> Clips:
         """Gradient clips in the wrong state."""
         return Clips(self.tree, self.values, self.roles, self.steps)
+
+    @functools.cached_property
+    def mistakes(self) -> Mistakes:
+        """Calls of the GradScaler protocol in the wrong state."""
+        return Mistakes(self.tree, self.roles, self.steps)
 
     @functools.cached_property
     def strict_clips(self) -> StrictClips:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from amp_lint.model.conditions import Equals, Formula, Not, Truthy, formula, text
-from amp_lint.model.events import Event, Kind, Recognizer
+from amp_lint.model.conditions import Equals, Formula, Not, Truthy, formula, size, text
+from amp_lint.model.events import EVERY, Event, Kind, Recognizer, is_accelerator
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
 from amp_lint.model.regions import Region, Regions
@@ -19,6 +19,7 @@ from amp_lint.model.values import arguments, literal
 from amp_lint.tree import Tree
 
 _CONSTANTS = frozenset({"None", "True", "False"})  # names to libcst
+_LARGEST_TEST = 6  # parts of a test that a name is assigned, for it to be remembered
 MAX_DEPTH = 5
 """Calls within calls that are followed."""
 
@@ -52,6 +53,8 @@ class Evaluator(ABC):
         self.relevance = parts.relevance
         self.cycles: dict[tuple[int, ...], Cycle] = {}
         self.events: dict[tuple[object, ...], Event] = {}
+        self.early: dict[tuple[int, int], tuple[Event, Event]] = {}
+        """Updates, each with what comes after it and belongs before it."""
         self.entered: set[int] = set()
         """Ids of the functions that were run in the place of a call."""
 
@@ -178,6 +181,10 @@ class Evaluator(ABC):
                 scaler = scaled.scaler if scaled else None
                 region, outer = self._active(path), self._active(path, 1)
                 path = self.emit(path, Event(kind, node, scaler, region=region, outer=outer))
+            case Kind.UNSCALE if receiver is not None and is_accelerator(receiver):
+                path = self.emit(path, Event(kind, node, name, EVERY))
+            case Kind.UNSCALE if self._is_disabled(receiver, path):
+                pass
             case Kind.UNSCALE | Kind.UPDATE:
                 absent = self._is_absent(name, path)
                 path = self.emit(path, Event(kind, node, name, first, absent=absent))
@@ -192,10 +199,19 @@ class Evaluator(ABC):
                 path = self.emit(path, Event(kind, node, params=first))
             case _:
                 path = self.emit(path, Event(kind, node, optimizer=name))
-        if kind is Kind.UPDATE:
-            self.close(path.trace)
-            path = replace(path, trace=())
-        return path
+        return self._updated(path) if kind is Kind.UPDATE else path
+
+    def _updated(self, path: Path) -> Path:
+        """The path after an update, which ends its cycle."""
+        update = path.trace[-1]
+        trained = any(event.kind is Kind.BACKWARD for event in path.trace)
+        self.close(path.trace)
+        return replace(path, trace=(), updated=update if trained else path.updated)
+
+    def _is_disabled(self, scaler: cst.BaseExpression | None, path: Path) -> bool:
+        """Whether a test of ``scaler.is_enabled()`` was false on this path: it does nothing."""
+        asked = Truthy(f"{text(scaler)}.is_enabled()") if scaler is not None else True
+        return not path.facts.assume(asked)
 
     def _is_absent(self, key: str | None, path: Path) -> bool:
         """Whether an object is known to be None."""
@@ -231,12 +247,25 @@ class Evaluator(ABC):
             id(event.outer), event.params, event.absent,
         )  # fmt: skip
         event = self.events.setdefault(identity, event)
+        self._note_early(path, event)
+        if event.kind is Kind.BACKWARD and path.updated is not None:
+            path = replace(path, updated=None)
         if event.kind in _IDLE and all(other.kind in _IDLE for other in path.trace):
             return replace(path, trace=(event,))
         if event.kind in _BEGINNINGS and _is_plain_step(path.trace):
             self.close(path.trace)
             return replace(path, trace=(event,))
         return replace(path, trace=(*path.trace, event))
+
+    def _note_early(self, path: Path, event: Event) -> None:
+        """Note a step or update of a scaler that comes after the update of the same gradients."""
+        update = path.updated
+        late = event.kind in (Kind.STEP, Kind.UPDATE) and event.scaler is not None
+        sets_scale = event.kind is Kind.UPDATE and event.optimizer is not None
+        known = any(other.kind in (Kind.BACKWARD, Kind.OPAQUE) for other in path.trace)
+        late = late and not known and not sets_scale
+        if update is not None and late and event.scaler == update.scaler:
+            self.early.setdefault((id(update.node), id(event.node)), (update, event))
 
     # --- calls within the file ----------------------------------------------------------------
 
@@ -253,9 +282,9 @@ class Evaluator(ABC):
         self.entered.add(id(target))
         prefix = f"{frame.prefix}{target.name.value}@{self.tree.order(node)}:"
         inner = self.frame(target, prefix, frame.stack)
-        start = self._bind(target, node, path, values, frame, inner)
-        regions = (*start.regions, *self.decorated(target, inner))
-        ends = self.block(target.body, [replace(start, regions=regions)], inner)
+        regions = (*path.regions, *self.decorated(target, inner))
+        starts = self._bind(target, node, path, values, frame, inner)
+        ends = self.block(target.body, [replace(s, regions=regions) for s in starts], inner)
         return [
             (replace(end, regions=path.regions).without(prefix), _outside(prefix, end.value))
             for end in ends
@@ -270,7 +299,7 @@ class Evaluator(ABC):
         values: list[Value],
         outer: Frame,
         inner: Frame,
-    ) -> Path:
+    ) -> list[Path]:
         """Give the parameters of a called function their values."""
         names = [p.name.value for p in (*target.params.posonly_params, *target.params.params)]
         env = dict(path.env)
@@ -296,7 +325,11 @@ class Evaluator(ABC):
             default = given.get(param.name.value, param.default)
             if default is not None and literal(default) is not ...:
                 path = self.learn(inner.prefix + param.name.value, default, path)
-        return path
+        paths = [path]
+        for name, argument in given.items():
+            key = inner.prefix + name
+            paths = [way for p in paths for way in self.learn_truth(key, argument, p, outer)]
+        return paths
 
     # --- names of values ----------------------------------------------------------------------
 
@@ -348,10 +381,35 @@ class Evaluator(ABC):
             known = Equals(key, constant)
         elif isinstance(node, cst.Call) and self.roles.scaler_origins(node):
             known = Truthy(key)
+        elif isinstance(node, cst.Call) and self.recognizer.kind(node) is Kind.CLIP:
+            known = Not(Equals(key, None))
         if known is None or not self.relevance.matters([key]):
             return path
         ways = path.facts.forget([key]).assume(known)
         return replace(path, facts=ways[0]) if ways else path
+
+    def learn_truth(
+        self, key: str, test: cst.BaseExpression, path: Path, frame: Frame
+    ) -> list[Path]:
+        """The paths on which a name that is assigned a test is true, and those where it is not."""
+        if not _is_test(test) or not self.relevance.matters([key]):
+            return [path]
+        condition = self.formula(test, path, frame)
+        if isinstance(condition, bool) or size(condition) > _LARGEST_TEST:
+            return [path]
+        return [
+            replace(path, facts=known)
+            for truth in (True, False)
+            for facts in path.facts.assume(condition, truth)
+            for known in facts.forget([key]).assume(Truthy(key), truth)
+        ]
+
+
+def _is_test(node: cst.BaseExpression) -> bool:
+    """Whether an expression is true or false by its form."""
+    if isinstance(node, cst.UnaryOperation):
+        return isinstance(node.operator, cst.Not)
+    return isinstance(node, (cst.BooleanOperation, cst.Comparison))
 
 
 def _is_plain_step(trace: Cycle) -> bool:

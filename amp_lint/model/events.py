@@ -29,6 +29,7 @@ CLIPS = frozenset(
         "torch.nn.utils.get_total_norm",
     }
 )
+EVERY = "*"
 _FRAMEWORKS = ("accelerator", "fabric")  # objects whose method ``backward`` takes the loss
 _IN_PLACE_ON_GRADIENT = frozenset({"mul_", "div_", "copy_", "add_", "sub_", "clamp_", "fill_"})
 
@@ -43,6 +44,9 @@ class Kind(enum.Enum):
     STEP = "step"
     UPDATE = "update"
     ZERO_GRAD = "zero_grad"
+    SCHEDULE = "scheduler step"
+    LEAVE = "leave"
+    """A round or the function is left early, between a scaled backward and its step."""
     OPAQUE = "opaque"
     """A call into code that is not in this file and gets the scaler: anything may happen."""
 
@@ -56,6 +60,7 @@ class Event:
     scaler: str | None = None
     """BACKWARD: the scaler that scaled the loss. STEP: the scaler that steps, None if direct."""
     optimizer: str | None = None
+    """UNSCALE, STEP, ZERO_GRAD: the optimizer; `EVERY` if it is all there are."""
     region: Region | None = None
     """BACKWARD, STEP: the autocast region that is active, if one may be."""
     outer: Region | None = None
@@ -100,7 +105,11 @@ class Recognizer:
             case "unscale_":
                 return Kind.UNSCALE
             case "step":
-                return Kind.STEP if self._is_step(call, owner) else None
+                if self._is_step(call, owner):
+                    return Kind.STEP
+                return Kind.SCHEDULE if self._is_schedule(call, owner) else None
+            case "clip_grad_norm_" | "clip_grad_value_" | "unscale_gradients":
+                return Kind.UNSCALE if is_accelerator(owner) else None
             case "update":
                 return Kind.UPDATE if self.roles.is_scaler(owner) else None
             case "zero_grad":
@@ -135,6 +144,9 @@ class Recognizer:
         if arguments(call).positional and self.roles.is_scaler(owner):
             return True
         return self.target(call) is None and self.roles.is_optimizer(owner)
+
+    def _is_schedule(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
+        return self.target(call) is None and self.roles.is_scheduler(owner)
 
     def is_scale(self, call: cst.Call) -> bool:
         """Whether a call is ``scaler.scale(loss)``."""
@@ -205,6 +217,11 @@ class Recognizer:
         yield from (assign for assign in targets if is_gradient(assign.target))
         changed = self.tree.nodes(cst.AugAssign)
         yield from (assign for assign in changed if is_gradient(assign.target))
+
+
+def is_accelerator(node: cst.BaseExpression) -> bool:
+    """Whether an object is accelerate's: its clips unscale, for every optimizer."""
+    return (dotted(node) or "").rpartition(".")[2].strip("_") == "accelerator"
 
 
 def is_gradient(node: cst.BaseExpression) -> bool:

@@ -55,6 +55,8 @@ class Path:
     facts: Facts = field(default_factory=Facts)
     trace: Cycle = ()
     regions: tuple[tuple[Region, Formula], ...] = ()
+    updated: Event | None = None
+    """The last update, until the next backward."""
     exit: Exit = Exit.NONE
     value: Value = None
 
@@ -65,7 +67,8 @@ class Path:
     def outline(self) -> tuple[object, ...]:
         """The signature without what the path knows."""
         env = frozenset(item for item in self.env.items() if isinstance(item[1], Scaled))
-        return tuple(map(id, self.trace)), self.exit, self.value, env, len(self.regions)
+        trace = tuple(map(id, self.trace))
+        return trace, id(self.updated), self.exit, self.value, env, len(self.regions)
 
     @property
     def scaled_backward(self) -> bool | None:

@@ -18,6 +18,7 @@ from amp_lint.tree import Tree, children, descendants
 _PROTOCOL = frozenset({"scale", "unscale_", "step", "update"})
 _DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _EXITS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
+_FINITE = re.compile(r"is_?(finite|inf|nan)", re.IGNORECASE)
 _ALIAS_ROUNDS = 2  # names for one setting that are followed from a test to where it is set
 
 
@@ -63,6 +64,11 @@ class Relevance:
             and isinstance(small, (cst.Expr, cst.Pass, cst.Import, cst.ImportFrom))
             for small in line.body
         )
+
+    def asks_if_finite(self, node: cst.CSTNode) -> bool:
+        """Whether a statement stands in an ``if`` that tests for inf or NaN."""
+        holder = self.tree.ancestor(node, cst.If)
+        return holder is not None and bool(_FINITE.search(text(holder.test)))
 
     def expressions(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
         """The expressions right below a node, through arguments, elements and the like."""

@@ -87,7 +87,17 @@ class Roles:
             return False
         return bool(_OPTIMIZER_NAME.search(last))
 
+    def is_scheduler(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a learning-rate scheduler, judged by origin and name."""
+        for value in self.values.alternatives(node):
+            if isinstance(value, cst.Call):
+                names = self.names.qualified(value.func)
+                if any(name.startswith("torch.optim.lr_scheduler.") for name in names):
+                    return True
+        return bool(_SCHEDULER_NAME.search(_last(node)))
 
+
+_SCHEDULER_NAME = re.compile(r"(^|_)(lr_)?sched(uler)?s?\d*(_\w+)?$|lr_sched", re.IGNORECASE)
 _PROTOCOL = {"scale", "step", "update", "unscale_", "state_dict"}
 
 

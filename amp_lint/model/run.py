@@ -124,11 +124,34 @@ class Run(Evaluator):
                 ends = self.evaluate(value, path, frame)
                 return [self._leave(after, Exit.RETURN, result, frame) for after, result in ends]
             case cst.Return() | cst.Raise() | cst.Break() | cst.Continue():
-                return [self._leave(path, _EXIT_OF[type(node)], None, frame)]
+                return [self._leave(self._left(node, path), _EXIT_OF[type(node)], None, frame)]
             case cst.Assert():
                 ways = path.facts.assume(self.formula(node.test, path, frame))
                 return [replace(path, facts=facts) for facts in ways]
         return [path]
+
+    def _left(self, node: cst.CSTNode, path: Path) -> Path:
+        """Note that a round is left between a scaled backward and its step."""
+        if not self._ends_round(node):
+            return path
+        since: list[Kind] = []
+        for event in reversed(path.trace):
+            if event.kind in (Kind.STEP, Kind.LEAVE):
+                return path
+            if event.kind is Kind.BACKWARD:
+                leaves = event.scaler is not None and (
+                    Kind.UNSCALE in since or self.relevance.asks_if_finite(node)
+                )
+                return self.emit(path, Event(Kind.LEAVE, node, event.scaler)) if leaves else path
+            since.append(event.kind)
+        return path
+
+    def _ends_round(self, node: cst.CSTNode) -> bool:
+        """Whether a statement leaves the function, or goes on with the next training step."""
+        if isinstance(node, cst.Continue):
+            loop = self.tree.ancestor(node, cst.For, cst.While)
+            return loop is not None and self.relevance.has_backward(loop.body)
+        return isinstance(node, cst.Return)
 
     def _leave(self, path: Path, how: Exit, value: Value, frame: Frame) -> Path:
         """Out of a block; whoever leaves the first function needs to know nothing any more."""
@@ -149,8 +172,21 @@ class Run(Evaluator):
         for after, result in self.evaluate(value, path, frame):
             for target in targets:
                 after = self._store(target, value, result, after, frame)
-            paths.append(after)
+            paths += self._with_truth(targets, value, after, frame)
         return paths
+
+    def _with_truth(
+        self,
+        targets: Sequence[cst.BaseExpression],
+        value: cst.BaseExpression,
+        path: Path,
+        frame: Frame,
+    ) -> list[Path]:
+        """``flag = a and not b``: what flag is goes with the test."""
+        if len(targets) != 1 or not isinstance(targets[0], cst.Name):
+            return [path]
+        key = self.own_key(targets[0], path, frame)
+        return self.learn_truth(key, value, path, frame) if key is not None else [path]
 
     def _assign_choice(
         self,
@@ -345,7 +381,7 @@ class Run(Evaluator):
         changed = self.relevance.assigned(node.body)
         paths: list[Path] = []
         for path in starts:
-            path = self._forget(path, changed, frame)
+            path = replace(self._forget(path, changed, frame), updated=None)
             if isinstance(node, cst.For):
                 path = self._bind_target(node, self._forget(path, (node.target,), frame), frame)
                 paths.append(path)

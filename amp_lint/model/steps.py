@@ -36,6 +36,8 @@ class Root:
     cycles: tuple[Cycle, ...]
     truncated: bool
     """Whether paths were dropped, so that "no path does" cannot be concluded."""
+    early: tuple[tuple[Event, Event], ...] = ()
+    """Updates, each with a step or update that comes after it for the same gradients."""
 
 
 class Steps:
@@ -65,7 +67,8 @@ class Steps:
         for start in starts:
             if id(start) not in met:
                 run = Run(self._parts, start)
-                roots.append(Root(start, tuple(run.cycles.values()), run.truncated))
+                early = tuple(run.early.values())
+                roots.append(Root(start, tuple(run.cycles.values()), run.truncated, early))
                 met |= set() if run.truncated else run.entered
         return tuple(roots)
 
