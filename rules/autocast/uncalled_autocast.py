@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 _OLD = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
 _NEW = frozenset({"torch.autocast", "torch.amp.autocast"})
-_EXPECTS = frozenset({"assertRaises", "assertRaisesRegex", "assertWarns", "raises", "warns"})
 _BINDING = frozenset({"classmethod", "property", "staticmethod"})
 
 
@@ -100,17 +99,9 @@ def _fix(model: Model, reference: Reference) -> Fix:
 
 def _is_statement(model: Model, reference: Reference) -> bool:
     """Whether a call is a statement, and not there to see whether it raises."""
-    if reference.call is None or not isinstance(model.tree.parent(reference.call), cst.Expr):
+    from amp_lint.model.attempts import is_attempt
+
+    call = reference.call
+    if call is None or not isinstance(model.tree.parent(call), cst.Expr):
         return False
-    for holder in model.tree.ancestors(reference.call):
-        if isinstance(holder, (cst.Try, cst.TryStar)):
-            return False
-        if isinstance(holder, cst.With) and any(map(_expects, holder.items)):
-            return False
-    return True
-
-
-def _expects(item: cst.WithItem) -> bool:
-    """``with pytest.raises(...)`` and the like."""
-    function = item.item.func if isinstance(item.item, cst.Call) else None
-    return isinstance(function, cst.Attribute) and function.attr.value in _EXPECTS
+    return not is_attempt(model.tree, call)
