@@ -97,7 +97,7 @@ class Event:
 
     kind: str
     """``backward``, ``unscale_``, ``clip``, ``gradient write``, ``step``, ``update``,
-    ``zero_grad``."""
+    ``zero_grad``; ``construct`` where a scaler is made again within the trace."""
     line: int
     source: str
     """The user's text of the call."""

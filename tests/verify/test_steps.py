@@ -228,6 +228,30 @@ def test_what_is_no_literal_must_stay() -> None:
     assert judged(by_hand, literal).verdict is Verdict.NOT_COMPARABLE
 
 
+def _strict(event: Event) -> Event:
+    assert event.clip is not None
+    return replace(event, clip=replace(event.clip, error_if_nonfinite=True))
+
+
+def test_a_clip_that_raises_where_the_scaler_would_skip() -> None:
+    start = (ZERO, backward(), UNSCALE)
+    before = program((*start, _strict(clip()), STEP, UPDATE))
+    found = judged(before, program((*start, clip(), STEP, UPDATE)))
+    assert found.verdict is PROVEN
+    assert found.before is not None and "non-finite" in found.before.text
+    assert judged(before, program((*start, clip(), DIRECT, UPDATE))).verdict is REFUTED
+    assert judged(replace(before, traces=UNSCALED.traces), before).verdict is REFUTED
+
+
+def test_a_scaler_that_is_made_again_never_calibrates() -> None:
+    made = Event("construct", 2, 'torch.amp.GradScaler("cuda")', scaler="scaler")
+    once = (ZERO, backward(), STEP, UPDATE)
+    found = judged(program((made, *once)), program(once))
+    assert found.verdict is PROVEN
+    assert found.before is not None and found.before.check == "calibration"
+    assert judged(program(once), program((made, *once))).verdict is REFUTED
+
+
 # --- scalers with bfloat16 ----------------------------------------------------------------------
 
 WITH_BF16 = program((ZERO, backward(BF16), STEP, UPDATE))
@@ -348,17 +372,21 @@ def test_another_bug_that_stays_is_a_note() -> None:
     assert any(note.startswith("as before: ") for note in found.notes)
 
 
+ENTERED = replace(BF16, entry="loop")
+AROUND = (
+    ZERO,
+    backward(ENTERED, replace(ENTERED, enabled=False), scaler=None),
+    replace(DIRECT, active=ENTERED),
+)
+APART = (ZERO, backward(BF16, scaler=None), DIRECT)
+FROZEN, FRESH = plain(*AROUND, *AROUND), plain(*APART, *APART)
+
+
 def test_one_region_around_a_loop_keeps_old_weights() -> None:
-    entered = replace(BF16, entry="loop")
-    off = replace(entered, enabled=False)
-    step = replace(DIRECT, active=entered)
-    around = (ZERO, backward(entered, off, scaler=None), step)
-    apart = (ZERO, backward(BF16, scaler=None), DIRECT)
-    frozen, fresh = plain(*around, *around), plain(*apart, *apart)
-    found = judged(frozen, fresh)
+    found = judged(FROZEN, FRESH)
     assert found.verdict is PROVEN
     assert found.before is not None and found.before.check == "stale weights"
-    assert judged(fresh, frozen).verdict is REFUTED
+    assert judged(FRESH, FROZEN).verdict is REFUTED
 
 
 # --- half parameters ----------------------------------------------------------------------------
@@ -422,6 +450,13 @@ NEEDED = {
     "forward dtype": (inside(BF16, None), WRONG_BACKWARDS["region off"]),
     "backward precision": (inside(BF16, BF16), WRONG_BACKWARDS["no cache"]),
     "optimizer": (HALF, WRONG_HALVES["eps"]),
+    "calibration": (
+        program((ZERO, backward(), STEP, UPDATE)),
+        program(
+            (Event("construct", 2, "GradScaler()", scaler="scaler"), ZERO, backward(), STEP, UPDATE)
+        ),
+    ),
+    "stale weights": (FRESH, FROZEN),
 }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from amp_lint.verify.obligations import Event, Program, Trace
 
 DEFAULT_OPTIMIZER = "optimizer"
-_AMP_ONLY = frozenset({"unscale_", "update"})
+_AMP_ONLY = frozenset({"unscale_", "update", "construct"})
 
 Erased = tuple[tuple[object, ...], ...]
 

@@ -151,6 +151,7 @@ _METHODS = {
     "step": "_step",
     "update": "_update",
     "zero_grad": "_zero_grad",
+    "construct": "_construct",
 }
 
 
@@ -296,6 +297,9 @@ class Rig:
         scaler = self._scaler(event.scaler)
         if scaler is not None:
             scaler.update()
+
+    def _construct(self, event: Event) -> None:
+        self.scalers.pop(event.scaler or "", None)
 
     def _zero_grad(self, event: Event) -> None:
         for parameter in self._of(event):

@@ -17,6 +17,7 @@ from amp_lint.verify.proof import Failure
 
 RAISES, VALUE, BACKWARD = "raises", "value", "backward precision"
 STALE, RANGE, FORWARD = "stale weights", "range", "forward dtype"
+CALIBRATION = "calibration"
 
 NORMS = (1.0, 10.0, 1e3, 1e-3, 1e-5)
 """Norms of the true gradient."""
@@ -27,6 +28,9 @@ FACTORS = (1.0, 0.5, 2.0)
 TOLERANCE = 1e-5
 TINY = 2.0**-26
 """Half of what float16 rounds to 0, and exact in it as soon as it is scaled."""
+OVERFLOWS = 2.0**18
+"""A scaled gradient that is too large for float16 until the scale is a quarter of it."""
+ROUNDS = 8
 CONDITION = 10.0
 _CLIP_EPS = 1e-6  # torch adds it to the norm
 
@@ -88,6 +92,16 @@ class Trial:
     def is_half(self) -> bool:
         """Whether parameters have 16 bits."""
         return bool(self.before.half or self.after.half)
+
+    def uses_scaler(self, kind: str) -> bool:
+        """Whether the old program has events of a kind with a scaler that is on."""
+        keys = {event.scaler for event in self.pair.before if event.kind == kind}
+        made = dict(self.before.scalers)
+        return any(
+            replay.make_scaler(made.get(key), self.case, self.device).is_enabled()
+            for key in keys - {None}
+            if key is not None
+        )
 
     def first_scale(self, program: Program) -> float:
         """The scale that the first scaler starts with; 1 without one."""
@@ -197,24 +211,26 @@ def _equal(one: Outcome, other: Outcome) -> bool:
 
 def ranges(trial: Trial) -> Iterator[Evidence]:
     """A step that skipped infinite gradients, or kept tiny ones, must still do so."""
-    if trial.after.half:
-        return
-    single = replace(trial, before=replace(trial.before, half=()))  # what it would do if it ran
-    yield _infinite(single)
-    yield _tiny(single)
+    if not trial.after.half:
+        yield _infinite(trial)
+        yield _tiny(trial)
 
 
 def _infinite(trial: Trial) -> Evidence:
     before, after, _ = trial.run(Problem(replay.linear), (1.0, math.inf, 1.0))
-    if after.raised and not before.raised:
-        return Evidence(RAISES, None, _error(after))
-    lost = not after.raised and _survives(before) and not _survives(after)
-    if lost and _never_float16(trial):
+    if after.raised:
+        new = None if before.raised else _error(after)
+        return Evidence(RAISES, None, new)
+    if _survives(after):
+        return Evidence(RAISES, _error(before) if before.round > 1 else None, None)
+    skipped = trial.uses_scaler("step") if before.raised else _survives(before)
+    if not skipped and not before.round > 1:
+        return Evidence(RANGE, None, None)
+    if _never_float16(trial):
         note = "a step with a non-finite gradient was skipped before and is not any more"
-        return Evidence(RANGE, None, None, identical=True, note=note)
-    text = "weights become inf or nan; the old step was skipped"
-    failure = Failure(RANGE, text, "a gradient that is not finite") if lost else None
-    return Evidence(RANGE, None, failure)
+        return Evidence(RANGE, None, None, note=note)
+    text = "weights become inf or nan, where the old code did not step"
+    return Evidence(RANGE, None, Failure(RANGE, text, "a gradient that is not finite"))
 
 
 def _survives(outcome: Outcome) -> bool:
@@ -237,14 +253,18 @@ def _never_float16(trial: Trial) -> bool:
 def _tiny(trial: Trial) -> Evidence:
     problem = Problem(_through_product)
     before, after, oracle = trial.run(problem, (TINY,) * 3)
-    if before.raised or after.raised:
+    if after.raised:
         return Evidence(RANGE, None, None)
-    was, now = max(errors(before, oracle)), max(errors(after, oracle))
-    if not (was <= TOLERANCE < now):
+    right = trial.uses_scaler("backward") if before.raised else _is_exact(before, oracle)
+    if not right or _is_exact(after, oracle):
         return Evidence(RANGE, None, None)
     wanted, made = (float(updates(o)[0].norm()) for o in (oracle, after))
     text = f"the weights move by {made:.4g} instead of {wanted:.4g}: the gradient underflows"
     return Evidence(RANGE, None, Failure(RANGE, text, f"a gradient of norm {TINY:.4g}"))
+
+
+def _is_exact(outcome: Outcome, oracle: Outcome) -> bool:
+    return max(errors(outcome, oracle)) <= TOLERANCE
 
 
 def _through_product(parameter: torch.Tensor, which: int, size: float) -> torch.Tensor:
@@ -252,6 +272,41 @@ def _through_product(parameter: torch.Tensor, which: int, size: float) -> torch.
     given = replay.direction(which, parameter).to(parameter.dtype)
     product = torch.mm(parameter.unsqueeze(0), given.unsqueeze(1))
     return product.to(torch.promote_types(product.dtype, torch.float32)).sum() * size
+
+
+def calibrations(trial: Trial) -> Iterator[Evidence]:
+    """Where the first scale is too large, the scaler must find one that is not."""
+    if not trial.uses_scaler("step") or trial.is_half:
+        return
+    size = OVERFLOWS / max(trial.first_scale(trial.before), 1.0)
+    before, after, _ = trial.run(Problem(_through_float16), (size,) * ROUNDS)
+    if not (before.raised or after.raised):
+        same = _equal(before, after)
+        yield Evidence(CALIBRATION, _stuck(before), _stuck(after), same)
+
+
+class _Rounded(torch.autograd.Function):
+    """Passes gradients on as a layer in float16 does."""
+
+    @staticmethod
+    def forward(_: object, given: torch.Tensor) -> torch.Tensor:
+        return given.clone()
+
+    @staticmethod
+    def backward(_: object, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient.to(torch.float16).to(gradient.dtype)
+
+
+def _through_float16(parameter: torch.Tensor, which: int, size: float) -> torch.Tensor:
+    rounded: torch.Tensor = _Rounded.apply(parameter)  # type: ignore[no-untyped-call]
+    return replay.linear(rounded, which, size)
+
+
+def _stuck(outcome: Outcome) -> Failure | None:
+    if any(bool(update.any()) for update in updates(outcome)):
+        return None
+    text = f"all of {ROUNDS} steps are skipped: the scale does not become smaller"
+    return Failure(CALIBRATION, text, "a finite gradient that overflows at the first scale")
 
 
 # --- where the forward and the backward pass run ------------------------------------------------
@@ -423,6 +478,7 @@ CHECKS: tuple[Callable[[Trial], Iterable[Evidence]], ...] = (
     backwards,
     forwards,
     ranges,
+    calibrations,
 )
 
 

@@ -190,6 +190,8 @@ def _statement(found: list[Evidence], repaired: set[str], before: Failure | None
             return "no numeric effect: bitwise equal parameters"
         return f"no numeric effect: weights within {max(worst, 1e-7):.1g} of the step without AMP"
     shown = [f"weights within {max(worst, 1e-7):.1g} of the step without AMP, in float64"]
+    if RAISES in repaired:
+        shown.append("no error is raised")
     if BACKWARD in repaired:
         shown.append(f"gradients within {step_checks.TOLERANCE:g} of float64")
     if OPTIMIZER in repaired:
