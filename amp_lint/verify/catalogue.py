@@ -74,12 +74,3 @@ def run(
     """Prove or refute every case; ``on_done`` hears how many there are."""
     proofs = prover.prove_all([case.change for case in chosen], on_done)
     return [Outcome(case, proof) for case, proof in zip(chosen, proofs, strict=True)]
-
-
-def proven(outcomes: Iterable[Outcome]) -> frozenset[str]:
-    """The codes of the rules whose every fix is proven and every wrong fix refuted."""
-    good: dict[str, bool] = {}
-    for outcome in outcomes:
-        code = outcome.case.rule.code
-        good[code] = good.get(code, True) and outcome.right
-    return frozenset(code for code, right in good.items() if right)

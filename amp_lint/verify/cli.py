@@ -175,16 +175,19 @@ class _Run:
         if options.output_format == "json":
             print(written, end="")
             return
-        print("\n".join(self._lines(entries, patterns)))
-        print("\n".join(report.closing(where, time.monotonic() - self._started)))
+        paragraphs = [*self._paragraphs(entries, patterns)]
+        paragraphs.append([*report.closing(where, time.monotonic() - self._started)])
+        blocks = ("".join(f"{line}\n" for line in lines) for lines in paragraphs if lines)
+        print("\n".join(blocks), end="")
 
-    def _lines(self, entries: Sequence[Entry], patterns: Sequence[Entry]) -> Iterator[str]:
+    def _paragraphs(
+        self, entries: Sequence[Entry], patterns: Sequence[Entry]
+    ) -> Iterator[list[str]]:
         pages = [one for one in entries if one.on_page] + [*patterns]
         shown = [one for one in entries if not (self._options.quiet and one.right)]
-        yield from report.blocks(shown, self._style, _proven(pages))
+        yield from report.paragraphs(shown, self._style, record.proven(pages))
         if pages:
-            yield from report.table(pages, self._style)
-            yield ""
+            yield [*report.table(pages, self._style)]
 
     def _code(self, pages: Sequence[Entry], entries: Sequence[Entry]) -> int:
         if self._failed:
@@ -208,12 +211,6 @@ def _entry(outcome: catalogue.Outcome) -> Entry:
     case = outcome.case
     kinds = {"fixed": "fix", "fixed unsafe": "unsafe fix", "wrong": "wrong fix"}
     return Entry(case.rule.code, kinds[case.other.kind], f"line {case.other.line}", outcome.proof)
-
-
-def _proven(pages: Sequence[Entry]) -> frozenset[str]:
-    """The codes of the rules whose page holds."""
-    codes = {one.rule for one in pages}
-    return frozenset(codes - {one.rule for one in pages if not one.right})
 
 
 def _split(what: Sequence[str]) -> tuple[list[Rule], list[str]]:

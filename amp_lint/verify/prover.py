@@ -28,8 +28,10 @@ from amp_lint.verify.workers import TO_START, Pool, Worker, WorkerError
 
 NEEDED = ("torch", "hypothesis")
 """Packages of the extra ``verify`` that every experiment needs."""
+TO_LIFT = 20.0
+"""Seconds to read a change."""
 LIMIT = 30.0
-"""Seconds to lift a change, and to judge an obligation by eager experiments."""
+"""Seconds to judge an obligation by eager experiments."""
 TO_COMPILE = 240.0
 """Seconds more for an obligation whose code is compiled; the compiler's cache may be cold."""
 
@@ -187,7 +189,7 @@ class Prover:
         return [call.result() for call in calls]
 
     def _lift(self, change: Change) -> Comparison:
-        call = self._pool.submit(LIMIT, worker.lift, change.before, change.after, change.name)
+        call = self._pool.submit(TO_LIFT, worker.lift, change.before, change.after, change.name)
         try:
             return call.result()[0]
         except WorkerError as error:
@@ -216,7 +218,9 @@ class Prover:
 
     def _check_finding(self, change: Change, code: str) -> Shown:
         calls = [
-            self._pool.submit(LIMIT, worker.findings, text, change.name, code, change.target_torch)
+            self._pool.submit(
+                TO_LIFT, worker.findings, text, change.name, code, change.target_torch
+            )
             for text in (change.before, change.after)
         ]
         try:

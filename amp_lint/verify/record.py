@@ -63,6 +63,15 @@ class Record:
     entries: tuple[Entry, ...]
 
 
+def proven(entries: Iterable[Entry]) -> frozenset[str]:
+    """The codes of the rules whose every fix is proven and every wrong fix refuted."""
+    good: dict[str, bool] = {}
+    for entry in entries:
+        if entry.on_page:
+            good[entry.rule] = good.get(entry.rule, True) and entry.right
+    return frozenset(code for code, right in good.items() if right)
+
+
 def record(entries: Iterable[Entry], settings: Settings, environment: Environment | None) -> Record:
     """What one run has shown; the environment, the same for all, stands once."""
     bare = (

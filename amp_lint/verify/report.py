@@ -58,7 +58,9 @@ def proof(shown: Proof, style: Style) -> Iterator[str]:
     for judged in _decisive(shown):
         yield from _judgement(judged, style)
     for reason in shown.reasons:
-        yield from _wrapped("not lifted", reason, style)
+        yield from _wrapped("because", reason, style)
+    if not shown.shown and not shown.reasons:
+        yield "  nothing differs"
 
 
 def _decisive(shown: Proof) -> Sequence[Shown]:
@@ -156,7 +158,9 @@ def closing(environment: Environment | None, seconds: float) -> Iterator[str]:
         yield NOT_ON_CUDA
 
 
-def blocks(entries: Sequence[Entry], style: Style, proven: frozenset[str]) -> Iterator[str]:
+def paragraphs(
+    entries: Sequence[Entry], style: Style, proven: frozenset[str]
+) -> Iterator[list[str]]:
     """All proofs: in full, or where there are pages of several rules, a line for each of theirs.
 
     ``proven`` holds the rules whose pages are proven.
@@ -164,18 +168,9 @@ def blocks(entries: Sequence[Entry], style: Style, proven: frozenset[str]) -> It
     pages = [one for one in entries if one.on_page]
     brief = len({one.rule for one in pages}) > 1
     for one in entries:
-        if brief and one in pages:
-            continue
-        yield from entry(one, style, pattern=one.rule in proven)
-        yield ""
-    if brief:
-        yield from _brief(pages, style)
-
-
-def _brief(pages: Sequence[Entry], style: Style) -> Iterator[str]:
-    for rule in registry.all_rules():
-        group = [one for one in pages if one.rule == rule.code]
-        if group:
-            yield paint(f"{rule.code} {rule.name}", BOLD, style)
-            yield from (line(one, style) for one in group)
-            yield ""
+        if not (brief and one.on_page):
+            yield [*entry(one, style, pattern=one.rule in proven)]
+    for rule in registry.all_rules() if brief else ():
+        if group := [one for one in pages if one.rule == rule.code]:
+            heading = paint(f"{rule.code} {rule.name}", BOLD, style)
+            yield [heading, *(line(one, style) for one in group)]

@@ -1,0 +1,132 @@
+"""Every rule keeps what its page promises: fixes are proven, wrong fixes refuted.
+
+Here in eager mode with few random inputs; ``amp-lint verify`` does the same in full.
+"""
+
+from __future__ import annotations
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from amp_lint import engine, pages, registry
+from amp_lint.engine import Selection
+from amp_lint.pages import Example, Fence
+from amp_lint.rule import Applicability, Rule, Severity
+from amp_lint.source import Source
+from amp_lint.verify import Prover, Verdict, catalogue, record, report
+from amp_lint.verify.catalogue import Case, Outcome
+from amp_lint.verify.proof import Failure, Judgement, Proof, Shown
+from amp_lint.verify.record import Entry
+from tests.verify.conftest import CASES
+
+
+def by_case() -> list[ParameterSet]:
+    return [
+        pytest.param(case, id=f"{case.rule.code}-line{case.other.line}-{case.other.kind}")
+        for case in CASES
+    ]
+
+
+@pytest.mark.parametrize("case", by_case())
+def test_page(case: Case, outcomes: dict[Case, Outcome]) -> None:
+    outcome = outcomes[case]
+    shown = outcome.proof.counterexample
+    assert outcome.right, f"{outcome.proof.verdict}: {shown or outcome.proof.reasons}"
+
+
+@pytest.mark.parametrize("rule", registry.all_rules(), ids=lambda rule: rule.code)
+def test_a_safe_fix_is_proven(rule: Rule, outcomes: dict[Case, Outcome]) -> None:
+    """A rule that offers safe fixes shows one on its page, and it is proven."""
+    proven = [
+        outcome
+        for case, outcome in outcomes.items()
+        if case.rule is rule and case.other.kind == "fixed" and outcome.right
+    ]
+    assert proven or not offers_safe_fix(rule)
+
+
+def offers_safe_fix(rule: Rule) -> bool:
+    page = pages.parse(registry.page(rule))
+    return any(_has_safe_fix(rule, example) for example in page.examples)
+
+
+def _has_safe_fix(rule: Rule, example: Example) -> bool:
+    source = Source(example.flagged.text.encode(), "page.py")
+    found = engine.check(source, Selection((rule,), example.flagged.target_torch), named=True)
+    return any(f.fix is not None and f.fix.applicability is Applicability.SAFE for f in found)
+
+
+# --- the catalogue itself can say no --------------------------------------------------------------
+
+
+class Toy(Rule):
+    """Its page below is all there is of it."""
+
+    code = "AMP999"
+    name = "toy"
+    severity = Severity.ERROR
+    requires = (frozenset({"softmax"}),)
+
+
+FLAGGED = Fence("", "import torch\ny = torch.log(torch.softmax(x, 1))\n", 10)
+RIGHT = Fence("fixed", "import torch\ny = torch.log_softmax(x, 1)\n", 20)
+WRONG = Fence("wrong", "import torch\ny = torch.log_softmax(x, 0)\n", 30)
+STRANGE = Fence("wrong", "import torch\ny = mystery(x)\n", 40)
+
+
+def toy(fence: Fence, proving: Prover) -> Outcome:
+    """A fence's outcome; the registry does not know the rule, so its findings are not counted."""
+    case = Case(Toy(), FLAGGED, fence)
+    change = case.change
+    proof = proving.prove(type(change)(change.before, change.after, change.name))
+    return Outcome(case, proof)
+
+
+def test_a_wrong_fix_that_is_called_right_is_seen(proving: Prover) -> None:
+    assert toy(RIGHT, proving).right
+    assert toy(WRONG, proving).right
+    assert not toy(Fence("fixed", WRONG.text, 20), proving).right
+
+
+def test_a_right_fix_that_is_called_wrong_is_seen(proving: Prover) -> None:
+    assert not toy(Fence("wrong", RIGHT.text, 20), proving).right
+
+
+def test_what_is_not_comparable_counts_for_neither(proving: Prover) -> None:
+    assert not toy(STRANGE, proving).right
+    assert not toy(Fence("fixed", STRANGE.text, 20), proving).right
+
+
+def test_cases_are_all_fixes_and_wrong_fixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "```py\na\n```\n```py fixed\nb\n```\n```py fixed unsafe\nc\n```\n```py wrong\nd\n```\n"
+        "```py\ne\n```\n```py wrong\nf\n```\n```py ok\ng\n```\n"
+    )
+    monkeypatch.setattr(registry, "page", lambda rule: text)
+    cases = [*catalogue.cases([Toy()])]
+    assert [(c.flagged.text, c.other.text, c.wrong) for c in cases] == [
+        ("a\n", "b\n", False),
+        ("a\n", "c\n", False),
+        ("a\n", "d\n", True),
+        ("e\n", "f\n", True),
+    ]
+
+
+def test_a_rule_is_proven_if_all_of_its_page_is() -> None:
+    def entry(kind: str, verdict: Verdict) -> Entry:
+        return Entry("AMP101", kind, "line 1", Proof(verdict, (), (), None, "", ""))
+
+    right, refuted = entry("fix", Verdict.PROVEN), entry("wrong fix", Verdict.REFUTED)
+    assert record.proven([right, refuted]) == {"AMP101"}
+    assert not record.proven([right, entry("wrong fix", Verdict.PROVEN)])
+    assert not record.proven([entry("unsafe fix", Verdict.NOT_COMPARABLE), refuted])
+    assert not record.proven([entry("site", Verdict.PROVEN)])
+
+
+def test_the_counterexample_is_the_first_refutation() -> None:
+    good = Judgement(Verdict.PROVEN, "fine", before=Failure("finite", "-inf"))
+    bad = Judgement(Verdict.REFUTED, "no", after=Failure("value", "0 instead of 1", "x = 2"))
+    shown = tuple(Shown("expression", "f", 1, 1, "a", "b", one) for one in (good, bad))
+    proof = Proof(Verdict.REFUTED, shown, (), None, "", "")
+    assert report.counterexample(proof) == "0 instead of 1, at x = 2"
+    assert proof.fails_before == Failure("finite", "-inf")
