@@ -74,7 +74,7 @@ def program(
 
 
 def judged(before: Program, after: Program, *disabled: str, seed: int = 0) -> Judgement:
-    settings = Settings(seed=seed, disabled=frozenset(disabled))
+    settings = Settings(seed=seed, disabled=frozenset(disabled), modes=("eager",))
     return steps.judge(Step(Place(1, 1), before, after), settings)
 
 
@@ -243,6 +243,17 @@ def test_a_clip_that_raises_where_the_scaler_would_skip() -> None:
     assert judged(replace(before, traces=UNSCALED.traces), before).verdict is REFUTED
 
 
+def test_an_error_that_is_lost_without_scaler() -> None:
+    start = (ZERO, backward(), UNSCALE)
+    before = program((*start, _strict(clip()), STEP, UPDATE), scalers=scaler(enabled=Input("amp")))
+    found = judged(before, replace(before, traces=((*start, clip(), STEP, UPDATE),)))
+    assert found.verdict is PROVEN
+    assert any(note.startswith("without scaler, a non-finite") for note in found.notes)
+    unscaled = (ZERO, backward(None, scaler=None), _strict(clip()), DIRECT)
+    lenient = (ZERO, backward(None, scaler=None), clip(), DIRECT)
+    assert judged(program(unscaled), program(lenient)).verdict is REFUTED
+
+
 def test_a_scaler_that_is_made_again_never_calibrates() -> None:
     made = Event("construct", 2, 'torch.amp.GradScaler("cuda")', scaler="scaler")
     once = (ZERO, backward(), STEP, UPDATE)
@@ -323,6 +334,15 @@ def test_errors_of_gradients_are_those_of_the_page() -> None:
     first = found.points[1]
     assert first.magnitude == pytest.approx(10)
     assert 1e-3 < first.before < 1e-2 and first.after < 1e-6
+
+
+def test_backward_after_the_region_compiles() -> None:
+    obligation = Step(Place(1, 1), inside(BF16, BF16), inside(BF16, None))
+    found = steps.judge(obligation, Settings())
+    assert found.verdict is PROVEN
+    (error,) = [each.gradient_error for each in found.measured if each.mode == "compiled"]
+    assert error is not None and error < 1
+    assert any("backward_pass_autocast" in note for note in found.notes)
 
 
 def test_an_island_overflows_in_float16() -> None:

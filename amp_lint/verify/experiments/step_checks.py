@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
+import torch._functorch.config
 
 from amp_lint.verify.experiments import replay
 from amp_lint.verify.experiments.protocol import Pair, loss_names, optimizer_keys
@@ -224,10 +225,14 @@ def _infinite(trial: Trial) -> Evidence:
     if _survives(after):
         return Evidence(RAISES, _error(before) if before.round > 1 else None, None)
     skipped = trial.uses_scaler("step") if before.raised else _survives(before)
-    if not skipped and not before.round > 1:
+    stopped = before.round > 1  # by the clip
+    if not skipped and not stopped:
         return Evidence(RANGE, None, None)
-    if _never_float16(trial):
+    is_off = stopped and any(event.scaler for event in trial.pair.before if event.kind == "step")
+    if _never_float16(trial) or (is_off and not skipped):
         note = "a step with a non-finite gradient was skipped before and is not any more"
+        if stopped:
+            note = "without scaler, a non-finite gradient raised an error and does not any more"
         return Evidence(RANGE, None, None, note=note)
     text = "weights become inf or nan, where the old code did not step"
     return Evidence(RANGE, None, Failure(RANGE, text, "a gradient that is not finite"))
@@ -378,6 +383,21 @@ def gradient_error(
     assert single.grad is not None and double.grad is not None
     difference = single.grad.double() / scale - double.grad
     return float((difference.norm() / double.grad.norm()).nan_to_num(nan=math.inf, posinf=math.inf))
+
+
+@functools.lru_cache(maxsize=8)
+def compiled_error(forward: Autocast | None, case: Case, device: str, seed: int) -> float | None:
+    """The error of a compiled backward pass after the region; None where nothing compiles.
+
+    By default a compiled backward runs in the region of its forward, wherever it is called.
+    """
+    event = Event("backward", 0, "", forward=forward)
+    graph = torch.compile(inverse), functools.partial(conditioned, CONDITION, seed)
+    try:
+        with torch._functorch.config.patch(backward_pass_autocast="off"):
+            return gradient_error(graph, event, case, device)
+    except (AttributeError, ImportError, RuntimeError):
+        return None
 
 
 def conditioned(number: float, seed: int) -> torch.Tensor:

@@ -28,6 +28,11 @@ _MAGNITUDES = tuple(10.0**n for n in range(-6, 5))
 _CONDITIONS = tuple(10.0**n for n in range(5))
 _COMPLETED = "events that this code leaves to its caller were added: backward, step or update"
 
+_COMPILED = (
+    "a compiled backward pass runs in the region of its forward pass, wherever it is called, "
+    'unless torch._functorch.config.backward_pass_autocast is "off", as it was here'
+)
+
 
 def judge(obligation: Step, settings: Settings) -> Judgement:
     """Whether the new training step does what the old one would do without AMP.
@@ -219,10 +224,13 @@ def _illustrated(
     notes = list(judgement.notes)
     if any(trial.pair.completed for trial in trials):
         notes.append(_COMPLETED)
+    compiled = _compiled(judgement, trials, settings)
+    if compiled:
+        notes.append(_COMPILED)
     picture = _picture(judgement.before, obligation, trials, settings)
     return replace(
         judgement,
-        measured=tuple(_measured(trials, found)),
+        measured=(*_measured(trials, found), *compiled),
         notes=tuple(notes),
         points=picture.points,
         axis=picture.axis,
@@ -241,6 +249,18 @@ def _measured(trials: list[Trial], found: list[Evidence]) -> Iterator[Measured]:
             max(gradients, default=None),
             len(updates) + len(gradients),
         )
+
+
+def _compiled(judgement: Judgement, trials: list[Trial], settings: Settings) -> list[Measured]:
+    """How backward after the region does under ``torch.compile``, where the old one was inside."""
+    is_about = judgement.before is not None and judgement.before.check == BACKWARD
+    if "compiled" not in settings.modes or not is_about or judgement.verdict is not Verdict.PROVEN:
+        return []
+    trial, new = next((t, new) for t in trials for _, new in t.backwards)
+    error = step_checks.compiled_error(new.forward, trial.case, trial.device, trial.seed)
+    if error is None:
+        return []
+    return [Measured("compiled", "float32", None, error / step_checks.TOLERANCE, 1)]
 
 
 def _forwards(trial: Trial) -> Iterable[Autocast | None]:
