@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 OLD, NEW, INK = "#d9730d", "#2f81d8", "#808080"
 """Orange and blue, which the colour-blind tell apart, and grey for the rest."""
 INCHES = (6.4, 3.6)
-LEAST = 1e-18
-"""What an error of 0 is drawn as, where nothing smaller is seen."""
+LEAST, MOST = 1e-18, 1e12
+"""Errors beyond these are drawn as these."""
 
 
 def draw(entries: Iterable[Entry], folder: Path) -> list[Path]:
@@ -97,7 +97,7 @@ def _fill(axes: Axes, judgement: Judgement) -> None:
     points = sorted(judgement.points, key=lambda point: point.magnitude)
     errors = [error for point in points for error in (point.before, point.after)]
     finite = [error for error in errors if math.isfinite(error) and error > 0] or [1.0]
-    floor, top = max(min(finite) / 3, LEAST), max(finite) * 10
+    floor, top = max(min(finite) / 3, LEAST), min(max(finite), MOST) * 10
     axes.set_yscale("log")
     axes.set_xscale("log" if _logarithmic(points) else "linear")
     _line(axes, points, [p.before for p in points], "before", OLD, "o", floor, top)
@@ -135,7 +135,7 @@ def _line(
     top: float,
 ) -> None:
     """Errors as a line; what is not finite stands in the band at the top."""
-    heights = [max(error, floor) if math.isfinite(error) else top for error in errors]
+    heights = [min(max(error, floor), MOST) if math.isfinite(error) else top for error in errors]
     axes.plot(
         [point.magnitude for point in points],
         heights,

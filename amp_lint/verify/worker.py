@@ -121,7 +121,7 @@ def environment(settings: Settings) -> Environment:
     cuda = device.type == "cuda"
     torch.empty(1, device=device)
     return Environment(
-        torch=torch.__version__,
+        torch=str(torch.__version__),  # plain text, which needs no torch to be unpickled
         python=platform.python_version(),
         device=torch.cuda.get_device_name(device) if cuda else device.type,
         cuda=cuda,

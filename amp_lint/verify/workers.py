@@ -42,6 +42,19 @@ class WorkerError(Exception):
     """A call gave no result; the message says why in one line."""
 
 
+class _NotDataError(Exception):
+    """An answer holds an object of another package."""
+
+
+class _Answers(pickle.Unpickler):
+    """Reads plain data and nothing that would have torch imported here."""
+
+    def find_class(self, module: str, name: str) -> object:
+        if module.startswith("amp_lint.") or (module, name) == ("builtins", "frozenset"):
+            return super().find_class(module, name)
+        raise _NotDataError(f"{module}.{name}")
+
+
 class Worker:
     """One process. After a call that ran out of time, or killed it, it is dead for good."""
 
@@ -89,6 +102,9 @@ class Worker:
         except RecursionError as error:
             self.kill()
             raise WorkerError(child.TOO_DEEP) from error
+        except _NotDataError as error:
+            self.kill()
+            raise WorkerError(f"gave an answer that holds a {error}") from error
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             self.kill()
             raise WorkerError(
@@ -104,7 +120,7 @@ class Worker:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(pickle.dumps(call))
         self._process.stdin.flush()
-        answer: tuple[bool, Any] = pickle.load(self._process.stdout)
+        answer: tuple[bool, Any] = _Answers(self._process.stdout).load()
         return answer
 
     def _expire(self, expired: threading.Event) -> None:
