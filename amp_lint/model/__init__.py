@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+from amp_lint.model.caches import Caches
+from amp_lint.model.checkpoints import Checkpoints
 from amp_lint.model.choices import Choices
 from amp_lint.model.clips import Clips
 from amp_lint.model.devices import Devices
@@ -16,6 +18,7 @@ from amp_lint.model.modules import Modules
 from amp_lint.model.names import Names
 from amp_lint.model.operations import Operations
 from amp_lint.model.precision import Precision
+from amp_lint.model.reach import Reach
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
 from amp_lint.model.scaler_state import ScalerState
@@ -102,6 +105,12 @@ class Model:
         return Regions(self.tree, self.names, self.values)
 
     @functools.cached_property
+    def reach(self) -> Reach:
+        """Inside which regions a place may run."""
+        recognizer = self.steps.recognizer
+        return Reach(self.tree, self.names, self.values, self.regions, recognizer)
+
+    @functools.cached_property
     def steps(self) -> Steps:
         """The training-step events, path by path."""
         return Steps(self.tree, self.names, self.values, self.roles, self.regions)
@@ -117,6 +126,11 @@ class Model:
         return Clips(self.tree, self.values, self.roles, self.steps)
 
     @functools.cached_property
+    def caches(self) -> Caches:
+        """Steps after which autocast uses casts of the old weights."""
+        return Caches(self.tree, self.regions, self.steps)
+
+    @functools.cached_property
     def mistakes(self) -> Mistakes:
         """Calls of the GradScaler protocol in the wrong state."""
         return Mistakes(self.tree, self.roles, self.steps)
@@ -125,6 +139,11 @@ class Model:
     def strict_clips(self) -> StrictClips:
         """Clips that raise where a scaler would skip the step."""
         return StrictClips(self.tree, self.names, self.values, self.steps)
+
+    @functools.cached_property
+    def checkpoints(self) -> Checkpoints:
+        """Checkpoints without the state of the scaler."""
+        return Checkpoints(self.tree, self.names, self.values, self.roles, self.steps)
 
     @functools.cached_property
     def precision(self) -> Precision:

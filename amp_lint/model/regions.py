@@ -82,6 +82,16 @@ class Region:
         return literal(self.enabled) is False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Entered:
+    """One place that enters a region."""
+
+    region: Region
+    context: cst.BaseExpression
+    """What stands in the ``with``, or as the decorator."""
+    holder: cst.With | cst.FunctionDef
+
+
 class Regions:
     """Finds autocast contexts behind names, attributes, partials, lambdas and helper functions."""
 
@@ -116,19 +126,29 @@ class Regions:
 
     def around(self, node: cst.CSTNode) -> list[Region]:
         """The regions that enclose ``node`` in its own function, innermost first."""
-        found: list[Region] = []
+        return [entered.region for entered in self.entered(node)]
+
+    def entered(self, node: cst.CSTNode) -> list[Entered]:
+        """Where those regions are entered, innermost first."""
+        found: list[Entered] = []
         child: cst.CSTNode = node
         for holder in self.tree.ancestors(node):
             if isinstance(holder, cst.With) and child is holder.body:
-                items = (self.of(item.item) for item in reversed(holder.items))
-                found += [region for region in items if region is not None]
+                contexts = [item.item for item in reversed(holder.items)]
+                found += self._entered(contexts, holder)
             elif isinstance(holder, (cst.FunctionDef, cst.Lambda)):
                 if isinstance(holder, cst.FunctionDef) and child is holder.body:
-                    region = self.decorating(holder)
-                    found += [region] if region else []
+                    contexts = [each.decorator for each in holder.decorators]
+                    found += self._entered(contexts, holder)[:1]
                 break
             child = holder
         return found
+
+    def _entered(
+        self, contexts: list[cst.BaseExpression], holder: cst.With | cst.FunctionDef
+    ) -> list[Entered]:
+        pairs = [(context, self.of(context)) for context in contexts]
+        return [Entered(region, context, holder) for context, region in pairs if region is not None]
 
     def trailing(self, node: cst.CSTNode) -> Tail | None:
         """What to move so that ``node`` leaves its autocast block and nothing else changes.

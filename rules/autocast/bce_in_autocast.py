@@ -1,0 +1,110 @@
+"""AMP204: binary cross entropy of probabilities while CUDA autocast is on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import edits
+from amp_lint._lazy import cst
+from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.reach import Chain
+
+_FUNCTION = frozenset({"torch.nn.functional.binary_cross_entropy"})
+_MODULE = frozenset({"torch.nn.BCELoss"})
+_LOGITS = "torch.nn.functional.binary_cross_entropy_with_logits"
+_SIGMOID = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
+MESSAGE = (
+    "`{}` raises a RuntimeError while CUDA autocast is on, even for float32 inputs; use "
+    "`binary_cross_entropy_with_logits`, or compute it under `autocast(enabled=False)`"
+)
+
+
+class BceInAutocast(Rule):
+    """A call that some way through the file reaches with CUDA autocast on."""
+
+    code = "AMP204"
+    name = "bce-in-autocast"
+    severity = Severity.ERROR
+    requires = (frozenset({"autocast"}), frozenset({"BCELoss", "binary_cross_entropy"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every call of the function, or of a module of the class."""
+        from amp_lint.model.attempts import is_attempt
+
+        for call in model.tree.nodes(cst.Call):
+            if not _is_loss(model, call) or is_attempt(model.tree, call):
+                continue
+            chain = next(model.reach.running(call), None)
+            if chain is not None and not _is_asked(model, call):
+                message = MESSAGE.format(model.tree.source(call.func))
+                yield self.report(model, call.func, message, _related(chain), _fix(model, call))
+
+
+def _is_loss(model: Model, call: cst.Call) -> bool:
+    if model.names.is_only(call.func, _FUNCTION):
+        return True
+    modules = list(model.values.alternatives(call.func))
+    return all(
+        isinstance(module, cst.Call) and model.names.is_only(module.func, _MODULE)
+        for module in modules
+    )
+
+
+def _is_asked(model: Model, call: cst.Call) -> bool:
+    """Whether the code looks whether autocast is on."""
+    asked = ("torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled")
+    return any(
+        isinstance(other, cst.Call) and model.names.is_any(other.func, asked)
+        for guard in model.flow.guards(call)
+        for other in model.tree.nodes(cst.Call)
+        if model.tree.contains(guard.test, other)
+    )
+
+
+def _related(chain: Chain) -> list[tuple[cst.CSTNode, str]]:
+    found: list[tuple[cst.CSTNode, str]] = [(chain.entered[0].region.node, "autocast is on here")]
+    return [*found, *((call, "this runs it") for call in chain.calls)]
+
+
+def _fix(model: Model, call: cst.Call) -> Fix | None:
+    """``binary_cross_entropy(torch.sigmoid(x), t)`` has the logits at hand."""
+    from amp_lint.model.values import arguments
+
+    given = arguments(call)
+    probability = None if given.starred else given.get(0, "input")
+    if not isinstance(probability, cst.Call) or not model.names.is_only(call.func, _FUNCTION):
+        return None
+    unwrapped = _without_sigmoid(model, probability)
+    renamed = _renamed(model, call)
+    if unwrapped is None or renamed is None:
+        return None
+    title = "Replace with `binary_cross_entropy_with_logits`"
+    return Fix(title, (renamed, *unwrapped), Applicability.SAFE)
+
+
+def _renamed(model: Model, call: cst.Call) -> Edit | None:
+    if isinstance(call.func, cst.Attribute):
+        return edits.replace_node(model.tree, call.func.attr, _LOGITS.rpartition(".")[2])
+    spelling = model.names.spelling_of(call, _LOGITS)
+    return edits.replace_node(model.tree, call.func, spelling) if spelling is not None else None
+
+
+def _without_sigmoid(model: Model, node: cst.Call) -> tuple[Edit, Edit] | None:
+    """``torch.sigmoid(x)`` and ``x.sigmoid()`` become ``x``; None where a comment would go."""
+    if model.names.is_only(node.func, _SIGMOID):
+        if len(node.args) != 1 or node.args[0].keyword is not None or node.args[0].star:
+            return None
+        logits = node.args[0].value
+    elif isinstance(node.func, cst.Attribute) and node.func.attr.value == "sigmoid":
+        if node.args or model.names.qualified(node.func):
+            return None
+        logits = node.func.value
+    else:
+        return None
+    (start, end), (first, last) = model.tree.span(node), model.tree.outer_span(logits)
+    lost = model.tree.text[start:first] + model.tree.text[last:end]
+    return None if "#" in lost else (Edit(start, first, ""), Edit(last, end, ""))

@@ -1,0 +1,164 @@
+"""Inside which regions a place may run, through calls within the file."""
+
+from __future__ import annotations
+
+import textwrap
+
+import libcst as cst
+import pytest
+
+from amp_lint.model import Model
+from tests.programs import model_of
+
+HEADER = """\
+import contextlib
+import torch
+from torch import nn
+from torch.amp import autocast, custom_fwd
+"""
+
+
+def model(text: str) -> Model:
+    return model_of(HEADER + textwrap.dedent(text))
+
+
+def place(found: Model) -> cst.Call:
+    """The call of ``here``."""
+    calls = found.tree.nodes(cst.Call)
+    (call,) = (c for c in calls if isinstance(c.func, cst.Name) and c.func.value == "here")
+    return call
+
+
+def ways(text: str) -> list[str]:
+    """What is entered on each way, innermost first."""
+    found = model(text)
+    return [
+        " < ".join(found.tree.source(entered.context) for entered in chain.entered)
+        for chain in found.reach.chains(place(found))
+    ]
+
+
+def is_on(text: str) -> bool:
+    found = model(text)
+    return next(found.reach.running(place(found)), None) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("here()", [""]),
+        ("with autocast('cuda'):\n    here()", ["autocast('cuda')"]),
+        (
+            "with autocast('cuda'), autocast('cpu'):\n    here()",
+            ["autocast('cpu') < autocast('cuda')"],
+        ),
+        (
+            """
+            def f():
+                with autocast("cpu"):
+                    here()
+            def g():
+                f()
+            def h():
+                with autocast("cuda"):
+                    f()
+            """,
+            ['autocast("cpu")', 'autocast("cpu") < autocast("cuda")'],
+        ),
+        (
+            """
+            class Loss(nn.Module):
+                def forward(self):
+                    here()
+            class Net(nn.Module):
+                def __init__(self):
+                    self.loss = Loss()
+                @autocast("cuda")
+                def forward(self):
+                    return self.loss()
+                def other(self):
+                    return self()
+            """,
+            ['autocast("cuda")'],
+        ),
+        (
+            """
+            @autocast("cuda")
+            def f(n):
+                here()
+                f(n - 1)
+            """,
+            ['autocast("cuda") < autocast("cuda")'],
+        ),
+        (
+            """
+            def f():
+                here()
+                yield
+            async def g():
+                f()
+            with autocast("cuda"):
+                f()
+                g()
+            """,
+            [""],
+        ),
+        (
+            """
+            @custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+            def f():
+                here()
+            with autocast("cuda"):
+                f()
+            """,
+            [""],
+        ),
+        ("with autocast('cuda'):\n    x = lambda: here()", [""]),
+        ("with autocast('cuda'):\n    def f():\n        here()", [""]),
+    ],
+)
+def test_chains(text: str, expected: list[str]) -> None:
+    assert ways(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("contexts", "expected"),
+    [
+        ("autocast('cuda')", True),
+        ("autocast('cuda:1', torch.bfloat16, True)", True),
+        ("autocast(device)", True),
+        ("autocast('cuda', enabled=amp)", True),
+        ("autocast('cuda') if amp else contextlib.nullcontext()", True),
+        ("torch.cuda.amp.autocast()", True),
+        ("accelerator.autocast()", True),
+        ("autocast('cuda', enabled=False), autocast('cuda')", True),
+        ("autocast('cuda'), autocast('cpu', enabled=False)", True),
+        ("autocast('cuda', enabled=amp), autocast('cuda')", True),
+        ("autocast('cuda', enabled=False)", False),
+        ("autocast('cuda', enabled=off)", False),
+        ("autocast('cuda', enabled=not amp)", False),
+        ("autocast('cuda', enabled=disable_amp)", False),
+        ("autocast('cuda', **options)", False),
+        ("autocast('cpu')", False),
+        ("autocast('mps')", False),
+        ("torch.cpu.amp.autocast()", False),
+        ("autocast('cuda'), autocast('cuda', enabled=False)", False),
+        ("autocast('cuda'), autocast('cuda', enabled=amp)", False),
+        ("open(path)", False),
+    ],
+)
+def test_running(contexts: str, expected: bool) -> None:
+    assert is_on(f"off = False\nwith {contexts}:\n    here()") is expected
+    assert is_on(f"off = False\ndef f():\n    here()\nwith {contexts}:\n    f()\nf()") is expected
+
+
+def test_calls_are_told() -> None:
+    found = model("def f():\n    here()\nwith autocast('cuda'):\n    f()")
+    (chain,) = found.reach.running(place(found))
+    assert [found.tree.source(call) for call in chain.calls] == ["f()"]
+
+
+def test_many_callers_end() -> None:
+    functions = "".join(f"def f{i}():\n    f{i + 1}()\n    f{i + 1}()\n" for i in range(30))
+    text = f"{functions}def f30():\n    here()\n"
+    assert len(ways(text)) <= 64
