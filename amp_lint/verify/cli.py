@@ -176,7 +176,7 @@ class _Run:
             print(written, end="")
             return
         paragraphs = [*self._paragraphs(entries, patterns)]
-        paragraphs.append([*report.closing(where, time.monotonic() - self._started)])
+        paragraphs.append([*report.closing(all_, where, time.monotonic() - self._started)])
         blocks = ("".join(f"{line}\n" for line in lines) for lines in paragraphs if lines)
         print("\n".join(blocks), end="")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from amp_lint import registry
 from amp_lint.report import Style
 from amp_lint.report.color import BOLD, GREEN, RED, YELLOW, paint
-from amp_lint.verify.proof import Environment, Failure, Judgement, Measured, Proof, Shown, Verdict
+from amp_lint.verify.proof import Environment, Failure, Judgement, Proof, Shown, Verdict
 from amp_lint.verify.record import Entry
 
 NOT_ON_CUDA = "not verified on CUDA (CUDA's autocast policy emulated on the CPU)"
@@ -72,16 +72,15 @@ def _decisive(shown: Proof) -> Sequence[Shown]:
 
 def _judgement(shown: Shown, style: Style) -> Iterator[str]:
     judgement = shown.judgement
-    lines = f"{shown.line_before} -> {shown.line_after}"
-    if shown.before or shown.after:
-        code = shown.after if shown.before == shown.after else f"{shown.before} -> {shown.after}"
-        yield from _wrapped(f"{shown.subject}", f"{code}  (lines {lines})", style, limit=2)
+    if shown.before != shown.after:
+        yield from _wrapped(shown.subject, shown.before, style, limit=2)
+    yield from _wrapped("becomes", shown.after, style, limit=2)
     yield from _wrapped("before", _failure(judgement.before, "no numeric effect"), style)
     if judgement.after:
         yield from _wrapped("after", _failure(judgement.after, ""), style)
     else:
         yield from _wrapped("after", judgement.statement, style)
-        yield from _measured(judgement, style)
+        yield from _measured(judgement)
     for note in judgement.notes:
         yield from _wrapped("note", note, style)
 
@@ -95,25 +94,24 @@ def _failure(failure: Failure | None, otherwise: str) -> str:
     if failure is None:
         return otherwise
     if failure.input and failure.input not in failure.text:
-        return f"{failure.text}, at {failure.input}"
+        return f"{failure.text.rstrip('.')}, at {failure.input}"
     return failure.text
 
 
-def _measured(judgement: Judgement, style: Style) -> Iterator[str]:
-    """The largest errors, a line for each mode."""
-    by_mode: dict[str, list[Measured]] = {}
-    for measured in judgement.measured:
-        by_mode.setdefault(measured.mode, []).append(measured)
-    for mode, group in by_mode.items():
-        yield from _wrapped(mode, "; ".join(filter(None, map(_errors, group))), style)
+def _measured(judgement: Judgement) -> Iterator[str]:
+    """The largest errors, a line for each mode and dtype."""
+    last = ""
+    for one in judgement.measured:
+        label = one.mode if one.mode != last else ""
+        last = one.mode
+        inputs = f"{one.inputs} inputs" if one.inputs else ""
+        values, gradients = map(_error, (one.value_error, one.gradient_error))
+        row = f"{one.dtype:<18}{values:>8} values{gradients:>9} gradients  {inputs}"
+        yield f"  {label:<{_LABEL}} {row}".rstrip()
 
 
-def _errors(measured: Measured) -> str:
-    parts = (("values", measured.value_error), ("gradients", measured.gradient_error))
-    given = " ".join(f"{name} {error:.2g}" for name, error in parts if error is not None)
-    inputs = f"{measured.inputs} inputs" if measured.inputs else ""
-    about = ", ".join(filter(None, [given, inputs]))
-    return f"{measured.dtype} {about}".strip()
+def _error(error: float | None) -> str:
+    return "-" if error is None else f"{error:.2g}"
 
 
 def _wrapped(label: str, text: str, style: Style, limit: int = 0) -> Iterator[str]:
@@ -146,10 +144,15 @@ def _count(group: Iterable[Entry], *, wrong: bool) -> str:
     return f"{sum(rights)}/{len(rights)}"
 
 
-def closing(environment: Environment | None, seconds: float) -> Iterator[str]:
-    """Where it was measured, and where it was not."""
+def closing(
+    entries: Iterable[Entry], environment: Environment | None, seconds: float
+) -> Iterator[str]:
+    """What the figures mean, where they were measured, and where not."""
     if environment is None:
         return
+    judged = (shown.judgement for entry in entries for shown in entry.proof.shown)
+    if any(judgement.measured for judgement in judged):
+        yield "values, gradients: largest error, in units of what is tolerated (1 is the limit)"
     yield (
         f"torch {environment.torch}, Python {environment.python}, {environment.device}, "
         f"seed {environment.seed}; {seconds:.0f} s"
