@@ -125,11 +125,13 @@ class Experiment:
         self.settings = settings
         self.record = Record()
         self.kinds = inputs.kinds(prepared.before, prepared.after)
+        self.constant = inputs.targets(prepared.before, prepared.after)
         self.precisions = precisions(settings.dtypes)
         self.trials = self._trials()
         self.small = self._small()
 
     def _trial(self, scenario: Scenario) -> Trial:
+        scenario = replace(scenario, constant=self.constant)
         return Trial(self.pair, scenario, self.settings.device)
 
     def _trials(self) -> list[Trial]:
@@ -177,12 +179,12 @@ class Experiment:
         """What BEFORE misses."""
         outcome = trial.outcome("before", case, precision)
         if outcome.error:
-            runs = not trial.exactly("oracle", case, precision).error
-            return [Problem("raises", f"raises {outcome.error}")] if runs else []
+            never_runs = bool(trial.outcome("before", Case(std=1.0), precision).error)
+            return [Problem("raises", f"raises {outcome.error}")] if never_runs else []
         held = trial.hold(case, precision, outcome)
         if held is None:
             return []
-        found = [_problem(miss, case) for miss in held.misses]
+        found = [_problem(m, case) for m in held.misses if m.ratio > _NO_WORSE]
         return [p for p in found if p.check == "finite"] if self.pair.changes_eps else found
 
     def after_fails(self, trial: Trial, case: Case, precision: Precision) -> list[Problem]:
@@ -214,20 +216,20 @@ class Experiment:
     ) -> bool:
         """Whether BEFORE was no better, where that is enough.
 
-        It is for a rounding error that is not much larger than what is tolerated, and for inputs
-        so large that sums of them overflow.
+        It is for a rounding error that is not much larger than what is tolerated, and at most
+        twice that of BEFORE, and for inputs so large that sums of them overflow.
         """
-        slight = miss.check == "value" and miss.ratio <= _NO_WORSE
+        slight = miss.ratio <= _NO_WORSE
         if not slight and not hard:
             return False
         old = trial.outcome("before", case, precision)
         held = trial.hold(case, precision, old) if not old.error else None
         if held is None:
             return bool(old.error)
-        if miss.check == "finite":
-            return not held.is_finite
+        if not held.is_finite:
+            return hard
         before = held.gradient_error if miss.is_gradient else held.value_error
-        return slight and held.is_finite and miss.ratio <= before
+        return miss.ratio <= 2 * before
 
     def _form(self, trial: Trial, precision: Precision, new: Outcome) -> Iterator[Problem]:
         """Whether dtypes and shapes are those of BEFORE; its shapes in float64 if it raises."""

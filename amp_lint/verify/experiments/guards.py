@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from amp_lint.verify.experiments.names import words
 from amp_lint.verify.experiments.operations import parameters
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, show
 
@@ -16,22 +17,23 @@ SMALL = 1e-3
 """The largest constant that is taken for a guard."""
 
 _EPS_NAME = re.compile(r"(^|[._])(eps|epsilon|tiny)$", re.IGNORECASE)
-_GUARDED = frozenset("""log log2 log10 sqrt rsqrt reciprocal binary_cross_entropy""".split())
+_GUARDED = words("log log2 log10 sqrt rsqrt reciprocal binary_cross_entropy")
 """Functions of which the first argument is kept away from 0."""
-_TRANSPARENT = frozenset(
+_TRANSPARENT = words(
     """gather index_select select take_along_dim narrow getitem squeeze unsqueeze view reshape
     transpose permute flatten contiguous diagonal diag t expand clamp clip clamp_min clamp_max
-    maximum max sum mean to float half double bfloat16 type detach neg T mT""".split()
+    maximum max sum mean to float half double bfloat16 type detach neg T mT"""
 )
 """Operations through which a guard is still one of the function above."""
-_CLAMPS = frozenset("clamp clip clamp_min clamp_max maximum".split())
-_RAISED = {Form.METHOD: frozenset("float half bfloat16".split())}
-_NORMS = frozenset(
+_CLAMPS = words("clamp clip clamp_min clamp_max maximum")
+_RAISED = {Form.METHOD: words("float half bfloat16")}
+_NORMS = words(
     """LayerNorm GroupNorm RMSNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d layer_norm
-    group_norm rms_norm instance_norm""".split()
+    group_norm rms_norm instance_norm"""
 )
 _LOW = frozenset(
-    f"torch.{name}" for name in "float16 half bfloat16 float32 float float64 double".split()
+    f"torch.{name}"
+    for name in ["float16", "half", "bfloat16", "float32", "float", "float64", "double"]
 )
 
 

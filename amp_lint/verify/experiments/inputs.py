@@ -11,13 +11,13 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from amp_lint.verify.experiments.guards import is_small
-from amp_lint.verify.experiments.operations import parameters
+from amp_lint.verify.experiments.operations import Torch, parameters
 from amp_lint.verify.terms import Const, Form, Input, Op, Seq, Term, children
 
 Shape = tuple[int, ...]
@@ -116,6 +116,13 @@ def _by_position(op: Op, index: int, nested: bool) -> tuple[int, Kind]:
     return _by_name(op, name)
 
 
+def _is_target(op: Op, index: int) -> bool:
+    if op.form is Form.APPLY:
+        return index == 2
+    names = parameters(op.form, op.name)
+    return op.form is Form.FUNCTION and index < len(names) and names[index] == "target"
+
+
 def _operand(op: Op, index: int) -> tuple[int, Kind]:
     other = op.args[1 - index] if len(op.args) == 2 else None
     if op.name == "getitem" and index == 1:
@@ -140,6 +147,26 @@ def _by_name(op: Op, name: str) -> tuple[int, Kind]:
     return _RANK.get(kind, 4), kind
 
 
+def targets(*terms: Term) -> frozenset[str]:
+    """The inputs that only say what a loss should be close to: no gradient is taken of them."""
+    inside: set[str] = set()
+    outside: set[str] = set()
+
+    def visit(term: Term, is_target: bool) -> None:
+        if isinstance(term, Input):
+            (inside if is_target else outside).add(term.key)
+        named = dict(term.keywords) if isinstance(term, Op) else {}
+        args = term.args if isinstance(term, Op) else children(term)
+        for at, child in enumerate(args):
+            visit(child, is_target or (isinstance(term, Op) and _is_target(term, at)))
+        for name, child in named.items():
+            visit(child, is_target or name == "target")
+
+    for term in terms:
+        visit(term, False)
+    return frozenset(inside - outside)
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One choice of shapes and of the inputs that are no tensors."""
@@ -147,14 +174,17 @@ class Scenario:
     static: Mapping[str, Any] = field(default_factory=dict)
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    constant: frozenset[str] = frozenset()
+    """Tensors that no gradient is taken of."""
 
     @property
     def differentiable(self) -> tuple[str, ...]:
         """The inputs that gradients are taken of."""
-        return tuple(k for k, kind in self.kinds.items() if kind in (Kind.TENSOR, Kind.VECTOR))
+        smooth = (k for k, kind in self.kinds.items() if kind in (Kind.TENSOR, Kind.VECTOR))
+        return tuple(key for key in smooth if key not in self.constant)
 
 
-_SHAPES: tuple[Shape, ...] = ((4, 8), (2, 3, 8), (2, 8, 3), (2, 8, 2, 2), (8,), (4, 4), (2, 4, 4))
+_SHAPES: tuple[Shape, ...] = ((4, 8), (2, 3, 8), (2, 8, 3), (2, 8, 2, 8), (8,), (4, 4), (2, 4, 4))
 TINY: tuple[Shape, ...] = ((1, 2), (2,), (2, 1), (2, 2), (1, 2, 1, 1))
 """Shapes small enough to be shown to a reader."""
 _SIZES = (8, 4, 2, 64, 12, 3)
@@ -179,7 +209,7 @@ def _shapes_of(op: Op, rows: int) -> Iterator[Shape]:
         if sizes and math.prod(sizes) <= _MOST_WIDTH:
             yield (rows, *sizes, 4) if name != "normalized_shape" else (rows, *sizes)
     if "num_groups" in given and not _literal_sizes(given.get("num_channels")):
-        groups = _literal_sizes(given["num_groups"])
+        groups = _literal_sizes(given["num_groups"]) or _SIZES[:1]
         yield from ((2, 2 * size, 4) for size in groups if size <= _MOST_WIDTH)
 
 
@@ -195,7 +225,7 @@ def scenarios(
 ) -> Iterator[Scenario]:
     """Choices of shapes, sizes and layouts of indices, the likeliest first."""
     has_size = Kind.SIZE in kinds.values() or Kind.SHAPE in kinds.values()
-    for shape in (*shapes, *_SHAPES):
+    for shape in shapes or _SHAPES:
         for size in (*_SIZES, *shape[1:2]) if has_size else _SIZES[:1]:
             for layout in _layouts(shape) if Kind.INDEX in kinds.values() else [()]:
                 for vector in dict.fromkeys((shape[-1], shape[min(1, len(shape) - 1)])):
@@ -225,7 +255,7 @@ def _scenario(
     return Scenario(static, shapes, {key: kinds[key] for key in shapes})
 
 
-def _plain(kind: Kind, size: int, device: str) -> Any:
+def _plain(kind: Kind, size: int, device: str) -> Torch:
     return {
         Kind.SCALAR: 1.0,
         Kind.DIM: -1,
@@ -253,7 +283,7 @@ def variations(scenario: Scenario, kinds: Mapping[str, Kind]) -> Iterator[Scenar
     for key, value in scenario.static.items():
         for other in _OTHERS.get(kinds[key], ()):
             if other != value:
-                yield Scenario({**scenario.static, key: other}, scenario.shapes, scenario.kinds)
+                yield replace(scenario, static={**scenario.static, key: other})
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,10 +358,8 @@ def bindings(
         if kind in (Kind.INDEX, Kind.MASK):
             made[key] = _discrete(kind, shape, scenario, position).to(device)
             continue
-        if key == first:
-            exact = case.tensor(shape)
-        else:
-            exact = _ordinary(kind, shape, case.seed + position)
+        ordinary = _ordinary(kind, shape, case.seed + position)
+        exact = case.tensor(shape) if key == first else ordinary
         limit = torch.finfo(dtype).max
         made[key] = exact.clamp(-limit, limit).to(dtype).to(device)
     return made

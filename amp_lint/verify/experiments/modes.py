@@ -14,9 +14,9 @@ from amp_lint.verify.experiments.operations import (
     NotLiftedError,
     Program,
     Setting,
+    Torch,
     Watch,
     build,
-    is_module,
     tensors,
 )
 from amp_lint.verify.terms import Term
@@ -76,12 +76,10 @@ class Outcome:
 
 
 def program(
-    term: Term, scenario: Scenario, precision: Precision, device: str, watch: Watch | None = None
+    term: Term, scenario: Scenario, precision: Precision, device: str, watch: Watch
 ) -> Program:
-    """A term as a function of the tensors of a scenario."""
-    setting = Setting(precision.parameters, device, scenario.static, watch)
-    assert not is_module(term)
-    return build(term, setting)
+    """A term as a function of the tensors of a scenario, to be run in eager mode."""
+    return build(term, Setting(precision.parameters, device, scenario.static, watch))
 
 
 def run(
@@ -107,7 +105,7 @@ def _leaves(given: Tensors, names: Sequence[str]) -> Tensors:
     }
 
 
-def _flat(result: Any) -> tuple[torch.Tensor, ...]:
+def _flat(result: Torch) -> tuple[torch.Tensor, ...]:
     if isinstance(result, (bool, int, float)):
         result = torch.tensor(result, dtype=torch.float64)
     return tuple(tensors(result))
@@ -150,7 +148,10 @@ class Compiled:
     ) -> None:
         self._scenario, self._device = scenario, device
         self._precisions, self._emulate = precisions, emulate_casts
-        programs = [program(term, scenario, precision, device) for precision in precisions]
+        programs = [
+            build(term, Setting(precision.parameters, device, scenario.static, bounded=False))
+            for precision in precisions
+        ]
         kind = torch.device(device).type
 
         def together(given: list[Tensors]) -> list[tuple[torch.Tensor, ...]]:

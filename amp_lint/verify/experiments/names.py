@@ -8,6 +8,12 @@ from typing import Any
 
 import torch
 
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
 NAMESPACES = frozenset(
     {"torch", "torch.nn.functional", "torch.special", "torch.linalg", "torch.Tensor"}
 )
@@ -27,13 +33,13 @@ _REDUCTIONS = """
 all amax amin any argmax argmin argsort cummax cummin cumprod cumsum diff logcumsumexp logsumexp
 max mean median min nanmean nansum norm normalize prod softmax softmin log_softmax sort std sum
 topk trace var var_mean std_mean vector_norm matrix_norm cosine_similarity pairwise_distance
-layer_norm group_norm rms_norm instance_norm local_response_norm
+layer_norm group_norm rms_norm instance_norm
 """
 _SHAPES = """
 broadcast_to cat chunk clone concat concatenate detach diag diag_embed diagonal expand expand_as
 flatten flip gather hstack index_select masked_fill masked_select moveaxis movedim narrow permute
 ravel repeat repeat_interleave reshape roll rot90 scatter select split squeeze stack swapaxes
-swapdims t take take_along_dim tile tensor_split transpose tril triu unbind unflatten unfold
+swapdims t take take_along_dim tile transpose tril triu unbind unflatten unfold
 unsqueeze vstack pad one_hot numel zeros ones full arange eye linspace zeros_like ones_like
 full_like new_zeros new_ones new_full interpolate is_floating_point finfo
 """
@@ -51,33 +57,35 @@ gaussian_nll_loss hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_
 multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss nll_loss poisson_nll_loss
 smooth_l1_loss soft_margin_loss triplet_margin_loss
 """
-FUNCTIONS = frozenset(
-    f"{_POINTWISE}{_REDUCTIONS}{_SHAPES}{_PRODUCTS}{_LOSSES}".split()
-)  # fmt: skip
-CASTS = frozenset("to type float half double bfloat16 long int bool cpu cuda type_as".split())
-METHODS = CASTS | frozenset("contiguous dim size view view_as reshape_as mvlgamma".split())
-OPERATORS = frozenset(
+FUNCTIONS = words(f"{_POINTWISE}{_REDUCTIONS}{_SHAPES}{_PRODUCTS}{_LOSSES}")
+CASTS = words("to type float half double bfloat16 long int bool cpu cuda type_as")
+METHODS = CASTS | words("contiguous dim size view view_as reshape_as")
+OPERATORS = words(
     """add sub mul truediv floordiv mod pow matmul neg pos invert not_ lt le gt ge eq ne and_ or_
-    xor getitem""".split()
+    xor getitem"""
 )
-ATTRIBUTES = frozenset(
+ATTRIBUTES = words(
     """T mT H mH shape dtype device ndim data real values indices eps tiny min max
-    smallest_normal""".split()
+    smallest_normal"""
 )
-MODULES = frozenset(
+MODULES = words(
     """Softmax LogSoftmax Softmin Softmax2d Sigmoid LogSigmoid Softplus Softsign Tanh ReLU ReLU6
-    GELU SiLU ELU CELU SELU Mish Hardtanh Hardsigmoid Hardswish LeakyReLU Tanhshrink Threshold GLU
-    Identity Flatten Unflatten CosineSimilarity PairwiseDistance LayerNorm GroupNorm RMSNorm
-    InstanceNorm1d InstanceNorm2d InstanceNorm3d LocalResponseNorm AvgPool1d AvgPool2d
+    GELU SiLU ELU CELU SELU Mish Hardtanh Hardsigmoid Hardswish LeakyReLU Tanhshrink Threshold
+    GLU Identity Flatten Unflatten CosineSimilarity PairwiseDistance LayerNorm GroupNorm
+    RMSNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d AvgPool1d AvgPool2d
     Sequential CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss KLDivLoss MSELoss L1Loss
     SmoothL1Loss HuberLoss PoissonNLLLoss GaussianNLLLoss HingeEmbeddingLoss SoftMarginLoss
-    CosineEmbeddingLoss MarginRankingLoss TripletMarginLoss MultiMarginLoss""".split()
+    CosineEmbeddingLoss MarginRankingLoss TripletMarginLoss MultiMarginLoss"""
 )
-MODULE_METHODS = frozenset("half float double bfloat16 to eval train cpu cuda".split())
+MODULE_METHODS = words("half float double bfloat16 to eval train cpu cuda")
 DTYPES = {
     f"torch.{name}": name
-    for name in """float16 half bfloat16 float32 float float64 double int8 int16 int32 int int64
-    long uint8 bool""".split()
+    for name in sorted(
+        words(
+            """float16 half bfloat16 float32 float float64 double int8 int16 int32 int int64 long
+            uint8 bool"""
+        )
+    )
 }
 CONSTANTS: dict[str, Any] = {
     "math.pi": math.pi,
@@ -99,21 +107,23 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "torch.finfo": torch.finfo,
     "torch.Size": torch.Size,
 }
-SIZED = frozenset(
+SIZED = words(
     """expand repeat repeat_interleave tile broadcast_to zeros ones full arange eye linspace
-    new_zeros new_ones new_full pad one_hot interpolate unfold""".split()
+    new_zeros new_ones new_full pad one_hot interpolate unfold diag diag_embed conv1d conv2d
+    avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d adaptive_avg_pool1d
+    adaptive_avg_pool2d"""
 )
 """Operations that make a result as large as their numbers say."""
-OUTER = frozenset(
+OUTER = words(
     """outer ger einsum cdist pdist kron tensordot inner bilinear diag diag_embed conv1d conv2d
-    matmul mm bmm multi_dot chain_matmul linear addmm addr""".split()
+    matmul mm bmm multi_dot chain_matmul linear addmm addr"""
 )
 """Operations whose result can be larger than its arguments broadcast together."""
-MOVES = frozenset(
+MOVES = words(
     """gather index_select select take_along_dim narrow getitem squeeze unsqueeze view reshape
     transpose permute flatten contiguous diagonal diag t expand detach T mT chunk split clone
-    unbind stack cat masked_fill where""".split()
+    unbind stack cat masked_fill where"""
 )
 """Operations that round nothing."""
-HAZARDS = frozenset("exp exp2 expm1 sinh cosh pow square sigmoid reciprocal rsqrt".split())
+HAZARDS = words("exp exp2 expm1 sinh cosh pow square sigmoid reciprocal rsqrt")
 """Operations that overflow because of how code is written, not because its inputs are large."""

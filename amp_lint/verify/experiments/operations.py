@@ -38,9 +38,11 @@ MOST_ELEMENTS = 2**20
 _MOST_EXPONENT = 64
 _MOST_NUMBER = 1e9
 
-Environment = Mapping[str, Any]
-Program = Callable[[Environment], Any]
-Watch = Callable[[str, torch.Tensor], None]
+Torch = Any
+"""What torch's operations take and give: tensors, numbers, dtypes, tuples of them."""
+Environment = Mapping[str, Torch]
+Program = Callable[[Environment], Torch]
+Watch = Callable[[str, torch.Tensor], torch.Tensor]
 
 
 class NotLiftedError(Exception):
@@ -57,10 +59,12 @@ class Setting:
     static: Environment = field(default_factory=dict)
     """Inputs that are no tensors: sizes, dims, flags."""
     watch: Watch | None = None
-    """Called with the name and the result of each operation."""
+    """Called with the name and each result of an operation; what it gives takes its place."""
+    bounded: bool = True
+    """Whether sizes are checked; a graph to be compiled has run before, in eager mode."""
 
 
-def evaluate(term: Term, bindings: Environment, setting: Setting | None = None) -> Any:
+def evaluate(term: Term, bindings: Environment, setting: Setting | None = None) -> Torch:
     """The value of a term, its inputs bound. `NotLiftedError` if it holds anything not listed."""
     return build(term, setting or Setting())(bindings)
 
@@ -96,7 +100,7 @@ def not_lifted(term: Term) -> str:
     return next(filter(None, map(not_lifted, children(term))), "")
 
 
-def global_value(name: str) -> Any:
+def global_value(name: str) -> Torch:
     """What ``torch.float32`` or ``math.pi`` is."""
     if name in DTYPES:
         return getattr(torch, DTYPES[name])
@@ -137,7 +141,7 @@ def is_module(term: Term) -> bool:
 
 @cache
 def _at(space: str, last: str) -> Callable[..., Any] | None:
-    owner: Any = torch
+    owner: Torch = torch
     for part in space.split(".")[1:]:
         owner = getattr(owner, part, None)
     return getattr(owner, last, None)
@@ -151,18 +155,17 @@ def _resolve(op: Op) -> None:
     if any(keyword in {"dropout_p"} and value != Const(0.0) for keyword, value in op.keywords):
         raise NotLiftedError(f"{op.name} is random")
     listed = {
-        Form.FUNCTION: lambda: function(op.name),
-        Form.MODULE: lambda: module_class(op.name),
-        Form.METHOD: lambda: _listed(op, METHODS | FUNCTIONS),
-        Form.OPERATOR: lambda: _listed(op, OPERATORS),
-        Form.ATTRIBUTE: lambda: _listed(op, ATTRIBUTES),
-        Form.APPLY: lambda: _applied(op),
+        Form.METHOD: METHODS | FUNCTIONS,
+        Form.OPERATOR: OPERATORS,
+        Form.ATTRIBUTE: ATTRIBUTES,
     }
-    listed.get(op.form, lambda: _listed(op, frozenset()))()
-
-
-def _listed(op: Op, names: Iterable[str]) -> None:
-    if op.name not in names:
+    if op.form is Form.FUNCTION:
+        function(op.name)
+    elif op.form is Form.MODULE:
+        module_class(op.name)
+    elif op.form is Form.APPLY:
+        _applied(op)
+    elif op.name not in listed.get(op.form, frozenset()):
         raise NotLiftedError(f"{op.name} is not an operation that the verifier runs")
 
 
@@ -175,8 +178,10 @@ def _watched(name: str, program: Program, watch: Watch | None) -> Program:
     if watch is None:
         return program
 
-    def run(environment: Environment) -> Any:
+    def run(environment: Environment) -> Torch:
         result = program(environment)
+        if isinstance(result, torch.Tensor):
+            return watch(name, result)
         for tensor in tensors(result):
             watch(name, tensor)
         return result
@@ -184,7 +189,7 @@ def _watched(name: str, program: Program, watch: Watch | None) -> Program:
     return run
 
 
-def tensors(value: Any) -> Iterator[torch.Tensor]:
+def tensors(value: Torch) -> Iterator[torch.Tensor]:
     """The tensors of a result."""
     if isinstance(value, torch.Tensor):
         yield value
@@ -214,10 +219,11 @@ def _call(op: Op, setting: Setting, run: Callable[..., Any], skip: int = 0) -> P
     named = [(name, build(value, setting)) for name, value in op.keywords]
     short = op.name.rpartition(".")[2]
 
-    def call(environment: Environment) -> Any:
+    def call(environment: Environment) -> Torch:
         args = [arg(environment) for arg in given]
         keywords = {name: value(environment) for name, value in named}
-        check_size(short, [*args, *keywords.values()])
+        if setting.bounded:
+            check_size(short, [*args, *keywords.values()])
         return run(*args, **keywords)
 
     return call
@@ -231,7 +237,7 @@ def _operator(op: Op, setting: Setting) -> Program:
     _resolve(op)
     found = getattr(operator, op.name)
 
-    def run(*args: Any) -> Any:
+    def run(*args: Torch) -> Torch:
         check_numbers(op.name, args)
         return found(*args)
 
@@ -255,7 +261,7 @@ def _method(op: Op, setting: Setting) -> Program:
     return _call(op, setting, lambda receiver, *a, **k: _invoke(receiver, name, *a, **k))
 
 
-def _invoke(receiver: Any, name: str, *args: Any, **keywords: Any) -> Any:
+def _invoke(receiver: Torch, name: str, *args: Torch, **keywords: Torch) -> Torch:
     if not isinstance(receiver, torch.Tensor):
         raise NotLiftedError(f".{name} of something that is not a tensor")
     return getattr(receiver, name)(*args, **keywords)
@@ -264,7 +270,7 @@ def _invoke(receiver: Any, name: str, *args: Any, **keywords: Any) -> Any:
 def _cast_to(name: str) -> Callable[..., Any]:
     """A cast or move; all is on one device, so that only the dtype counts."""
 
-    def run(receiver: torch.Tensor, *args: Any, **keywords: Any) -> torch.Tensor:
+    def run(receiver: torch.Tensor, *args: Torch, **keywords: Torch) -> torch.Tensor:
         if name not in {"to", "type", "cpu", "cuda"}:
             return getattr(receiver, name)()  # type: ignore[no-any-return]
         for value in (*args, *keywords.values()):
@@ -295,7 +301,7 @@ def _module_of(op: Op, setting: Setting) -> torch.nn.Module:
         keywords = {name: build(value, setting)({}) for name, value in op.keywords}
     except KeyError as error:
         raise NotLiftedError(f"a {op.name} whose size depends on data") from error
-    check_size("full", args)
+    check_size("full", [*args, *keywords.values()])
     made = module_class(op.name)(*args, **keywords)
     return made.to(device=setting.device, dtype=setting.dtype)
 
@@ -335,16 +341,22 @@ def check_size(name: str, values: list[Any]) -> None:
     """Raise if a result could be larger than `MOST_ELEMENTS`, before it is computed."""
     given = list(tensors(values))
     if name in OUTER:
-        bound = math.prod(tensor.numel() for tensor in given) ** (2 if len(given) == 1 else 1)
+        bound = math.prod(t.numel() for t in given) ** (2 if len(given) == 1 else 1)
     else:
         bound = _broadcast(name, [tensor.shape for tensor in given])
     if name in SIZED:
-        bound *= math.prod(max(1, abs(number)) for number in _numbers(values))
+        bound *= math.prod(math.ceil(max(1.0, abs(number))) for number in _numbers(values))
+        bound *= math.prod(int(t.max()) + 1 for t in given if _counts(t))
     if bound > MOST_ELEMENTS:
         raise NotLiftedError(f"{name} of more than {MOST_ELEMENTS} elements")
 
 
-def _broadcast(name: str, shapes: list[torch.Size]) -> float:
+def _counts(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can say how large a result is: the classes of one_hot, repeats."""
+    return tensor.numel() > 0 and tensor.dtype in (torch.int64, torch.int32)
+
+
+def _broadcast(name: str, shapes: list[torch.Size]) -> int:
     width = max(map(len, shapes), default=0)
     sizes = [[1] * (width - len(shape)) + list(shape) for shape in shapes]
     if all(len(set(column) - {1}) < 2 for column in zip(*sizes, strict=True)):
@@ -388,10 +400,10 @@ def parameters(form: Form, name: str) -> tuple[str, ...]:
         return ()
 
 
-def _declared(run: Any) -> tuple[str, ...]:
+def _declared(run: Torch | None) -> tuple[str, ...]:
     known = torch.overrides.get_testing_overrides()
-    target = known.get(run, run)
+    target = known.get(run, run)  # type: ignore[arg-type]
     try:
-        return tuple(inspect.signature(target).parameters)
+        return tuple(inspect.signature(target).parameters)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return ()

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from amp_lint.verify.experiments.names import BUILTINS
 from amp_lint.verify.experiments.operations import (
     NotLiftedError,
     function,
@@ -55,7 +56,10 @@ def _unfold(term: Term) -> Term:
         if made is not None:
             return made
     keywords = tuple((name, _unfold(value)) for name, value in term.keywords)
-    return Op(term.form, term.name, tuple(map(_unfold, term.args)), keywords)
+    name = term.name.removeprefix("builtins.") if term.form is Form.OTHER else term.name
+    is_builtin = term.form is Form.OTHER and name in BUILTINS
+    form = Form.FUNCTION if is_builtin else term.form
+    return Op(form, name, tuple(map(_unfold, term.args)), keywords)
 
 
 def _reference(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Literal
 
-from hypothesis import HealthCheck, Phase, find, settings as hypothesis_settings, strategies as st
+from hypothesis import HealthCheck, Phase, find
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from amp_lint.verify.experiments.inputs import COTANGENTS, Case, Scenario
@@ -34,7 +37,9 @@ def any_numbers(
 ) -> Case | None:
     """A case of any finite numbers of the dtype that fails, simplified; None if none was found."""
     rank = max((len(shape) for shape in scenario.shapes.values()), default=1)
-    width = 16 if precision.name.endswith(" float16") or precision.name == "float16" else 32
+    width: Literal[16, 32] = (
+        16 if precision.name.endswith(" float16") or precision.name == "float16" else 32
+    )
     numbers = st.floats(width=width, allow_nan=False, allow_infinity=False)
     moderate = st.floats(-256, 256, width=width)
     cases = st.builds(

@@ -20,14 +20,15 @@ from amp_lint.verify.experiments.modes import (
     run,
 )
 from amp_lint.verify.experiments.names import HAZARDS, MOVES
-from amp_lint.verify.experiments.operations import Program
+from amp_lint.verify.experiments.operations import Program, Watch
 from amp_lint.verify.experiments.tolerance import (
     Held,
+    Noise,
     Reference,
-    Target,
     Watched,
     finite_only,
     hold,
+    rounded_at_random,
     target,
 )
 from amp_lint.verify.terms import Const, Term
@@ -37,6 +38,17 @@ _MODERATE = 100.0
 _HARD = 512.0
 """From here on, code that never was finite need not become so."""
 _DRAWS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """What errors are measured by."""
+
+    eps: float
+    inputs: float
+    """The largest input."""
+    passed: float
+    """The largest gradient that passed through any operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,44 +143,46 @@ class Trial:
         elif unusable:
             return None
         eps = self.eps(precision)
-        near = _near(given, eps) if nearby else []
-        return self._targets(oracle, given, near, case, eps, got)
+        names = ("oracle", "own") if nearby else ()
+        passed = min(self._watched(which).largest_gradient() for which in ("oracle", "own"))
+        moved = [self._moved(which, given, case, eps, oracle) for which in names]
+        return self._targets(oracle, moved, _Scale(eps, _largest(given), passed), case, got)
 
     def _targets(
         self,
         exact: Outcome,
-        given: Tensors,
-        near: list[Tensors],
+        moved: list[list[Outcome]],
+        scale: _Scale,
         case: Case,
-        eps: float,
         got: Outcome,
     ) -> Reference:
-        moved = [self._run("oracle", inputs, case, EXACT) for inputs in near]
-        moved = [one for one in moved if not one.error and _same_shapes(one, exact)]
-        scale = _largest(given)
-        values = tuple(
-            target(value, [one.values[at] for one in moved], eps, scale, result.dtype)
-            for at, (value, result) in enumerate(zip(exact.values, got.values, strict=False))
-        )
-        gradients = tuple(
-            self._gradient(value, [one.gradients[at] for one in moved], eps, result, case)
-            for at, (value, result) in enumerate(zip(exact.gradients, got.gradients, strict=False))
-        )
-        return Reference(values, gradients)
+        values = []
+        for at, (value, result) in enumerate(zip(exact.values, got.values, strict=False)):
+            near = [[one.values[at] for one in group] for group in moved]
+            values.append(target(value, near, scale.eps, scale.inputs, result.dtype))
+        gradients = []
+        for at, (value, result) in enumerate(zip(exact.gradients, got.gradients, strict=False)):
+            near = [[one.gradients[at] for one in group] for group in moved]
+            coarse = max(scale.eps, torch.finfo(result.dtype).eps)
+            largest = max(scale.passed, _largest_finite(value), _incoming(case))
+            gradients.append(target(value, near, coarse, largest, result.dtype))
+        return Reference(tuple(values), tuple(gradients))
 
-    def _gradient(
-        self,
-        exact: torch.Tensor,
-        moved: list[torch.Tensor],
-        eps: float,
-        result: torch.Tensor,
-        case: Case,
-    ) -> Target:
-        finite = exact[exact.isfinite()]
-        scale = float(finite.abs().max()) if finite.numel() else 0.0
-        incoming = LARGEST if case.cotangent == "large" else 1.0
-        coarse = max(eps, torch.finfo(result.dtype).eps)
-        return target(exact, moved, coarse, max(scale, incoming), result.dtype)
+    def _moved(
+        self, which: str, given: Tensors, case: Case, eps: float, exact: Outcome
+    ) -> list[Outcome]:
+        """What a form computes if each operation rounds to eps."""
+        noise = Noise(eps)
+        try:
+            noisy = self._build(which, EXACT, noise)
+        except (RuntimeError, ValueError, TypeError):
+            return []
+        found = []
+        for draw in range(_DRAWS):
+            noise.draw = 100 * draw
+            near = {k: _near(tensor, eps, noise.draw) for k, tensor in given.items()}
+            found.append(run(noisy, near, self.scenario.differentiable, case, EXACT))
+        return [one for one in found if not one.error and _same_shapes(one, exact)]
 
     def eps(self, precision: Precision) -> float:
         """The rounding of the finer of both programs, measured on an ordinary input."""
@@ -190,19 +204,19 @@ class Trial:
 
     def _run(self, which: str, given: Tensors, case: Case, precision: Precision) -> Outcome:
         watched = self._watched(which)
-        watched.results.clear()
+        watched.clear()
         key = which, precision.name
         if key not in self._programs:
             try:
-                self._programs[key] = self._build(which, precision)
+                self._programs[key] = self._build(which, precision, watched)
             except (RuntimeError, ValueError, TypeError) as error:
                 return Outcome(error=first_line(error))
         return run(self._programs[key], given, self.scenario.differentiable, case, precision)
 
-    def _build(self, which: str, precision: Precision) -> Program:
+    def _build(self, which: str, precision: Precision, watch: Watch) -> Program:
         scenario = _exact(self.scenario) if precision == EXACT else self.scenario
         term = getattr(self.pair, which)
-        return program(term, scenario, precision, self.device, self._watched(which))
+        return program(term, scenario, precision, self.device, watch)
 
     def is_hard(self, case: Case, precision: Precision) -> bool:
         """Whether an input is so large that a sum of what comes of it may leave the dtype."""
@@ -261,19 +275,17 @@ def _merge(oracle: Outcome, own: Outcome, unusable: bool) -> Outcome:
     return Outcome(values, tuple(map(choose, oracle.gradients, own.gradients)))
 
 
-def _near(given: Tensors, eps: float) -> list[Tensors]:
-    """Inputs that differ in the last place: all up, and at random."""
-    generator = torch.Generator().manual_seed(0)
-    found = []
-    for _ in range(_DRAWS):
-        near = {}
-        for key, tensor in given.items():
-            signs = torch.randint(0, 2, tensor.shape, generator=generator).to(tensor.device)
-            near[key] = (
-                tensor * (1 + eps * (2 * signs - 1)) if tensor.is_floating_point() else tensor
-            )
-        found.append(near)
-    return found
+def _near(tensor: torch.Tensor, eps: float, seed: int) -> torch.Tensor:
+    return rounded_at_random(tensor, eps, seed) if tensor.is_floating_point() else tensor
+
+
+def _largest_finite(tensor: torch.Tensor) -> float:
+    finite = tensor[tensor.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+def _incoming(case: Case) -> float:
+    return LARGEST if case.cotangent == "large" else 1.0
 
 
 def _largest(given: Mapping[str, torch.Tensor]) -> float:
