@@ -1,0 +1,68 @@
+"""AMP111: a checkpoint holds the optimizer's state, but not the scaler's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import dict_edits, edits
+from amp_lint._lazy import cst
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.checkpoints import Checkpoint
+    from amp_lint.rule import Edit
+
+MESSAGE = (
+    "the checkpoint has the state of `{}` but not of the GradScaler: a resumed run starts at the "
+    "initial scale again and skips steps until it fits; save `{}.state_dict()` and load it"
+)
+
+
+class ScalerNotCheckpointed(Rule):
+    """A checkpoint from which training goes on with another scale."""
+
+    code = "AMP111"
+    name = "scaler-not-checkpointed"
+    severity = Severity.WARNING
+    requires = (
+        frozenset({"GradScaler", "ShardedGradScaler"}),
+        frozenset({"state_dict"}),
+    )
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every such checkpoint."""
+        for checkpoint in model.checkpoints.incomplete:
+            optimizer = model.tree.source(checkpoint.optimizer)
+            yield self.report(
+                model,
+                checkpoint.node,
+                MESSAGE.format(optimizer, checkpoint.scaler or "scaler"),
+                related=[(checkpoint.made, "the scaler is created here")],
+                fix=_fix(model, checkpoint),
+            )
+
+
+def _fix(model: Model, checkpoint: Checkpoint) -> Fix | None:
+    """Save the state, and load it where the optimizer's is loaded in the same file."""
+    if checkpoint.scaler is None or not isinstance(checkpoint.node, cst.Dict):
+        return None
+    quote = _quote(model, checkpoint.node)
+    entry = f"{quote}scaler{quote}: {checkpoint.scaler}.state_dict()"
+    changes: list[Edit] = [dict_edits.add_entry(model.tree, checkpoint.node, entry)]
+    if checkpoint.load is not None:
+        loaded = model.tree.source(checkpoint.load.loaded)
+        line = f"{checkpoint.scaler}.load_state_dict({loaded}[{quote}scaler{quote}])"
+        guard = f"{loaded}.get({quote}scaler{quote})"
+        changes.append(edits.insert_before(model.tree, checkpoint.load.statement, line, guard))
+        return Fix("Save and load the scaler's state", tuple(changes), Applicability.UNSAFE)
+    title = "Save the scaler's state, which has to be loaded as well"
+    return Fix(title, tuple(changes), Applicability.SUGGEST)
+
+
+def _quote(model: Model, literal: cst.Dict) -> str:
+    """The quotes that the keys have."""
+    key = literal.elements[0]
+    text = model.tree.source(key.key) if isinstance(key, cst.DictElement) else ""
+    return "'" if text.startswith("'") else '"'
