@@ -39,6 +39,8 @@ class Parts:
     regions: Regions
     recognizer: Recognizer
     relevance: Relevance
+    whole: bool = False
+    """Whether steps without a scaler stay in one cycle, as those before one update do."""
 
 
 class Evaluator(ABC):
@@ -51,6 +53,7 @@ class Evaluator(ABC):
         self.regions = parts.regions
         self.recognizer = parts.recognizer
         self.relevance = parts.relevance
+        self.whole = parts.whole
         self.cycles: dict[tuple[int, ...], Cycle] = {}
         self.events: dict[tuple[object, ...], Event] = {}
         self.early: dict[tuple[int, int], tuple[Event, Event]] = {}
@@ -252,7 +255,7 @@ class Evaluator(ABC):
             path = replace(path, updated=None)
         if event.kind in _IDLE and all(other.kind in _IDLE for other in path.trace):
             return replace(path, trace=(event,))
-        if event.kind in _BEGINNINGS and _is_plain_step(path.trace):
+        if event.kind in _BEGINNINGS and _is_plain_step(path.trace) and not self.whole:
             self.close(path.trace)
             return replace(path, trace=(event,))
         return replace(path, trace=(*path.trace, event))

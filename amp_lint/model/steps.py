@@ -44,12 +44,21 @@ class Steps:
     """The cycles of every function in which something happens."""
 
     def __init__(
-        self, tree: Tree, names: Names, values: Values, roles: Roles, regions: Regions
+        self,
+        tree: Tree,
+        names: Names,
+        values: Values,
+        roles: Roles,
+        regions: Regions,
+        *,
+        whole: bool = False,
     ) -> None:
+        """Prepare; with ``whole``, steps without a scaler stay in one cycle."""
         self.tree = tree
         self.recognizer = Recognizer(tree, names, values, roles)
         self.relevance = Relevance(tree, roles, regions, self.recognizer)
-        self._parts = Parts(tree, names, roles, regions, self.recognizer, self.relevance)
+        parts = (tree, names, roles, regions, self.recognizer, self.relevance)
+        self._parts = Parts(*parts, whole=whole)
 
     @functools.cached_property
     def roots(self) -> tuple[Root, ...]:

@@ -72,6 +72,8 @@ class Autocast:
     entry: str = ""
     """Names the entering of the outermost region around it, where that is known: equal names are
     entered once, and share one cache of cast weights."""
+    lasting: bool = False
+    """Whether that region stays open when the trace is repeated: it is around the loop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ class Side:
     lifter: Lifter = field(init=False)
     alias: dict[Term, Term] = field(default_factory=dict)
     """Losses that were found to be those of the other side, written in another way."""
+    whole: bool = False
+    """Whether one region holds several steps, so that a trace has to go through all of them."""
 
     def __post_init__(self) -> None:
         self.lifter = Lifter(self.model)
@@ -68,7 +70,7 @@ class Side:
         """Makes the programs of this side."""
         found = self.effects.values()
         losses = {key: term for e in found for key, term in e.losses.items()}
-        return Tracer(self.lifter, losses, self.alias)
+        return Tracer(self.lifter, losses, self.alias, whole=self.whole)
 
     @functools.cached_property
     def unbound(self) -> dict[str, cst.Name]:
@@ -107,8 +109,8 @@ class Side:
                 continue
             if self.model.tree.contains(unit, node):
                 around = self.model.regions.around(node)
-                state = self.tracer.autocast(around[0]) if around else None
-                found[term].append((node, state))
+                state = self.tracer.autocast(around[0], node) if around else None
+                found[term].append((node, _casts(state)))
         return found
 
     def _is_cast(self, node: cst.Call | cst.BinaryOperation, term: Term) -> bool:
@@ -119,6 +121,8 @@ class Side:
 
 def changes(before: Side, after: Side) -> Comparison:
     """Everything that has to be shown, the cheapest first."""
+    caches = (*before.model.caches.stale, *after.model.caches.stale)
+    before.whole = after.whole = any(not stale.loops for stale in caches)
     expressions, reasons = _expressions(before, after)
     steps = list(_steps(before, after))
     obligations: list[Obligation] = [*_unbound(before, after)]
@@ -129,10 +133,17 @@ def changes(before: Side, after: Side) -> Comparison:
     return Comparison(tuple(obligations), tuple(dict.fromkeys(reasons)))
 
 
+def _casts(state: Autocast | None) -> Autocast | None:
+    """What decides about the dtype of one operation."""
+    return state and replace(state, cache_enabled=None, entry="", lasting=False)
+
+
 def _shown(use: Object, steps: list[Step]) -> bool:
-    """Whether a scaler was only switched on or off, and steps show what that does."""
+    """Whether a scaler or a cache was only switched on or off, and steps show what that does."""
     old, new = _as_construct(use.before), _as_construct(use.after)
-    if _without_switch(old) != _without_switch(new):
+    if _without(old, "cache_enabled") == _without(new, "cache_enabled"):
+        return any(_entries(step.before) for step in steps)
+    if _without(old, "enabled") != _without(new, "enabled"):
         return False
     return any(
         old in (made for _, made in step.before.scalers)
@@ -145,8 +156,14 @@ def _as_construct(use: Use) -> Construct:
     return Construct(use.name, use.args, use.keywords)
 
 
-def _without_switch(made: Construct) -> Construct:
-    return replace(made, keywords=tuple(item for item in made.keywords if item[0] != "enabled"))
+def _without(made: Construct, switch: str) -> Construct:
+    return replace(made, keywords=tuple(item for item in made.keywords if item[0] != switch))
+
+
+def _entries(program: Program) -> bool:
+    """Whether a region stays open over a step and another forward."""
+    events = [event for trace in program.traces for event in trace]
+    return any(event.forward is not None and event.forward.entry for event in events)
 
 
 def _unbound(before: Side, after: Side) -> Iterator[Unbound]:

@@ -16,6 +16,7 @@ from amp_lint.model.clips import clip_limit, is_infinite
 from amp_lint.model.events import Kind, mentions_scale
 from amp_lint.model.paths import Cycle
 from amp_lint.model.regions import DEVICE_AUTOCAST, Region
+from amp_lint.model.steps import Steps
 from amp_lint.model.values import arguments, literal
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.units import SCRIPT, units
@@ -44,19 +45,38 @@ _DEFAULTS = {"cuda": "float16", "cpu": "bfloat16"}
 class Tracer:
     """Makes programs of the functions of one file."""
 
-    def __init__(self, lifter: Lifter, losses: dict[int, Term], alias: dict[Term, Term]) -> None:
-        """Prepare; ``losses`` by the id of their backward call, ``alias`` what they count as."""
+    def __init__(
+        self,
+        lifter: Lifter,
+        losses: dict[int, Term],
+        alias: dict[Term, Term],
+        *,
+        whole: bool,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            lifter: of the file.
+            losses: by the id of their backward call.
+            alias: what losses count as.
+            whole: whether steps without a scaler stay in one trace.
+        """
         self._lifter = lifter
         self._model = lifter.model
         self._losses = losses
         self._alias = alias
+        model = self._model
+        self._steps = model.steps
+        if whole:
+            parts = (model.tree, model.names, model.values, model.roles, model.regions)
+            self._steps = Steps(*parts, whole=True)
 
     @functools.cached_property
     def programs(self) -> dict[str, Program]:
         """The training steps of every function in which something happens, by its name."""
         names = {id(node): name for name, node in units(self._model)}
         found: dict[str, Program] = {}
-        for root in self._model.steps.roots:
+        for root in self._steps.roots:
             program = self._program(root.cycles)
             if program.traces:
                 found[names.get(id(root.function), SCRIPT)] = program
@@ -89,7 +109,7 @@ class Tracer:
             optimizer=_key(event.optimizer),
             loss=self._loss(event.node) if is_backward else None,
             forward=self._forward(event) if is_backward else None,
-            active=self.autocast(event.region),
+            active=self.autocast(event.region, event.node),
             clip=self._clip(event) if event.kind is Kind.CLIP else None,
             factor=self._factor(event.node) if event.kind is Kind.GRADIENT_WRITE else None,
             scaler_is_none=event.absent,
@@ -103,25 +123,26 @@ class Tracer:
         """The region in which the loss was computed: where its name was bound, else the active."""
         assert isinstance(event.node, cst.Call) and isinstance(event.node.func, cst.Attribute)
         parts = [event.node.func.value, *(arg.value for arg in event.node.args)]
-        around = next(filter(None, map(self._made_in, parts)), None)
-        return self.autocast(around or event.region)
+        made = next(filter(None, map(self._made_in, parts)), None)
+        return made or self.autocast(event.region, event.node)
 
-    def _made_in(self, node: cst.BaseExpression, steps: int = 2) -> Region | None:
+    def _made_in(self, node: cst.BaseExpression, steps: int = 2) -> Autocast | None:
         """The region in which the values that an expression names were made."""
         model = self._model
         for name in _names_in(model, node):
             for binding in model.names.bindings(name):
                 around = model.regions.around(binding.node)
                 if around and binding.kind in ("assign", "unpack", "augment"):
-                    return around[0]
+                    return self.autocast(around[0], binding.node)
                 if isinstance(binding.node, cst.For) and steps > 0:
                     return self._made_in(binding.node.iter, steps - 1)
         return None
 
-    def autocast(self, region: Region | None) -> Autocast | None:
-        """A region as plain data."""
+    def autocast(self, region: Region | None, place: cst.CSTNode) -> Autocast | None:
+        """A region as plain data, as it is active at a place."""
         if region is None:
             return None
+        entry, lasting = self._entry(place)
         enabled = True if region.enabled is None else literal(region.enabled)
         cached = literal(region.cache_enabled)
         return Autocast(
@@ -129,7 +150,17 @@ class Tracer:
             dtype=self._dtype(region),
             enabled=enabled if isinstance(enabled, bool) else None,
             cache_enabled=cached if isinstance(cached, bool) else None,
+            entry=entry,
+            lasting=lasting,
         )
+
+    def _entry(self, place: cst.CSTNode) -> tuple[str, bool]:
+        """The outermost region around a place, if it keeps casts of weights that are stepped."""
+        around = {id(region.node): region for region in self._model.regions.around(place)}
+        for stale in self._model.caches.stale:
+            if id(stale.region.node) in around:
+                return self._model.tree.source(stale.region.node), stale.loops
+        return "", False
 
     def _device(self, region: Region) -> str | None:
         if region.function in DEVICE_AUTOCAST:

@@ -45,6 +45,8 @@ class Problem:
     """Of the parameters."""
     start: tuple[float, ...] = (0.0,) * len(DIRECTION)
     learning_rate: float = 1.0
+    joint: Callable[[Sequence[Tensor], float], Tensor] | None = None
+    """Instead of the sum of ``loss`` over the optimizers: one that couples their parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,7 @@ class Rig:
                     error, event = failed
                     return Outcome(tuple(weights), error, event, count)
                 weights.append(self._weights())
+        self._leave()
         return Outcome(tuple(weights))
 
     def _weights(self) -> Tensor:
@@ -212,9 +215,10 @@ class Rig:
         return torch.cat(flat).cpu()
 
     def _once(self, trace: Trace) -> tuple[str, Event] | None:
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._leave)
-            return next(filter(None, map(self._failure, trace)), None)
+        failed = next(filter(None, map(self._failure, trace)), None)
+        if failed is not None or not any(map(_lasts, trace)):
+            self._leave()
+        return failed
 
     def _failure(self, event: Event) -> tuple[str, Event] | None:
         try:
@@ -255,11 +259,16 @@ class Rig:
     def _backward(self, event: Event) -> None:
         which = self.losses.index(event.loss or "loss")
         with self._inside(event.forward):
-            parts = [self.problem.loss(p, which, self.size) for p in self.parameters.values()]
-            loss = torch.stack(parts).sum()
+            loss = self._loss(which)
         with self._inside(event.active):
             scaler = self._scaler(event.scaler)
             (loss if scaler is None else scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
+
+    def _loss(self, which: int) -> Tensor:
+        parameters = list(self.parameters.values())
+        if self.problem.joint is not None:
+            return self.problem.joint(parameters, self.size)
+        return torch.stack([self.problem.loss(p, which, self.size) for p in parameters]).sum()
 
     def _scaler(self, key: str | None) -> torch.amp.GradScaler | None:
         if key is None or self.erased:
@@ -339,6 +348,11 @@ class Rig:
                 utils.clip_grads_with_norm_(parameters, limit, norm)
             case _:
                 utils.clip_grad_norm_(parameters, limit, **options)
+
+
+def _lasts(event: Event) -> bool:
+    """Whether the region of an event is left only when all is done."""
+    return any(region is not None and region.lasting for region in (event.forward, event.active))
 
 
 def _gradients(parameters: list[Tensor]) -> list[Tensor]:

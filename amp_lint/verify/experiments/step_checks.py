@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -447,7 +447,7 @@ def stale(trial: Trial) -> Iterator[Evidence]:
         trial,
         pair=replace(trial.pair, before=_apart(trial.pair.before), after=_apart(trial.pair.after)),
     )
-    problem, sizes = Problem(_towards_one, learning_rate=0.25), (1.0,) * 4
+    problem, sizes = Problem(replay.linear, learning_rate=0.25, joint=_towards_one), (1.0,) * 4
     before, after, _ = trial.run(problem, sizes)
     old, new, _ = apart.run(problem, sizes)
     if not (before.raised or after.raised):
@@ -471,11 +471,16 @@ def _without_entry(region: Autocast | None) -> Autocast | None:
     return None if region is None else replace(region, entry="")
 
 
-def _towards_one(parameter: torch.Tensor, which: int, size: float) -> torch.Tensor:
-    """A loss that is least where every weight is 1; autocast casts the weights for it."""
-    identity = torch.eye(parameter.numel(), dtype=parameter.dtype, device=parameter.device)
-    product = torch.matmul(identity, parameter)
-    wide = product.to(torch.promote_types(product.dtype, torch.float32))
+def _towards_one(parameters: Sequence[torch.Tensor], size: float) -> torch.Tensor:
+    """A loss that is least where the weights of all optimizers add up to 1.
+
+    Autocast casts the weights for it, so that each gradient shows which weights were used.
+    """
+    products = [
+        torch.matmul(torch.eye(p.numel(), dtype=p.dtype, device=p.device), p) for p in parameters
+    ]
+    wide = torch.stack(products).sum(0)
+    wide = wide.to(torch.promote_types(wide.dtype, torch.float32))
     return (wide - 1).square().sum() * size / 2
 
 

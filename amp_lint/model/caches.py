@@ -1,0 +1,116 @@
+"""Where autocast goes on using weights that an optimizer has changed since.
+
+Autocast keeps the low-precision copies of weights that it makes, until the outermost region is
+left. A step inside the region changes the weights, not the copies, so every later forward in the
+same region computes with the old ones.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.model.events import Kind
+from amp_lint.model.regions import Region, Regions
+from amp_lint.model.steps import Steps
+from amp_lint.model.values import literal
+from amp_lint.tree import Tree
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StaleCast:
+    """A step inside a region in which another forward follows."""
+
+    step: cst.Call
+    region: Region
+    forward: cst.CSTNode
+    """The loop that comes round to another forward, or the backward that shows one."""
+
+    @property
+    def loops(self) -> bool:
+        """Whether it is a loop inside the region that trains."""
+        return isinstance(self.forward, (cst.For, cst.While))
+
+
+class Caches:
+    """Looks for steps inside the regions of a file."""
+
+    def __init__(self, tree: Tree, regions: Regions, steps: Steps) -> None:
+        self.tree = tree
+        self.regions = regions
+        self.steps = steps
+
+    @functools.cached_property
+    def stale(self) -> list[StaleCast]:
+        """Every such step once, in source order, with the outermost region around it."""
+        found: dict[int, StaleCast] = {}
+        for region, body in self._bodies():
+            for stale in self._in(region, body):
+                found.setdefault(id(stale.step), stale)
+        return sorted(found.values(), key=lambda stale: self.tree.order(stale.step))
+
+    def _bodies(self) -> Iterator[tuple[Region, cst.BaseSuite]]:
+        """The regions that keep casts, outermost first, with what runs in them."""
+        for function in self.tree.nodes(cst.FunctionDef):
+            region = self.regions.decorating(function)
+            if region is not None and self._keeps(region, function.body):
+                yield region, function.body
+        for block in self.tree.nodes(cst.With):
+            for item in block.items:
+                region = self.regions.of(item.item)
+                if region is not None and self._keeps(region, block.body):
+                    yield region, block.body
+
+    def _keeps(self, region: Region, body: cst.BaseSuite) -> bool:
+        """Whether casts made in a region are kept; in a disabled one those of regions inside."""
+        if literal(region.cache_enabled) is False or not region.function:
+            return False
+        return not region.never_enabled or any(
+            self.tree.contains(body, other.node) and not other.never_enabled
+            for other in self.regions.all
+        )
+
+    def _in(self, region: Region, body: cst.BaseSuite) -> Iterator[StaleCast]:
+        for step in self._calls(Kind.STEP, body):
+            loop = self._training_loop(step, body)
+            later = loop or next(
+                (b for b in self._calls(Kind.BACKWARD, body) if self._follows(step, b)), None
+            )
+            if later is not None:
+                yield StaleCast(step, region, later)
+
+    def _calls(self, kind: Kind, body: cst.BaseSuite) -> Iterator[cst.Call]:
+        """The calls of a kind in a body, not in functions defined there."""
+        home = self._home(body)
+        for call in self.tree.nodes(cst.Call):
+            inside = self.steps.recognizer.kind(call) is kind and self.tree.contains(body, call)
+            if inside and self._home(call) is home:
+                yield call
+
+    def _training_loop(self, step: cst.Call, body: cst.BaseSuite) -> cst.CSTNode | None:
+        """The loop inside the region that runs backward and this step."""
+        for holder in self.tree.ancestors(step):
+            if holder is body:
+                return None
+            loops = isinstance(holder, (cst.For, cst.While))
+            if loops and self.steps.relevance.has_backward(holder):
+                return holder
+        return None
+
+    def _follows(self, step: cst.Call, backward: cst.Call) -> bool:
+        """Whether a backward comes after a step, and not in another arm of the same ``if``."""
+        if self.tree.order(backward) < self.tree.order(step):
+            return False
+        for holder in self.tree.ancestors(step):
+            if self.tree.contains(holder, backward):
+                arms = isinstance(holder, (cst.If, cst.Try, cst.Match))
+                return not arms
+            if isinstance(holder, cst.FunctionDef):
+                return False
+        return False
+
+    def _home(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self.tree.ancestor(node, cst.FunctionDef, cst.Lambda)
