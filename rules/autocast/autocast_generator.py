@@ -1,0 +1,80 @@
+"""AMP208: autocast around a body that stops and goes on later."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.rule import Diagnostic, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.regions import Entered
+
+_MEANS_TO = re.compile(r"contextmanager|context_manager|fixture|hook", re.IGNORECASE)
+"""Decorators of generators that enter and leave a region for others."""
+
+
+class AutocastGenerator(Rule):
+    """A decorator that does not last, or a region that lasts too long."""
+
+    code = "AMP208"
+    name = "autocast-generator"
+    severity = Severity.WARNING
+    requires = (frozenset({"autocast"}),)
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report decorated generators and coroutines, and regions with a ``yield`` inside."""
+        for function in model.tree.nodes(cst.FunctionDef):
+            what = _kind(model, function)
+            entered = [e for e in model.regions.entered(function.body) if e.holder is function]
+            if what is not None and entered:
+                yield self.report(model, entered[0].context, _decorated(what))
+        for region, leaving in _leaks(model):
+            yield self.report(
+                model,
+                leaving,
+                "`yield` inside an autocast region: autocast stays on in whatever code runs until "
+                "the next item is asked for; yield after the region",
+                [(region.context, "autocast is on from here")],
+            )
+
+
+def _kind(model: Model, function: cst.FunctionDef) -> str | None:
+    if function in model.reach.generators:
+        return "a generator"
+    return "a coroutine" if function.asynchronous is not None else None
+
+
+def _decorated(what: str) -> str:
+    return (
+        f"autocast decorates {what}: it is on while the object is made, and not when the body "
+        "runs; open the region inside"
+    )
+
+
+def _leaks(model: Model) -> Iterator[tuple[Entered, cst.Yield]]:
+    """Every region that is on at a ``yield``, with the first such."""
+    found: dict[int, tuple[Entered, cst.Yield]] = {}
+    for each in model.tree.nodes(cst.Yield):
+        entered = model.regions.entered(each)[:1]
+        function = model.tree.ancestor(each, cst.FunctionDef, cst.Lambda)
+        if not entered or not isinstance(function, cst.FunctionDef) or _is_meant(model, function):
+            continue
+        if isinstance(entered[0].holder, cst.With) and not entered[0].region.never_enabled:
+            found.setdefault(id(entered[0].holder), (entered[0], each))
+    yield from found.values()
+
+
+def _is_meant(model: Model, function: cst.FunctionDef) -> bool:
+    """Whether the generator is there to be a context itself."""
+    if any(_MEANS_TO.search(model.tree.source(each.decorator)) for each in function.decorators):
+        return True
+    return any(
+        _MEANS_TO.search(model.tree.source(call.func))
+        for call in model.tree.nodes(cst.Call)
+        for arg in call.args
+        if model.values.function(arg.value) is function
+    )
