@@ -1,0 +1,51 @@
+"""AMP202: an optimizer steps inside an autocast region that goes on with another forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.call_edits import set_keyword
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.caches import StaleCast
+
+_LOOP = (
+    "the model stops learning: autocast keeps its low-precision copies of the weights until the "
+    "region ends, so every later round computes with the weights of the first; open the region "
+    "inside the loop, around the forward"
+)
+_NEXT = (
+    "the next forward in this region computes with the weights from before this step: autocast "
+    "keeps its low-precision copies until the region ends; close the region before the step"
+)
+
+
+class StepInAutocast(Rule):
+    """A step after which autocast goes on using casts of the old weights."""
+
+    code = "AMP202"
+    name = "step-in-autocast"
+    severity = Severity.ERROR
+    requires = (frozenset({"autocast"}), frozenset({"step"}), frozenset({"backward"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every step inside a region in which another forward follows."""
+        for stale in model.caches.stale:
+            related: list[tuple[cst.CSTNode, str]] = [(stale.region.node, "the region begins here")]
+            if not stale.loops:
+                related.append((stale.forward, "another forward was run for this"))
+            message = _LOOP if stale.loops else _NEXT
+            yield self.report(model, stale.step, message, related, _fix(model, stale))
+
+
+def _fix(model: Model, stale: StaleCast) -> Fix | None:
+    """Switch the cache off, where the region is one call with visible arguments."""
+    call, region = stale.region.node, stale.region
+    if not isinstance(call, cst.Call) or region.starred or region.cache_enabled is not None:
+        return None
+    changes = set_keyword(model.tree, call, "cache_enabled", "False")
+    return Fix("Do not cache casts in this region", changes, Applicability.SAFE)
