@@ -1,4 +1,8 @@
-"""No check of a verdict is useless: without it, some wrong fix of some page would pass."""
+"""No check of a verdict is useless: without it, some wrong fix of some page is not refuted.
+
+The linter's own look at the new text ("finding") refutes many wrong fixes too. It is switched off
+where the checks of experiments are looked at, so that each of these has to hold by itself.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ CHECKS = {
         "forward dtype",
         "calibration",
         "scaler arguments",
+        "optimizer",
     ),
     "policy": ("dtype", "raises"),
     "name": ("unbound",),
@@ -58,9 +63,9 @@ def test_a_check_is_needed(
         and shown.judgement.after.check == check
     ]
     assert candidates, "no wrong fix is refuted by this check"
-    settings = replace(proving.settings, disabled=frozenset({check}))
+    settings = replace(proving.settings, disabled=frozenset({check, "finding"}))
     monkeypatch.setattr(proving, "settings", settings)
-    assert any(proving.prove(case.change).verdict is Verdict.PROVEN for case in candidates), (
+    assert not all(proving.prove(case.change).verdict is Verdict.REFUTED for case in candidates), (
         "without this check others refute the same fixes"
     )
 
