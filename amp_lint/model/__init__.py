@@ -11,6 +11,7 @@ from amp_lint.model.clips import Clips
 from amp_lint.model.devices import Devices
 from amp_lint.model.flow import Flow
 from amp_lint.model.halves import Halves
+from amp_lint.model.instances import Instances
 from amp_lint.model.kinds import Kinds
 from amp_lint.model.lifetimes import Lifetimes
 from amp_lint.model.mistakes import Mistakes
@@ -109,6 +110,11 @@ class Model:
         """Inside which regions a place may run."""
         recognizer = self.steps.recognizer
         return Reach(self.tree, self.names, self.values, self.regions, recognizer)
+
+    @functools.cached_property
+    def instances(self) -> Instances:
+        """Autocast objects."""
+        return Instances(self.tree, self.names, self.values, self.regions, self.reach)
 
     @functools.cached_property
     def steps(self) -> Steps:

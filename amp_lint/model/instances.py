@@ -1,0 +1,112 @@
+"""Which places enter the same autocast object, and whether one does so within another."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.model.names import Names, dotted
+from amp_lint.model.reach import Chain, Reach
+from amp_lint.model.regions import Entered, Regions
+from amp_lint.model.values import Values
+from amp_lint.tree import Tree
+
+_ME = ("self", "cls")
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """What identifies one object."""
+
+    made: int
+    """``id`` of the node that binds or uses it."""
+    name: str
+    own: bool = False
+    """Whether it belongs to an object, so that other objects have another."""
+    local: bool = False
+    """Whether each call of a function makes one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reentry:
+    """One place that enters an object which is active there."""
+
+    inner: Entered
+    outer: Entered
+    chain: Chain
+
+
+class Instances:
+    """Tells autocast objects apart by what they are bound to."""
+
+    def __init__(
+        self, tree: Tree, names: Names, values: Values, regions: Regions, reach: Reach
+    ) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self.regions = regions
+        self.reach = reach
+
+    @functools.cached_property
+    def reentries(self) -> list[Reentry]:
+        """The places that enter an object a second time, in source order."""
+        found = (self._reentry(entered) for entered in self._everywhere())
+        return [reentry for reentry in found if reentry is not None]
+
+    def of(self, entered: Entered) -> Instance | None:
+        """The object that is entered; None if it is new each time, or may be several."""
+        context = entered.context
+        if isinstance(context, cst.Name):
+            return self._of_name(context)
+        if isinstance(context, cst.Attribute):
+            return self._of_attribute(context)
+        if isinstance(entered.holder, cst.FunctionDef):
+            return Instance(id(entered.holder), entered.holder.name.value)
+        return None
+
+    def _of_name(self, name: cst.Name) -> Instance | None:
+        bindings = self.names.bindings(name)
+        if len(bindings) != 1 or bindings[0].kind != "assign":
+            return None
+        scope = self.names.scope(bindings[0].node).node
+        local = not isinstance(scope, (cst.Module, cst.ClassDef))
+        return Instance(id(bindings[0].node), name.value, local=local)
+
+    def _of_attribute(self, attribute: cst.Attribute) -> Instance | None:
+        owner, name = self.values.enclosing_class(attribute), attribute.attr.value
+        if owner is None or dotted(attribute.value) not in _ME:
+            return None
+        assigned_once = len(self.values.attribute_values(attribute)) == 1
+        return Instance(id(owner), name, own=True) if assigned_once else None
+
+    def _everywhere(self) -> Iterator[Entered]:
+        for holder in self.tree.nodes(cst.FunctionDef):
+            yield from (e for e in self.regions.entered(holder.body) if e.holder is holder)
+        for each in self.tree.nodes(cst.With):
+            yield from (e for e in self.regions.entered(each.body) if e.holder is each)
+
+    def _reentry(self, inner: Entered) -> Reentry | None:
+        instance = self.of(inner)
+        if instance is None or inner.region.never_enabled:
+            return None
+        start = inner.holder if isinstance(inner.holder, cst.With) else inner.context
+        for chain in self.reach.chains(start):
+            if chain.calls and not self._is_kept(instance, chain):
+                continue
+            for outer in chain.entered:
+                if self.of(outer) == instance:
+                    return Reentry(inner, outer, chain)
+        return None
+
+    def _is_kept(self, instance: Instance, chain: Chain) -> bool:
+        """Whether the callers of a chain mean the same object by the same name."""
+        if instance.own:
+            return all(
+                isinstance(call.func, cst.Attribute) and dotted(call.func.value) in _ME
+                for call in chain.calls
+            )
+        return not instance.local

@@ -1,0 +1,43 @@
+"""AMP209: an autocast object is entered while it is active."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.rule import Diagnostic, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.instances import Reentry
+
+
+class ReenteredAutocast(Rule):
+    """One object remembers one state: that of the inner region replaces that of the outer."""
+
+    code = "AMP209"
+    name = "reentered-autocast"
+    severity = Severity.WARNING
+    requires = (frozenset({"autocast"}),)
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report the inner of two regions that are one object."""
+        for reentry in model.instances.reentries:
+            inner, outer = reentry.inner.context, reentry.outer.context
+            related: list[tuple[cst.CSTNode, str]] = []
+            if outer is not inner:
+                related.append((outer, "it is entered here"))
+            related += [(call, "this enters it again") for call in reentry.chain.calls]
+            yield self.report(model, inner, _message(reentry), related)
+
+
+def _message(reentry: Reentry) -> str:
+    if isinstance(reentry.inner.holder, cst.FunctionDef):
+        what = "the one object of this decorator is entered again by a call from inside"
+    else:
+        what = "this autocast object is entered while it is active"
+    return (
+        f"{what}: it forgets the state before, so that autocast stays on after both; make a new "
+        "object for each region"
+    )

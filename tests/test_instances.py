@@ -1,0 +1,121 @@
+"""Which places enter the same autocast object."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.programs import model_of
+
+HEADER = """\
+import torch
+from torch.amp import autocast
+"""
+
+
+def reentries(text: str) -> list[tuple[str, str, int]]:
+    """The inner context, the outer one, and the number of calls between, for each reentry."""
+    found = model_of(HEADER + textwrap.dedent(text))
+    source = found.tree.source
+    return [
+        (source(each.inner.context), source(each.outer.context), len(each.chain.calls))
+        for each in found.instances.reentries
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a = autocast('cuda')\nwith a:\n    with a:\n        pass", [("a", "a", 0)]),
+        ("a = autocast('cuda')\nwith a:\n    pass\nwith a:\n    pass", []),
+        ("a = autocast('cuda')\nb = autocast('cuda')\nwith a:\n    with b:\n        pass", []),
+        ("a = autocast('cuda', enabled=False)\nwith a:\n    with a:\n        pass", []),
+        (
+            """
+            a = autocast("cuda")
+            def f():
+                with a:
+                    pass
+            def g():
+                f()
+            with a:
+                g()
+            """,
+            [("a", "a", 2)],
+        ),
+        (
+            """
+            @autocast("cuda")
+            def f(n):
+                return f(n - 1)
+            """,
+            [('autocast("cuda")', 'autocast("cuda")', 1)],
+        ),
+        (
+            """
+            @autocast("cuda")
+            def f(n):
+                return g(n)
+            def g(n):
+                return f(n - 1)
+            """,
+            [('autocast("cuda")', 'autocast("cuda")', 2)],
+        ),
+        (
+            """
+            def f(n):
+                a = autocast("cuda")
+                with a:
+                    f(n - 1)
+            """,
+            [],
+        ),
+        (
+            """
+            class A:
+                def __init__(self):
+                    self.ctx = autocast("cuda")
+                def f(self):
+                    with self.ctx:
+                        pass
+                def g(self):
+                    with self.ctx:
+                        self.f()
+            """,
+            [("self.ctx", "self.ctx", 1)],
+        ),
+        (
+            """
+            class A:
+                def __init__(self):
+                    self.ctx = autocast("cuda")
+                    self.other = A()
+                def f(self):
+                    with self.ctx:
+                        pass
+                def g(self):
+                    with self.ctx:
+                        self.other.f()
+            """,
+            [],
+        ),
+        (
+            """
+            class A:
+                def __init__(self):
+                    self.ctx = autocast("cuda")
+                def set(self):
+                    self.ctx = autocast("cuda")
+                def f(self):
+                    with self.ctx:
+                        self.set()
+                        with self.ctx:
+                            pass
+            """,
+            [],
+        ),
+    ],
+)
+def test_reentries(text: str, expected: list[tuple[str, str, int]]) -> None:
+    assert reentries(text) == expected
