@@ -452,6 +452,13 @@ def test_a_scaler_raises_for_half_parameters() -> None:
     assert judged(before, replace(dropped, half=())).verdict is REFUTED
 
 
+def test_arguments_that_a_constructor_does_not_take() -> None:
+    wrong = scaler(scale=Const(1.0))
+    assert judged(CLIPPED, replace(UNSCALED, scalers=wrong)).verdict is REFUTED
+    odd = optimizer("torch.optim.Adam", rate=Const(1.0))
+    assert judged(HALF, replace(HALF, optimizers=odd, half=())).verdict is not PROVEN
+
+
 def test_unknown_settings_of_an_optimizer_must_stay() -> None:
     other = replace(HALF, optimizers=optimizer("torch.optim.Adam", lr=Input("lr")), half=())
     assert judged(HALF, other).verdict is Verdict.NOT_COMPARABLE

@@ -75,10 +75,10 @@ def moved(
 
 def _literal(construct: Construct | None, rate: float | None) -> dict[str, Any]:
     given = {} if construct is None or not construct.name else arguments(construct)
-    known = {name: found for name, found in given.items() if not isinstance(found, Unknown)}
-    if rate is not None or isinstance(known.get("lr", Unknown("")), Unknown):
-        known["lr"] = UNKNOWN_RATE if rate is None else rate
-    return known
+    literal = {name: found for name, found in given.items() if not isinstance(found, Unknown)}
+    if rate is not None or "lr" not in literal:
+        literal["lr"] = UNKNOWN_RATE if rate is None else rate
+    return literal
 
 
 def failure(
@@ -126,7 +126,15 @@ def same(one: Construct | None, other: Construct | None) -> bool:
     """Whether two optimizers were made alike."""
     if one is None or other is None or not one.name or not other.name:
         return one == other
-    return kind(one) is kind(other) and arguments(one) == arguments(other)
+    return kind(one) is kind(other) and known(one) == known(other)
+
+
+def known(construct: Construct) -> dict[str, Any]:
+    """The arguments; none if the constructor does not take them."""
+    try:
+        return arguments(construct) if construct.name else {}
+    except TypeError:
+        return {}
 
 
 def points(before: Program, after: Program, device: str) -> tuple[Point, ...]:

@@ -13,7 +13,7 @@ import torch._functorch.config
 from amp_lint.verify.experiments import replay
 from amp_lint.verify.experiments.protocol import Pair, loss_names, optimizer_keys
 from amp_lint.verify.experiments.replay import Case, Outcome, Problem, Rig
-from amp_lint.verify.obligations import Autocast, Event, Program, Trace
+from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Trace
 from amp_lint.verify.proof import Failure
 
 RAISES, VALUE, BACKWARD = "raises", "value", "backward precision"
@@ -98,19 +98,24 @@ class Trial:
         """Whether the old program has events of a kind with a scaler that is on."""
         keys = {event.scaler for event in self.pair.before if event.kind == kind}
         made = dict(self.before.scalers)
-        return any(
-            replay.make_scaler(made.get(key), self.case, self.device).is_enabled()
-            for key in keys - {None}
-            if key is not None
-        )
+        scalers = (self._scaler(made.get(key)) for key in keys - {None} if key is not None)
+        return any(scaler is not None and scaler.is_enabled() for scaler in scalers)
 
     def first_scale(self, program: Program) -> float:
         """The scale that the first scaler starts with; 1 without one."""
         for _, construct in program.scalers:
-            scaler = replay.make_scaler(construct, self.case, self.device)
-            scaler.scale(torch.ones((), device=self.device))
-            return scaler.get_scale()
+            scaler = self._scaler(construct)
+            if scaler is not None:
+                scaler.scale(torch.ones((), device=self.device))
+                return scaler.get_scale()
         return 1.0
+
+    def _scaler(self, construct: Construct | None) -> torch.amp.GradScaler | None:
+        """None if the constructor does not take its arguments; a run says so."""
+        try:
+            return replay.make_scaler(construct, self.case, self.device)
+        except (AssertionError, RuntimeError, TypeError, ValueError):
+            return None
 
 
 # --- the update ---------------------------------------------------------------------------------

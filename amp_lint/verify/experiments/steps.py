@@ -91,7 +91,7 @@ def _unknown_arguments(program: Program) -> set[tuple[str, str]]:
     """Those of optimizers that are of torch."""
     found = set()
     for _, construct in program.optimizers:
-        given = optimizers.arguments(construct) if construct.name else {}
+        given = optimizers.known(construct)
         found |= {(name, v.text) for name, v in given.items() if isinstance(v, Unknown)}
     return found
 
