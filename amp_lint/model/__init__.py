@@ -18,6 +18,7 @@ from amp_lint.model.mistakes import Mistakes
 from amp_lint.model.modules import Modules
 from amp_lint.model.names import Names
 from amp_lint.model.operations import Operations
+from amp_lint.model.options import Options
 from amp_lint.model.precision import Precision
 from amp_lint.model.reach import Reach
 from amp_lint.model.regions import Regions
@@ -64,6 +65,11 @@ class Model:
     def operations(self) -> Operations:
         """Tensor operations and the chains they form."""
         return Operations(self.tree, self.names, self.values, self.flow)
+
+    @functools.cached_property
+    def options(self) -> Options:
+        """Command-line options."""
+        return Options(self.tree, self.values)
 
     @functools.cached_property
     def choices(self) -> Choices:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -54,7 +53,7 @@ class Instances:
     @functools.cached_property
     def reentries(self) -> list[Reentry]:
         """The places that enter an object a second time, in source order."""
-        found = (self._reentry(entered) for entered in self._everywhere())
+        found = (self._reentry(entered) for entered in self.regions.entries)
         return [reentry for reentry in found if reentry is not None]
 
     def of(self, entered: Entered) -> Instance | None:
@@ -82,12 +81,6 @@ class Instances:
             return None
         assigned_once = len(self.values.attribute_values(attribute)) == 1
         return Instance(id(owner), name, own=True) if assigned_once else None
-
-    def _everywhere(self) -> Iterator[Entered]:
-        for holder in self.tree.nodes(cst.FunctionDef):
-            yield from (e for e in self.regions.entered(holder.body) if e.holder is holder)
-        for each in self.tree.nodes(cst.With):
-            yield from (e for e in self.regions.entered(each.body) if e.holder is each)
 
     def _reentry(self, inner: Entered) -> Reentry | None:
         instance = self.of(inner)

@@ -144,6 +144,16 @@ class Regions:
             child = holder
         return found
 
+    @functools.cached_property
+    def entries(self) -> list[Entered]:
+        """Every place of the file that enters a region, the decorators first."""
+        found: list[Entered] = []
+        for function in self.tree.nodes(cst.FunctionDef):
+            found += (e for e in self.entered(function.body) if e.holder is function)
+        for each in self.tree.nodes(cst.With):
+            found += (e for e in self.entered(each.body) if e.holder is each)
+        return found
+
     def _entered(
         self, contexts: list[cst.BaseExpression], holder: cst.With | cst.FunctionDef
     ) -> list[Entered]:

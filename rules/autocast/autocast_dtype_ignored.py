@@ -1,0 +1,79 @@
+"""AMP210: an option chooses bfloat16, and autocast does not hear of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.rule import Diagnostic, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.options import Option
+    from amp_lint.model.regions import Entered, Region
+
+_SETS_DTYPE = frozenset(
+    {
+        "torch.set_autocast_cpu_dtype", "torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype",
+        "torch.set_default_dtype",
+    }
+)  # fmt: skip
+
+
+class AutocastDtypeIgnored(Rule):
+    """A file that lets the user choose bfloat16, and whose regions are all float16."""
+
+    code = "AMP210"
+    name = "autocast-dtype-ignored"
+    severity = Severity.WARNING
+    preview = True
+    requires = (frozenset({"autocast"}), frozenset({"add_argument"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report the regions, if none has a dtype and the option does not decide about them."""
+        option = next((each for each in model.options.all if each.offers_bf16), None)
+        entered = [e for e in model.regions.entries if not e.region.never_enabled]
+        if option is None or not entered or _is_set_elsewhere(model):
+            return
+        if not all(_is_float16(model, e.region) for e in entered):
+            return
+        if any(_decides(model, option, e) for e in entered):
+            return
+        for region in {id(e.region.node): e.region for e in entered}.values():
+            yield self.report(
+                model,
+                region.node,
+                f"autocast casts to float16 whatever `--{option.name}` says: it gets no `dtype`; "
+                "pass the chosen one",
+                [(option.call, "bfloat16 can be chosen here")],
+            )
+
+
+def _is_set_elsewhere(model: Model) -> bool:
+    return any(model.names.is_any(call.func, _SETS_DTYPE) for call in model.tree.nodes(cst.Call))
+
+
+def _is_float16(model: Model, region: Region) -> bool:
+    """Whether it is a region for CUDA without a dtype of its own."""
+    from amp_lint.model.values import literal
+
+    if region.starred or region.dtype is not None or not region.function:
+        return False
+    if region.function.startswith("torch.cpu."):
+        return False
+    device = literal(region.device)
+    return not isinstance(device, str) or device.partition(":")[0] == "cuda"
+
+
+def _decides(model: Model, option: Option, entered: Entered) -> bool:
+    """Whether the option turns the region on or off: then float16 may be what is left."""
+    region = entered.region
+    if region.enabled is not None and model.options.reads(option, region.enabled):
+        return True
+    places = (entered.holder, region.node)
+    return any(
+        model.options.reads(option, guard.test)
+        for place in places
+        for guard in model.flow.guards(place)
+    )
