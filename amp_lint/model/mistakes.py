@@ -14,7 +14,7 @@ from amp_lint.model.paths import Cycle, last_name
 from amp_lint.model.roles import Roles
 from amp_lint.model.steps import Root, Steps
 from amp_lint.model.values import arguments, literal
-from amp_lint.tree import Tree
+from amp_lint.tree import Tree, descendants
 
 
 class Mistake(enum.Enum):
@@ -252,7 +252,7 @@ class Mistakes:
         match event.kind:
             case Kind.UNSCALE:
                 cause = gradients.unscaled.get(key) or gradients.stepped.get(key)
-                if cause and gradients.belongs(cause, event):
+                if cause and gradients.belongs(cause, event) and self._is_certain(cause, event):
                     yield Mistake.REPEATED_UNSCALE, cause
             case Kind.STEP if event.scaler is None:
                 yield from self._judge_direct(key, gradients)
@@ -275,13 +275,51 @@ class Mistakes:
         if key in gradients.direct and gradients.scaled:
             yield Mistake.DOUBLE_STEP, gradients.direct[key]
         stepped = gradients.stepped.get(key)
-        if stepped and gradients.belongs(stepped, event):
+        if stepped and gradients.belongs(stepped, event) and self._is_certain(stepped, event):
             yield Mistake.NO_UPDATE, stepped
         if gradients.plain and not gradients.scaled and self._must_scale(gradients.plain, event):
             yield Mistake.UNSCALED, gradients.plain
         scaled = gradients.scaled
         if scaled and scaled.scaler != event.scaler and self._are_two(scaled, event):
             yield Mistake.MISMATCH, scaled
+
+    def _is_certain(self, cause: Event, event: Event) -> bool:
+        """Whether the second of two events is certain to come before an update.
+
+        It is not where both are one call in a loop of a single round, or where that call and the
+        update are under tests of what the loop changes: ``i % k == k - 1``, ``(i + 1) % k == 0``.
+        """
+        if cause.node is not event.node:
+            return True
+        loop = self.tree.ancestor(event.node, cst.For)
+        if loop is not None and self._has_one_round(loop):
+            return False
+        updates = [call for call in self._updates if self._home(call) is self._home(event.node)]
+        return not (self._is_picked(event.node) and any(map(self._is_picked, updates)))
+
+    def _has_one_round(self, loop: cst.For) -> bool:
+        if not isinstance(loop.iter, cst.Call) or len(loop.iter.args) != 1:
+            return False
+        count = self.steps.recognizer.values.constants(loop.iter.args[0].value)
+        return set(count) == {1} and self.tree.source(loop.iter.func) == "range"
+
+    def _is_picked(self, node: cst.CSTNode) -> bool:
+        """Whether a test of what the loop around it changes decides about a call."""
+        tests: list[cst.BaseExpression] = []
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (cst.For, cst.While)):
+                changed = [*self.steps.relevance.assigned(holder)]
+                changed += [holder.target] if isinstance(holder, cst.For) else []
+                names = {self.tree.source(name) for node in changed for name in _parts(node)}
+                return any(self._mentions(test, names) for test in tests)
+            if isinstance(holder, cst.FunctionDef):
+                return False
+            if isinstance(holder, cst.If):
+                tests.append(holder.test)
+        return False
+
+    def _mentions(self, test: cst.BaseExpression, names: set[str]) -> bool:
+        return any(self.tree.source(part) in names for part in _parts(test))
 
     def _must_scale(self, backward: Event, step: Event) -> bool:
         """Whether nothing but a scaled loss would be right: the scaler is made here, and enabled.
@@ -335,6 +373,12 @@ def _advance(gradients: _Gradients, event: Event) -> None:
             gradients.unscaled.pop(EVERY, None)
         case Kind.OPAQUE | Kind.GRADIENT_WRITE:
             gradients.unknown = True
+
+
+def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The names and attributes in an expression."""
+    nodes = (node, *descendants(node))
+    return (part for part in nodes if isinstance(part, (cst.Name, cst.Attribute)))
 
 
 def is_switchable(call: cst.Call) -> bool:
