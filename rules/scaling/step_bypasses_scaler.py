@@ -1,0 +1,69 @@
+"""AMP104: an optimizer steps on gradients that are still multiplied by the loss scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import edits
+from amp_lint._lazy import cst
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.mistakes import Found
+
+_BYPASS = (
+    "`step` of the optimizer itself: the gradients are still multiplied by the loss scale, so "
+    "the update is 65536 times too large at first, and steps with inf are not skipped; call "
+    "`scaler.step(optimizer)`"
+)
+_DOUBLE = (
+    "this optimizer is stepped twice on the same gradients, once by the scaler and once directly; "
+    "keep `scaler.step(optimizer)`"
+)
+
+
+class StepBypassesScaler(Rule):
+    """``optimizer.step()`` after ``scaler.scale(loss).backward()``."""
+
+    code = "AMP104"
+    name = "step-bypasses-scaler"
+    severity = Severity.ERROR
+    requires = (frozenset({"step"}), frozenset({"scale"}), frozenset({"backward"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every direct step that some path reaches with scaled gradients."""
+        for found in model.mistakes.bypasses:
+            related = [(found.cause.node, "the gradients are scaled here")]
+            yield self.report(model, found.event.node, _BYPASS, related, _through(model, found))
+        for found in model.mistakes.double_steps:
+            related = [(found.cause.node, "stepped here too")]
+            yield self.report(model, found.event.node, _DOUBLE, related, _without(model, found))
+
+
+def _through(model: Model, found: Found) -> Fix | None:
+    """``scaler.step(optimizer)`` in its place, and ``update`` where none follows."""
+    call, scaler = found.event.node, model.mistakes.scaler_text(found.cause, found.event)
+    statement = model.tree.statement(call)
+    if scaler is None or not isinstance(call, cst.Call) or call.args or statement is None:
+        return None
+    if not isinstance(model.tree.parent(call), cst.Expr):
+        return None
+    assert isinstance(call.func, cst.Attribute)
+    optimizer = model.tree.source(call.func.value)
+    step = edits.replace_node(model.tree, call, f"{scaler}.step({optimizer})")
+    if model.mistakes.is_updated(found.event):
+        return Fix(f"Use `{scaler}.step({optimizer})`", (step,), Applicability.SAFE)
+    update = edits.insert_after(model.tree, statement, f"{scaler}.update()")
+    return Fix(f"Use `{scaler}.step` and `update`", (step, update), Applicability.UNSAFE)
+
+
+def _without(model: Model, found: Found) -> Fix | None:
+    """Remove the direct one of two steps: shown only, as it may be the one that is meant."""
+    direct = found.event if found.event.scaler is None else found.cause
+    small = model.tree.parent(direct.node)
+    if not isinstance(small, cst.Expr):
+        return None
+    edit = edits.remove_statement(model.tree, small)
+    return Fix("Remove the direct step", (edit,), Applicability.SUGGEST) if edit else None
