@@ -6,6 +6,7 @@ import functools
 
 from amp_lint.model.caches import Caches
 from amp_lint.model.checkpoints import Checkpoints
+from amp_lint.model.casts import Casts
 from amp_lint.model.choices import Choices
 from amp_lint.model.clips import Clips
 from amp_lint.model.devices import Devices
@@ -70,6 +71,11 @@ class Model:
     def options(self) -> Options:
         """Command-line options."""
         return Options(self.tree, self.values)
+
+    @functools.cached_property
+    def casts(self) -> Casts:
+        """Products of casts to float32."""
+        return Casts(self.tree, self.names, self.flow)
 
     @functools.cached_property
     def choices(self) -> Choices:

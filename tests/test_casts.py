@@ -1,0 +1,59 @@
+"""Products of explicit casts to float32."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.programs import model_of
+
+
+def products(text: str) -> list[str]:
+    """The products found, as they are written."""
+    found = model_of(f"import torch\nimport torch.nn.functional as F\n{text}\n")
+    return [found.tree.source(product.node) for product in found.casts.products]
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        "x.float() @ y.float()",
+        "(x.float()) @ y.t().float().t()",
+        "torch.mm(x.to(torch.float32), y.to(dtype=torch.float))",
+        "torch.bmm(x.to('cuda', dtype=torch.float32), y.type(torch.float32))",
+        "x.float().transpose(0, 1).matmul(y.float())",
+        "torch.einsum('ij,jk,kl->il', x.float(), y.float(), z.float())",
+        "F.linear(x.float(), w.float(), b)",
+        "F.conv2d(x.float(), w.float(), stride=2)",
+        "F.scaled_dot_product_attention(q.float(), k.float(), v.float())",
+    ],
+)
+def test_products(product: str) -> None:
+    assert products(product) == [product]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x.float() @ y",
+        "x.float() * y.float()",
+        "x.half() @ y.float()",
+        "x.to(torch.float64) @ y.to(torch.float64)",
+        "x.to(device) @ y.float()",
+        "x.float().relu() @ y.float()",
+        "float(x) @ y.float()",
+        "torch.einsum('ii', x.float())",
+        "F.scaled_dot_product_attention(q.float(), k.float(), v)",
+        "torch.matmul(*factors)",
+        "torch.add(x.float(), y.float())",
+        "numpy_like.dot(x.float(), y.float())",
+    ],
+)
+def test_others(text: str) -> None:
+    assert products(text) == []
+
+
+def test_held_in_a_name() -> None:
+    held = "def f(x, y):\n    a = x.float()\n    return a @ y.float()"
+    assert products(held) == ["a @ y.float()"]
+    assert products(held.replace("return", "a = g(a)\n    return")) == []
+    assert products(held.replace("return", "a.half_()\n    return")) == []
