@@ -36,6 +36,8 @@ _MOST_CHANGE = 1e-3
 _NO_WORSE = 16.0
 """Errors up to this are not held against new code if the old code had them as well."""
 _COMPILED_CASES = 24
+_SPARSE = 4
+"""Of the fixed inputs, one in so many is tried where shapes and plain inputs are varied."""
 
 
 def judge(obligation: Expression, settings: Settings) -> Judgement:
@@ -206,10 +208,10 @@ class Experiment:
             return found
         misses = [miss for miss in held.misses if self.is_on(miss.check)]
         hard = trial.is_hard(case, precision) if misses else False
-        misses = [m for m in misses if not self._is_excused(m, trial, case, precision, hard)]
-        if misses or held.is_finite:
+        left = [m for m in misses if not self._is_excused(m, trial, case, precision, hard)]
+        if len(left) == len(misses):
             self.record.add(mode, precision, held.value_error, held.gradient_error)
-        return found + [_problem(miss, case) for miss in misses]
+        return found + [_problem(miss, case) for miss in left]
 
     def _is_excused(
         self, miss: Miss, trial: Trial, case: Case, precision: Precision, hard: bool
@@ -247,12 +249,16 @@ class Experiment:
 
     def failure_before(self) -> Finding | None:
         """How BEFORE fails, with the smallest input that shows it."""
-        for precision in self.precisions:
-            for wanted in (_is_infinite_value, _is_value, _is_any):
-                for trial in (*self.small, *self.trials[:1]):
-                    found = self._smallest_before(trial, precision, wanted)
-                    if found is not None:
-                        return found
+        for precision, trial in itertools.product(self.precisions, (*self.small, self.trials[0])):
+            found = self._smallest_before(trial, precision, _is_any)
+            if found is None:
+                continue
+            plainer = (
+                self._smallest_before(other, precision, wanted)
+                for wanted in (_is_infinite_value, _is_value)
+                for other in (*self.small, self.trials[0])
+            )
+            return next(filter(None, plainer), found)
         return self._structured_before()
 
     def _smallest_before(
@@ -266,7 +272,8 @@ class Experiment:
 
     def _structured_before(self) -> Finding | None:
         for precision, trial in itertools.product(self.precisions, self.trials):
-            for case in inputs.structured(precision.dtype, self.settings.seed):
+            cases = inputs.structured(precision.dtype, self.settings.seed)
+            for case in cases if trial is self.trials[0] else cases[::_SPARSE]:
                 for problem in self.before_fails(trial, case, precision):
                     return Finding(trial, case, precision, problem)
         return None
@@ -276,7 +283,7 @@ class Experiment:
         for position, trial in enumerate(self.trials):
             for precision in self.precisions:
                 cases = inputs.structured(precision.dtype, self.settings.seed)
-                for case in cases if position == 0 else cases[::3]:
+                for case in cases if position == 0 else cases[::_SPARSE]:
                     found = self.after_fails(trial, case, precision)
                     if found:
                         return self._smaller(Finding(trial, case, precision, found[0]))

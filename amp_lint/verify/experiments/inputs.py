@@ -241,7 +241,7 @@ def tiny(kinds: Mapping[str, Kind], device: str) -> Iterator[Scenario]:
 
 def _layouts(shape: Shape) -> list[Shape]:
     """Shapes of indices: class targets, a column to gather, one for each element."""
-    without_classes = shape[:1] + shape[2:]
+    without_classes = shape[:1] + shape[2:] if len(shape) > 1 else ()
     candidates = [without_classes, shape[:-1], (*shape[:-1], 1), (shape[0], 1), shape, ()]
     return list(dict.fromkeys(candidates))
 

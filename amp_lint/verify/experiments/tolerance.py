@@ -15,6 +15,8 @@ import torch
 
 from amp_lint.verify.experiments.names import MOVES
 
+_MIXER = 0x1E3779B97F4A7C15
+"""An odd number, to spread the bits of a float over all of a product (after Knuth)."""
 FACTOR = 4.0
 """How many units in the last place are tolerated."""
 
@@ -82,10 +84,12 @@ class Noise:
 
 
 def rounded_at_random(tensor: torch.Tensor, eps: float, seed: int) -> torch.Tensor:
-    """Each number times 1 + eps or 1 - eps."""
-    generator = torch.Generator().manual_seed(seed)
-    signs = 2 * torch.randint(0, 2, tensor.shape, generator=generator) - 1
-    return tensor * (1 + eps * signs.to(tensor.device))
+    """Each number of a float64 tensor times 1 + eps or 1 - eps; equal numbers alike."""
+    bits = tensor.detach().contiguous().view(torch.int64) * (2 * seed + 1) + seed
+    for _ in range(2):
+        bits = (bits ^ (bits >> 31)) * _MIXER
+    signs = 1 - 2 * (bits >> 62 & 1)
+    return tensor * (1 + eps * signs)
 
 
 def _largest(tensor: torch.Tensor) -> float:

@@ -37,7 +37,7 @@ _MODERATE = 100.0
 """The largest input for which a guard has to hold."""
 _HARD = 512.0
 """From here on, code that never was finite need not become so."""
-_DRAWS = 3
+_DRAWS = 4
 
 
 @dataclass(frozen=True, slots=True)
