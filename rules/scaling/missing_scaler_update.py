@@ -1,0 +1,70 @@
+"""AMP105: gradients are stepped or given up, and the scaler is not updated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import edits
+from amp_lint._lazy import cst
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.mistakes import Found
+
+_STEP = (
+    "the next round raises RuntimeError: this path comes back to `step` without `update` in "
+    "between; call `update` after every step"
+)
+_UNSCALED = (
+    "leaves after `unscale_` without `update`: the next `unscale_` or `step` raises, or works on "
+    "gradients of two scales; call `update` before leaving"
+)
+_SCALED = (
+    "leaves without `step` and `update`, so the scale never backs off: once the gradients "
+    "overflow, every step is skipped for good; let `scaler.step` skip it"
+)
+
+
+class MissingScalerUpdate(Rule):
+    """A path on which ``update`` is left out."""
+
+    code = "AMP105"
+    name = "missing-scaler-update"
+    severity = Severity.ERROR
+    requires = (frozenset({"scale"}), frozenset({"step"}), frozenset({"backward"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report the step that is repeated without update, and the statement that leaves."""
+        for found in model.mistakes.steps_without_update:
+            fix = _outdent(model, found)
+            related = (
+                [] if found.event.node is found.cause.node else [(found.cause.node, "stepped")]
+            )
+            yield self.report(model, found.event.node, _STEP, related, fix)
+        for found in model.mistakes.left_early:
+            related = [(found.cause.node, "the gradients are scaled here")]
+            message = _UNSCALED if found.unscaled else _SCALED
+            fix = _update_first(model, found) if found.unscaled else None
+            yield self.report(model, found.event.node, message, related, fix)
+
+
+def _outdent(model: Model, found: Found) -> Fix | None:
+    """Move the only ``update`` out of an ``if`` that has nothing else in it."""
+    update = model.mistakes.update_under_test(found.event)
+    if update is None:
+        return None
+    edit = edits.replace_node(model.tree, update.holder, model.tree.source(update.call))
+    return Fix("Update after every step", (edit,), Applicability.SAFE)
+
+
+def _update_first(model: Model, found: Found) -> Fix | None:
+    statement = model.tree.statement(found.event.node)
+    scaler = model.mistakes.scaler_text(found.cause, found.event)
+    if scaler is None or not isinstance(statement, cst.SimpleStatementLine):
+        return None
+    if len(statement.body) != 1:
+        return None
+    edit = edits.insert_before(model.tree, statement, f"{scaler}.update()")
+    return Fix(f"Insert `{scaler}.update()`", (edit,), Applicability.UNSAFE)
