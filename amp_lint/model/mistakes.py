@@ -228,11 +228,15 @@ class Mistakes:
 
     def last_step_after(self, update: Event) -> cst.CSTNode | None:
         """The last of the steps that come after an update and belong before it."""
-        pairs = {
-            (u, e) for root in self.steps.roots for u, e in root.early if u.node is update.node
-        }
-        steps = [event.node for _, event in pairs if event.kind is Kind.STEP]
-        return max(steps, key=self.tree.order, default=None)
+        return max(self._late(update, Kind.STEP), key=self.tree.order, default=None)
+
+    def next_update(self, update: Event) -> cst.CSTNode | None:
+        """The next update for the same gradients, if there is one."""
+        return min(self._late(update, Kind.UPDATE), key=self.tree.order, default=None)
+
+    def _late(self, update: Event, kind: Kind) -> list[cst.CSTNode]:
+        early = [pair for root in self.steps.roots for pair in root.early]
+        return [event.node for u, event in early if u.node is update.node and event.kind is kind]
 
     @functools.cached_property
     def _updates(self) -> list[cst.Call]:
