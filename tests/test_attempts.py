@@ -20,6 +20,8 @@ from tests.programs import model_of
         ("try:\n    if x:\n        f()\nexcept Exception as error:\n    pass", True),
         ("try:\n    f()\nexcept:\n    pass", True),
         ("try:\n    f()\nexcept KeyboardInterrupt:\n    pass", False),
+        ("try:\n    f()\nexcept Exception as error:\n    log(error)\n    raise", False),
+        ("try:\n    f()\nexcept TypeError: pass", True),
         ("try:\n    f()\nfinally:\n    pass", False),
         ("try:\n    pass\nexcept TypeError:\n    f()", False),
         ("try:\n    pass\nexcept TypeError:\n    pass\nelse:\n    f()", False),

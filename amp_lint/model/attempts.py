@@ -33,6 +33,10 @@ def is_attempt(tree: Tree, node: cst.CSTNode) -> bool:
 
 
 def _handles_misuse(handler: cst.ExceptHandler) -> bool:
+    """Whether a handler goes on after what misuse raises."""
+    last = handler.body.body[-1]
+    if isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Raise):
+        return False
     if handler.type is None:
         return True
     return any(isinstance(n, cst.Name) and n.value in _MISUSE for n in descendants(handler.type))
