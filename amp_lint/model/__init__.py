@@ -27,6 +27,7 @@ from amp_lint.model.roles import Roles
 from amp_lint.model.scaler_state import ScalerState
 from amp_lint.model.steps import Steps
 from amp_lint.model.strict_clips import StrictClips
+from amp_lint.model.unscaled import Unscaled
 from amp_lint.model.values import Values
 from amp_lint.source import Source
 from amp_lint.tree import Tree
@@ -162,6 +163,13 @@ class Model:
     def checkpoints(self) -> Checkpoints:
         """Checkpoints without the state of the scaler."""
         return Checkpoints(self.tree, self.names, self.values, self.roles, self.steps)
+
+    @functools.cached_property
+    def unscaled(self) -> Unscaled:
+        """Float16 training steps without a scaler."""
+        return Unscaled(
+            self.tree, self.names, self.values, self.flow, self.regions, self.steps
+        )
 
     @functools.cached_property
     def precision(self) -> Precision:

@@ -1,0 +1,58 @@
+"""AMP110: a training step runs in float16 autocast, and nothing scales its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import call_edits, edits
+from amp_lint._lazy import cst
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.regions import Region
+
+MESSAGE = (
+    "the forward of a training step runs in float16{} and no GradScaler scales the loss: gradients "
+    "below 6e-8 become 0; scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
+)
+BY_DEFAULT = " (the default of autocast on CUDA)"
+
+
+class Fp16WithoutScaler(Rule):
+    """A float16 region whose loss reaches a plain backward and a plain step."""
+
+    code = "AMP110"
+    name = "fp16-without-scaler"
+    severity = Severity.WARNING
+    preview = True
+    requires = (frozenset({"autocast"}), frozenset({"backward"}), frozenset({"step"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every such region."""
+        for forward in model.unscaled.forwards:
+            yield self.report(
+                model,
+                forward.region.node,
+                MESSAGE.format(BY_DEFAULT if forward.region.dtype is None else ""),
+                related=[
+                    (forward.backward, "gradients are not scaled here"),
+                    (forward.step, "and stepped here"),
+                ],
+                fix=_fix(model, forward.region),
+            )
+
+
+def _fix(model: Model, region: Region) -> Fix | None:
+    """``dtype=torch.bfloat16``, which needs no scaler."""
+    dtype = model.names.spelling_of(region.node, "torch.bfloat16")
+    if dtype is None or not isinstance(region.node, cst.Call):
+        return None
+    if region.dtype is None:
+        changes = call_edits.set_keyword(model.tree, region.node, "dtype", dtype)
+    elif model.tree.contains(region.node, region.dtype):
+        changes = (edits.replace_node(model.tree, region.dtype, dtype),)
+    else:
+        return None
+    return Fix("Use bfloat16, where the GPU has it", changes, Applicability.SUGGEST)
