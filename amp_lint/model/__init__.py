@@ -167,9 +167,7 @@ class Model:
     @functools.cached_property
     def unscaled(self) -> Unscaled:
         """Float16 training steps without a scaler."""
-        return Unscaled(
-            self.tree, self.names, self.values, self.flow, self.regions, self.steps
-        )
+        return Unscaled(self.tree, self.names, self.values, self.flow, self.regions, self.steps)
 
     @functools.cached_property
     def precision(self) -> Precision:
