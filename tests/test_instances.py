@@ -9,6 +9,7 @@ import pytest
 from tests.programs import model_of
 
 HEADER = """\
+import contextlib
 import torch
 from torch.amp import autocast
 """
@@ -61,6 +62,31 @@ def reentries(text: str) -> list[tuple[str, str, int]]:
                 return f(n - 1)
             """,
             [('autocast("cuda")', 'autocast("cuda")', 2)],
+        ),
+        (
+            """
+            @contextlib.contextmanager
+            def amp():
+                with autocast("cuda"):
+                    yield
+            @amp()
+            def f(n):
+                return f(n - 1)
+            @accelerator.autocast()
+            def g(n):
+                return g(n - 1)
+            """,
+            [],
+        ),
+        (
+            """
+            def amp():
+                return autocast("cuda")
+            with amp():
+                with amp():
+                    pass
+            """,
+            [],
         ),
         (
             """

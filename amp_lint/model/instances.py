@@ -59,6 +59,8 @@ class Instances:
     def of(self, entered: Entered) -> Instance | None:
         """The object that is entered; None if it is new each time, or may be several."""
         context = entered.context
+        if not self._is_autocast(entered):
+            return None
         if isinstance(context, cst.Name):
             return self._of_name(context)
         if isinstance(context, cst.Attribute):
@@ -66,6 +68,12 @@ class Instances:
         if isinstance(entered.holder, cst.FunctionDef):
             return Instance(id(entered.holder), entered.holder.name.value)
         return None
+
+    def _is_autocast(self, entered: Entered) -> bool:
+        """Whether it is an object of torch: those of `contextlib` renew themselves, or raise."""
+        made = entered.region.node
+        values = self.values.alternatives(entered.context)
+        return bool(entered.region.function) and any(value is made for value in values)
 
     def _of_name(self, name: cst.Name) -> Instance | None:
         bindings = self.names.bindings(name)
