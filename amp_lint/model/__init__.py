@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 
 from amp_lint.model.caches import Caches
-from amp_lint.model.checkpoints import Checkpoints
 from amp_lint.model.casts import Casts
+from amp_lint.model.checkpoints import Checkpoints
 from amp_lint.model.choices import Choices
 from amp_lint.model.clips import Clips
 from amp_lint.model.devices import Devices

@@ -90,6 +90,13 @@ class Relevance:
             and (call.func.attr.value == "unscale_" or self.roles.is_scaler(call.func.value))
         )
 
+    def guards_clip(self, node: cst.CSTNode) -> bool:
+        """Whether what stands below a node is a clip with its ``unscale_``, in any mode."""
+        calls = [part for part in descendants(node) if isinstance(part, cst.Call)]
+        kinds = {self.recognizer.kind(call) for call in calls}
+        scaled = any(self.recognizer.is_scale(call) for call in calls)
+        return Kind.CLIP in kinds and not kinds & {Kind.STEP, Kind.UPDATE} and not scaled
+
     def serves_both_modes(self, node: cst.CSTNode | None) -> bool:
         """Whether an ``if`` below a node chooses between a scaler and none."""
         return node is not None and any(

@@ -99,7 +99,7 @@ def test_a_step_carries_the_literals_of_the_code() -> None:
         ("limit=2.5", None, False),
         ("1.0 * scaler.get_scale()", None, True),
         ('float("inf")', float("inf"), False),
-        ("args.clip", None, False),
+        ("model.limit", None, False),
     ],
 )
 def test_limits_of_a_clip(written: str, limit: float | None, times_scale: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import difflib
 import functools
 from collections import defaultdict
@@ -36,6 +37,7 @@ from amp_lint.verify.obligations import (
 from amp_lint.verify.terms import Form, Op, Term
 
 _MAX_POLICIES = 4
+_BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__path__", "__class__"}
 _CAST_OPERATORS = (cst.MatrixMultiply, cst.Power)
 _DECIDED_ELSEWHERE = frozenset({"backward"})
 """Effects that may come and go: the traces say whether they still do what they did."""
@@ -80,16 +82,18 @@ class Side:
         if names.module.star_imports:
             return found
         for node in self.model.tree.nodes(cst.Name):
-            holder = self.model.tree.parent(node)
-            if isinstance(holder, cst.Attribute) and holder.value is not node:
-                continue
-            if isinstance(holder, (cst.Arg, cst.ImportAlias, cst.AsName)) and (
-                getattr(holder, "value", None) is not node
-            ):
-                continue
-            if not names.bindings(node):
+            free = self._is_read(node) and node.value not in _BUILTINS
+            if free and not names.bindings(node):
                 found.setdefault(node.value, node)
         return found
+
+    def _is_read(self, node: cst.Name) -> bool:
+        """Whether a name stands for its value here, and is not a part of something longer."""
+        holder = self.model.tree.parent(node)
+        if isinstance(holder, (cst.Attribute, cst.Arg)):
+            return holder.value is node
+        tree, imports = self.model.tree, (cst.Import, cst.ImportFrom)
+        return not any(isinstance(each, imports) for each in tree.ancestors(node))
 
     def line(self, node: cst.CSTNode) -> int:
         """The line on which a node starts."""
@@ -167,9 +171,8 @@ def _entries(program: Program) -> bool:
 
 
 def _unbound(before: Side, after: Side) -> Iterator[Unbound]:
-    bound = {name.value for name in before.model.tree.nodes(cst.Name)} - before.unbound.keys()
     for name, node in after.unbound.items():
-        if name in bound:
+        if name not in before.unbound:
             yield Unbound(Place(0, after.line(node), name_of(after.model, node)), name)
 
 

@@ -69,9 +69,11 @@ class Walker:
         self, statements: Iterable[cst.CSTNode], env: dict[str, Term], guards: tuple[Term, ...]
     ) -> None:
         for statement in statements:
+            self._lifter.begin(env)
             match statement:
                 case cst.SimpleStatementLine(body=body):
                     for small in body:
+                        self._lifter.begin(env)
                         self._small(small, env, guards)
                 case cst.If():
                     self._if(statement, env, guards)

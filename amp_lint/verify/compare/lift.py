@@ -60,6 +60,12 @@ class Lifter:
         self._sizes: dict[int, tuple[Term, int]] = {}
         self._halves = {id(half.cast): half for half in model.modules.half_trainings}
         self._inlined = 0
+        self._env: Env | None = None
+        self._known: dict[int, Term] = {}
+
+    def begin(self, env: Env) -> None:
+        """Another statement is about to be lifted, with this knowledge of names."""
+        self._env, self._known = env, {}
 
     def size(self, term: Term) -> int:
         """The number of operations in a term, counted as a tree."""
@@ -71,6 +77,13 @@ class Lifter:
 
     def term(self, node: cst.BaseExpression, env: Env) -> Term:
         """The term of an expression; an input where it is too large."""
+        if env is not self._env:
+            return self._bounded(node, env)
+        if id(node) not in self._known:
+            self._known[id(node)] = self._bounded(node, env)
+        return self._known[id(node)]
+
+    def _bounded(self, node: cst.BaseExpression, env: Env) -> Term:
         found = self._term(node, env)
         return found if self.size(found) <= MAX_SIZE else Input(self.model.tree.source(node))
 
