@@ -5,31 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amp_lint import call_edits, edits
-from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+from amp_lint import misfits
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
 
 if TYPE_CHECKING:
+    from amp_lint._lazy import cst
+    from amp_lint.misfits import Misfit
     from amp_lint.model import Model
-    from amp_lint.model.values import Arguments
-
-_AUTOCAST = frozenset({"torch.autocast", "torch.amp.autocast"})
-_OLD_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
-_SCALER = frozenset({"torch.GradScaler", "torch.amp.GradScaler"})
-_OLD_SCALER = {"torch.cuda.amp.GradScaler": "cuda", "torch.cpu.amp.GradScaler": "cpu"}
-_SWITCHES = ("enabled", "dtype", "cache_enabled")
-_SCALES = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
-_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "half": "float16"}
-_DTYPES |= {name: name for name in ("bfloat16", "float16")}
-_WIDE = frozenset(f"torch.{name}" for name in ("double", "float", "float32", "float64"))
-_SCALE_OF = {
-    False: "a scale of 0: gradients become NaN at the first step",
-    True: "a scale of 1, which protects nothing",
-    ...: "a scale of 0 or 1",
-}
-
-Finding = tuple["cst.CSTNode", str, "tuple[Edit, ...] | None"]
-"""Where, what is wrong, and the edits of a fix."""
 
 
 class AutocastArguments(Rule):
@@ -39,223 +21,26 @@ class AutocastArguments(Rule):
     name = "autocast-arguments"
     severity = Severity.ERROR
     requires = (frozenset({"autocast", "GradScaler"}),)
-    calls = frozenset({*_AUTOCAST, *_OLD_AUTOCAST, *_SCALER, *_OLD_SCALER})
+    calls = frozenset(
+        {*misfits.AUTOCAST, *misfits.OLD_AUTOCAST, *misfits.SCALER, *misfits.OLD_SCALER}
+    )
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
         """Report the first argument that does not fit."""
         from amp_lint.model.attempts import is_attempt
         from amp_lint.model.kinds import certain
-        from amp_lint.model.values import arguments
 
-        given = arguments(call)
-        if given.starred or certain(model.names, call.func, self.calls) is None:
+        if certain(model.names, call.func, self.calls) is None or is_attempt(model.tree, call):
             return
-        if is_attempt(model.tree, call):
-            return
-        for node, message, changes in _findings(_Call(model, call, given), name):
-            title = "Give each argument to its own parameter"
-            guessed = any('"cuda"' in edit.content for edit in changes or ())
-            safe = not guessed or model.devices.only_cuda
-            trust = Applicability.SAFE if safe else Applicability.UNSAFE
-            fix = Fix(title, changes, trust) if changes else None
-            yield self.report(model, node, message, fix=fix)
-            return
+        misfit = next(misfits.misfits(model, call, name), None)
+        if misfit is not None:
+            yield self.report(model, misfit.node, misfit.message, fix=_fix(model, misfit))
 
 
-class _Call:
-    """A call, and what can be asked about its arguments."""
-
-    def __init__(self, model: Model, node: cst.Call, given: Arguments) -> None:
-        self.model = model
-        self.node = node
-        self.given = given
-
-    def kind(self, argument: cst.BaseExpression | None) -> str:
-        """What an argument certainly is, as the name of its type; "" if that is not known."""
-        kind = self.model.kinds.of(argument)
-        return kind.value if kind is not None else ""
-
-    def text(self, argument: cst.BaseExpression) -> str:
-        return self.model.tree.source(argument)
-
-    def by_position(self, argument: cst.BaseExpression) -> bool:
-        return any(argument is each for each in self.given.positional)
-
-    def rekey(
-        self, names: tuple[str, ...], first: str = "", skip: int = 0
-    ) -> tuple[Edit, ...] | None:
-        """Name the positional arguments after ``skip``; None if they are too many, or named."""
-        others = sorted({*_SWITCHES, *_SCALES} - set(names))
-        if not call_edits.fits(self.node.args[skip:], (*names, *others)):
-            return None
-        if len(self.given.positional) - skip > len(names):
-            return None
-        return call_edits.rekey(self.model.tree, self.node, skip=skip, first=first, names=names)
-
-    def without(self, argument: cst.BaseExpression) -> tuple[Edit, ...] | None:
-        """Leave out an argument."""
-        arg = next(arg for arg in self.node.args if arg.value is argument)
-        if len(self.node.args) == 1:
-            return (edits.replace_node(self.model.tree, arg, ""),)
-        edit = edits.remove_argument(self.model.tree, self.node, arg)
-        return (edit,) if edit is not None else None
-
-
-def _findings(call: _Call, name: str) -> Iterator[Finding]:
-    if name in _AUTOCAST:
-        yield from _device_type(call)
-        yield from _dtype(call, 1)
-        yield from _switched_off(call)
-        yield from _enabled(call, 2)
-    elif name in _OLD_AUTOCAST:
-        yield from _unwanted_device(call, "enabled", _OLD_AUTOCAST[name])
-        yield from _enabled(call, 0)
-        yield from _dtype(call, 1)
-    elif name in _SCALER:
-        yield from _scaler_device(call)
-        yield from _init_scale(call, 1)
-    else:
-        yield from _unwanted_device(call, "init_scale", _OLD_SCALER[name])
-        yield from _init_scale(call, 0)
-
-
-# --- autocast -------------------------------------------------------------------------------------
-
-
-def _device_type(call: _Call) -> Iterator[Finding]:
-    device = call.given.get(0, "device_type")
-    if device is None:
-        yield _no_device(call)
-        return
-    kind, text = call.kind(device), call.text(device)
-    if kind in ("", "str"):
-        return
-    changes: tuple[Edit, ...] | None = None
-    if kind == "torch.device":
-        if isinstance(device, (cst.Attribute, cst.Call, cst.Name)):
-            end = call.model.tree.outer_span(device)[1]
-            changes = (Edit(end, end, ".type"),)
-    elif kind == "bool" and call.by_position(device):
-        changes = call.rekey(_SWITCHES, first='"cuda"')
-    elif kind == "torch.dtype" and call.by_position(device):
-        changes = call.rekey(("dtype",), first='"cuda"')
-    message = f"`device_type` must be a string, `{text}` is a {kind}: autocast raises a ValueError"
-    yield device, message, changes
-
-
-def _no_device(call: _Call) -> Finding:
-    for arg in call.node.args:
-        if arg.keyword is not None and arg.keyword.value == "device":
-            message = "autocast has no parameter `device`, and raises a TypeError: `device_type`"
-            return arg, message, (edits.replace_node(call.model.tree, arg.keyword, "device_type"),)
-    message = "autocast without a device raises a TypeError; give the device type first"
-    return call.node, message, call_edits.rekey(call.model.tree, call.node, first='"cuda"')
-
-
-def _dtype(call: _Call, place: int) -> Iterator[Finding]:
-    dtype = call.given.get(place, "dtype")
-    if dtype is None:
-        return
-    kind, text = call.kind(dtype), call.text(dtype)
-    if kind in ("bool", "str", "number", "torch.device"):
-        yield (
-            dtype,
-            f"`dtype` must be a torch.dtype, `{text}` is a {kind}: entering the context raises a "
-            "TypeError, even a disabled one",
-            _as_dtype(call, dtype, place, kind),
-        )
-
-
-def _as_dtype(
-    call: _Call, dtype: cst.BaseExpression, place: int, kind: str
-) -> tuple[Edit, ...] | None:
-    """``False`` was meant for ``enabled``, ``"bfloat16"`` for ``torch.bfloat16``."""
-    from amp_lint.model.values import literal
-
-    positional = call.given.positional
-    if kind == "bool" and place == 1 and call.by_position(dtype):
-        rest = [call.kind(value) for value in positional[2:]]
-        fits = rest[:1] in ([], ["torch.dtype"])
-        return call.rekey(_SWITCHES, skip=1) if fits else None
-    name, torch = literal(dtype), call.model.names.spelling(call.node, "torch")
-    if isinstance(name, str) and name in _DTYPES and torch is not None:
-        return (edits.replace_node(call.model.tree, dtype, f"{torch}.{_DTYPES[name]}"),)
-    return None
-
-
-def _switched_off(call: _Call) -> Iterator[Finding]:
-    """CPU autocast knows bfloat16 and float16; for another dtype it turns itself off."""
-    from amp_lint.model.values import literal
-
-    device, dtype = call.given.get(0, "device_type"), call.given.get(1, "dtype")
-    if literal(device) != "cpu" or dtype is None or call.given.get(2, "enabled") is not None:
-        return
-    if call.model.names.is_only(dtype, _WIDE):
-        message = (
-            f"CPU autocast does not know `{call.text(dtype)}`: it warns and turns itself off; use "
-            "torch.bfloat16, or `enabled=False`"
-        )
-        yield dtype, message, None
-
-
-def _enabled(call: _Call, place: int) -> Iterator[Finding]:
-    enabled = call.given.get(place, "enabled")
-    if enabled is None:
-        return
-    kind = call.kind(enabled)
-    if kind in ("str", "torch.dtype", "torch.device"):
-        changes = None
-        if kind == "torch.dtype" and place == 0 and call.by_position(enabled):
-            changes = call.rekey(("dtype",))
-        message = (
-            f"`enabled` must be a bool, `{call.text(enabled)}` is a {kind}: entering the context "
-            "raises a TypeError"
-        )
-        yield enabled, message, changes
-
-
-def _unwanted_device(call: _Call, parameter: str, device: str) -> Iterator[Finding]:
-    """The old classes take no device: a string becomes their first parameter."""
-    from amp_lint.model.values import literal
-
-    named = call.given.keywords.get("device_type") or call.given.keywords.get("device")
-    first = call.given.positional[0] if call.given.positional else None
-    given = named or first
-    value = literal(given)
-    if given is None or not isinstance(value, str):
-        return
-    if named is not None:
-        effect = "it raises a TypeError"
-    else:
-        effect = f"it is taken for `{parameter}`, and raises a TypeError when that is used"
-    message = f"the old API takes no device, `{call.text(given)}` does not fit: {effect}"
-    alone = value.partition(":")[0] == device and (named or len(call.given.positional) == 1)
-    yield given, message, call.without(given) if alone else None
-
-
-# --- GradScaler -----------------------------------------------------------------------------------
-
-
-def _scaler_device(call: _Call) -> Iterator[Finding]:
-    device = call.given.get(0, "device")
-    if device is None or not call.by_position(device):
-        return
-    kind, text = call.kind(device), call.text(device)
-    if kind == "number":
-        message = f"`{text}` is taken for the device and ignored: the scale starts at 65536"
-        yield device, message, call.rekey(_SCALES)
-    elif kind == "bool":
-        message = f"`{text}` is taken for the device and ignored: the scaler is enabled"
-        yield device, message, call.rekey(("enabled",))
-
-
-def _init_scale(call: _Call, place: int) -> Iterator[Finding]:
-    from amp_lint.model.values import literal
-
-    scale = call.given.get(place, "init_scale")
-    if scale is None or not call.by_position(scale) or call.kind(scale) != "bool":
-        return
-    value = literal(scale)
-    effect = _SCALE_OF[value if isinstance(value, bool) else ...]
-    message = f"`{call.text(scale)}` is taken for `init_scale`: the scaler is enabled with {effect}"
-    yield scale, message, call.rekey(("enabled",), skip=place)
+def _fix(model: Model, misfit: Misfit) -> Fix | None:
+    if not misfit.edits:
+        return None
+    guessed = any(misfits.GUESS in edit.content for edit in misfit.edits)
+    safe = not guessed or model.devices.only_cuda
+    trust = Applicability.SAFE if safe else Applicability.UNSAFE
+    return Fix("Give each argument to its own parameter", misfit.edits, trust)
