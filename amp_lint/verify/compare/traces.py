@@ -14,7 +14,7 @@ from amp_lint.model import Model
 from amp_lint.model import events as model_events
 from amp_lint.model.clips import clip_limit, is_infinite
 from amp_lint.model.events import Kind, mentions_scale
-from amp_lint.model.paths import Cycle
+from amp_lint.model.paths import Cycle, last_name
 from amp_lint.model.regions import DEVICE_AUTOCAST, Region
 from amp_lint.model.steps import Steps
 from amp_lint.model.values import arguments, literal
@@ -94,16 +94,45 @@ class Tracer:
     # --- events -------------------------------------------------------------------------------
 
     def _events(self, cycle: Cycle) -> Iterator[Event]:
+        last = -1
         for event in cycle:
+            place = self._model.tree.order(event.node)
+            yield from self._made_between(last, place, event)
             if event.kind in _KINDS:
                 yield self._event(event)
+            last = place
+
+    def _made_between(self, last: int, place: int, event: model_events.Event) -> Iterator[Event]:
+        """The scaler of an event, if a loop makes it anew on the way to here."""
+        for made, call in self._remade:
+            passes = last < made < place if last < place else (made < place or made > last)
+            if passes and event.scaler and last_name(event.scaler) == self._remade[made, call]:
+                yield Event(
+                    "construct", self._line(call), self._model.tree.source(call), _key(event.scaler)
+                )
+
+    @functools.cached_property
+    def _remade(self) -> dict[tuple[int, cst.Call], str]:
+        """The GradScalers that a training loop makes, by their place, with their names."""
+        found: dict[tuple[int, cst.Call], str] = {}
+        for call in self._model.roles.scaler_calls():
+            loop = self._model.tree.ancestor(call, cst.For, cst.While, cst.FunctionDef)
+            holder = self._model.tree.parent(call)
+            if not isinstance(holder, cst.Assign) or not isinstance(loop, (cst.For, cst.While)):
+                continue
+            if self._model.steps.relevance.has_backward(loop.body):
+                name = self._model.tree.source(holder.targets[0].target)
+                found[self._model.tree.order(call), call] = last_name(name)
+        return found
+
+    def _line(self, node: cst.CSTNode) -> int:
+        return self._model.source.position(self._model.tree.span(node)[0])[0]
 
     def _event(self, event: model_events.Event) -> Event:
-        start, _ = self._model.tree.span(event.node)
         is_backward = event.kind is Kind.BACKWARD
         return Event(
             kind=_KINDS[event.kind],
-            line=self._model.source.position(start)[0],
+            line=self._line(event.node),
             source=self._model.tree.source(event.node),
             scaler=_key(event.scaler),
             optimizer=_key(event.optimizer),
