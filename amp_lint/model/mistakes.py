@@ -174,9 +174,12 @@ class Mistakes:
         for cycle in root.cycles:
             gradients = _Gradients()
             for event in cycle:
-                for mistake, cause in self._judge(event, gradients):
+                judged = list(self._judge(event, gradients))
+                for mistake, cause in judged:
                     yield Found(mistake, event, cause, root, cycle)
                 _advance(gradients, event)
+                if event.kind is Kind.LEAVE and judged:
+                    gradients.unscaled.clear()  # that they are still unscaled is the same mistake
         for update, event in root.early:
             if self._home(update.node) is self._home(event.node):
                 yield Found(Mistake.EARLY_UPDATE, update, event, root, ())
@@ -262,8 +265,9 @@ class Mistakes:
                 yield from self._judge_direct(key, gradients)
             case Kind.STEP:
                 yield from self._judge_scaled(event, key, gradients)
-            case Kind.LEAVE if gradients.scaled is not None and not gradients.stepped:
-                yield Mistake.LEFT_EARLY, gradients.scaled
+            case Kind.LEAVE if gradients.scaled and not gradients.stepped:
+                if self._gives_up(event.node):
+                    yield Mistake.LEFT_EARLY, gradients.scaled
             case Kind.SCHEDULE if gradients.stepped:
                 yield Mistake.SCHEDULED, next(iter(gradients.stepped.values()))
 
@@ -286,6 +290,20 @@ class Mistakes:
         scaled = gradients.scaled
         if scaled and scaled.scaler != event.scaler and self._are_two(scaled, event):
             yield Mistake.MISMATCH, scaled
+
+    def _gives_up(self, leaving: cst.CSTNode) -> bool:
+        """Whether a step is left out because of its gradients, not until the last micro-batch."""
+        if isinstance(leaving, cst.Return) or self.steps.relevance.asks_if_finite(leaving):
+            return True
+        holder = self.tree.ancestor(leaving, cst.If)
+        parts = [] if holder is None else list(descendants(holder.test))
+        sums = (part for part in parts if isinstance(part, cst.BinaryOperation))
+        counts = any(isinstance(part.operator, cst.Modulo) for part in sums)
+        return not counts and any(isinstance(part, cst.Comparison) for part in parts)
+
+    def gives_up_nonfinite(self, found: Found) -> bool:
+        """Whether a step is left out because something is inf or NaN."""
+        return self.steps.relevance.asks_if_finite(found.event.node)
 
     def _is_certain(self, cause: Event, event: Event) -> bool:
         """Whether the second of two events is certain to come before an update.

@@ -46,7 +46,8 @@ class MissingScalerUpdate(Rule):
         for found in model.mistakes.left_early:
             related = [(found.cause.node, "the gradients are scaled here")]
             message = _UNSCALED if found.unscaled else _SCALED
-            fix = _update_first(model, found) if found.unscaled else None
+            gives_up = found.unscaled and model.mistakes.gives_up_nonfinite(found)
+            fix = _update_first(model, found) if gives_up else None
             yield self.report(model, found.event.node, message, related, fix)
 
 
