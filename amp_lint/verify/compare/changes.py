@@ -89,11 +89,11 @@ class Side:
 
     def _is_read(self, node: cst.Name) -> bool:
         """Whether a name stands for its value here, and is not a part of something longer."""
-        holder = self.model.tree.parent(node)
-        if isinstance(holder, (cst.Attribute, cst.Arg)):
-            return holder.value is node
         tree, imports = self.model.tree, (cst.Import, cst.ImportFrom)
-        return not any(isinstance(each, imports) for each in tree.ancestors(node))
+        holder = tree.parent(node)
+        if any(isinstance(each, imports) for each in tree.ancestors(node)):
+            return False
+        return not isinstance(holder, (cst.Attribute, cst.Arg)) or holder.value is node
 
     def line(self, node: cst.CSTNode) -> int:
         """The line on which a node starts."""

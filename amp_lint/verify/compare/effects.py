@@ -264,7 +264,8 @@ class Walker:
             self._do(node, term, guards)
 
     def _do(self, node: cst.Call, term: Term, guards: tuple[Term, ...]) -> None:
-        if isinstance(term, Op) and not self._is_scale(node) and not self._lifter.is_erased(node):
+        erased = self._lifter.is_erased(node) or self._lifter.is_scaler_state(node)
+        if isinstance(term, Op) and not self._is_scale(node) and not erased:
             self._note("do", guards, term, node)
 
     def _is_scale(self, node: cst.Call) -> bool:

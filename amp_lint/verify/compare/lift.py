@@ -282,11 +282,46 @@ class Lifter:
             return Op(Form.OTHER, "if", tuple(self.term(arm, env) for arm in arms))
         if isinstance(node, cst.Lambda):
             return Op(Form.OTHER, "lambda", (self.term(node.body, self._unbound(node, env)),))
+        if isinstance(node, cst.Dict):
+            return self._dict(node, env)
         inner = self._unbound(node, env)
         parts = tuple(
             self.term(part, inner) for part in self.model.steps.relevance.expressions(node)
         )
         return Op(Form.OTHER, type(node).__name__, parts)
+
+    def _dict(self, node: cst.Dict, env: Env) -> Term:
+        """A display of a dict, without the state of a scaler, which a checkpoint may hold."""
+        parts: list[Term] = []
+        for element in node.elements:
+            if not self.is_scaler_state(element.value):
+                key = getattr(element, "key", None)
+                parts += [self.term(key, env)] if key is not None else []
+                parts.append(self.term(element.value, env))
+        return Op(Form.OTHER, "dict", tuple(parts))
+
+    def is_scaler_state(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression saves the state of a scaler, or loads it from where it was saved."""
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return False
+        if not self.model.roles.is_scaler(node.func.value):
+            return False
+        if node.func.attr.value == "state_dict":
+            return True
+        given = node.args[0].value if len(node.args) == 1 else None
+        loads = node.func.attr.value == "load_state_dict"
+        return loads and isinstance(given, cst.Subscript) and self._saved_under(given)
+
+    def _saved_under(self, item: cst.Subscript) -> bool:
+        """Whether an item is one under whose key this file saves the state of a scaler."""
+        keys = [literal(e.slice.value) for e in item.slice if isinstance(e.slice, cst.Index)]
+        return any(
+            isinstance(element, cst.DictElement)
+            and [literal(element.key)] == keys
+            and self.is_scaler_state(element.value)
+            for display in self.model.tree.nodes(cst.Dict)
+            for element in display.elements
+        )
 
     def _unbound(self, node: cst.BaseExpression, env: Env) -> Env:
         """What is known inside a lambda or a comprehension: not the names that it binds itself."""

@@ -22,8 +22,8 @@ PURE_METHODS = frozenset(
 
 QUERIES = frozenset(
     {
-        "format", "get_backoff_factor", "get_growth_factor", "get_growth_interval", "get_last_lr",
-        "get_lr", "get_scale", "is_enabled", "items", "join", "keys", "lower", "named_parameters",
+        "format", "get", "get_backoff_factor", "get_growth_factor", "get_growth_interval",
+        "get_last_lr", "get_lr", "get_scale", "is_enabled", "items", "join", "keys", "lower", "named_parameters",
         "parameters", "replace", "startswith", "state_dict", "strip", "upper", "values",
     }
 )  # fmt: skip
