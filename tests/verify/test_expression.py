@@ -14,7 +14,7 @@ from amp_lint.verify.obligations import Expression, Place
 from amp_lint.verify.proof import Judgement, Settings, Verdict
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, Value
 
-EAGER = Settings(modes=("eager",), examples=8)
+EAGER = Settings(modes=("eager",), dtypes=("float16", "float32"), examples=5)
 
 _SPACES = {"F": "torch.nn.functional", "nn": "torch.nn", "torch": "torch", "math": "math"}
 _OPERATORS: dict[type[ast.AST], str] = {
@@ -190,8 +190,9 @@ def test_a_wrong_fix_is_refuted(before: str, after: str, check: str) -> None:
     ],
 )
 def test_seeds_agree(before: str, after: str, verdict: Verdict) -> None:
-    for seed in (1, 2):
-        assert judged(before, after, replace(EAGER, seed=seed)).verdict is verdict
+    for seed, dtype in ((1, "float16"), (2, "bfloat16"), (3, "float32")):
+        settings = replace(EAGER, seed=seed, dtypes=("float16", dtype))
+        assert judged(before, after, settings).verdict is verdict
 
 
 @pytest.mark.parametrize(
