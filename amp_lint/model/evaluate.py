@@ -39,8 +39,10 @@ class Parts:
     regions: Regions
     recognizer: Recognizer
     relevance: Relevance
+    exact: bool = False
+    """Whether every ``zero_grad`` counts, to run the events and not only to judge their order."""
     whole: bool = False
-    """Whether steps without a scaler stay in one cycle, as those before one update do."""
+    """Whether nothing ends a cycle but the end of the function."""
 
 
 class Evaluator(ABC):
@@ -53,6 +55,7 @@ class Evaluator(ABC):
         self.regions = parts.regions
         self.recognizer = parts.recognizer
         self.relevance = parts.relevance
+        self.exact = parts.exact
         self.whole = parts.whole
         self.cycles: dict[tuple[int, ...], Cycle] = {}
         self.events: dict[tuple[object, ...], Event] = {}
@@ -206,6 +209,8 @@ class Evaluator(ABC):
 
     def _updated(self, path: Path) -> Path:
         """The path after an update, which ends its cycle."""
+        if self.whole:
+            return path
         update = path.trace[-1]
         trained = any(event.kind is Kind.BACKWARD for event in path.trace)
         self.close(path.trace)
@@ -254,7 +259,8 @@ class Evaluator(ABC):
         if event.kind is Kind.BACKWARD and path.updated is not None:
             path = replace(path, updated=None)
         if event.kind in _IDLE and all(other.kind in _IDLE for other in path.trace):
-            return replace(path, trace=(event,))
+            kept = tuple(e for e in path.trace if e.kind is Kind.ZERO_GRAD and e is not event)
+            return replace(path, trace=(*(kept if self.exact else ()), event))
         if event.kind in _BEGINNINGS and _is_plain_step(path.trace) and not self.whole:
             self.close(path.trace)
             return replace(path, trace=(event,))

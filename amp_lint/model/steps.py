@@ -51,14 +51,15 @@ class Steps:
         roles: Roles,
         regions: Regions,
         *,
+        exact: bool = False,
         whole: bool = False,
     ) -> None:
-        """Prepare; with ``whole``, steps without a scaler stay in one cycle."""
+        """Prepare; ``exact`` and ``whole`` as for `Parts`."""
         self.tree = tree
         self.recognizer = Recognizer(tree, names, values, roles)
         self.relevance = Relevance(tree, roles, regions, self.recognizer)
         parts = (tree, names, roles, regions, self.recognizer, self.relevance)
-        self._parts = Parts(*parts, whole=whole)
+        self._parts = Parts(*parts, exact=exact, whole=whole)
 
     @functools.cached_property
     def roots(self) -> tuple[Root, ...]:

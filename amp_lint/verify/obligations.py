@@ -125,7 +125,7 @@ Trace = tuple[Event, ...]
 
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """How an object was made, as far as literals tell: the arguments that are unknown are Inputs."""
+    """How an object was made, as far as literals tell; arguments that are not known are Inputs."""
 
     name: str
     """Qualified: ``torch.optim.Adam``, ``torch.amp.GradScaler``; "" if not known."""

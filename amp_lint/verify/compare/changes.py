@@ -52,7 +52,7 @@ class Side:
     alias: dict[Term, Term] = field(default_factory=dict)
     """Losses that were found to be those of the other side, written in another way."""
     whole: bool = False
-    """Whether one region holds several steps, so that a trace has to go through all of them."""
+    """Whether what comes after a step or an update belongs to the same trace."""
 
     def __post_init__(self) -> None:
         self.lifter = Lifter(self.model)
@@ -125,8 +125,7 @@ class Side:
 
 def changes(before: Side, after: Side) -> Comparison:
     """Everything that has to be shown, the cheapest first."""
-    caches = (*before.model.caches.stale, *after.model.caches.stale)
-    before.whole = after.whole = any(not stale.loops for stale in caches)
+    before.whole = after.whole = _spans_updates(before.model) or _spans_updates(after.model)
     expressions, reasons = _expressions(before, after)
     steps = list(_steps(before, after))
     obligations: list[Obligation] = [*_unbound(before, after)]
@@ -135,6 +134,14 @@ def changes(before: Side, after: Side) -> Comparison:
     obligations += expressions
     obligations += steps
     return Comparison(tuple(obligations), tuple(dict.fromkeys(reasons)))
+
+
+def _spans_updates(model: Model) -> bool:
+    """Whether something is wrong with what comes after a step or an update, and goes with it."""
+    mistakes = model.mistakes
+    misplaced = mistakes.early_updates or mistakes.second_updates
+    left_out = mistakes.steps_without_update or mistakes.left_early
+    return bool(misplaced or left_out) or any(not stale.loops for stale in model.caches.stale)
 
 
 def _casts(state: Autocast | None) -> Autocast | None:

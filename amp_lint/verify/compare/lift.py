@@ -301,7 +301,7 @@ class Lifter:
         return Op(Form.OTHER, "dict", tuple(parts))
 
     def is_scaler_state(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression saves the state of a scaler, or loads it from where it was saved."""
+        """Whether an expression saves the state of a scaler, or loads what was saved so."""
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             return False
         if not self.model.roles.is_scaler(node.func.value):

@@ -23,8 +23,9 @@ PURE_METHODS = frozenset(
 QUERIES = frozenset(
     {
         "format", "get", "get_backoff_factor", "get_growth_factor", "get_growth_interval",
-        "get_last_lr", "get_lr", "get_scale", "is_enabled", "items", "join", "keys", "lower", "named_parameters",
-        "parameters", "replace", "startswith", "state_dict", "strip", "upper", "values",
+        "get_last_lr", "get_lr", "get_scale", "is_enabled", "items", "join", "keys", "lower",
+        "named_parameters", "parameters", "replace", "startswith", "state_dict", "strip", "upper",
+        "values",
     }
 )  # fmt: skip
 """Methods of other objects that only ask for something."""

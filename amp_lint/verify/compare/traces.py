@@ -59,17 +59,15 @@ class Tracer:
             lifter: of the file.
             losses: by the id of their backward call.
             alias: what losses count as.
-            whole: whether steps without a scaler stay in one trace.
+            whole: whether all rounds stay in one trace, updates or not.
         """
         self._lifter = lifter
         self._model = lifter.model
         self._losses = losses
         self._alias = alias
         model = self._model
-        self._steps = model.steps
-        if whole:
-            parts = (model.tree, model.names, model.values, model.roles, model.regions)
-            self._steps = Steps(*parts, whole=True)
+        parts = (model.tree, model.names, model.values, model.roles, model.regions)
+        self._steps = Steps(*parts, exact=True, whole=whole)
 
     @functools.cached_property
     def programs(self) -> dict[str, Program]:

@@ -47,10 +47,10 @@ def judge(obligation: Step, settings: Settings) -> Judgement:
         for pair in pairs(obligation.before, obligation.after)
         for case in _cases(obligation)
     ]
-    found = [e for trial in trials for e in step_checks.evidence(trial)]
-    found += _of_objects(obligation, settings)
-    found = [e for e in found if e.check not in settings.disabled]
-    decided = _decide(_feasible(found, len(trials)))
+    by_path = [_kept(step_checks.evidence(trial), settings) for trial in trials]
+    objects = _kept(_of_objects(obligation, settings), settings)
+    found = [*itertools.chain.from_iterable(by_path), *objects]
+    decided = _decide([*_feasible(trials, by_path), *objects])
     return _illustrated(decided, obligation, trials, found, settings)
 
 
@@ -156,10 +156,34 @@ def _scalers(before: Program, after: Program) -> Iterator[Evidence]:
 # --- the verdict --------------------------------------------------------------------------------
 
 
-def _feasible(found: list[Evidence], trials: int) -> list[Evidence]:
-    """Without the paths that both programs cannot take to their end, unless there are no others."""
-    stopped = [e for e in found if e.check == RAISES and e.same]
-    return found if len(stopped) == trials else [e for e in found if e not in stopped]
+def _kept(found: Iterable[Evidence], settings: Settings) -> list[Evidence]:
+    return [evidence for evidence in found if evidence.check not in settings.disabled]
+
+
+def _feasible(trials: list[Trial], by_path: list[list[Evidence]]) -> Iterator[Evidence]:
+    """What was found on paths, but not that both programs raise the same on one.
+
+    Such a path may be one that the code never takes. It counts if no path that trains as often
+    comes to its end.
+    """
+    ended = [
+        _rounds(trial)
+        for trial, found in zip(trials, by_path, strict=True)
+        if not any(_stops(evidence) for evidence in found)
+    ]
+    for trial, found in zip(trials, by_path, strict=True):
+        counts = _rounds(trial) > max(ended, default=0)
+        yield from (evidence for evidence in found if counts or not _stops(evidence))
+
+
+def _stops(evidence: Evidence) -> bool:
+    return evidence.check == RAISES and evidence.same
+
+
+def _rounds(trial: Trial) -> int:
+    """How often a path goes backward."""
+    traces = (trial.pair.before, trial.pair.after)
+    return max(sum(event.kind == "backward" for event in trace) for trace in traces)
 
 
 def _decide(found: list[Evidence]) -> Judgement:
@@ -180,9 +204,10 @@ def _decide(found: list[Evidence]) -> Judgement:
 def _is_another_matter(evidence: Evidence, repaired: set[str]) -> bool:
     """Whether a failure is one that the old code has in the same way, beside what was repaired.
 
-    Code that raises says nothing of its optimizer: an error that is gone does not excuse it.
+    Code that raises says nothing of its optimizer: an error that is gone does not excuse it. And
+    code that still raises is not repaired.
     """
-    if evidence.before is None or not evidence.same:
+    if evidence.before is None or not evidence.same or evidence.check == RAISES:
         return False
     return bool(repaired - {RAISES} if evidence.check == OPTIMIZER else repaired)
 
