@@ -148,7 +148,7 @@ def findings(text: str, name: str, code: str, target_torch: Version | None) -> l
 
     rule = registry.find(code)
     source = Source.of(text, name)
-    selection = engine.Selection((rule,) if rule else (), target_torch)
+    selection = engine.Selection((rule,) if rule else (), target_torch, noqa=False)
     return [source.position(found.start)[0] for found in engine.check(source, selection)]
 
 

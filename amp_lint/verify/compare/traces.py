@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -80,8 +80,9 @@ class Tracer:
                 found[names.get(id(root.function), SCRIPT)] = program
         return found
 
-    def _program(self, cycles: Iterable[Cycle]) -> Program:
-        traces = {tuple(self._events(cycle)): None for cycle in cycles}
+    def _program(self, cycles: Sequence[Cycle]) -> Program:
+        stepped = {e.optimizer for c in cycles for e in c if e.kind in (Kind.STEP, Kind.UNSCALE)}
+        traces = {self._trace(cycle, stepped): None for cycle in cycles}
         nodes = [event for cycle in cycles for event in cycle]
         return Program(
             tuple(trace for trace in traces if trace),
@@ -90,6 +91,16 @@ class Tracer:
         )
 
     # --- events -------------------------------------------------------------------------------
+
+    def _trace(self, cycle: Cycle, stepped: set[str | None]) -> Trace:
+        """A cycle as plain data; ``model.zero_grad()`` clears the gradients of every optimizer."""
+        cleared = {_key(key) for key in stepped}
+        return tuple(
+            event
+            if event.kind != "zero_grad" or event.optimizer in cleared
+            else replace(event, optimizer=None)
+            for event in self._events(cycle)
+        )
 
     def _events(self, cycle: Cycle) -> Iterator[Event]:
         last = -1

@@ -53,7 +53,10 @@ def exact(term: Term) -> Term:
 
 
 def erase(term: Term, guarded: bool = False) -> Term:
-    """The term without its guards, except the eps of norms."""
+    """The term without its guards, except the eps of norms.
+
+    The limit of -100 that ``binary_cross_entropy`` sets to its logarithms is one.
+    """
     if isinstance(term, Seq):
         return Seq(term.kind, tuple(erase(item) for item in term.items))
     if not isinstance(term, Op):
@@ -62,10 +65,26 @@ def erase(term: Term, guarded: bool = False) -> Term:
         inner = _inside_guard(term)
         if inner is not None:
             return erase(inner, guarded)
+    logits = _logits(term)
+    if logits is not None:
+        name = f"{term.name}_with_logits"
+        return erase(Op(term.form, name, (logits, *term.args[1:]), term.keywords))
     args = tuple(
         erase(arg, _is_guarded(term, index, guarded)) for index, arg in enumerate(term.args)
     )
     return Op(term.form, term.name, args, tuple((k, erase(v)) for k, v in term.keywords))
+
+
+def _logits(op: Op) -> Term | None:
+    """What the sigmoid is of whose cross entropy is taken."""
+    if op.name != "torch.nn.functional.binary_cross_entropy" or not op.args:
+        return None
+    inner = op.args[0]
+    if not isinstance(inner, Op):
+        return None
+    if inner.form is Form.APPLY and isinstance(inner.args[0], Op):
+        return inner.args[1] if inner.args[0].name == "torch.nn.Sigmoid" else None
+    return inner.args[0] if inner.name.rpartition(".")[2] == "sigmoid" else None
 
 
 def _is_guarded(op: Op, index: int, guarded: bool) -> bool:

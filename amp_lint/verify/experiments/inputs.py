@@ -191,14 +191,24 @@ _SIZES = (8, 4, 2, 64, 12, 3)
 
 
 def literal_shapes(*terms: Term, rows: int = 4) -> tuple[Shape, ...]:
-    """Shapes that norms of a literal width take."""
+    """Shapes that norms and views of a literal width take."""
     found: list[Shape] = []
     for term in terms:
         for child in children(term):
             found += literal_shapes(child, rows=rows)
         if isinstance(term, Op) and "norm" in term.name.lower():
             found += _shapes_of(term, rows)
+        if isinstance(term, Op) and term.name in ("view", "reshape"):
+            found += _viewed(term, rows)
     return tuple(dict.fromkeys(found))
+
+
+def _viewed(op: Op, rows: int) -> Iterator[Shape]:
+    """``x.view(-1, 17)`` takes rows of 17."""
+    sizes = [arg.value for arg in op.args[1:] if isinstance(arg, Const)]
+    width = math.prod(size for size in sizes if isinstance(size, int) and size > 0)
+    if 1 < width <= _MOST_WIDTH:
+        yield rows, width
 
 
 def _shapes_of(op: Op, rows: int) -> Iterator[Shape]:
