@@ -40,6 +40,7 @@ _AUGMENTED = {
     cst.BitOrAssign: "or_", cst.BitXorAssign: "xor", cst.LeftShiftAssign: "lshift",
     cst.RightShiftAssign: "rshift",
 }  # fmt: skip
+_OF_TENSORS = frozenset({"T", "device", "dtype", "mT", "ndim", "shape"})
 _UNARY = {cst.Minus: "neg", cst.Plus: "pos", cst.BitInvert: "invert", cst.Not: "not_"}
 _COMPARED = {
     cst.LessThan: "lt", cst.LessThanEqual: "le", cst.GreaterThan: "gt",
@@ -165,7 +166,7 @@ class Lifter:
         if module is not None:
             return module
         owner = self.term(node.value, env)
-        if isinstance(owner, Input):
+        if isinstance(owner, Input) and node.attr.value not in _OF_TENSORS:
             return Input(f"{owner.key}.{node.attr.value}")
         return Op(Form.ATTRIBUTE, node.attr.value, (owner,))
 

@@ -231,7 +231,7 @@ class Experiment:
         if not held.is_finite:
             return hard
         before = held.gradient_error if miss.is_gradient else held.value_error
-        return miss.ratio <= 2 * before
+        return miss.ratio <= 2 * before or (hard and before > 1)
 
     def _form(self, trial: Trial, precision: Precision, new: Outcome) -> Iterator[Problem]:
         """Whether dtypes and shapes are those of BEFORE; its shapes in float64 if it raises."""

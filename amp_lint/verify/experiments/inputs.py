@@ -57,7 +57,10 @@ _BY_PARAMETER = {
     "label_smoothing": Kind.EPS, "reduction": Kind.REDUCTION, "device": Kind.DEVICE,
 }  # fmt: skip
 _CLASS_LOSSES = ("cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss")
-_PROBABILITIES = ("kl_div", "binary_cross_entropy", "KLDivLoss", "BCELoss", "BCEWithLogitsLoss")
+_PROBABILITIES = (
+    "kl_div", "binary_cross_entropy", "binary_cross_entropy_with_logits", "KLDivLoss", "BCELoss",
+    "BCEWithLogitsLoss",
+)  # fmt: skip
 _RANK = {Kind.SCALAR: 2, Kind.TENSOR: 3}
 _DTYPE_NAME = re.compile(r"dtype$|precision$")
 _MOST_WIDTH = 4096
