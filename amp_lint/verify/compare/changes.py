@@ -13,6 +13,7 @@ import libcst as cst
 
 from amp_lint.model import Model
 from amp_lint.model.modules import HalfTraining
+from amp_lint.model.regions import DEVICE_AUTOCAST
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
 from amp_lint.verify.compare.effects import Effect, Effects, Walker
 from amp_lint.verify.compare.lift import ERASED, Lifter
@@ -34,7 +35,7 @@ from amp_lint.verify.obligations import (
     Unbound,
     Use,
 )
-from amp_lint.verify.terms import Form, Op, Term
+from amp_lint.verify.terms import Const, Form, Global, Op, Term
 
 _MAX_POLICIES = 4
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__path__", "__class__"}
@@ -128,11 +129,13 @@ def changes(before: Side, after: Side) -> Comparison:
     before.whole = after.whole = _spans_updates(before.model) or _spans_updates(after.model)
     expressions, reasons = _expressions(before, after)
     steps = list(_steps(before, after))
+    uses = [*compare_uses(before.lifter, after.lifter)]
+    entered = {use.place.function for use in uses if not _is_entered(use.before)}
     obligations: list[Obligation] = [*_unbound(before, after)]
-    obligations += (o for o in compare_uses(before.lifter, after.lifter) if not _shown(o, steps))
-    obligations += _policies(before, after)
+    obligations += (use for use in uses if not _shown(use, steps))
+    obligations += (p for p in _policies(before, after) if p.place.function not in entered)
     obligations += expressions
-    obligations += steps
+    obligations += (step for step in steps if step.place.function not in entered)
     return Comparison(tuple(obligations), tuple(dict.fromkeys(reasons)))
 
 
@@ -147,6 +150,23 @@ def _spans_updates(model: Model) -> bool:
 def _casts(state: Autocast | None) -> Autocast | None:
     """What decides about the dtype of one operation."""
     return state and replace(state, cache_enabled=None, entry="", lasting=False)
+
+
+def _is_entered(use: Use) -> bool:
+    """Whether an autocast region is entered at all, and does not raise by its arguments alone.
+
+    What runs inside one that is not has no state that the new code could keep.
+    """
+    if not use.name.endswith("autocast"):
+        return True
+    if use.kind != "call":
+        return False
+    if use.name in DEVICE_AUTOCAST:
+        return not use.args or not isinstance(use.args[0], Global)
+    texts = [isinstance(term, Const) and isinstance(term.value, str) for term in use.args]
+    names = [name for name, _ in use.keywords]
+    has_device = texts[:1] == [True] or (not texts and "device_type" in names)
+    return has_device and (len(texts) < 2 or isinstance(use.args[1], Global))
 
 
 def _shown(use: Object, steps: list[Step]) -> bool:

@@ -16,7 +16,7 @@ import libcst as cst
 from amp_lint.model.conditions import text
 from amp_lint.model.events import Kind, is_gradient
 from amp_lint.model.names import dotted
-from amp_lint.verify.compare.lift import Lifter
+from amp_lint.verify.compare.lift import ERASED, Lifter
 from amp_lint.verify.compare.pure import PURE_METHODS, QUERIES
 from amp_lint.verify.terms import Const, Form, Input, Op, Term, children
 
@@ -135,7 +135,7 @@ class Walker:
 
     def _with(self, node: cst.With, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
         for item in node.items:
-            if self._model.regions.of(item.item) is not None:
+            if self._is_amp(item.item, env):
                 continue
             self._calls(item.item, env, guards)
             guards = (*guards, Op(Form.OTHER, "with", (self._lifter.term(item.item, env),)))
@@ -143,6 +143,11 @@ class Walker:
                 for name in _names(item.asname.name):
                     env[name] = Input(name)
         self._block(_statements(node.body), env, guards)
+
+    def _is_amp(self, context: cst.BaseExpression, env: dict[str, Term]) -> bool:
+        """Whether a context is an autocast region, or was meant to be one."""
+        region = self._model.regions.of(context)
+        return region is not None or self._lifter.term(context, env) == ERASED
 
     def _try(
         self, node: cst.Try | cst.TryStar, env: dict[str, Term], guards: tuple[Term, ...]

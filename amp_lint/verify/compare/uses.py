@@ -11,12 +11,13 @@ import libcst as cst
 
 from amp_lint.model import Model
 from amp_lint.model.ambient import inherited
+from amp_lint.model.kinds import Kind
 from amp_lint.model.regions import DEVICE_AUTOCAST
 from amp_lint.model.roles import SCALERS
 from amp_lint.verify.compare.lift import Lifter, is_amp
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Object, Place, Use
-from amp_lint.verify.terms import Global, Term
+from amp_lint.verify.terms import Const, Form, Global, Op, Term
 
 _PARTIAL = "functools.partial"
 
@@ -137,6 +138,14 @@ def _use(lifter: Lifter, node: cst.Name | cst.Attribute, name: str) -> Use | Non
     return Use("reference", name)
 
 
+def _argument(lifter: Lifter, node: cst.BaseExpression) -> Term:
+    """An argument; of one that is no literal it is kept whether it is a bool or a device."""
+    term, kind = lifter.term(node, {}), lifter.model.kinds.of(node)
+    if isinstance(term, Const) or kind not in (Kind.BOOL, Kind.DEVICE):
+        return term
+    return Op(Form.OTHER, "bool" if kind is Kind.BOOL else "device", (term,))
+
+
 def _call(
     lifter: Lifter, call: cst.Call, name: str, about: cst.CSTNode | None = None, amp: str = ""
 ) -> Use:
@@ -144,7 +153,7 @@ def _call(
     keywords: dict[str, Term] = {}
     args: list[Term] = []
     for arg in call.args:
-        term = Global(amp) if arg.value is about else lifter.term(arg.value, {})
+        term = Global(amp) if arg.value is about else _argument(lifter, arg.value)
         if arg.keyword is not None:
             keywords[arg.keyword.value] = term
         elif not arg.star:

@@ -61,6 +61,7 @@ _PROBABILITIES = (
     "kl_div", "binary_cross_entropy", "binary_cross_entropy_with_logits", "KLDivLoss", "BCELoss",
     "BCEWithLogitsLoss",
 )  # fmt: skip
+_WEIGHTS = ("weight", "pos_weight")
 _RANK = {Kind.SCALAR: 2, Kind.TENSOR: 3}
 _DTYPE_NAME = re.compile(r"dtype$|precision$")
 _MOST_WIDTH = 4096
@@ -123,7 +124,9 @@ def _is_target(op: Op, index: int) -> bool:
     if op.form is Form.APPLY:
         return index == 2
     names = parameters(op.form, op.name)
-    return op.form is Form.FUNCTION and index < len(names) and names[index] == "target"
+    if op.form is not Form.FUNCTION or index >= len(names):
+        return False
+    return names[index] == "target" or ("entropy" in op.name and names[index] in _WEIGHTS)
 
 
 def _operand(op: Op, index: int) -> tuple[int, Kind]:
@@ -163,7 +166,8 @@ def targets(*terms: Term) -> frozenset[str]:
         for at, child in enumerate(args):
             visit(child, is_target or (isinstance(term, Op) and _is_target(term, at)))
         for name, child in named.items():
-            visit(child, is_target or name == "target")
+            weighs = isinstance(term, Op) and name in _WEIGHTS and "entropy" in term.name
+            visit(child, is_target or name == "target" or weighs)
 
     for term in terms:
         visit(term, False)

@@ -25,9 +25,10 @@ import torch.cuda.amp.common
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from amp_lint.verify.experiments.literals import Unknown, value
+from amp_lint.verify.experiments.names import DTYPES
 from amp_lint.verify.obligations import Object, Use
 from amp_lint.verify.proof import Failure, Judgement, Settings, Verdict
-from amp_lint.verify.terms import Const, Global, Term
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, show
 
 RAISES, WARNS, EQUAL, INSTANCE = "raises", "warns", "attributes", "isinstance"
 MAX_CASES = 32
@@ -49,6 +50,10 @@ _CANDIDATES: dict[str, tuple[object, ...]] = {
     "device": ("cuda", "cpu"),
 }
 """Values of an argument that is not a literal, by its parameter; others are True and False."""
+_BY_KIND: dict[str, tuple[object, ...]] = {
+    "bool": (True, False),
+    "device": (torch.device("cuda"), torch.device("cpu")),
+}
 
 Values = Mapping[str, object]
 
@@ -120,20 +125,68 @@ def _compared(obligation: Object) -> Iterator[Failures]:
         yield _references(obligation)
         return
     meant = _meant(before) if after.kind == "call" else before
-    for values in _cases(before, after):
+    for values in _cases(after, before):
         for ambient in _ambients(obligation.nested):
             old, wanted, new = (_seen(use, values, ambient) for use in (before, meant, after))
             given = _shown(values, ambient)
             kept = _subject(before) == _subject(after)  # then it is as deprecated as it was
-            yield _failure_of(old, new if kept else None, given), _worse(wanted, new, kept, given)
+            fails = _failure_of(old, new if kept else None, given) or _difference_of(old, wanted)
+            yield fails, _worse(wanted, new, kept, given)
 
 
 def _meant(use: Use) -> Use:
-    """What somebody meant who wrote ``with torch.autocast:``, or decorated with it so."""
-    if use.kind == "call" or not use.name.endswith("autocast"):
+    """What somebody meant who did not call the class, or gave arguments to other parameters.
+
+    A bool is meant for ``enabled``, a dtype for ``dtype``, a number for the initial scale, a text
+    for the device, which the old classes do not take.
+    """
+    if not use.name.endswith(("autocast", "GradScaler")) or use.starred:
         return use
     old = use.name.startswith(("torch.cuda.amp.", "torch.cpu.amp."))
-    return Use("call", use.name, () if old else (Const("cuda"),))
+    if use.kind != "call":
+        return Use("call", use.name, () if old else (Const("cuda"),))
+    device = "device_type" if use.name.endswith("autocast") else "device"
+    given = dict(use.keywords)
+    for name, term in zip(_parameters(use.name), use.args, strict=False):
+        kind = _kind(term, device)
+        given[name if kind is None or _fits(kind, name) else kind] = term
+    given = {name: _device_type(term) for name, term in given.items()}
+    if old:
+        given = {name: term for name, term in given.items() if name not in _DEVICES}
+    elif device == "device_type":
+        given.setdefault(device, given.pop("device", Const("cuda")))
+    return Use("call", use.name, (), tuple(sorted(given.items(), key=lambda item: item[0])))
+
+
+def _device_type(term: Term) -> Term:
+    """The type of a device object, which is what autocast takes."""
+    if isinstance(term, Op) and term.form is Form.OTHER and term.name == "device":
+        return Input(f"{show(term.args[0])}.type")
+    return term
+
+
+_DEVICES = ("device", "device_type")
+_NUMBERS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
+
+
+def _kind(term: Term, device: str) -> str | None:
+    """The parameter that a literal can only be meant for."""
+    match term:
+        case Const(bool()) | Op(Form.OTHER, "bool"):
+            return "enabled"
+        case Const(int() | float()):
+            return "init_scale"
+        case Const(str()) | Op(Form.OTHER, "device"):
+            return device
+        case Global(name) if name in DTYPES:
+            return "dtype"
+    return None
+
+
+def _fits(kind: str, parameter: str) -> bool:
+    if kind == "enabled":
+        return parameter in ("enabled", "cache_enabled")
+    return parameter == kind or (kind == "init_scale" and parameter in _NUMBERS)
 
 
 def _failure_of(old: Seen, new: Seen | None, given: str) -> Failure | None:
@@ -143,6 +196,11 @@ def _failure_of(old: Seen, new: Seen | None, given: str) -> Failure | None:
     if old.deprecated and (new is None or new.deprecated != old.deprecated):
         return Failure(WARNS, old.deprecated, given)
     return None
+
+
+def _difference_of(old: Seen, wanted: Seen) -> Failure | None:
+    """How the old use is another one than what was meant."""
+    return None if wanted.raised else _difference(wanted, old, "")
 
 
 def _worse(wanted: Seen, new: Seen, kept: bool, given: str) -> Failure | None:
@@ -182,7 +240,9 @@ def _cases(*uses: Use) -> list[Values]:
         for parameter, term in _named(use):
             found = value(term)
             if isinstance(found, Unknown):
-                candidates.setdefault(found.text, _CANDIDATES.get(parameter, (True, False)))
+                kind = term.name if isinstance(term, Op) else ""
+                known = _CANDIDATES.get(parameter, (True, False))
+                candidates.setdefault(found.text, _BY_KIND.get(kind, known))
     product = itertools.product(*candidates.values())
     return [dict(zip(candidates, row, strict=True)) for row in itertools.islice(product, MAX_CASES)]
 
