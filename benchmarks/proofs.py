@@ -11,6 +11,7 @@ mode over all fixes, in units of what is tolerated. Exits with 1 if a rule's pag
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -65,13 +66,22 @@ def row(code: str, group: Sequence[Entry], one: Record) -> tuple[str, ...]:
     return (code, _before(fixes), _after(fixes), _count(fixes), _count(wrong), device)
 
 
-def _before(fixes: Iterable[Entry]) -> str:
+def _before(fixes: Sequence[Entry]) -> str:
+    if not fixes:
+        return "no fix is offered"
     failures = (entry.proof.fails_before for entry in fixes)
-    return next((failure.text for failure in failures if failure), "no numeric effect")
+    return next((_short(failure.text) for failure in failures if failure), "no numeric effect")
 
 
-def _after(fixes: Iterable[Entry]) -> str:
-    """The largest errors, by mode; what was shown instead where nothing was measured."""
+def _short(text: str) -> str:
+    """A failure without the line of the page at which it came up."""
+    return re.sub(r"\.?,? at line \d+$", "", text)
+
+
+def _after(fixes: Sequence[Entry]) -> str:
+    """What was shown, and the largest errors by mode; errors that a note excuses are left out."""
+    if not fixes:
+        return ""
     largest: dict[str, list[float]] = {}
     statements: dict[str, None] = {}
     for entry in fixes:
@@ -81,7 +91,8 @@ def _after(fixes: Iterable[Entry]) -> str:
             statements[shown.judgement.statement] = None
             for measured in shown.judgement.measured:
                 found = (measured.value_error, measured.gradient_error)
-                largest.setdefault(measured.mode, []).extend(e for e in found if e is not None)
+                kept = (e for e in found if e is not None and e <= 1)
+                largest.setdefault(measured.mode, []).extend(kept)
     errors = [f"{mode} {max(found):.2g}" for mode, found in largest.items() if found]
     return "; ".join([*list(statements)[:1], *errors])
 

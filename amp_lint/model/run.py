@@ -294,7 +294,8 @@ class Run(Evaluator):
         scaled = path.scaled_backward
         if scaled is None or {truth for truth, _ in ways} != {True, False}:
             return ways
-        if not is_mode_test(node.test) or self.relevance.guards_clip(node.body):
+        clips = node.orelse is None and self.relevance.guards_clip(node.body)
+        if clips or not is_mode_test(node.test):
             return ways
         body = self.relevance.uses_scaler(node.body)
         other = node.orelse is not None and self.relevance.uses_scaler(node.orelse)
