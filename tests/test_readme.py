@@ -116,7 +116,7 @@ def test_the_table_says_which_fixes_there_are(rule: Rule) -> None:
     offered = {kind for example in examples for kind in pages.offers(rule, example.flagged)}
     words = {Applicability.SUGGEST: "shown"}
     kinds = [words.get(kind, kind.value) for kind in Applicability if kind in offered]
-    assert promised == (", ".join(kinds) or "–")
+    assert promised == (", ".join(kinds) or "none")
 
 
 def test_all_settings_are_shown(tmp_path: Path) -> None:
