@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -28,6 +28,8 @@ class StaleCast:
     region: Region
     forward: cst.CSTNode
     """The loop that comes round to another forward, or the backward that shows one."""
+    inner: tuple[Region, ...] = ()
+    """Regions inside that one around the same step, which keep casts as well."""
 
     @property
     def loops(self) -> bool:
@@ -49,7 +51,9 @@ class Caches:
         found: dict[int, StaleCast] = {}
         for region, body in self._bodies():
             for stale in self._in(region, body):
-                found.setdefault(id(stale.step), stale)
+                outer = found.setdefault(id(stale.step), stale)
+                if outer is not stale:
+                    found[id(stale.step)] = replace(outer, inner=(*outer.inner, region))
         return sorted(found.values(), key=lambda stale: self.tree.order(stale.step))
 
     def _bodies(self) -> Iterator[tuple[Region, cst.BaseSuite]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.call_edits import set_keyword
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -43,9 +43,11 @@ class StepInAutocast(Rule):
 
 
 def _fix(model: Model, stale: StaleCast) -> Fix | None:
-    """Switch the cache off, where the region is one call with visible arguments."""
-    call, region = stale.region.node, stale.region
-    if not isinstance(call, cst.Call) or region.starred or region.cache_enabled is not None:
-        return None
-    changes = set_keyword(model.tree, call, "cache_enabled", "False")
-    return Fix("Do not cache casts in this region", changes, Applicability.SAFE)
+    """Switch the cache off, where each region is one call with visible arguments."""
+    changes: list[Edit] = []
+    for region in (stale.region, *stale.inner):
+        call = region.node
+        if not isinstance(call, cst.Call) or region.starred or region.cache_enabled is not None:
+            return None
+        changes += set_keyword(model.tree, call, "cache_enabled", "False")
+    return Fix("Do not cache casts in this region", tuple(changes), Applicability.SAFE)

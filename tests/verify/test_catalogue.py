@@ -71,7 +71,7 @@ class Toy(Rule):
 FLAGGED = Fence("", "import torch\ny = torch.log(torch.softmax(x, 1))\n", 10)
 RIGHT = Fence("fixed", "import torch\ny = torch.log_softmax(x, 1)\n", 20)
 WRONG = Fence("wrong", "import torch\ny = torch.log_softmax(x, 0)\n", 30)
-STRANGE = Fence("wrong", "import torch\ny = mystery(x)\n", 40)
+STRANGE = Fence("wrong", "import torch\nfrom oracle import mystery\ny = mystery(x)\n", 40)
 
 
 def toy(fence: Fence, proving: Prover) -> Outcome:

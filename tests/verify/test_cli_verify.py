@@ -26,7 +26,9 @@ def loss(x):
 """
 AFTER = BEFORE.replace("torch.log(F.softmax(x, dim=1))", "F.log_softmax(x, dim=1)")
 WRONG = AFTER.replace("dim=1", "dim=0")
-OPEN = BEFORE.replace("torch.log(F.softmax(x, dim=1))", "mystery(x)")
+OPEN = "from oracle import mystery\n" + BEFORE.replace(
+    "torch.log(F.softmax(x, dim=1))", "mystery(x)"
+)
 QUICK = ("--mode=eager", "--dtype=float32", "--examples=5", "--device=cpu")
 
 
