@@ -260,3 +260,22 @@ class T:
 )
 def test_a_step_in_another_method_than_the_backward(other: str, found: bool) -> None:
     assert bool(clips(STEPPING.format(other))) is found
+
+
+def test_a_scaler_that_turns_out_to_be_disabled() -> None:
+    model = model_of(
+        """
+        import torch
+
+        def train(scaler, optimizer, params, loss, later):
+            scaler.scale(loss).backward()
+            skip = scaler.is_enabled() and later
+            if not skip:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(params, 1.0)
+            if later:
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+    assert model.clips.scaled == []

@@ -190,7 +190,7 @@ class Evaluator(ABC):
             case Kind.UNSCALE if receiver is not None and is_accelerator(receiver):
                 path = self.emit(path, Event(kind, node, name, EVERY))
             case Kind.UNSCALE if self._is_disabled(receiver, path):
-                pass
+                path = self.emit(path, Event(Kind.OPAQUE, node, optimizer=name))
             case Kind.UNSCALE | Kind.UPDATE:
                 absent = self._is_absent(name, path)
                 path = self.emit(path, Event(kind, node, name, first, absent=absent))

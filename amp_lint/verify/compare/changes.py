@@ -143,7 +143,7 @@ def _spans_updates(model: Model) -> bool:
     """Whether something is wrong with what comes after a step or an update, and goes with it."""
     mistakes = model.mistakes
     misplaced = mistakes.early_updates or mistakes.second_updates
-    left_out = mistakes.steps_without_update or mistakes.left_early
+    left_out = mistakes.steps_without_update or mistakes.left_early or mistakes.bypasses
     return bool(misplaced or left_out) or any(not stale.loops for stale in model.caches.stale)
 
 
