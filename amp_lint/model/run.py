@@ -41,6 +41,11 @@ class Run(Evaluator):
         for end in self.block(start.body, [path], frame):
             self.close(end.trace)
 
+    @property
+    def statements(self) -> int:
+        """Statements run so far, each once for every path it was met on."""
+        return MAX_STATEMENTS - max(self.budget, 0)
+
     # --- statements ---------------------------------------------------------------------------
 
     def block(self, body: object, paths: Iterable[Path], frame: Frame) -> list[Path]:

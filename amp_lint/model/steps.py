@@ -38,6 +38,8 @@ class Root:
     """Whether paths were dropped, so that "no path does" cannot be concluded."""
     early: tuple[tuple[Event, Event], ...] = ()
     """Updates, each with a step or update that comes after it for the same gradients."""
+    statements: int = 0
+    """Statements that were run, each once for every path it was met on."""
 
 
 class Steps:
@@ -78,7 +80,8 @@ class Steps:
             if id(start) not in met:
                 run = Run(self._parts, start)
                 early = tuple(run.early.values())
-                roots.append(Root(start, tuple(run.cycles.values()), run.truncated, early))
+                cycles = tuple(run.cycles.values())
+                roots.append(Root(start, cycles, run.truncated, early, run.statements))
                 met |= set() if run.truncated else run.entered
         return tuple(roots)
 
