@@ -24,8 +24,8 @@ import tempfile
 from pathlib import Path
 
 CODES = (
-    "AMP101", "AMP103", "AMP104", "AMP105", "AMP107", "AMP108", "AMP109", "AMP110", "AMP111",
-    "AMP112", "AMP201", "AMP203", "AMP204", "AMP301", "AMP311", "AMP401",
+    "AMP101", "AMP102", "AMP103", "AMP104", "AMP105", "AMP107", "AMP108", "AMP109", "AMP110",
+    "AMP111", "AMP112", "AMP201", "AMP203", "AMP204", "AMP301", "AMP311", "AMP401",
 )  # fmt: skip
 PROMISED = {"P": 0.97, "famP": 0.97, "nearR": 0.90, "nearFamR": 0.90}
 COLUMNS = {

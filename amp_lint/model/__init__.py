@@ -20,8 +20,10 @@ from amp_lint.model.modules import Modules
 from amp_lint.model.names import Names
 from amp_lint.model.operations import Operations
 from amp_lint.model.options import Options
+from amp_lint.model.places import Places
 from amp_lint.model.precision import Precision
 from amp_lint.model.reach import Reach
+from amp_lint.model.reads import Reads
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
 from amp_lint.model.scaler_state import ScalerState
@@ -142,7 +144,17 @@ class Model:
     @functools.cached_property
     def clips(self) -> Clips:
         """Gradient clips in the wrong state."""
-        return Clips(self.tree, self.values, self.roles, self.steps)
+        return Clips(self.tree, self.values, self.roles, self.steps, self.places)
+
+    @functools.cached_property
+    def places(self) -> Places:
+        """Where gradients would be unscaled."""
+        return Places(self.tree, self.steps)
+
+    @functools.cached_property
+    def reads(self) -> Reads:
+        """Looks at scaled gradients."""
+        return Reads(self.tree, self.names, self.values, self.steps, self.places)
 
     @functools.cached_property
     def caches(self) -> Caches:

@@ -25,6 +25,8 @@ MAX_DEPTH = 5
 
 _IDLE = frozenset({Kind.ZERO_GRAD, Kind.OPAQUE})
 """Events that say nothing of one another before a backward: the last one stands for all."""
+_LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.SCHEDULE})
+"""Events after which scaled gradients are as they were, but for a limit."""
 _BEGINNINGS = frozenset({Kind.ZERO_GRAD, Kind.BACKWARD})
 """Events that begin the next cycle where no scaler takes part, and so nothing is updated."""
 
@@ -69,12 +71,16 @@ class Evaluator(ABC):
         """Run the statements of a body on every path; paths that left it come out as they are."""
 
     def frame(
-        self, function: cst.FunctionDef | cst.Module, prefix: str, stack: tuple[int, ...]
+        self,
+        function: cst.FunctionDef | cst.Module,
+        prefix: str = "",
+        stack: tuple[int, ...] = (),
+        calls: tuple[cst.Call, ...] = (),
     ) -> Frame:
         """A function about to be run."""
         scope = self.names.scope_of(function)
         local = frozenset(scope.bindings) - scope.foreign
-        return Frame(function, prefix, local, (*stack, id(function)))
+        return Frame(function, prefix, local, (*stack, id(function)), calls)
 
     def decorated(
         self, function: cst.FunctionDef | cst.Module, frame: Frame
@@ -203,9 +209,27 @@ class Evaluator(ABC):
                 path = self.emit(path, event)
             case Kind.CLIP:
                 path = self.emit(path, Event(kind, node, params=first))
+            case Kind.GRADIENT_READ:
+                path = self._read(node, path, frame)
             case _:
                 path = self.emit(path, Event(kind, node, optimizer=name))
         return self._updated(path) if kind is Kind.UPDATE else path
+
+    def _read(self, node: cst.Call, path: Path, frame: Frame) -> Path:
+        """The path after gradients were looked at; as before it, where they are not scaled.
+
+        What a helper looks at is read by the call in the function that ran backward.
+        """
+        backward = _scaling(path.trace, exact=self.exact)
+        if backward is None:
+            return path
+        home = self.tree.ancestor(backward.node, cst.FunctionDef)
+        calls = (*frame.calls, node)
+        at = next((c for c in calls if self.tree.ancestor(c, cst.FunctionDef) is home), node)
+        last = path.trace[-1]
+        if last.kind is Kind.GRADIENT_READ and last.node is at:
+            return path
+        return self.emit(path, Event(Kind.GRADIENT_READ, at))
 
     def _updated(self, path: Path) -> Path:
         """The path after an update, which ends its cycle."""
@@ -290,7 +314,7 @@ class Evaluator(ABC):
             return [(path, None)]
         self.entered.add(id(target))
         prefix = f"{frame.prefix}{target.name.value}@{self.tree.order(node)}:"
-        inner = self.frame(target, prefix, frame.stack)
+        inner = self.frame(target, prefix, frame.stack, (*frame.calls, node))
         regions = (*path.regions, *self.decorated(target, inner))
         starts = self._bind(target, node, path, values, frame, inner)
         ends = self.block(target.body, [replace(s, regions=regions) for s in starts], inner)
@@ -412,6 +436,16 @@ class Evaluator(ABC):
             for facts in path.facts.assume(condition, truth)
             for known in facts.forget([key]).assume(Truthy(key), truth)
         ]
+
+
+def _scaling(trace: Cycle, *, exact: bool) -> Event | None:
+    """The backward that left gradients scaled; if ``exact``, the last one whatever came since."""
+    for event in reversed(trace):
+        if event.kind is Kind.BACKWARD:
+            return event if event.scaler or exact else None
+        if event.kind not in _LEAVING_SCALED and not exact:
+            return None
+    return None
 
 
 def _is_test(node: cst.BaseExpression) -> bool:

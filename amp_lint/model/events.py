@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.model.gradients import Gradients, is_gradient
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.regions import Region
 from amp_lint.model.roles import Roles
@@ -40,6 +42,8 @@ class Kind(enum.Enum):
     BACKWARD = "backward"
     UNSCALE = "unscale_"
     CLIP = "clip"
+    GRADIENT_READ = "gradient read"
+    """The size of gradients is asked for, where they are scaled."""
     GRADIENT_WRITE = "gradient write"
     STEP = "step"
     UPDATE = "update"
@@ -94,9 +98,16 @@ class Recognizer:
             found = self._method(call, call.func.value, call.func.attr.value)
             if found is not None:
                 return found
+        if self.gradients.is_measure(call):
+            return Kind.GRADIENT_READ
         if self.target(call) is None and any(map(self._is_scaler_name, arguments(call).positional)):
             return Kind.OPAQUE
         return None
+
+    @functools.cached_property
+    def gradients(self) -> Gradients:
+        """Which expressions are gradients."""
+        return Gradients(self.names, self.values)
 
     def _method(self, call: cst.Call, owner: cst.BaseExpression, name: str) -> Kind | None:
         match name:
@@ -192,18 +203,33 @@ class Recognizer:
     @functools.cached_property
     def eventful(self) -> frozenset[int]:
         """Ids of the functions in which an event may happen, in themselves or in what they call."""
-        inside: dict[int, set[int]] = {}
+        return self._running(self.event_nodes())
+
+    @functools.cached_property
+    def training(self) -> frozenset[int]:
+        """Ids of the functions that run backward, themselves or in what they call."""
+        calls = self.tree.nodes(cst.Call)
+        return self._running(call for call in calls if self.kind(call) is Kind.BACKWARD)
+
+    def _running(self, nodes: Iterable[cst.CSTNode]) -> frozenset[int]:
+        """Ids of the functions that run one of some nodes, or call a function that does."""
+        found: set[int] = set()
+        fresh = {id(f) for f in map(self._function_of, nodes) if f is not None}
+        while fresh:
+            found |= fresh
+            fresh = {caller for callee in fresh for caller in self._callers[callee]} - found
+        return frozenset(found)
+
+    @functools.cached_property
+    def _callers(self) -> dict[int, set[int]]:
+        """Id of a function -> ids of the functions that call it."""
+        inside: dict[int, set[int]] = defaultdict(set)
         for call in self.tree.nodes(cst.Call):
             function = self.tree.ancestor(call, cst.FunctionDef)
             target = self.target(call)
             if function is not None and target is not None:
-                inside.setdefault(id(target), set()).add(id(function))
-        found: set[int] = set()
-        fresh = {id(f) for f in map(self._function_of, self.event_nodes()) if f is not None}
-        while fresh:
-            found |= fresh
-            fresh = {caller for callee in fresh for caller in inside.get(callee, ())} - found
-        return frozenset(found)
+                inside[id(target)].add(id(function))
+        return inside
 
     def _function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         return self.tree.ancestor(node, cst.FunctionDef)
@@ -222,15 +248,6 @@ class Recognizer:
 def is_accelerator(node: cst.BaseExpression) -> bool:
     """Whether an object is accelerate's: its clips unscale, for every optimizer."""
     return (dotted(node) or "").rpartition(".")[2].strip("_") == "accelerator"
-
-
-def is_gradient(node: cst.BaseExpression) -> bool:
-    """Whether an expression is ``p.grad`` or ``p.grad.data``."""
-    while isinstance(node, cst.Attribute):
-        if node.attr.value == "grad":
-            return True
-        node = node.value
-    return False
 
 
 def mentions_scale(call: cst.Call, values: Values) -> bool:

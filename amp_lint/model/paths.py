@@ -95,3 +95,5 @@ class Frame:
     local: frozenset[str]
     stack: tuple[int, ...]
     """Ids of the functions entered, outermost first."""
+    calls: tuple[cst.Call, ...] = ()
+    """The calls that entered them, but the first."""

@@ -18,6 +18,7 @@ from amp_lint.tree import Tree, children, descendants
 _PROTOCOL = frozenset({"scale", "unscale_", "step", "update"})
 _DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _EXITS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
+_CLIP = re.compile(r"clip|norm", re.IGNORECASE)
 _FINITE = re.compile(r"is_?(finite|inf|nan)", re.IGNORECASE)
 _ALIAS_ROUNDS = 2  # names for one setting that are followed from a test to where it is set
 
@@ -90,8 +91,17 @@ class Relevance:
             and (call.func.attr.value == "unscale_" or self.roles.is_scaler(call.func.value))
         )
 
-    def guards_clip(self, node: cst.CSTNode) -> bool:
-        """Whether what stands below a node is a clip with its ``unscale_``, in any mode."""
+    def chooses_clip(self, node: cst.If) -> bool:
+        """Whether an ``if`` says whether to clip, in any mode; else gradients may be measured."""
+        if not self._guards_clip(node.body):
+            return False
+        if node.orelse is None:
+            return True
+        measures = not self.uses_scaler(node.orelse) and not self._guards_clip(node.orelse)
+        return measures and bool(_CLIP.search(text(node.test)))
+
+    def _guards_clip(self, node: cst.CSTNode) -> bool:
+        """Whether what stands below a node is a clip with its ``unscale_``."""
         calls = [part for part in descendants(node) if isinstance(part, cst.Call)]
         kinds = {self.recognizer.kind(call) for call in calls}
         scaled = any(self.recognizer.is_scale(call) for call in calls)

@@ -9,7 +9,8 @@ import libcst as cst
 
 from amp_lint.model.conditions import Facts, atoms, is_mode_test, text
 from amp_lint.model.evaluate import Evaluator, Parts
-from amp_lint.model.events import Event, Kind, is_gradient
+from amp_lint.model.events import Event, Kind
+from amp_lint.model.gradients import is_gradient
 from amp_lint.model.paths import Exit, Frame, Path, Ref, Scaled, Value
 from amp_lint.model.regions import Region
 from amp_lint.model.values import literal
@@ -36,7 +37,7 @@ class Run(Evaluator):
         self.truncated = False
         """Whether paths were dropped."""
         self.budget = MAX_STATEMENTS
-        frame = self.frame(start, "", ())
+        frame = self.frame(start)
         path = Path(regions=self.decorated(start, frame))
         for end in self.block(start.body, [path], frame):
             self.close(end.trace)
@@ -299,8 +300,7 @@ class Run(Evaluator):
         scaled = path.scaled_backward
         if scaled is None or {truth for truth, _ in ways} != {True, False}:
             return ways
-        clips = node.orelse is None and self.relevance.guards_clip(node.body)
-        if clips or not is_mode_test(node.test):
+        if self.relevance.chooses_clip(node) or not is_mode_test(node.test):
             return ways
         body = self.relevance.uses_scaler(node.body)
         other = node.orelse is not None and self.relevance.uses_scaler(node.orelse)

@@ -98,8 +98,8 @@ class Event:
     """
 
     kind: str
-    """``backward``, ``unscale_``, ``clip``, ``gradient write``, ``step``, ``update``,
-    ``zero_grad``; ``construct`` where a scaler is made again within the trace."""
+    """``backward``, ``unscale_``, ``clip``, ``gradient read``, ``gradient write``, ``step``,
+    ``update``, ``zero_grad``; ``construct`` where a scaler is made again within the trace."""
     line: int
     source: str
     """The user's text of the call."""

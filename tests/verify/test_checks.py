@@ -17,7 +17,7 @@ from amp_lint.verify.proof import Failure
 
 ON_PAGES = (
     "finite", "value", "dtype", "raises", "guard", "attributes", "isinstance",
-    "backward precision", "range", "optimizer", "unbound", "finding",
+    "backward precision", "read", "range", "optimizer", "unbound", "finding",
 )  # fmt: skip
 """The checks that a wrong fix of some page depends on."""
 ELSEWHERE = ("shape", "warns", "forward dtype", "scaler arguments", "stale weights", "calibration")

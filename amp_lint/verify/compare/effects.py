@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from amp_lint.model.conditions import text
-from amp_lint.model.events import Kind, is_gradient
+from amp_lint.model.events import Kind
+from amp_lint.model.gradients import is_gradient
 from amp_lint.model.names import dotted
 from amp_lint.verify.compare.lift import ERASED, Lifter
 from amp_lint.verify.compare.pure import PURE_METHODS, QUERIES
@@ -231,8 +232,10 @@ class Walker:
                 env[path] = self._bounded(path, term)
 
     def _mutated(self, value: cst.BaseExpression, env: dict[str, Term]) -> None:
-        """``x.add_(y)`` makes another x."""
+        """``x.add_(y)`` makes another x; ``scaler.unscale_(y)`` leaves the scaler as it was."""
         if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
+            return
+        if self._kind(value) is Kind.UNSCALE:
             return
         name = dotted(value.func.value)
         method = value.func.attr.value
@@ -257,7 +260,7 @@ class Walker:
             assert isinstance(node, cst.Call)
             self._backward(node, env, guards)
             return
-        if kind is not None and kind is not Kind.OPAQUE:
+        if kind not in (None, Kind.OPAQUE, Kind.GRADIENT_READ):
             return
         for part in self._model.steps.relevance.expressions(node):
             self._calls(part, env, guards)

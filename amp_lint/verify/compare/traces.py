@@ -29,6 +29,7 @@ _KINDS = {
     Kind.BACKWARD: "backward",
     Kind.UNSCALE: "unscale_",
     Kind.CLIP: "clip",
+    Kind.GRADIENT_READ: "gradient read",
     Kind.GRADIENT_WRITE: "gradient write",
     Kind.STEP: "step",
     Kind.UPDATE: "update",

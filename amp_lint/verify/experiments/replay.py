@@ -60,6 +60,8 @@ class Outcome:
     at: Event | None = None
     round: int = 0
     """The repetition that raised it, from 1."""
+    norms: tuple[float, ...] = ()
+    """The norms of the gradients, wherever the program reads them."""
 
 
 def linear(parameter: Tensor, which: int, size: float) -> Tensor:
@@ -149,6 +151,7 @@ _METHODS = {
     "backward": "_backward",
     "unscale_": "_unscale",
     "clip": "_clip",
+    "gradient read": "_gradient_read",
     "gradient write": "_gradient_write",
     "step": "_step",
     "update": "_update",
@@ -177,6 +180,8 @@ class Rig:
     scalers: dict[str, torch.amp.GradScaler] = field(init=False, default_factory=dict)
     norm: Tensor | None = field(init=False, default=None)
     """What ``get_total_norm`` returned last."""
+    norms: list[float] = field(init=False, default_factory=list)
+    """What was read of gradients so far."""
     size: float = field(init=False, default=1.0)
     _entry: str = field(init=False, default="")
     _outermost: contextlib.ExitStack = field(init=False, default_factory=contextlib.ExitStack)
@@ -205,10 +210,10 @@ class Rig:
                 failed = self._once(trace)
                 if failed is not None:
                     error, event = failed
-                    return Outcome(tuple(weights), error, event, count)
+                    return Outcome(tuple(weights), error, event, count, tuple(self.norms))
                 weights.append(self._weights())
         self._leave()
-        return Outcome(tuple(weights))
+        return Outcome(tuple(weights), norms=tuple(self.norms))
 
     def _weights(self) -> Tensor:
         flat = [p.detach().double().flatten() for p in self.parameters.values()]
@@ -320,6 +325,9 @@ class Rig:
             return [self.parameters[event.optimizer]]
         return list(self.parameters.values())
 
+    def _gradient_read(self, event: Event) -> None:
+        self.norms.append(float(_norm(self._of(event))))
+
     def _gradient_write(self, event: Event) -> None:
         scale = self._scale(event)
         named: Mapping[object, float] = {"scale": scale, "1/scale": 1 / scale}
@@ -346,8 +354,16 @@ class Rig:
             case "clip_grads_with_norm_":
                 norm = self.norm if self.norm is not None else _norm(parameters)
                 utils.clip_grads_with_norm_(parameters, limit, norm)
+            case _ if math.isinf(limit):
+                self.norms.append(float(utils.clip_grad_norm_(parameters, limit, **options)))
             case _:
                 utils.clip_grad_norm_(parameters, limit, **options)
+
+
+def is_read(event: Event) -> bool:
+    """Whether an event measures gradients, as a clip without limit does."""
+    unlimited = event.clip is not None and event.clip.limit == math.inf
+    return unlimited or event.kind == "gradient read"
 
 
 def _lasts(event: Event) -> bool:

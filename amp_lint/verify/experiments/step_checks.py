@@ -18,7 +18,7 @@ from amp_lint.verify.proof import Failure
 
 RAISES, VALUE, BACKWARD = "raises", "value", "backward precision"
 STALE, RANGE, FORWARD = "stale weights", "range", "forward dtype"
-CALIBRATION = "calibration"
+CALIBRATION, READ = "calibration", "read"
 
 NORMS = (1.0, 10.0, 1e3, 1e-3, 1e-5)
 """Norms of the true gradient."""
@@ -210,6 +210,28 @@ def _equal(one: Outcome, other: Outcome) -> bool:
         return one.raised == other.raised
     pairs = zip(one.weights, other.weights, strict=True)
     return all(torch.equal(a, b) or bool((a.isnan() & b.isnan()).all()) for a, b in pairs)
+
+
+# --- what is read of gradients ------------------------------------------------------------------
+
+
+def reads(trial: Trial) -> Iterator[Evidence]:
+    """What code reads of gradients must be what it would read without AMP."""
+    if trial.is_half or not any(map(replay.is_read, trial.pair.before)):
+        return
+    before, after, oracle = trial.run(Problem(replay.linear), FACTORS)
+    if before.raised or after.raised:
+        return
+    old, new = (_misread(outcome, oracle) for outcome in (before, after))
+    same = before.norms == after.norms
+    yield Evidence(READ, old, new, same, identical=same)
+
+
+def _misread(outcome: Outcome, oracle: Outcome) -> Failure | None:
+    for made, wanted in zip(outcome.norms, oracle.norms, strict=False):
+        if not math.isclose(made, wanted, rel_tol=TOLERANCE):
+            return Failure(READ, f"a norm of {made:.4g} is read", f"a gradient of norm {wanted:g}")
+    return None
 
 
 # --- gradients that float16 cannot hold ---------------------------------------------------------
@@ -504,6 +526,7 @@ def _plain(source: str) -> str:
 
 CHECKS: tuple[Callable[[Trial], Iterable[Evidence]], ...] = (
     values,
+    reads,
     stale,
     backwards,
     forwards,

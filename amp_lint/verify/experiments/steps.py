@@ -18,7 +18,7 @@ from amp_lint.verify.experiments.literals import Unknown
 from amp_lint.verify.experiments.optimizers import OPTIMIZER
 from amp_lint.verify.experiments.protocol import pairs
 from amp_lint.verify.experiments.replay import Case, Problem, linear, scaler_arguments
-from amp_lint.verify.experiments.step_checks import BACKWARD, RAISES, VALUE, Evidence, Trial
+from amp_lint.verify.experiments.step_checks import BACKWARD, RAISES, READ, VALUE, Evidence, Trial
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step
 from amp_lint.verify.proof import Failure, Judgement, Measured, Point, Settings, Verdict
 
@@ -222,6 +222,8 @@ def _statement(found: list[Evidence], repaired: set[str], before: Failure | None
     shown = [f"weights within {max(worst, 1e-7):.1g} of the step without AMP, in float64"]
     if RAISES in repaired:
         shown.append("no error is raised")
+    if READ in repaired:
+        shown.append("what is read of gradients is as without AMP")
     if BACKWARD in repaired:
         shown.append(f"gradients within {step_checks.TOLERANCE:g} of float64")
     if OPTIMIZER in repaired:

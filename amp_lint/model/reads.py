@@ -1,0 +1,162 @@
+"""Looks at gradients that are still multiplied by the loss scale: for a log, or for a test."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.model.clips import clip_limit, is_infinite
+from amp_lint.model.events import Event, Kind
+from amp_lint.model.names import Names
+from amp_lint.model.paths import Cycle
+from amp_lint.model.places import Place, Places
+from amp_lint.model.protocol import replay
+from amp_lint.model.steps import Root, Steps
+from amp_lint.model.values import Values, arguments, literal
+from amp_lint.tree import Tree, descendants
+
+_FINITE = re.compile(r"is_?(finite|inf|nan)", re.IGNORECASE)
+_SCALE = frozenset({"get_scale", "_scale", "_get_scale_async"})
+_BY_SCALE = (cst.Multiply, cst.Divide)
+_WATCH = frozenset({"wandb.watch", "wandb.sdk.watch"})
+_WATCHED_GRADIENTS = frozenset({"gradients", "all"})
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledRead:
+    """A look at scaled gradients, on some feasible path."""
+
+    call: cst.Call
+    backward: Event
+    step: Event | None
+    place_for_unscale: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A call that has gradients logged as soon as backward makes them."""
+
+    call: cst.Call
+    backward: Event
+
+
+class Reads:
+    """Looks for reads in the wrong state among the cycles of a file."""
+
+    def __init__(
+        self, tree: Tree, names: Names, values: Values, steps: Steps, places: Places
+    ) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self.steps = steps
+        self.places = places
+
+    @functools.cached_property
+    def scaled(self) -> list[ScaledRead]:
+        """Every look at scaled gradients, once, in source order."""
+        found: dict[int, ScaledRead] = {}
+        for root in self.steps.roots:
+            for cycle in root.cycles:
+                for event, backward, step in self._wrong(cycle):
+                    if id(event.node) not in found and not self._is_exempt(event):
+                        found[id(event.node)] = self._describe(event, backward, step, root)
+        return sorted(found.values(), key=lambda read: self.tree.order(read.call))
+
+    @functools.cached_property
+    def watched(self) -> list[Watch]:
+        """Calls of `wandb.watch` for gradients, in a file that scales losses."""
+        backward = next((e for e in self.steps.backwards if e.scaler is not None), None)
+        if backward is None:
+            return []
+        calls = (c for c in self.tree.nodes(cst.Call) if self.names.is_only(c.func, _WATCH))
+        return [Watch(call, backward) for call in calls if self._logs_gradients(call)]
+
+    def _logs_gradients(self, call: cst.Call) -> bool:
+        given = arguments(call)
+        log = given.get(2, "log")
+        return not given.starred and (log is None or literal(log) in _WATCHED_GRADIENTS)
+
+    def _wrong(self, cycle: Cycle) -> Iterator[tuple[Event, Event, Event | None]]:
+        """Each look at scaled gradients, with the backward, and the step that divides by it."""
+        for index, (event, state) in enumerate(replay(cycle)):
+            if state.is_scaled and self._is_read(event):
+                assert state.scaled is not None
+                step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
+                if step is None or step.scaler:
+                    yield event, state.scaled, step
+
+    def _is_read(self, event: Event) -> bool:
+        """Whether an event does nothing to gradients but measure them."""
+        if event.kind is Kind.CLIP:
+            assert isinstance(event.node, cst.Call)
+            limit = clip_limit(event.node)
+            used = not isinstance(self.tree.parent(event.node), cst.Expr)
+            return used and limit is not None and is_infinite(limit)
+        return event.kind is Kind.GRADIENT_READ
+
+    def _describe(
+        self, event: Event, backward: Event, step: Event | None, root: Root
+    ) -> ScaledRead:
+        assert isinstance(event.node, cst.Call)
+        return ScaledRead(event.node, backward, step, self.places.before(event, root))
+
+    # --- looks that are right -----------------------------------------------------------------
+
+    def _is_exempt(self, event: Event) -> bool:
+        """Whether what is read is corrected by the scale, or matters only if it is not finite."""
+        assert isinstance(event.node, cst.Call)
+        target = self.steps.recognizer.target(event.node)
+        homes = [self.tree.ancestor(event.node, cst.FunctionDef), target]
+        if any(home is not None and self._uses_scale(home) for home in homes):
+            return True
+        return self._asks_if_finite(event.node)
+
+    def _uses_scale(self, function: cst.FunctionDef) -> bool:
+        """Whether something is multiplied or divided by the scale."""
+        for node in descendants(function.body):
+            if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _BY_SCALE):
+                parts = [node.left, node.right]
+            elif isinstance(node, cst.AugAssign):
+                parts = [node.value]
+            else:
+                continue
+            if any(map(self._is_scale, parts)):
+                return True
+        return False
+
+    def _is_scale(self, node: cst.BaseExpression) -> bool:
+        return any(
+            isinstance(part, cst.Attribute) and part.attr.value in _SCALE
+            for value in self.values.alternatives(node)
+            for part in descendants(value)
+        )
+
+    def _asks_if_finite(self, node: cst.Call) -> bool:
+        """Whether nothing is done with a number but to ask whether it is finite."""
+        if self._is_tested(node):
+            return True
+        holder = self.tree.parent(node)
+        target = holder.targets[0].target if isinstance(holder, cst.Assign) else None
+        if not isinstance(target, cst.Name):
+            return False
+        home = self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
+        uses = [
+            name
+            for name in self.tree.nodes(cst.Name)
+            if name.value == target.value and name is not target and self.tree.contains(home, name)
+        ]
+        return all(map(self._is_tested, uses))
+
+    def _is_tested(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is an argument of ``isfinite``, ``isinf`` or ``isnan``."""
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, cst.Call) and _FINITE.search(self.tree.source(holder.func)):
+                return True
+            if isinstance(holder, (cst.BaseStatement, cst.BaseSmallStatement)):
+                return False
+        return False

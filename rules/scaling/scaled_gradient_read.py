@@ -1,0 +1,59 @@
+"""AMP102: gradients are measured while they are still multiplied by the loss scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint import edits
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.model.reads import ScaledRead
+
+
+class ScaledGradientRead(Rule):
+    """A look at gradients that is reached with scaled ones."""
+
+    code = "AMP102"
+    name = "scaled-gradient-read"
+    severity = Severity.WARNING
+    requires = (
+        frozenset({"grad", "clip_grad_norm_", "clip_grad_norm", "watch"}),
+        frozenset({"scale"}),
+    )
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report what reads gradients on a path where they are scaled, and `wandb.watch`."""
+        for read in model.reads.scaled:
+            step = [(read.step.node, "and divided by the scale only here")] if read.step else []
+            yield self.report(
+                model,
+                read.call,
+                "the gradients are still multiplied by the loss scale here: what is read is "
+                f"{model.clips.initial_scale:g} times too large at the initial scale, and "
+                "changes with it",
+                related=[(read.backward.node, "gradients are scaled here"), *step],
+                fix=_fix(model, read),
+            )
+        for watch in model.reads.watched:
+            yield self.report(
+                model,
+                watch.call,
+                "`wandb.watch` logs gradients as backward makes them: they are multiplied by "
+                f"the loss scale, {model.clips.initial_scale:g} at first; log them after "
+                '`unscale_`, and watch with `log="parameters"`',
+                related=[(watch.backward.node, "gradients are scaled here")],
+            )
+
+
+def _fix(model: Model, read: ScaledRead) -> Fix | None:
+    place = read.place_for_unscale
+    if place is None:
+        return None
+    return Fix(
+        f"Insert `{place.code}` before the gradients are read",
+        (edits.insert_before(model.tree, place.statement, place.code, place.guard),),
+        Applicability.UNSAFE,
+    )
