@@ -1,45 +1,66 @@
 """Draw a random sample of findings to be judged by hand, and sum up the verdicts.
 
-    python benchmarks/sample.py draw FINDINGS.json... --labels dev.jsonl --target TARGET > drawn.tsv
-    python benchmarks/sample.py sum benchmarks/sample.tsv --population FINDINGS.json... [...]
+    python benchmarks/sample.py draw FINDINGS.json... --labels dev.jsonl --target TARGET
+    python benchmarks/sample.py sum FINDINGS.json... --labels dev.jsonl --target TARGET [--update]
 
-FINDINGS.json is what ``packages.py --findings`` keeps. Copies of a file count once (same content,
-same line, same code). Files that are labelled, in whatever version, are left out, because the rules
-were tuned on them. The sample is stratified by rule: every rule gets an equal share of the 60, and
-what a rule cannot fill goes to the others; a plain sample would be AMP401 and little else. Within a
-rule the order is random, but a fourth finding from one package comes only after three from every
-other, lest one project's copies fill the sample. The seed is fixed.
+FINDINGS.json is what ``packages.py --findings`` keeps; the population is every finding in it. Up
+to 100 are drawn at random from each family of rules (AMP1xx, AMP2xx, ...). Strata of their own, of
+up to 100 each, are the rules of a family that are in preview, and the files that are labelled, in
+whatever version, because the rules were tuned on them. Where a rule comes to fewer than 20, what is
+left of its findings is drawn up to that number and kept apart, lest one rule hide the others.
+Copies are drawn as they come, but one judgement does for all: what has the same line in the same
+function, word for word, is one *piece of code*.
 
-The judged file has a line for each finding: place, path, line, code, verdict (``right``, ``false``
-or ``unclear``), reason. ``sum`` prints it as Markdown after the share of false alarms with a
-95 % interval (Wilson) and the same weighted by how often each rule reports.
+The order of drawing is that of a hash of seed and place, so that a finding more or less moves no
+other. ``draw`` writes ``sample.tsv``, a line for each finding: package, path, line, code, the hash
+of its piece of code, stratum, verdict (``right``, ``false`` or ``unclear``) and reason. Verdicts
+that the file already has for a piece of code are kept; what is yet to be judged has none. ``sum``
+prints the section of the README, with ``--update`` into the README itself: for each stratum the
+share of false alarms with its 95 % interval (Wilson), by finding, by piece of code, and by rule and
+project, where one false alarm counts for all; then what is not right.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
+import functools
 import hashlib
 import json
 import math
-import random
 import sys
-from collections import Counter, defaultdict
+import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-SEED, SIZE = 20, 60
-PER_PACKAGE = 3
+from amp_lint import registry
+from amp_lint.rule import SYNTAX_ERROR
+
+SEED, SIZE, LEAST = 20, 100, 20
+HERE = Path(__file__).parent
+BEGIN, END = "<!-- sample -->", "<!-- end of sample -->"
 
 
 class Site(NamedTuple):
-    """A finding: in which package, in which file of it, where, and of which rule."""
+    """A finding: in which file of which package, where, of which rule, in what code."""
 
     package: str
     path: str
     line: int
     code: str
+    piece: str
+    stratum: str
+
+
+class Judged(NamedTuple):
+    """A finding that was drawn."""
+
+    site: Site
+    verdict: str
+    reason: str
 
 
 def main() -> int:
@@ -47,18 +68,24 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=("draw", "sum"))
-    parser.add_argument("files", type=Path, nargs="+")
-    parser.add_argument("--population", type=Path, nargs="+", default=[])
+    parser.add_argument("findings", type=Path, nargs="+", metavar="FINDINGS.json")
     parser.add_argument("--labels", type=Path, required=True)
     parser.add_argument("--target", type=Path, required=True)
+    parser.add_argument("--judged", type=Path, default=HERE / "sample.tsv")
+    parser.add_argument("--update", action="store_true", help="write the README, too")
     args = parser.parse_args()
-    drawing = args.what == "draw"
-    labelled = Labelled(args.labels, args.target)
-    sites = population(args.files if drawing else args.population, labelled)
-    if drawing:
-        csv.writer(sys.stdout, "excel-tab", lineterminator="\n").writerows(draw(sites))
-    else:
-        print(summary(args.files[0], Counter(site.code for site in sites)))
+    sites = population(args.findings, Labelled(args.labels, args.target))
+    judged = read(args.judged)
+    if args.what == "draw":
+        rows = draw(sites, judged)
+        write(args.judged, rows)
+        print(f"{len(rows)} drawn, {len({r.site.piece for r in rows if not r.verdict})} to judge")
+        return 0
+    text = summary(sites, judged)
+    print(text)
+    if args.update:
+        readme = HERE / "README.md"
+        readme.write_text(updated(readme.read_text("utf-8"), text), "utf-8")
     return 0
 
 
@@ -68,22 +95,26 @@ class Labelled:
     def __init__(self, labels: Path, target: Path) -> None:
         rows = [json.loads(line) for line in labels.read_text("utf-8").splitlines() if line]
         self._places = {(row["repo"].replace("/", "+"), row["path"]) for row in rows}
-        self._hashes = {_hash(path) for path in target.rglob("*.py")}
+        self._hashes = {_hash(path.read_bytes()) for path in target.rglob("*.py")}
 
-    def holds(self, package: str, path: str, content: str) -> bool:
-        return content in self._hashes or (package, path) in self._places
+    def holds(self, package: str, path: str, content: bytes) -> bool:
+        return _hash(content) in self._hashes or (package, path) in self._places
 
 
 def population(files: Iterable[Path], labelled: Labelled) -> list[Site]:
-    """Every finding once, in an order that does not depend on the machine."""
-    sites: dict[tuple[str, int, str], Site] = {}
-    for finding in sorted(_findings(files), key=lambda finding: _key(finding)):
-        package, path = _place(finding)
-        content = _hash(Path(finding["filename"]))
-        row, code = finding["location"]["row"], finding["code"]
-        if code != "AMP900" and not labelled.holds(package, path, content):
-            sites.setdefault((content, row, code), Site(package, path, row, code))
-    return list(sites.values())
+    """Every finding, in the order of drawing."""
+    sites: dict[str, Site] = {}
+    for finding in _findings(files):
+        package = finding["package"]
+        path = Path(finding["filename"]).relative_to(finding["root"]).as_posix()
+        code, place = finding["code"], finding["location"]
+        row, column = place["row"], place["column"]
+        content = Path(finding["filename"]).read_bytes()
+        if code != SYNTAX_ERROR:
+            order = _hash(f"{SEED} {package} {path} {row} {column} {code}".encode())
+            where = stratum(code, labelled.holds(package, path, content))
+            sites[order] = Site(package, path, row, code, piece(content, row, code), where)
+    return [sites[order] for order in sorted(sites)]
 
 
 def _findings(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
@@ -91,77 +122,138 @@ def _findings(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
         yield from json.loads(file.read_text("utf-8"))
 
 
-def _key(finding: dict[str, Any]) -> tuple[str, str, int, int]:
-    return (*_place(finding), finding["location"]["row"], finding["location"]["column"])
+def piece(content: bytes, row: int, code: str) -> str:
+    """The hash of a finding's rule, line and function, or file if it is in no function."""
+    lines = [line.decode("utf-8", "replace") for line in content.splitlines()]
+    around = [span for span in _functions(content) if row in span]
+    span = min(around, key=len, default=range(1, len(lines) + 1))
+    text = textwrap.dedent("\n".join(lines[span.start - 1 : span.stop - 1]))
+    return _hash(f"{code} {row - span.start} {text}".encode())[:12]
 
 
-def _place(finding: dict[str, Any]) -> tuple[str, str]:
-    return finding["package"], Path(finding["filename"]).relative_to(finding["root"]).as_posix()
-
-
-def _hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def draw(sites: list[Site]) -> list[Site]:
-    """The sample, in order of rule and place."""
-    generator = random.Random(SEED)
-    strata: dict[str, list[Site]] = defaultdict(list)
-    for site in sites:
-        strata[site.code].append(site)
-    drawn: list[Site] = []
-    for code, quota in sorted(quotas({code: len(strata[code]) for code in strata}).items()):
-        shuffled = generator.sample(strata[code], len(strata[code]))
-        drawn += sorted(spread(shuffled)[:quota])
-    return drawn
-
-
-def spread(sites: list[Site]) -> list[Site]:
-    """The same, such that no package gets a fourth place before all others had three."""
-    seen: Counter[str] = Counter()
-    rounds: list[int] = []
-    for site in sites:
-        rounds.append(seen[site.package] // PER_PACKAGE)
-        seen[site.package] += 1
-    return [site for _, site in sorted(zip(rounds, sites, strict=True), key=lambda pair: pair[0])]
-
-
-def quotas(sizes: dict[str, int]) -> dict[str, int]:
-    """How many findings of each rule to draw."""
-    quota = dict.fromkeys(sizes, 0)
-    while sum(quota.values()) < SIZE:
-        open_ = [code for code in sizes if quota[code] < sizes[code]]
-        if not open_:
-            break
-        quota[min(open_, key=lambda code: (quota[code], code))] += 1
-    return quota
-
-
-def summary(judged: Path, sizes: Counter[str]) -> str:
-    """The shares and the list, in Markdown."""
-    with judged.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.reader(lines, "excel-tab"))
-    drawn, false = (
-        Counter(row[3] for row in rows if verdict in (None, row[4])) for verdict in (None, "false")
+@functools.cache
+def _functions(content: bytes) -> list[range]:
+    nodes = ast.walk(ast.parse(content))
+    functions = (
+        node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     )
-    low, high = wilson(false.total(), drawn.total())
-    weighted = sum(sizes[code] * false[code] / drawn[code] for code in drawn) / sizes.total()
-    lines_ = ["| rule | findings | drawn | false alarms | unclear |", "|---|--:|--:|--:|--:|"]
-    for code in sorted(sizes):
-        unclear = sum(row[3] == code and row[4] == "unclear" for row in rows)
-        lines_.append(f"| {code} | {sizes[code]} | {drawn[code]} | {false[code]} | {unclear} |")
-    lines_ += [
-        "",
-        f"False alarms: {false.total()} of {drawn.total()}, {_percent(false.total() / len(rows))} "
-        f"(95 % interval {_percent(low)} to {_percent(high)}); weighted by how often each rule "
-        f"reports: {_percent(weighted)}.",
-        "",
-        "| package or repository | place | code | verdict | reason |",
-        "|---|---|---|---|---|",
-    ]
-    for package, path, line, code, verdict, reason in rows:
-        lines_.append(f"| {package} | `{path}:{line}` | {code} | {verdict} | {reason} |")
-    return "\n".join(lines_)
+    return [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in functions]
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def stratum(code: str, labelled: bool) -> str:
+    """The family of a rule, and what sets it apart: ``AMP1xx``, ``AMP1xx, preview``."""
+    rule = registry.find(code)
+    preview = rule is not None and rule.preview
+    return f"{code[:4]}xx" + ", preview" * preview + ", labelled files" * labelled
+
+
+def draw(sites: Iterable[Site], judged: Iterable[Judged]) -> list[Judged]:
+    """The sample, in order of rule and place, with the verdicts that are known."""
+    known = {row.site.piece: row for row in judged}
+    by_stratum: Counter[str] = Counter()
+    by_rule: Counter[tuple[str, str]] = Counter()
+    drawn: list[Site] = []
+    left: list[Site] = []
+    for site in sites:
+        chosen = by_stratum[site.stratum] < SIZE
+        by_stratum[site.stratum] += chosen
+        by_rule[site.stratum, site.code] += chosen
+        (drawn if chosen else left).append(site)
+    for site in left:
+        if by_rule[site.stratum, site.code] < LEAST:
+            by_rule[site.stratum, site.code] += 1
+            drawn.append(site._replace(stratum=f"{site.stratum}, rare rules"))
+    blank = Judged(Site("", "", 0, "", "", ""), "", "")
+    rows = sorted(drawn, key=lambda site: (site.code, site))
+    return [known.get(site.piece, blank)._replace(site=site) for site in rows]
+
+
+def read(path: Path) -> list[Judged]:
+    """The judged file; empty if there is none."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = [*csv.reader(lines, "excel-tab")]
+    return [Judged(Site(r[0], r[1], int(r[2]), r[3], r[4], r[5]), r[6], r[7]) for r in rows]
+
+
+def write(path: Path, rows: Iterable[Judged]) -> None:
+    """Write the judged file."""
+    with path.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, "excel-tab", lineterminator="\n")
+        writer.writerows([*row.site, row.verdict, row.reason] for row in rows)
+
+
+def summary(sites: list[Site], judged: list[Judged]) -> str:
+    """The tables, in Markdown.
+
+    Raises:
+        SystemExit: something that was drawn has not been judged.
+    """
+    if not all(row.verdict in ("right", "false", "unclear") for row in judged):
+        sys.exit("judge all that was drawn first")
+    return "\n".join([*_strata(sites, judged), "", *_rules(sites, judged), "", *_wrong(judged)])
+
+
+def _strata(sites: list[Site], judged: list[Judged]) -> Iterator[str]:
+    yield "| stratum | findings | false alarms | unclear | by piece of code | by project and rule |"
+    yield "|---|--:|---|--:|---|---|"
+    for name in sorted({row.site.stratum for row in judged}):
+        rows = [row for row in judged if row.site.stratum == name]
+        false = [row.verdict == "false" for row in rows]
+        pieces, projects = ([*_worst(rows, by).values()] for by in ("piece", "project"))
+        cells = [
+            *(sum(site.stratum == name for site in sites) or "", _share(false)),
+            *(_count(rows, "unclear"), _share(pieces), _share(projects)),
+        ]
+        yield f"| {name} | " + " | ".join(map(str, cells)) + " |"
+
+
+def _worst(rows: Iterable[Judged], by: str) -> dict[object, bool]:
+    """Whether any finding of the same piece of code, or of a rule in a project, is false."""
+    worst: dict[object, bool] = {}
+    for site, verdict, _ in rows:
+        key = site.piece if by == "piece" else (site.package, site.code)
+        worst[key] = worst.get(key, False) or verdict == "false"
+    return worst
+
+
+def _rules(sites: list[Site], judged: list[Judged]) -> Iterator[str]:
+    yield "| rule | findings | pieces of code | drawn | pieces judged | false alarms | unclear |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    total = Counter(site.code for site in sites)
+    for code in sorted(total):
+        rows = [row for row in judged if row.site.code == code]
+        pieces = len({site.piece for site in sites if site.code == code})
+        cells = [total[code], pieces, len(rows), len({row.site.piece for row in rows})]
+        cells += [_count(rows, "false"), _count(rows, "unclear")]
+        yield f"| {code} | " + " | ".join(map(str, cells)) + " |"
+
+
+def _wrong(judged: list[Judged]) -> Iterator[str]:
+    pieces = {row.site.piece: row for row in judged if row.verdict != "right"}
+    if not pieces:
+        return
+    copies = Counter(row.site.piece for row in judged)
+    yield "| package or repository | place | code | drawn | verdict | reason |"
+    yield "|---|---|---|--:|---|---|"
+    for site, verdict, reason in pieces.values():
+        place = f"`{site.path}:{site.line}` | {site.code} | {copies[site.piece]}"
+        yield f"| {site.package} | {place} | {verdict} | {reason} |"
+
+
+def _count(rows: Iterable[Judged], verdict: str) -> int:
+    return sum(row.verdict == verdict for row in rows)
+
+
+def _share(false: list[bool]) -> str:
+    hits, trials = sum(false), len(false)
+    low, high = wilson(hits, trials)
+    return f"{hits} of {trials}, {_percent(hits / trials)} ({_percent(low)} to {_percent(high)})"
 
 
 def wilson(hits: int, trials: int) -> tuple[float, float]:
@@ -175,6 +267,15 @@ def wilson(hits: int, trials: int) -> tuple[float, float]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+def updated(readme: str, text: str) -> str:
+    """``readme`` with the tables between the markers."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        sys.exit(f"the README lacks the lines {BEGIN} and {END}")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 if __name__ == "__main__":
