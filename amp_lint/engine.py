@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from amp_lint import edits, noqa
 from amp_lint.rule import SYNTAX_ERROR, Applicability, Diagnostic, Fix, Rule, Severity
-from amp_lint.sieve import Sieve, TooDeepError, parse
+from amp_lint.sieve import Sieve, TooDeepError, identifiers, parse, wanted
 from amp_lint.source import Source, SourceError
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
+    from amp_lint.model.links import Attachments
+    from amp_lint.project import Links
 
 MAX_ROUNDS = 10
 """Rounds of fixing before a file is said not to converge."""
 
 Accept: TypeAlias = Callable[[str, Sequence[Diagnostic]], Sequence[Diagnostic]]
 """Asked in each round: of the findings in a text, those whose fix may be applied."""
+
+Recheck: TypeAlias = Callable[[Source], list[Diagnostic]]
 
 
 class AnalysisError(Exception):
@@ -52,22 +56,31 @@ class FixResult:
     """The findings whose fix would have produced invalid code or did not remove the finding."""
 
 
-def check(source: Source, selection: Selection, *, named: bool = False) -> list[Diagnostic]:
+def check(
+    source: Source, selection: Selection, *, named: bool = False, links: Links | None = None
+) -> list[Diagnostic]:
     """The findings in one file, in order of place, without those a ``noqa`` comment suppresses.
 
     A file that the sieves dismiss costs no parse; ``named`` says that the user asked for this
-    very file, so that a syntax error in it is worth a report all the same.
+    very file, so that a syntax error in it is worth a report all the same. ``links`` is what it
+    imports from other files of its project.
 
     Raises:
         AnalysisError: the file cannot be analysed.
     """
+    told = named or not links or bool(selection.sieve.by_bytes(source.data))
     try:
-        rules = _survivors(source, selection, named)
+        rules, attached = _survivors(source, selection, named, links)
     except SyntaxError as error:
-        return _suppress(source, [_syntax_error(source, error)], selection)
+        found = [_syntax_error(source, error)] if told else []
+        return _suppress(source, found, selection)
     except TooDeepError as error:
+        if not told:
+            return []
         raise AnalysisError(str(error)) from error
-    return _suppress(source, _findings(source, rules, selection), selection) if rules else []
+    if not rules:
+        return []
+    return _suppress(source, _findings(source, rules, selection, attached), selection)
 
 
 def fix(
@@ -77,18 +90,23 @@ def fix(
     unsafe: bool = False,
     named: bool = False,
     accept: Accept | None = None,
+    links: Links | None = None,
 ) -> FixResult:
     """Fix what can be fixed, round by round until nothing more applies.
 
     Each round is checked before it is kept: the text parses and every fixed finding is gone. A
     fix that fails this is dropped and the round made again without it, so that the worst outcome
-    is the old text. ``named`` as for `check`; what ``accept`` does not let pass stays as it is.
+    is the old text. ``named`` and ``links`` as for `check`; what ``accept`` does not let pass stays
+    as it is.
 
     Raises:
         AnalysisError: the file cannot be analysed.
     """
-    remaining = check(source, selection, named=named)
-    result = FixResult(source.text, [], remaining, [])
+
+    def recheck(text: Source) -> list[Diagnostic]:
+        return check(text, selection, named=named or text is not source, links=links)
+
+    result = FixResult(source.text, [], recheck(source), [])
     allowed = {Applicability.SAFE} | ({Applicability.UNSAFE} if unsafe else set())
     refused: set[tuple[str, str]] = set()
     for _ in range(MAX_ROUNDS):
@@ -103,7 +121,7 @@ def fix(
             todo = _accepted(accept, result.text, todo, refused)
         if not todo or not source.lossless:
             break
-        _fix_round(source, selection, result, todo, refused)
+        _fix_round(source, recheck, result, todo, refused)
     return result
 
 
@@ -118,29 +136,29 @@ def _accepted(
 
 def _fix_round(
     source: Source,
-    selection: Selection,
+    recheck: Recheck,
     result: FixResult,
     todo: list[Diagnostic],
     refused: set[tuple[str, str]],
 ) -> None:
     """Apply ``todo`` together; if that goes wrong, one by one, refusing what is to blame."""
-    if _apply(source, selection, result, todo):
+    if _apply(source, recheck, result, todo):
         return
     for finding in todo:
-        if _apply(source, selection, result, [finding]):
+        if _apply(source, recheck, result, [finding]):
             return  # offsets of the others are stale now; the next round finds them again
         refused.add(_identity(result.text, finding))
         result.dropped.append(finding)
 
 
-def _apply(source: Source, selection: Selection, result: FixResult, todo: list[Diagnostic]) -> bool:
+def _apply(source: Source, recheck: Recheck, result: FixResult, todo: list[Diagnostic]) -> bool:
     by_fix = {id(finding.fix): finding for finding in todo}
     fixes = [finding.fix for finding in todo if finding.fix is not None]
     text, applied = edits.apply(result.text, fixes)
     try:
         fixed = Source(source.encode(text), source.name)
         parse(fixed.data)
-        remaining = check(fixed, selection, named=True)
+        remaining = recheck(fixed)
     except (SourceError, SyntaxError, AnalysisError, TooDeepError):
         return False
     if any(finding.code == SYNTAX_ERROR for finding in remaining):
@@ -156,23 +174,38 @@ def _identity(text: str, finding: Diagnostic) -> tuple[str, str]:
     return finding.code, text[finding.start : finding.end]
 
 
-def _survivors(source: Source, selection: Selection, named: bool) -> tuple[Rule, ...]:
-    rules = selection.sieve.by_bytes(source.data)
+def _survivors(
+    source: Source, selection: Selection, named: bool, links: Links | None
+) -> tuple[tuple[Rule, ...], Attachments | None]:
+    """The rules that may find something, and what to attach to the file for them."""
+    sieve = selection.sieve
+    if links is not None and (rules := sieve.by_bytes(source.data, *links.files)):
+        from amp_lint.model.links import attachments
+
+        module = parse(source.data)
+        attached = attachments(module, links)
+        return wanted(rules, {*attached.words, *identifiers(module)}), attached
+    rules = sieve.by_bytes(source.data)
     if rules:
-        return selection.sieve.by_syntax(source.data, rules)
+        return sieve.by_syntax(source.data, rules), None
     if named:
         parse(source.data)
-    return ()
+    return (), None
 
 
-def _findings(source: Source, rules: Sequence[Rule], selection: Selection) -> list[Diagnostic]:
+def _findings(
+    source: Source,
+    rules: Sequence[Rule],
+    selection: Selection,
+    attached: Attachments | None,
+) -> list[Diagnostic]:
     import libcst as cst
 
     from amp_lint.model import Model
     from amp_lint.tree import LossyParseError
 
     try:
-        model = Model(source, selection.target_torch)
+        model = Model(source, selection.target_torch, attached)
         found = [*_dispatch(model, rules)]
         for rule in rules:
             found += rule.check(model)
@@ -182,23 +215,34 @@ def _findings(source: Source, rules: Sequence[Rule], selection: Selection) -> li
         raise AnalysisError(str(error)) from error
     except RecursionError as error:
         raise AnalysisError("nests too deeply to be analysed") from error
-    unique = {(finding.code, finding.start, finding.end): finding for finding in reversed(found)}
+    end = len(source.text)
+    own = [_within(finding, end) for finding in found if finding.start <= end]
+    unique = {(finding.code, finding.start, finding.end): finding for finding in reversed(own)}
     return sorted(unique.values(), key=lambda finding: (finding.start, finding.code))
+
+
+def _within(finding: Diagnostic, end: int) -> Diagnostic:
+    """A finding without the places, and without the fix, that lie in what is attached to a file."""
+    related = tuple(place for place in finding.related if place.start <= end)
+    fix = finding.fix
+    if fix is not None and any(edit.start > end for edit in fix.edits):
+        fix = None
+    return replace(finding, related=related, fix=fix)
 
 
 def _dispatch(model: Model, rules: Sequence[Rule]) -> list[Diagnostic]:
     """Hand every call of a wanted name to the rules that want it: one look-up for each call."""
     import libcst as cst
 
-    wanted: dict[str, list[Rule]] = {}
+    by_name: dict[str, list[Rule]] = {}
     for rule in rules:
         for name in rule.calls:
-            wanted.setdefault(name, []).append(rule)
+            by_name.setdefault(name, []).append(rule)
     found: list[Diagnostic] = []
-    if wanted:
+    if by_name:
         for call in model.tree.nodes(cst.Call):
-            for name in model.names.qualified(call.func):
-                for rule in wanted.get(name, ()):
+            for name in model.names.spelled(call.func):
+                for rule in by_name.get(name, ()):
                     found += rule.visit_call(call, name, model)
     return found
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from amp_lint import engine
 from amp_lint.engine import AnalysisError, Selection
+from amp_lint.project import Links
 from amp_lint.rule import Diagnostic
 from amp_lint.source import Source, SourceError
 from amp_lint.writer import WriteError, replace
@@ -40,6 +41,8 @@ class Job:
     selection: Selection
     action: Action = Action.REPORT
     unsafe: bool = False
+    links: Links | None = None
+    """What it imports from the other files of the run."""
 
 
 @dataclass(slots=True)
@@ -87,7 +90,7 @@ def lint(job: Job, gate: Gate | None = None) -> Outcome:
         source = Source(job.data, job.name)
         if job.action is Action.REPORT:
             outcome.source = source
-            outcome.findings = engine.check(source, job.selection, named=job.named)
+            outcome.findings = _check(job, source)
         else:
             _fix(job, source, outcome, gate)
     except (SourceError, AnalysisError) as error:
@@ -98,9 +101,20 @@ def lint(job: Job, gate: Gate | None = None) -> Outcome:
     return outcome
 
 
+def _check(job: Job, source: Source) -> list[Diagnostic]:
+    return engine.check(source, job.selection, named=job.named, links=job.links)
+
+
 def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
     accept = functools.partial(gate, job) if gate else None
-    result = engine.fix(source, job.selection, unsafe=job.unsafe, named=job.named, accept=accept)
+    result = engine.fix(
+        source,
+        job.selection,
+        unsafe=job.unsafe,
+        named=job.named,
+        accept=accept,
+        links=job.links,
+    )
     outcome.source, outcome.findings = source, result.remaining
     outcome.errors += map(_dropped, result.dropped)
     if not source.lossless and any(
@@ -115,7 +129,7 @@ def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
             replace(Path(job.name), source.data, new.data)
         except WriteError as error:
             outcome.errors.append(str(error))
-            outcome.findings = engine.check(source, job.selection, named=job.named)
+            outcome.findings = _check(job, source)
             return
     outcome.source, outcome.fixed, outcome.before = new, result.fixed, source
 

@@ -14,6 +14,7 @@ from amp_lint import config, report, runner
 from amp_lint.config import Choice, ConfigError, Settings
 from amp_lint.discover import Discovery, Found, unreadable
 from amp_lint.progress import Progress
+from amp_lint.project import Links, Project
 from amp_lint.report import Finding, Style, statistics
 from amp_lint.report.summary import diff_summary, summary
 from amp_lint.rule import Diagnostic
@@ -97,7 +98,7 @@ class Session:
     def run(self) -> int:
         """Lint, fix and print; the exit code."""
         self._warn_about_selectors()
-        jobs = [self._stdin_job()] if self._options.stdin else [*self._file_jobs()]
+        jobs = [self._stdin_job()] if self._options.stdin else self._file_jobs()
         outcomes = self._lint([job for job in jobs if job])
         self._progress.clear()
         for outcome in outcomes:
@@ -133,36 +134,42 @@ class Session:
         return self._job(Path(name), name, self._stdin, named=True)
 
     def _file_jobs(self) -> Iterator[Job]:
-        """The files that the bytes sieve lets pass, read."""
+        """The files that the bytes sieve lets pass, alone or with what they import, read."""
         options = self._options
         discovery = Discovery(self._settings, self._error, force_exclude=options.force_exclude)
-        count = 0
-        for count, found in enumerate(discovery.files(map(Path, options.paths or ["."])), 1):
+        found = [*discovery.files(map(Path, options.paths or ["."]))]
+        project = Project(each.path for each in found)
+        for count, each in enumerate(found, 1):
             self._progress.show(f"{count} files looked at")
-            if job := self._read(found):
+            if job := self._read(each, project):
                 yield job
-        if not count and not self._errors:
+        if not found and not self._errors:
             self._warn("No Python files found under the given path(s)")
 
-    def _read(self, found: Found) -> Job | None:
+    def _read(self, found: Found, project: Project) -> Job | None:
         name = str(from_here(found.path))
         if found.path.suffix == ".ipynb":
             self._error(name, "is a notebook, which amp-lint cannot read; export it as Python")
             return None
         try:
-            return self._job(found.path, name, found.path.read_bytes(), named=found.named)
+            data = found.path.read_bytes()
+            links = project.links(found.path, data)
+            return self._job(found.path, name, data, named=found.named, links=links)
         except OSError as error:
             self._error(name, unreadable(error))
         except ConfigError as error:
             self._error("", str(error))
         return None
 
-    def _job(self, path: Path, name: str, data: bytes, *, named: bool) -> Job | None:
+    def _job(
+        self, path: Path, name: str, data: bytes, *, named: bool, links: Links | None = None
+    ) -> Job | None:
         selection = self._settings.selection(path)
-        if not named and not selection.sieve.by_bytes(data):
+        linked = links.files if links else ()
+        if not named and not selection.sieve.by_bytes(data, *linked):
             return None
         options = self._options
-        return Job(name, data, named, selection, options.action, options.unsafe_fixes)
+        return Job(name, data, named, selection, options.action, options.unsafe_fixes, links)
 
     def _print(self, outcomes: Sequence[Outcome]) -> int:
         """Print what came out; the exit code."""

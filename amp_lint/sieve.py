@@ -30,11 +30,16 @@ class Sieve:
         alternatives = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
         self._pattern = re.compile(rb"\b(?:%s)\b" % alternatives.encode()) if words else None
 
-    def by_bytes(self, data: bytes) -> tuple[Rule, ...]:
-        """The rules whose identifiers all occur in the bytes of a file."""
+    def by_bytes(self, data: bytes, *linked: bytes) -> tuple[Rule, ...]:
+        """The rules whose identifiers all occur in the bytes of a file, or of those linked to it.
+
+        One of them in its own.
+        """
         if self._pattern is None:
             return ()
-        return wanted(self.rules, {word.decode() for word in set(self._pattern.findall(data))})
+        own = {word.decode() for word in set(self._pattern.findall(data))}
+        others = {word.decode() for file in linked for word in set(self._pattern.findall(file))}
+        return tuple(rule for rule in wanted(self.rules, own | others) if _mentions(own, rule))
 
     def by_syntax(self, data: bytes, rules: Sequence[Rule]) -> tuple[Rule, ...]:
         """The rules among ``rules`` whose identifiers the code really uses.
@@ -44,6 +49,10 @@ class Sieve:
             TooDeepError: the file nests too deeply to be analysed.
         """
         return wanted(rules, set(identifiers(parse(data))))
+
+
+def _mentions(words: set[str], rule: Rule) -> bool:
+    return any(not words.isdisjoint(group) for group in rule.requires)
 
 
 def wanted(rules: Sequence[Rule], words: set[str]) -> tuple[Rule, ...]:

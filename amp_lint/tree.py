@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
@@ -62,32 +62,49 @@ def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 class Tree:
-    """A parsed file: nodes in source order, by type, with parents; spans on demand."""
+    """A parsed file: nodes in source order, by type, with parents; spans on demand.
 
-    def __init__(self, text: str) -> None:
-        """Parse ``text``.
+    What the file imports from other files may be attached. Its nodes have parents, an order and
+    spans too, all behind those of the file; only `nodes` of `linked` lists them.
+    """
+
+    linked: Tree
+    """The same tree, whose `nodes` are those of the attached texts too."""
+
+    def __init__(self, text: str, attached: Sequence[str] = ()) -> None:
+        """Parse ``text``; ``attached`` is what it imports, where libcst can parse that.
 
         Raises:
             libcst.ParserSyntaxError: libcst cannot parse it.
         """
         self.text = text
         self.module = cst.parse_module(text)
+        attached = [each if _is_parsable(each) else "" for each in attached]
+        self.attached = _parse_attached(attached)
+        """The modules of the attached texts."""
         self._parents: dict[int, cst.CSTNode] = {}
         self._by_type: dict[type[cst.CSTNode], list[cst.CSTNode]] = defaultdict(list)
         self._order: dict[int, int] = {}
-        self._walk()
+        self._walk(self.module, self._by_type)
+        self._texts = (text, *attached)
+        self._own = len(self._order)
+        self.linked = _LinkedTree(self) if attached else self
 
-    def _walk(self) -> None:
-        stack: list[cst.CSTNode] = [self.module]
+    def _walk(self, root: cst.Module, by_type: dict[type[cst.CSTNode], list[cst.CSTNode]]) -> None:
+        stack: list[cst.CSTNode] = [root]
         parents, order = self._parents, self._order
         while stack:
             node = stack.pop()
             order[id(node)] = len(order)
-            self._by_type[type(node)].append(node)
+            by_type[type(node)].append(node)
             below = list(children(node))
             for child in below:
                 parents[id(child)] = node
             stack.extend(reversed(below))
+
+    def is_own(self, node: cst.CSTNode) -> bool:
+        """Whether a node belongs to the file itself, and not to what is attached."""
+        return self._order[id(node)] < self._own
 
     def nodes(self, node_type: type[Node]) -> list[Node]:
         """All nodes of exactly this type, in source order."""
@@ -130,7 +147,7 @@ class Tree:
 
     def span(self, node: cst.CSTNode) -> Span:
         """Offsets of a node's own text: without parentheses around it, comments and line ends."""
-        spans = self._spans
+        spans = self._recorder(node)
         return spans.own.get(id(node)) or spans.whole[id(node)]
 
     def outer_span(self, node: cst.CSTNode) -> Span:
@@ -139,26 +156,94 @@ class Tree:
         For an expression that adds parentheses around it; for a statement its leading comment
         lines, indentation and line end.
         """
-        return self._spans.whole[id(node)]
+        return self._recorder(node).whole[id(node)]
 
     def source(self, node: cst.CSTNode) -> str:
         """A node's own text, as `span` gives it."""
         start, end = self.span(node)
-        return self.text[start:end]
+        return self.linked.text[start:end]
+
+    def _recorder(self, node: cst.CSTNode) -> _SpanRecorder:
+        if not self.attached or self.is_own(node):
+            return self._spans
+        return self.linked._attached_spans
 
     @functools.cached_property
     def _spans(self) -> _SpanRecorder:
-        recorder = _SpanRecorder(self.module.default_indent, self.module.default_newline)
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
-        try:
-            self.module._codegen(recorder)
-        finally:
-            sys.setrecursionlimit(limit)
-        generated = "".join(recorder.tokens)
-        if generated != self.text:
-            recorder.shift(_lost_form_feeds(self.text, generated))
-        return recorder
+        return _record(self.module, self.text)
+
+    @functools.cached_property
+    def _attached_spans(self) -> _SpanRecorder:
+        """The spans in the attached texts, which follow the own one, a line end between them."""
+        found, start = _SpanRecorder("", ""), len(self._texts[0]) + 1
+        for module, text in zip(self.attached, self._texts[1:], strict=True):
+            recorder = _record(module, text)
+            found.own |= _moved(recorder.own, start)
+            found.whole |= _moved(recorder.whole, start)
+            start += len(text) + 1
+        return found
+
+
+class _LinkedTree(Tree):
+    """A tree together with what is attached to it."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.module, self.attached, self.linked = tree.module, tree.attached, self
+        self._tree = tree
+        self.text = "\n".join(tree._texts)
+        self._texts, self._own = tree._texts, tree._own
+        self._parents, self._order = tree._parents, tree._order
+        self._by_type = defaultdict(list, {kind: [*n] for kind, n in tree._by_type.items()})
+        for module in self.attached:
+            self._walk(module, self._by_type)
+
+    @property
+    def _spans(self) -> _SpanRecorder:
+        return self._tree._spans
+
+
+@functools.lru_cache(maxsize=64)
+def _shared_module(text: str) -> cst.Module:
+    """A module that may be part of many trees, as many files import it; parsed once."""
+    return cst.parse_module(text)
+
+
+def _is_parsable(text: str) -> bool:
+    try:
+        return _shared_module(text) is not None
+    except cst.ParserSyntaxError:
+        return False
+
+
+def _parse_attached(texts: Sequence[str]) -> tuple[cst.Module, ...]:
+    """A module for each text; another one where a text comes again, for nodes have one place."""
+    return tuple(
+        cst.parse_module(text) if text in texts[:index] else _shared_module(text)
+        for index, text in enumerate(texts)
+    )
+
+
+def _record(module: cst.Module, text: str) -> _SpanRecorder:
+    """The spans of the nodes of a module.
+
+    Raises:
+        LossyParseError: the text cannot be made from the module.
+    """
+    recorder = _SpanRecorder(module.default_indent, module.default_newline)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    try:
+        module._codegen(recorder)
+    finally:
+        sys.setrecursionlimit(limit)
+    generated = "".join(recorder.tokens)
+    if generated != text:
+        recorder.shift(_lost_form_feeds(text, generated))
+    return recorder
+
+
+def _moved(spans: dict[int, Span], by: int) -> dict[int, Span]:
+    return {key: (start + by, end + by) for key, (start, end) in spans.items()}
 
 
 def _lost_form_feeds(text: str, generated: str) -> list[int]:

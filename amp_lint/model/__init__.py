@@ -1,4 +1,8 @@
-"""What the code of one file means, computed once and lazily, shared by all rules."""
+"""What the code of one file means, computed once and lazily, shared by all rules.
+
+Parts that follow calls and imports work on the linked tree, which has what the file imports from
+other files of the project as well; those that look for places to report or to change, on its own.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from amp_lint.model.halves import Halves
 from amp_lint.model.instances import Instances
 from amp_lint.model.kinds import Kinds
 from amp_lint.model.lifetimes import Lifetimes
+from amp_lint.model.links import Attachments
 from amp_lint.model.mistakes import Mistakes
 from amp_lint.model.modules import Modules
 from amp_lint.model.names import Names
@@ -40,30 +45,39 @@ __all__ = ["Model"]
 class Model:
     """One parsed file. Every part is computed when a rule first asks for it."""
 
-    def __init__(self, source: Source, target_torch: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        target_torch: tuple[int, int] | None = None,
+        attached: Attachments | None = None,
+    ) -> None:
         """Parse ``source``; ``target_torch`` is the oldest torch the code must run on.
+
+        ``attached`` is what it imports from other files.
 
         Raises:
             libcst.ParserSyntaxError: libcst cannot parse the text.
         """
         self.source = source
         self.target_torch = target_torch
-        self.tree = Tree(source.text)
+        self._attached = attached or Attachments()
+        self.tree = Tree(source.text, self._attached.texts)
+        self.linked = self.tree.linked
 
     @functools.cached_property
     def names(self) -> Names:
         """Scopes, bindings, qualified names."""
-        return Names(self.tree)
+        return Names(self.linked, links=self._attached.table)
 
     @functools.cached_property
     def values(self) -> Values:
         """Which expressions a value may come from."""
-        return Values(self.tree, self.names)
+        return Values(self.linked, self.names)
 
     @functools.cached_property
     def flow(self) -> Flow:
         """Which assignments reach a use, and what changes in between."""
-        return Flow(self.tree, self.names)
+        return Flow(self.linked, self.names)
 
     @functools.cached_property
     def operations(self) -> Operations:
@@ -108,7 +122,7 @@ class Model:
     @functools.cached_property
     def roles(self) -> Roles:
         """Which expressions are GradScalers and optimizers."""
-        return Roles(self.tree, self.names, self.values)
+        return Roles(self.linked, self.names, self.values)
 
     @functools.cached_property
     def scaler_state(self) -> ScalerState:
@@ -118,58 +132,58 @@ class Model:
     @functools.cached_property
     def regions(self) -> Regions:
         """Autocast regions."""
-        return Regions(self.tree, self.names, self.values)
+        return Regions(self.linked, self.names, self.values)
 
     @functools.cached_property
     def reach(self) -> Reach:
         """Inside which regions a place may run."""
         recognizer = self.steps.recognizer
-        return Reach(self.tree, self.names, self.values, self.regions, recognizer)
+        return Reach(self.linked, self.names, self.values, self.regions, recognizer)
 
     @functools.cached_property
     def instances(self) -> Instances:
         """Autocast objects."""
-        return Instances(self.tree, self.names, self.values, self.regions, self.reach)
+        return Instances(self.linked, self.names, self.values, self.regions, self.reach)
 
     @functools.cached_property
     def steps(self) -> Steps:
         """The training-step events, path by path."""
-        return Steps(self.tree, self.names, self.values, self.roles, self.regions)
+        return Steps(self.linked, self.names, self.values, self.roles, self.regions)
 
     @functools.cached_property
     def lifetimes(self) -> Lifetimes:
         """Scalers that are made again and again."""
-        return Lifetimes(self.tree, self.roles, self.steps)
+        return Lifetimes(self.linked, self.roles, self.steps)
 
     @functools.cached_property
     def clips(self) -> Clips:
         """Gradient clips in the wrong state."""
-        return Clips(self.tree, self.values, self.roles, self.steps, self.places)
+        return Clips(self.linked, self.values, self.roles, self.steps, self.places)
 
     @functools.cached_property
     def places(self) -> Places:
         """Where gradients would be unscaled."""
-        return Places(self.tree, self.steps)
+        return Places(self.linked, self.steps)
 
     @functools.cached_property
     def reads(self) -> Reads:
         """Looks at scaled gradients."""
-        return Reads(self.tree, self.names, self.values, self.steps, self.places)
+        return Reads(self.linked, self.names, self.values, self.steps, self.places)
 
     @functools.cached_property
     def caches(self) -> Caches:
         """Steps after which autocast uses casts of the old weights."""
-        return Caches(self.tree, self.regions, self.steps)
+        return Caches(self.linked, self.regions, self.steps)
 
     @functools.cached_property
     def mistakes(self) -> Mistakes:
         """Calls of the GradScaler protocol in the wrong state."""
-        return Mistakes(self.tree, self.roles, self.steps)
+        return Mistakes(self.linked, self.roles, self.steps)
 
     @functools.cached_property
     def strict_clips(self) -> StrictClips:
         """Clips that raise where a scaler would skip the step."""
-        return StrictClips(self.tree, self.names, self.values, self.steps)
+        return StrictClips(self.linked, self.names, self.values, self.steps)
 
     @functools.cached_property
     def checkpoints(self) -> Checkpoints:
@@ -179,9 +193,9 @@ class Model:
     @functools.cached_property
     def unscaled(self) -> Unscaled:
         """Float16 training steps without a scaler."""
-        return Unscaled(self.tree, self.names, self.values, self.flow, self.regions, self.steps)
+        return Unscaled(self.linked, self.names, self.values, self.flow, self.regions, self.steps)
 
     @functools.cached_property
     def precision(self) -> Precision:
         """Which settings enable a scaler, and which make a region bf16."""
-        return Precision(self.tree, self.names, self.values, self.roles, self.regions, self.steps)
+        return Precision(self.linked, self.names, self.values, self.roles, self.regions, self.steps)

@@ -390,7 +390,7 @@ class Evaluator(ABC):
     def own_key(self, node: cst.BaseExpression, path: Path, frame: Frame) -> str | None:
         """The key of a variable, attribute or item itself."""
         if isinstance(node, cst.Name):
-            return frame.prefix + node.value if node.value in frame.local else node.value
+            return frame.prefix + node.value if node.value in frame.local else self.names.key(node)
         if isinstance(node, cst.Attribute):
             base = self.key(node.value, path, frame)
             return f"{base}.{node.attr.value}" if base is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -25,6 +25,8 @@ _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 _SCOPES = (cst.Module, cst.FunctionDef, cst.ClassDef, cst.Lambda, *_COMPREHENSIONS)
 _MAX_STEPS = 20  # longest chain of aliases that is followed
 _Known = dict[int, frozenset[str]]
+Links = Mapping[tuple[int, str], int]
+"""(Text, module as its imports spell it) -> text, for what is attached to a tree."""
 
 # Modules whose members are re-exported by the name on the right, which the rules use.
 _REEXPORTS = {
@@ -73,13 +75,18 @@ class Scope:
 class Names:
     """Resolves names through imports, aliases, shadowing, ``partial`` and conditional imports."""
 
-    def __init__(self, tree: Tree, package: str = "") -> None:
+    def __init__(self, tree: Tree, package: str = "", links: Links | None = None) -> None:
+        """The names of a tree; ``links`` say which imports lead to what is attached to it."""
         self.tree = tree
         self._package = package
+        self._links = links or {}
         self._scopes: dict[int, Scope] = {}
         self.module = self._open(tree.module, None)
-        self._build(tree.module, self.module)
+        self._roots = [self.module, *(self._open(module, None) for module in tree.attached)]
+        for root in self._roots:
+            self._build(root.node, root)
         self._resolved: dict[int, frozenset[str]] = {}
+        self._spelled: dict[int, frozenset[str]] = {}
 
     # --- scopes -------------------------------------------------------------------------------
 
@@ -117,7 +124,7 @@ class Names:
 
     def _bind(self, binding: Binding, scope: Scope) -> None:
         if binding.name in scope.foreign:
-            scope = self.module
+            scope = _root(scope)
         while isinstance(scope.node, _COMPREHENSIONS) and binding.kind == "walrus":
             assert scope.parent is not None
             scope = scope.parent
@@ -205,12 +212,25 @@ class Names:
     def qualified(self, node: cst.CSTNode) -> frozenset[str]:
         """Every qualified name that the expression may stand for; empty when none is known.
 
-        ``autocast if amp else nullcontext`` stands for two; a parameter for none.
+        ``autocast if amp else nullcontext`` stands for two; a parameter for none. What a linked
+        file only passes on has the name that it has there.
         """
+        if not self._links:
+            return self.spelled(node)
         known = self._resolved.get(id(node))
         if known is None:
-            known = frozenset(map(canonical, self._qualified(node, _MAX_STEPS, {})))
+            names = self.spelled(node)
+            part = self.part(node) if names else 0
+            known = frozenset(n for name in names for n in self._passed_on(part, name, _MAX_STEPS))
             self._resolved[id(node)] = known
+        return known
+
+    def spelled(self, node: cst.CSTNode) -> frozenset[str]:
+        """The qualified names of an expression, as its own file imports them."""
+        known = self._spelled.get(id(node))
+        if known is None:
+            known = frozenset(map(canonical, self._qualified(node, _MAX_STEPS, {})))
+            self._spelled[id(node)] = known
         return known
 
     def is_any(self, node: cst.CSTNode, names: Iterable[str]) -> bool:
@@ -259,22 +279,124 @@ class Names:
         return known[id(value)]
 
     def _star_imports(self, node: cst.CSTNode) -> list[str]:
-        return self.module.star_imports
+        return self._roots[self.part(node)].star_imports
 
     def definition(self, node: cst.CSTNode) -> cst.FunctionDef | cst.ClassDef | None:
-        """The function or class of this file that a name stands for, if it can be only that."""
-        if not isinstance(node, cst.Name):
+        """The function or class that a name stands for, if it can be only that.
+
+        One of this file, or of a linked one that it is imported from.
+        """
+        if not isinstance(node, (cst.Name, cst.Attribute)):
             return None
-        bindings = self.bindings(node)
+        bindings = self.bindings(node) if isinstance(node, cst.Name) else []
+        if self._links and (not bindings or bindings[0].qualified is not None):
+            bindings = self.imported(node)
         if len(bindings) == 1 and isinstance(bindings[0].node, (cst.FunctionDef, cst.ClassDef)):
             return bindings[0].node
         if len(bindings) == 1 and isinstance(bindings[0].value, cst.Name):
             value = bindings[0].value
-            return self.definition(value) if value.value != node.value else None
+            return self.definition(value) if value.value != _last_part(node) else None
         return None
+
+    # --- linked files -------------------------------------------------------------------------
+
+    def part(self, node: cst.CSTNode) -> int:
+        """Which text a node is from: 0 for the file itself, else one that is attached."""
+        if not self._links or self.tree.is_own(node):
+            return 0
+        *_, module = node, *self.tree.ancestors(node)
+        return next(i for i, root in enumerate(self._roots) if root.node is module)
+
+    def imported(self, node: cst.Name | cst.Attribute) -> list[Binding]:
+        """What binds a name, or ``module.name``, in the linked file that it is imported from.
+
+        [] if that is not certain, or not linked.
+        """
+        text = dotted(node) if self._links else None
+        if text is None:
+            return []
+        first, _, rest = text.partition(".")
+        bindings = self.visible(node, first)
+        part = self.part(node)
+        if not bindings:
+            stars = (self._landing(part, f"{m}.{text}") for m in self._star_imports(node))
+            found = [landing for landing in stars if landing]
+            return found[0] if len(found) == 1 else []
+        if len({binding.qualified for binding in bindings}) > 1 or not bindings[0].qualified:
+            return []
+        return self._landing(part, ".".join(filter(None, (bindings[0].qualified, rest))))
+
+    def key(self, name: cst.Name) -> str:
+        """What to call a global variable, so that those of two files are two."""
+        if not self._links:
+            return name.value
+        found = self.imported(name)
+        part = self.part(found[0].node if found else name)
+        return f"@{part}:{found[0].name if found else name.value}" if part else name.value
+
+    def _landing(self, part: int, name: str, steps: int = _MAX_STEPS) -> list[Binding]:
+        """What binds a qualified name of a text in the end; [] if several imports may."""
+        found = self._linked(part, name)
+        if found is None or steps <= 0:
+            return []
+        to, bindings, rest = found
+        if all(binding.qualified is None for binding in bindings):
+            return [] if rest else bindings
+        if len({binding.qualified for binding in bindings}) > 1:
+            return []
+        return self._landing(to, f"{bindings[0].qualified}{rest}", steps - 1)
+
+    def _linked(
+        self, part: int, name: str, steps: int = _MAX_STEPS
+    ) -> tuple[int, list[Binding], str] | None:
+        """The linked text that a qualified name leads to, what binds it there, and what is left.
+
+        ``utils.f.g`` leads to the bindings of ``f`` in the text that is imported as ``utils``,
+        with ``.g`` left.
+        """
+        module, rest = name, ""
+        while module and steps > 0:
+            to = self._links.get((part, module))
+            if to is not None and rest:
+                first, dot, more = rest.partition(".")
+                bindings = self._roots[to].bindings.get(first)
+                if bindings:
+                    return to, bindings, dot + more
+                stars = (f"{star}.{rest}" for star in self._roots[to].star_imports)
+                found = (self._linked(to, star, steps - 1) for star in stars)
+                return next((each for each in found if each is not None), None)
+            module, _, last = module.rpartition(".")
+            rest = f"{last}.{rest}" if rest else last
+        return None
+
+    def _passed_on(self, part: int, name: str, steps: int) -> Iterator[str]:
+        """The names that a qualified name of a text has where it comes from."""
+        found = self._linked(part, name) if steps > 0 else None
+        if found is None:
+            yield name
+            return
+        to, bindings, rest = found
+        for binding in bindings:
+            names = frozenset({binding.qualified} if binding.qualified else ())
+            if binding.kind == "assign" and binding.value is not None:
+                names = self.spelled(binding.value)
+            for each in names:
+                yield from map(canonical, self._passed_on(to, f"{each}{rest}", steps - 1))
+        if not any(binding.qualified or binding.kind == "assign" for binding in bindings):
+            yield name
 
 
 _BUILTINS = frozenset({"getattr", "hasattr", "isinstance", "setattr", "super", "zip", "enumerate"})
+
+
+def _root(scope: Scope) -> Scope:
+    while scope.parent is not None:
+        scope = scope.parent
+    return scope
+
+
+def _last_part(node: cst.Name | cst.Attribute) -> str:
+    return node.value if isinstance(node, cst.Name) else node.attr.value
 
 
 def canonical(name: str) -> str:

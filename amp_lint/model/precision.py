@@ -85,14 +85,16 @@ class Precision:
     @functools.cached_property
     def bf16_scalers(self) -> list[Bf16Scaler]:
         """Every scaler that can be enabled with bf16, in source order."""
-        found = (self._bf16_scaler(call) for call in self.roles.scaler_calls())
+        calls = [*self.roles.scaler_calls(), *self.roles.scaler_makers()]
+        found = (self._bf16_scaler(call) for call in sorted(calls, key=self.tree.order))
         return [scaler for scaler in found if scaler is not None]
 
     def _bf16_scaler(self, call: cst.Call) -> Bf16Scaler | None:
-        given = arguments(call)
-        if given.starred:
+        given = [arguments(made) for made in self.roles.constructors(call)]
+        switches = [each.get(None, "enabled") for each in given]
+        if any(each.starred for each in given) or any(s is not switches[0] for s in switches):
             return None
-        switch = given.get(None, "enabled")
+        switch = switches[0]
         on = both(self.guard(call), True if switch is None else self.truth(switch))
         plain = True if switch is None else formula(switch, self._key)
         served = list(self._served(call))
@@ -104,6 +106,7 @@ class Precision:
                 continue
             if Facts().assume(both(itself, plain, bf16, on, region_on, *_named_bf16(on))):
                 always = all(map(self._is_always_bf16, (dtype for dtype, _ in served)))
+                always = always and call in self.roles.scaler_calls()
                 return Bf16Scaler(call, self._where_bf16(dtype), always)
         return None
 
@@ -148,7 +151,8 @@ class Precision:
             if self.steps.recognizer.is_scale(scale):
                 assert isinstance(scale.func, cst.Attribute)
                 origins = self.roles.scaler_origins(scale.func.value)
-                known = any(origin is call for origin in origins) if origins else None
+                made = self.roles.constructors(call)
+                known = any(origin in made for origin in origins) if origins else None
                 by_origin[known].add(id(self.tree.ancestor(scale, cst.FunctionDef)))
         return by_origin[True] or by_origin[None]
 

@@ -63,7 +63,7 @@ def references(tree: Tree, names: Names, wanted: frozenset[str]) -> list[Referen
         _reference(tree, names, node, name)
         for node in nodes
         if is_read(tree, node)
-        for name in sorted(names.qualified(node) & wanted)[:1]
+        for name in sorted(names.spelled(node) & wanted)[:1]
         if not _is_probe(tree, node)
     ]
     return sorted(found, key=lambda reference: tree.order(reference.node))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from amp_lint.model.forwarding import passed_on, returned
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.values import Arguments, Values, arguments, literal
 from amp_lint.tree import Tree, descendants
@@ -259,13 +260,24 @@ class Regions:
                 return _build(call, name, arguments(call))
         if isinstance(function, cst.Call) and self.names.is_any(function.func, _PARTIAL):
             return self._of_partial(call, function)
+        if isinstance(function, cst.Call):
+            return self._of_maker(call, function, steps)
         if isinstance(function, cst.Lambda):
             return self._region(function.body, steps - 1)
         if isinstance(function, cst.Attribute) and function.attr.value == "autocast":
             owner = dotted(function.value)
             if owner is not None and owner.rpartition(".")[2].strip("_") in _FRAMEWORKS:
                 return Region(call, "")
-        return self._of_helper(function, steps)
+        return self._of_helper(call, function, steps)
+
+    def _of_maker(self, call: cst.Call, maker: cst.Call, steps: int) -> Region | None:
+        """The region of ``make(...)()``, where a function returns what makes the context."""
+        definition = self.values.function(maker.func)
+        if definition is None or steps <= 0:
+            return None
+        made = [v for each in returned(definition) for v in self.values.alternatives(each)]
+        regions = [self._of_function(call, function, steps - 1) for function in made]
+        return _common([self._seen_from(call, region) for region in regions])
 
     def _of_partial(self, call: cst.Call, partial: cst.Call) -> Region | None:
         early, late = arguments(partial), arguments(call)
@@ -281,16 +293,39 @@ class Regions:
                 return _build(call, name, merged)
         return None
 
-    def _of_helper(self, function: cst.BaseExpression, steps: int) -> Region | None:
-        """The region of a function of this file that returns a context or yields inside one."""
+    def _of_helper(self, call: cst.Call, function: cst.BaseExpression, steps: int) -> Region | None:
+        """The region of a function that returns a context or yields inside one."""
         definition = self.values.function(function)
         if definition is None:
             return None
         for context in _contexts_made(definition):
             region = self._region(context, steps - 1)
             if region is not None:
-                return region
+                return self._seen_from(call, region, definition)
         return None
+
+    def _seen_from(
+        self, call: cst.Call, region: Region | None, helper: cst.FunctionDef | None = None
+    ) -> Region | None:
+        """A region that a linked file makes, as ``call`` opens it here, with its arguments."""
+        if region is None or self.tree.is_own(region.node) or not self.tree.is_own(call):
+            return region
+        made = region.node if isinstance(region.node, cst.Call) else None
+        if helper is None or made is None or not self.names.is_any(made.func, {region.function}):
+            return replace(region, node=call)
+        given = passed_on(made, helper, call, self.names)
+        return replace(_build(call, region.function, given), conditional=region.conditional)
+
+
+def _common(found: list[Region | None]) -> Region | None:
+    """What is known of a region that may be any of several, or none at all."""
+    regions = [region for region in found if region is not None]
+    on = [region for region in regions if not region.never_enabled] or regions
+    if not on:
+        return None
+    alike = len(on) == 1 or all(region.dtype is None for region in on)
+    conditional = len(on) < len(found) or on[0].conditional
+    return replace(on[0], conditional=conditional, starred=on[0].starred or not alike)
 
 
 def _contexts_made(function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:

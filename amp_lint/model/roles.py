@@ -8,6 +8,7 @@ from collections import defaultdict
 
 import libcst as cst
 
+from amp_lint.model.forwarding import merged, passed_on, returned
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.values import Values
 from amp_lint.tree import Tree
@@ -25,6 +26,8 @@ SCALERS = frozenset(
 _SCALER_NAME = re.compile(r"(^|_)scaler\d*(_|$)|gradscaler|loss_scaler", re.IGNORECASE)
 _OPTIMIZER_NAME = re.compile(r"(^|_)(optim\w*|opts?|opt_\w+|\w+_opt|sgd|adamw?)\d*$", re.IGNORECASE)
 _NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer", re.IGNORECASE)
+_MAX_STEPS = 2  # helpers within helpers that make a scaler
+_OTHER_FRAMEWORKS = frozenset({"jittor", "mindspore", "oneflow", "paddle", "tensorflow"})
 _PREPROCESSING = {"fit", "transform", "fit_transform", "inverse_transform", "partial_fit"}
 
 
@@ -36,6 +39,7 @@ class Roles:
         self.names = names
         self.values = values
         self._origins: dict[int, list[cst.Call]] = {}
+        self._made: dict[int, list[cst.Call]] = {}
 
     @functools.cached_property
     def _methods(self) -> dict[str, set[str]]:
@@ -47,19 +51,57 @@ class Roles:
         found.pop("", None)
         return found
 
+    @functools.cached_property
+    def is_foreign(self) -> bool:
+        """Whether the file is written for another framework, whose GradScaler has its own rules."""
+        imported = {b.qualified for b in self.names.every_binding() if b.qualified is not None}
+        roots = {name.partition(".")[0] for name in imported}
+        return "torch" not in roots and not roots.isdisjoint(_OTHER_FRAMEWORKS)
+
     def scaler_calls(self) -> list[cst.Call]:
-        """Every call that constructs a GradScaler."""
-        return [c for c in self.tree.nodes(cst.Call) if self.names.is_any(c.func, SCALERS)]
+        """Every call of this file that constructs a GradScaler."""
+        calls = (call for call in self.tree.nodes(cst.Call) if self.tree.is_own(call))
+        return [call for call in calls if self.names.is_any(call.func, SCALERS)]
+
+    def scaler_makers(self) -> list[cst.Call]:
+        """Every call of this file of a helper that gives a GradScaler, and nothing else."""
+        return [call for call in self.tree.nodes(cst.Call) if self._is_maker(call)]
+
+    def _is_maker(self, call: cst.Call) -> bool:
+        function = self.values.function(call.func) if self.tree.is_own(call) else None
+        if function is None:
+            return False
+        values = (v for each in returned(function) for v in self.values.alternatives(each))
+        made = [isinstance(v, cst.Call) and bool(self.constructors(v)) for v in values]
+        return bool(made) and all(made)
 
     def scaler_origins(self, node: cst.BaseExpression) -> list[cst.Call]:
-        """The constructor calls that an expression may come from."""
+        """The constructor calls that an expression may come from.
+
+        One in a helper has the arguments that the helper is given; it has no place in the tree.
+        """
         if id(node) not in self._origins:
-            self._origins[id(node)] = [
-                value
-                for value in self.values.alternatives(node)
-                if isinstance(value, cst.Call) and self.names.is_any(value.func, SCALERS)
-            ]
+            calls = [v for v in self.values.alternatives(node) if isinstance(v, cst.Call)]
+            self._origins[id(node)] = [o for call in calls for o in self.constructors(call)]
         return self._origins[id(node)]
+
+    def constructors(self, call: cst.Call, steps: int = _MAX_STEPS) -> list[cst.Call]:
+        """The constructor calls whose result a call gives: itself, or those of a helper."""
+        if self.names.is_any(call.func, SCALERS):
+            return [call]
+        function = self.values.function(call.func) if steps > 0 else None
+        if function is None:
+            return []
+        if id(call) not in self._made:
+            self._made[id(call)] = []  # a helper that calls itself adds nothing
+            values = [v for each in returned(function) for v in self.values.alternatives(each)]
+            self._made[id(call)] = [
+                merged(inner, passed_on(inner, function, call, self.names))
+                for value in values
+                if isinstance(value, cst.Call)
+                for inner in self.constructors(value, steps - 1)
+            ]
+        return self._made[id(call)]
 
     def is_scaler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a GradScaler: constructed as one, used as one, or named so."""

@@ -71,7 +71,8 @@ class Steps:
         only where no complete run met it.
         """
         eventful = self.recognizer.eventful
-        functions = [f for f in self.tree.nodes(cst.FunctionDef) if id(f) in eventful]
+        own = filter(self.tree.is_own, self.tree.nodes(cst.FunctionDef))
+        functions = [f for f in own if id(f) in eventful]
         functions.sort(key=lambda function: id(function) in self.called)
         roots: list[Root] = []
         met: set[int] = set()

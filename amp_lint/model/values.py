@@ -78,14 +78,23 @@ class Values:
                 yield from (
                     b.value for b in bindings if b.value is not None and b.value is not node
                 )
+            else:
+                yield from self._imported(node)
         elif isinstance(node, cst.Attribute):
-            yield from self.attribute_values(node)
+            yield from self.attribute_values(node) or self._imported(node)
         elif isinstance(node, cst.IfExp):
             yield from (node.body, node.orelse)
         elif isinstance(node, cst.BooleanOperation):
             yield from (node.left, node.right)
         elif isinstance(node, cst.NamedExpr):
             yield node.value
+
+    def _imported(self, node: cst.Name | cst.Attribute) -> list[cst.BaseExpression]:
+        """What a linked file assigns to the variable that it shares."""
+        bindings = self.names.imported(node)
+        if any(binding.kind not in ("assign", "with") for binding in bindings):
+            return []
+        return [binding.value for binding in bindings if binding.value is not None]
 
     def argument(
         self, call: cst.Call, position: int | None, keyword: str | None
@@ -99,28 +108,44 @@ class Values:
         return [literal(value) for value in self.alternatives(node)]
 
     def attribute_values(self, node: cst.Attribute) -> list[cst.BaseExpression]:
-        """What the class of this method assigns to ``self.x``, anywhere; [] for other objects."""
+        """What the class of this method assigns to ``self.x``, anywhere; [] for other objects.
+
+        What its bases assign, where it does not itself.
+        """
         if not isinstance(node.value, cst.Name) or node.value.value not in ("self", "cls"):
             return []
-        owner = self.enclosing_class(node)
-        if owner is None:
-            return []
-        return [v for v in self.class_attributes(owner).get(node.attr.value, []) if v is not node]
+        owner, name = self.enclosing_class(node), node.attr.value
+        for ancestor in self._lineage(owner) if owner is not None else ():
+            found = [v for v in self.class_attributes(ancestor).get(name, []) if v is not node]
+            if found:
+                return found
+        return []
+
+    def _lineage(self, owner: cst.ClassDef) -> list[cst.ClassDef]:
+        """A class and its bases, as far as they are known, each once."""
+        found = [owner]
+        for each in found:  # grows while it is read
+            bases = (self.names.definition(base.value) for base in each.bases)
+            found += (
+                base for base in bases if isinstance(base, cst.ClassDef) and base not in found
+            )
+        return found
 
     def function(self, node: cst.BaseExpression) -> cst.FunctionDef | None:
-        """The function of this file that ``f`` or ``self.f`` calls, if it can be only one."""
-        if isinstance(node, cst.Name):
-            found = self.names.definition(node)
-            return found if isinstance(found, cst.FunctionDef) else None
+        """The function that ``f``, ``self.f`` or ``module.f`` calls, if it can be only one.
+
+        Of this file, or of one that it is linked with.
+        """
         if isinstance(node, cst.Attribute) and dotted(node.value) in ("self", "cls"):
             owner = self.enclosing_class(node)
             return self.method(owner, node.attr.value) if owner is not None else None
-        return None
+        found = self.names.definition(node)
+        return found if isinstance(found, cst.FunctionDef) else None
 
     def method(
         self, owner: cst.ClassDef, name: str, steps: int = _MAX_STEPS
     ) -> cst.FunctionDef | None:
-        """The method of a class, its own or inherited from a class of this file."""
+        """The method of a class, its own or inherited from a class that is known."""
         bindings = self.names.scope_of(owner).bindings.get(name, [])
         functions = [b.node for b in bindings if isinstance(b.node, cst.FunctionDef)]
         if bindings:
@@ -134,13 +159,28 @@ class Values:
         return None
 
     def instance_class(self, node: cst.BaseExpression) -> cst.ClassDef | None:
-        """The class of this file that an expression is an instance of, by its construction."""
+        """The class that an expression is an instance of, by its construction.
+
+        Not one of a linked file if it may be another one as well, or is an optimizer or the like:
+        what its methods do is torch's business.
+        """
+        found: list[cst.ClassDef] = []
         for value in self.alternatives(node):
             if isinstance(value, cst.Call):
                 owner = self.names.definition(value.func)
                 if isinstance(owner, cst.ClassDef):
-                    return owner
-        return None
+                    if self.names.part(owner) == 0:
+                        return owner
+                    found.append(owner)
+        if any(owner is not found[0] for owner in found) or (found and self._is_torch(found[0])):
+            return None
+        return found[0] if found else None
+
+    def _is_torch(self, owner: cst.ClassDef) -> bool:
+        """Whether a class is an optimizer, a scheduler or an autograd function."""
+        bases = (base.value for each in self._lineage(owner) for base in each.bases)
+        names = (name for base in bases for name in self.names.qualified(base))
+        return any(name.startswith(("torch.optim.", "torch.autograd.")) for name in names)
 
     def enclosing_class(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """The class in whose method ``node`` stands."""

@@ -1,0 +1,156 @@
+"""Which of the linted files a file imports, so that rules can look into them.
+
+An import is looked up among the files of the run and nowhere else: relative ones where they say,
+absolute ones from the directory of the file upwards. Only files that may train are asked for,
+imports are found by a regular expression, and what comes of it is bytes: see `amp_lint.model.links`
+for what is made of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from amp_lint.config import absolute
+
+MAX_HOPS = 3
+"""Longest chain of imports that is followed; one of them is often a package's ``__init__``."""
+MAX_BYTES = 1_000_000
+"""Bytes of the files that one file is linked with."""
+
+_TRAINS = re.compile(rb"backward|unscale_|clip_grad|autocast|GradScaler|scaler\b")
+"""What a file has that may take part in a training step in mixed precision."""
+EVENTS = (
+    r"\.backward\(|unscale|clip_grad|GradScaler\(|scaler\.(?:scale|step|update)\b|\.step\("
+    r"|\.grad(?:\.data)?(?:\.\w+_\(|\s*[*/+-]?=(?!=))"
+)
+"""What is done in a training step."""
+MATTERS = rf"{EVENTS}|autocast|\.grad\b"
+"""What a function has that may say something about a training step elsewhere."""
+_MATTERS = re.compile(MATTERS.encode())
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+(?P<module>[.\w]+|\.+[ \t]*\w[.\w]*)[ \t]+import[ \t]*"
+    rb"(?P<names>\((?:[^)#]|#[^\n]*)*\)|(?:[^\n#;\\]|\\\r?\n)*)|import[ \t]+(?P<plain>[^\n#;]+))",
+    re.MULTILINE,
+)
+_COMMENT = re.compile(rb"#[^\n]*")
+_ALIAS = re.compile(rb"([.\w]+)(?:\s+as\s+\w+)?")
+_PART = re.compile(r"\.py$|[/\\]")
+_OUTSIDE = sys.stdlib_module_names | {"torch"}
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What one file imports from others, directly or through them."""
+
+    files: tuple[bytes, ...]
+    table: dict[tuple[int, str], int]
+    """(File, module as its imports spell it) -> file; 0 is the file itself, 1 the first of
+    ``files``. Relative modules have one more dot than in the import, as in `Names`."""
+
+
+class Project:
+    """The files of a run. Each is read when somebody imports it, once."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = {str(absolute(path)): path for path in paths}
+        folders = {os.path.dirname(path) for path in self._paths}  # noqa: PTH120
+        self._top = os.path.commonpath(folders) if folders else ""
+        self._words = {word for path in self._paths for word in _PART.split(path)}
+        self._bytes = functools.cache(self._read)
+        self._imports = functools.cache(self._find_imports)
+        self._leads = functools.cache(self._find_out)
+
+    def links(self, path: Path, data: bytes) -> Links | None:
+        """What the file at ``path``, with these bytes, imports that it may have to know of.
+
+        None if it has nothing to do with training, or imports nothing that has.
+        """
+        if not _TRAINS.search(data):
+            return None
+        start = str(absolute(path))
+        hops, room = {start: 0}, MAX_BYTES
+        table: dict[tuple[int, str], int] = {}
+        numbers = {start: 0}
+        for importer in (todo := [start]):  # grows while it is read
+            for module, file in self._imports(importer):
+                if file not in numbers:
+                    left = MAX_HOPS - hops[importer] - 1
+                    if left < 0 or len(self._bytes(file)) > room or not self._leads(file, left):
+                        continue
+                    room -= len(self._bytes(file))
+                    hops[file], numbers[file] = hops[importer] + 1, len(numbers)
+                    todo.append(file)
+                table[numbers[importer], module] = numbers[file]
+        return Links(tuple(map(self._bytes, todo[1:])), table) if len(todo) > 1 else None
+
+    def _find_out(self, file: str, hops: int) -> bool:
+        """Whether a file has something that matters, or imports it over so many hops."""
+        if _MATTERS.search(self._bytes(file)):
+            return True
+        return hops > 0 and any(self._leads(to, hops - 1) for _, to in self._imports(file))
+
+    def _read(self, file: str) -> bytes:
+        try:
+            return self._paths[file].read_bytes()
+        except OSError:
+            return b""
+
+    def _find_imports(self, file: str) -> tuple[tuple[str, str], ...]:
+        """The modules that a file imports and that are files of the run, with these files."""
+        spelled = dict.fromkeys(_spelled(self._bytes(file)))
+        found = ((module, self._resolve(file, module)) for module in spelled)
+        return tuple((module, to) for module, to in found if to is not None)
+
+    def _resolve(self, importer: str, module: str) -> str | None:
+        name = module.lstrip(".")
+        dots = len(module) - len(name)
+        folder = os.path.dirname(importer)  # noqa: PTH120
+        if dots:
+            for _ in range(dots - (2 if name else 1)):
+                folder = os.path.dirname(folder)  # noqa: PTH120
+            return self._module(folder, name)
+        first = name.partition(".")[0]
+        if first in _OUTSIDE or not self._words.issuperset(name.split(".")):
+            return None
+        folders = [*self._upwards(folder)]
+        owner = (at for at in folders if self._module(at, first))
+        return next(filter(None, (self._module(at, name) for at in (*owner, *folders))), None)
+
+    def _upwards(self, folder: str) -> Iterator[str]:
+        while folder.startswith(self._top):
+            yield folder
+            above = os.path.dirname(folder)  # noqa: PTH120
+            if above == folder:
+                return
+            folder = above
+
+    def _module(self, folder: str, name: str) -> str | None:
+        """The file of a module or package below a directory, if it is one of the run."""
+        path = os.path.join(folder, *name.split(".")) if name else folder  # noqa: PTH118
+        files = (*([f"{path}.py"] if name else []), os.path.join(path, "__init__.py"))  # noqa: PTH118
+        return next((file for file in files if file in self._paths), None)
+
+
+def _spelled(data: bytes) -> Iterator[str]:
+    """The modules that a file may import, as `Links` spells them; what is no module is among them.
+
+    ``from a import b`` may import the module ``a.b``.
+    """
+    for match in _IMPORT.finditer(data):
+        if match["plain"]:
+            for name in _ALIAS.findall(match["plain"]):
+                parts = name.decode().split(".")
+                yield from (".".join(parts[: end + 1]) for end in range(len(parts)))
+            continue
+        module = "".join(match["module"].decode().split())
+        if module.startswith(".") and module.strip("."):
+            module = "." + module
+        yield module
+        for name in _ALIAS.findall(_COMMENT.sub(b"", match["names"])):
+            yield f"{module}.{name.decode()}"
