@@ -7,13 +7,15 @@ seen to fail, in eager mode, with the smallest input that shows it.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal
 
 import torch
 
@@ -31,6 +33,7 @@ from amp_lint.verify.obligations import Expression
 from amp_lint.verify.proof import Failure, Judgement, Measured, Settings, Verdict
 
 _MOST_SCENARIOS = 10
+_ORDINARY = Case(std=1.0)
 _MOST_CHANGE = 1e-3
 """How much of an ordinary row an eps may change."""
 _NO_WORSE = 16.0
@@ -42,14 +45,83 @@ _SPARSE = 4
 
 def judge(obligation: Expression, settings: Settings) -> Judgement:
     """The verdict on one changed expression. Errors of torch in its code are findings."""
-    began = time.perf_counter()
+    return Examination(obligation, settings).judgement()
+
+
+class Examination:
+    """One changed expression, tried in eager mode; its judgement adds other modes and figures."""
+
+    def __init__(self, obligation: Expression, settings: Settings) -> None:
+        """Try it."""
+        self._began = time.perf_counter()
+        self._not_lifted = ""
+        self._before: Finding | None = None
+        self._refuted: Failure | None = None
+        with _without_warnings():
+            try:
+                self._experiment = Experiment(
+                    prepare(obligation.before, obligation.after), settings
+                )
+                self._try()
+            except NotLiftedError as error:
+                self._not_lifted = str(error)
+
+    def _try(self) -> None:
+        experiment = self._experiment
+        self._before = experiment.failure_before()
+        self._refuted = experiment.changed_too_much()
+        if self._refuted is None:
+            self._refute(experiment.failure_after())
+
+    def _refute(self, found: Finding | None) -> None:
+        self._refuted = found.failure() if found is not None else None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of eager mode."""
+        if self._not_lifted:
+            return Verdict.NOT_COMPARABLE
+        return Verdict.PROVEN if self._refuted is None else Verdict.REFUTED
+
+    @property
+    def is_repair(self) -> bool:
+        """Whether the old code was seen to fail, and the new code was not."""
+        return self.verdict is Verdict.PROVEN and self._before is not None
+
+    def judgement(self) -> Judgement:
+        """The verdict of all modes."""
+        with _without_warnings():
+            try:
+                found = self._judgement()
+            except NotLiftedError as error:
+                found = Judgement(Verdict.NOT_COMPARABLE, str(error))
+        return replace(found, seconds=time.perf_counter() - self._began)
+
+    def _judgement(self) -> Judgement:
+        if self._not_lifted:
+            raise NotLiftedError(self._not_lifted)
+        experiment, before = self._experiment, self._before
+        if self._refuted is None:
+            self._refute(experiment.failure_compiled())
+        shown = before.precision if before is not None else experiment.precisions[0]
+        axis, points = sweep(experiment.trials[0], experiment.kinds, shown)
+        return Judgement(
+            self.verdict,
+            _statement(experiment, before is not None, self._refuted),
+            before.failure() if before is not None else None,
+            self._refuted,
+            tuple(experiment.record.errors.values()),
+            tuple(_notes(experiment)),
+            points,
+            axis,
+        )
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            found = _judge(prepare(obligation.before, obligation.after), settings)
-        except NotLiftedError as error:
-            found = Judgement(Verdict.NOT_COMPARABLE, str(error))
-    return replace(found, seconds=time.perf_counter() - began)
+        yield
 
 
 @dataclass(slots=True)
@@ -100,6 +172,15 @@ def _any_of(problems: Callable[[Trial, Case], list[Problem]], trial: Trial, case
     return bool(problems(trial, case))
 
 
+def _yields(findings: Callable[[Case], Iterator[Finding]], case: Case) -> bool:
+    return next(findings(case), None) is not None
+
+
+def _bits(precision: Precision) -> int:
+    """How wide the numbers are that are made up for it: bfloat16 has the range of float32."""
+    return 16 if precision.dtype is torch.float16 else 32
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """An input at which code fails."""
@@ -129,6 +210,9 @@ class Experiment:
         self.kinds = inputs.kinds(prepared.before, prepared.after)
         self.constant = inputs.targets(prepared.before, prepared.after)
         self.precisions = precisions(settings.dtypes)
+        self._before: dict[Hashable, list[Problem]] = {}
+        self._after: dict[Hashable, list[Problem]] = {}
+        self._forms: dict[Hashable, Outcome] = {}
         self.trials = self._trials()
         self.small = self._small()
 
@@ -147,7 +231,7 @@ class Experiment:
             )
             if rank in shapes:
                 continue
-            outcome = self._trial(scenario).exactly("oracle", Case(std=1.0), self.precisions[0])
+            outcome = self._trial(scenario).exactly("oracle", _ORDINARY, self.precisions[0])
             if outcome.error:
                 reason = outcome.error
                 continue
@@ -156,16 +240,14 @@ class Experiment:
         if not found:
             raise NotLiftedError(f"no input was found that the old code takes: {reason}")
         varied = [self._trial(s) for s in inputs.variations(found[0].scenario, self.kinds)]
-        runs = [
-            t for t in varied if not t.exactly("oracle", Case(std=1.0), self.precisions[0]).error
-        ]
+        runs = [t for t in varied if not t.exactly("oracle", _ORDINARY, self.precisions[0]).error]
         return [found[0], *runs, *found[1:]][:_MOST_SCENARIOS]
 
     def _small(self) -> list[Trial]:
         found = []
         for scenario in inputs.tiny(self.kinds, self.settings.device):
             trial = self._trial(scenario)
-            if not trial.exactly("oracle", Case(std=1.0), self.precisions[0]).error:
+            if not trial.exactly("oracle", _ORDINARY, self.precisions[0]).error:
                 found.append(trial)
             if len(found) == 3:
                 break
@@ -179,9 +261,15 @@ class Experiment:
 
     def before_fails(self, trial: Trial, case: Case, precision: Precision) -> list[Problem]:
         """What BEFORE misses."""
+        key = trial, precision.name, case.key
+        if key not in self._before:
+            self._before[key] = self._before_fails(trial, case, precision)
+        return self._before[key]
+
+    def _before_fails(self, trial: Trial, case: Case, precision: Precision) -> list[Problem]:
         outcome = trial.outcome("before", case, precision)
         if outcome.error:
-            never_runs = bool(trial.outcome("before", Case(std=1.0), precision).error)
+            never_runs = bool(trial.outcome("before", _ORDINARY, precision).error)
             return [Problem("raises", f"raises {outcome.error}")] if never_runs else []
         held = trial.hold(case, precision, outcome)
         if held is None:
@@ -191,6 +279,12 @@ class Experiment:
 
     def after_fails(self, trial: Trial, case: Case, precision: Precision) -> list[Problem]:
         """What AFTER misses in eager mode."""
+        key = trial, precision.name, case.key
+        if key not in self._after:
+            self._after[key] = self._after_fails(trial, case, precision)
+        return self._after[key]
+
+    def _after_fails(self, trial: Trial, case: Case, precision: Precision) -> list[Problem]:
         new = trial.outcome("after", case, precision)
         if new.error:
             runs = not trial.outcome("before", case, precision).error
@@ -235,9 +329,12 @@ class Experiment:
 
     def _form(self, trial: Trial, precision: Precision, new: Outcome) -> Iterator[Problem]:
         """Whether dtypes and shapes are those of BEFORE; its shapes in float64 if it raises."""
-        ordinary = Case(std=1.0)
-        old = trial.outcome("before", ordinary, precision)
-        want = old if not old.error else trial.exactly("oracle", ordinary, precision)
+        old = trial.outcome("before", _ORDINARY, precision)
+        key = trial, precision.name
+        if key not in self._forms:
+            exact = trial.exactly("oracle", _ORDINARY, precision) if old.error else old
+            self._forms[key] = exact
+        want = self._forms[key]
         dtypes = [", ".join(_short(v.dtype) for v in one.values) for one in (new, want)]
         if dtypes[0] != dtypes[1] and not old.error and self.is_on("dtype"):
             yield Problem("dtype", f"the result is {dtypes[0]} instead of {dtypes[1]}")
@@ -305,19 +402,21 @@ class Experiment:
         return finding
 
     def _attack(self) -> Finding | None:
-        """Inputs that Hypothesis makes up."""
+        """Inputs that Hypothesis makes up: the same for all precisions that hold as many bits."""
         trial = self.trials[0]
-        for precision in self.precisions:
+        widths: tuple[Literal[16, 32], ...] = (16, 32)
+        for width in widths:
+            group = [p for p in self.precisions if _bits(p) == width]
 
-            def problems(
-                trial: Trial, case: Case, precision: Precision = precision
-            ) -> list[Problem]:
-                return self.after_fails(trial, case, precision)
+            def findings(case: Case, group: Sequence[Precision] = group) -> Iterator[Finding]:
+                for precision in group:
+                    for problem in self.after_fails(trial, case, precision):
+                        yield Finding(trial, case, precision, problem)
 
-            fails = partial(_any_of, problems, trial)
-            case = any_numbers(fails, self.settings, precision, trial.scenario)
+            fails = partial(_yields, findings)
+            case = any_numbers(fails, self.settings, width, trial.scenario) if group else None
             if case is not None:
-                return Finding(trial, case, precision, problems(trial, case)[0])
+                return next(findings(case))
         return None
 
     # guards and compiled modes
@@ -383,28 +482,7 @@ class Experiment:
         return None
 
     def _error(self, trial: Trial, precision: Precision) -> str:
-        return trial.outcome("after", Case(std=1.0), precision).error
-
-
-def _judge(prepared: Prepared, settings: Settings) -> Judgement:
-    experiment = Experiment(prepared, settings)
-    before = experiment.failure_before()
-    refuted = experiment.changed_too_much()
-    if refuted is None:
-        found = experiment.failure_after() or experiment.failure_compiled()
-        refuted = found.failure() if found is not None else None
-    shown = before.precision if before is not None else experiment.precisions[0]
-    axis, points = sweep(experiment.trials[0], experiment.kinds, shown)
-    return Judgement(
-        Verdict.PROVEN if refuted is None else Verdict.REFUTED,
-        _statement(experiment, before is not None, refuted),
-        before.failure() if before is not None else None,
-        refuted,
-        tuple(experiment.record.errors.values()),
-        tuple(_notes(experiment)),
-        points,
-        axis,
-    )
+        return trial.outcome("after", _ORDINARY, precision).error
 
 
 def _statement(experiment: Experiment, fails: bool, refuted: Failure | None) -> str:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -320,6 +321,11 @@ class Case:
     standardized: bool = False
     """Whether each row gets exactly that standard deviation, and mean 0."""
 
+    @property
+    def key(self) -> tuple[Case, str]:
+        """What tells it from every other case, also one with 0 for -0."""
+        return self, str(self.numbers)
+
     def tensor(self, shape: Shape) -> torch.Tensor:
         """The numbers, in float64."""
         if self.std:
@@ -351,6 +357,7 @@ LARGEST = 8.0
 """The largest incoming gradient. A norm has to bear it in float16 with a loss scale of 1."""
 
 
+@lru_cache(maxsize=256)
 def cotangent(name: str, shape: Shape, device: str) -> torch.Tensor:
     """An incoming gradient, in float64. All its numbers are exact in every dtype."""
     count = math.prod(shape)
@@ -409,7 +416,8 @@ def _is_data(scenario: Scenario, name: str) -> bool:
     return scenario.kinds[name] not in (Kind.INDEX, Kind.MASK)
 
 
-def structured(dtype: torch.dtype, seed: int) -> list[Case]:
+@cache
+def structured(dtype: torch.dtype, seed: int) -> tuple[Case, ...]:
     """The fixed inputs, ordinary ones first: see the module's `_rows`."""
     normal = [
         Case(std=std, mean=mean, seed=seed + index, cotangent=name)
@@ -421,7 +429,7 @@ def structured(dtype: torch.dtype, seed: int) -> list[Case]:
         for index, row in enumerate(_rows(torch.finfo(dtype)))
         for name in (COTANGENTS if len(row) == 1 else (COTANGENTS[index % 2],))
     ]
-    return normal + rows
+    return (*normal, *rows)
 
 
 _NORMAL = ((1.0, 0.0), (5.0, 0.0), (20.0, 0.0), (60.0, 0.0), (0.1, 0.0), (0.01, 0.0), (1.0, 10.0))

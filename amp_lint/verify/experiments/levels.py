@@ -17,19 +17,15 @@ from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, show
 
 def judge(obligation: Expression, settings: Settings) -> Judgement:
     """Hold the new expression against the old one, at the level at which it matters."""
-    quick = replace(settings, modes=("eager",))
-    decided: tuple[Expression, Judgement] | None = None
+    decided: expression.Examination | None = None
     for level in _levels(obligation):
-        judgement = expression.judge(level, quick)
-        if decided is None or judgement.verdict is not Verdict.NOT_COMPARABLE:
-            decided = level, judgement
-        if judgement.verdict is Verdict.PROVEN and judgement.before is not None:
+        tried = expression.Examination(level, settings)
+        if decided is None or tried.verdict is not Verdict.NOT_COMPARABLE:
+            decided = tried
+        if tried.is_repair:
             break
     assert decided is not None
-    level, judgement = decided
-    if judgement.verdict is Verdict.PROVEN and settings.modes != quick.modes:
-        return expression.judge(level, settings)
-    return judgement
+    return decided.judgement()
 
 
 def _levels(obligation: Expression) -> list[Expression]:

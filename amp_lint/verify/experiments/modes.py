@@ -76,7 +76,7 @@ class Outcome:
 
 
 def program(
-    term: Term, scenario: Scenario, precision: Precision, device: str, watch: Watch
+    term: Term, scenario: Scenario, precision: Precision, device: str, watch: Watch | None
 ) -> Program:
     """A term as a function of the tensors of a scenario, to be run in eager mode."""
     return build(term, Setting(precision.parameters, device, scenario.static, watch))

@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -343,7 +343,7 @@ def check_size(name: str, values: list[Any]) -> None:
     if name in OUTER:
         bound = math.prod(t.numel() for t in given) ** (2 if len(given) == 1 else 1)
     else:
-        bound = _broadcast(name, [tensor.shape for tensor in given])
+        bound = _broadcast(name, tuple(tensor.shape for tensor in given))
     if name in SIZED:
         bound *= math.prod(math.ceil(max(1.0, abs(number))) for number in _numbers(values))
         bound *= math.prod(int(t.max()) + 1 for t in given if _counts(t))
@@ -356,7 +356,8 @@ def _counts(tensor: torch.Tensor) -> bool:
     return tensor.numel() > 0 and tensor.dtype in (torch.int64, torch.int32)
 
 
-def _broadcast(name: str, shapes: list[torch.Size]) -> int:
+@lru_cache(maxsize=4096)
+def _broadcast(name: str, shapes: tuple[torch.Size, ...]) -> int:
     width = max(map(len, shapes), default=0)
     sizes = [[1] * (width - len(shape)) + list(shape) for shape in shapes]
     if all(len(set(column) - {1}) < 2 for column in zip(*sizes, strict=True)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Literal
 
 from hypothesis import HealthCheck, Phase, find
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from amp_lint.verify.experiments.inputs import COTANGENTS, Case, Scenario
-from amp_lint.verify.experiments.modes import Precision
 from amp_lint.verify.proof import Settings
 
 _TRIES = 60
@@ -22,37 +22,68 @@ _WIDEST = 8
 
 def smallest(fails: Callable[[Case], bool], seed: int, scenario: Scenario) -> Case | None:
     """The simplest case of few round numbers that fails; None if none was found."""
-    rank = max((len(shape) for shape in scenario.shapes.values()), default=1)
-    cases = st.builds(
+    return _first(partial(_round_numbers, _rank(scenario)), fails, _TRIES, seed)
+
+
+def any_numbers(
+    fails: Callable[[Case], bool], settings: Settings, width: Literal[16, 32], scenario: Scenario
+) -> Case | None:
+    """A case of any finite numbers of that width that fails, simplified; None if none was found."""
+    cases = partial(_floats, _rank(scenario), width)
+    return _first(cases, fails, settings.examples, settings.seed)
+
+
+def _rank(scenario: Scenario) -> int:
+    return max((len(shape) for shape in scenario.shapes.values()), default=1)
+
+
+def _round_numbers(rank: int) -> st.SearchStrategy[Case]:
+    return st.builds(
         _case,
         st.lists(st.integers(-200, 200), min_size=1, max_size=2),
         st.sampled_from(("one-hot", "large", "random")),
         st.integers(0, max(0, rank - 1)),
     )
-    return _find(cases, fails, _TRIES, seed)
 
 
-def any_numbers(
-    fails: Callable[[Case], bool], settings: Settings, precision: Precision, scenario: Scenario
-) -> Case | None:
-    """A case of any finite numbers of the dtype that fails, simplified; None if none was found."""
-    rank = max((len(shape) for shape in scenario.shapes.values()), default=1)
-    width: Literal[16, 32] = (
-        16 if precision.name.endswith(" float16") or precision.name == "float16" else 32
-    )
+def _floats(rank: int, width: Literal[16, 32]) -> st.SearchStrategy[Case]:
     numbers = st.floats(width=width, allow_nan=False, allow_infinity=False)
     moderate = st.floats(-256, 256, width=width)
-    cases = st.builds(
+    return st.builds(
         _case,
         st.lists(numbers | moderate, min_size=1, max_size=_WIDEST),
         st.sampled_from(COTANGENTS),
         st.integers(0, max(0, rank - 1)),
     )
-    return _find(cases, fails, settings.examples, settings.seed)
 
 
 def _case(numbers: list[float], cotangent: str, back: int) -> Case:
     return Case(tuple(map(float, numbers)), axis=-1 - back, cotangent=cotangent)
+
+
+def _first(
+    cases: partial[st.SearchStrategy[Case]], fails: Callable[[Case], bool], tries: int, seed: int
+) -> Case | None:
+    """The simplest case that fails. Hypothesis only shrinks, once one of its cases does."""
+    failing = next(filter(fails, _generated(cases.func, cases.args, tries, seed)), None)
+    if failing is None:
+        return None
+    return _find(cases(), fails, tries, seed) or failing
+
+
+@lru_cache(maxsize=64)
+def _generated(
+    make: Callable[..., st.SearchStrategy[Case]], args: tuple[int, ...], tries: int, seed: int
+) -> tuple[Case, ...]:
+    """The cases that Hypothesis tries as long as none fails."""
+    made: dict[tuple[Case, str], Case] = {}
+
+    def passes(case: Case) -> bool:
+        made.setdefault(case.key, case)
+        return False
+
+    _find(make(*args), passes, tries, seed)
+    return tuple(made.values())
 
 
 def _find(

@@ -29,6 +29,10 @@ class Watched:
     gradients: list[float] = field(default_factory=list)
     """The largest number of each gradient that came back."""
 
+    def copy(self) -> Watched:
+        """What was seen so far, by itself."""
+        return Watched([*self.results], [*self.gradients])
+
     def clear(self) -> None:
         """Forget the last run."""
         self.results.clear()

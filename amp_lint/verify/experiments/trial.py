@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 
 from amp_lint.verify.experiments import guards
 from amp_lint.verify.experiments.inputs import LARGEST, Case, Scenario, bindings
+from amp_lint.verify.experiments.kept import Kept
 from amp_lint.verify.experiments.modes import (
     EXACT,
     Outcome,
@@ -88,29 +91,74 @@ def pair(before: Term, after: Term) -> Pair:
     return Pair(before, after, oracle, own, bare, meant)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What a form computed in float64, and what was seen on the way."""
+
+    outcome: Outcome
+    seen: Watched
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of one input: all that does not depend on the code that is tried with it."""
+
+    given: Tensors
+    """In float64."""
+    oracle: _Run
+    own: _Run
+    is_degenerate: bool
+    """Whether the eps of a norm decides, because nothing varies."""
+
+    @property
+    def runs(self) -> tuple[_Run, _Run]:
+        """Of both forms."""
+        return self.oracle, self.own
+
+
+_MOST_KEPT = 2**20
+"""Numbers of inputs of which results are kept."""
+
+
+@dataclass(slots=True, eq=False)
 class Trial:
-    """A pair in one scenario."""
+    """A pair in one scenario. What each input gives is computed once."""
 
     pair: Pair
     scenario: Scenario
     device: str
-    _programs: dict[tuple[str, str], Program] = field(default_factory=dict)
+    _programs: dict[tuple[str, str, bool], Program] = field(default_factory=dict)
     _eps: dict[str, float] = field(default_factory=dict)
     _seen: dict[str, Watched] = field(default_factory=dict)
+    _given: Kept[Tensors] = field(init=False)
+    _outcomes: Kept[Outcome] = field(init=False)
+    _known: Kept[_Known] = field(init=False)
+    _nearby: Kept[list[list[Outcome]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        most = _MOST_KEPT // max(1, sum(map(math.prod, self.scenario.shapes.values())))
+        self._given, self._outcomes = Kept(most), Kept(most)
+        self._known, self._nearby = Kept(most), Kept(most // 16)
 
     def outcome(self, which: str, case: Case, precision: Precision) -> Outcome:
         """What ``before`` or ``after`` computes in eager mode."""
-        given = self.bindings(case, precision)
-        return self._run(which, given, case, precision)
+
+        def compute() -> Outcome:
+            given = self.bindings(case, precision)
+            return self._run(which, given, case, precision, watched=False).outcome
+
+        return self._outcomes.get((which, precision.name, case.key), compute)
 
     def bindings(self, case: Case, precision: Precision) -> Tensors:
         """The tensors of a case, in the dtype of a precision."""
-        return bindings(self.scenario, case, precision.dtype, self.device)
+        dtype = precision.dtype
+        make = partial(bindings, self.scenario, case, dtype, self.device)
+        return self._given.get((dtype, case.key), make)
 
     def exactly(self, which: str, case: Case, precision: Precision) -> Outcome:
         """What a form computes in float64, of inputs that were rounded to a precision."""
-        return self._run(which, rounded(self.bindings(case, precision)), case, EXACT)
+        given = rounded(self.bindings(case, precision))
+        return self._run(which, given, case, EXACT).outcome
 
     def hold(self, case: Case, precision: Precision, got: Outcome) -> Held | None:
         """``got`` against the oracle. None where not even exact arithmetic has an answer in range.
@@ -127,51 +175,48 @@ class Trial:
             held = hold(got.values, got.gradients, want)
         return held
 
+    def _of(self, case: Case, precision: Precision) -> _Known:
+        return self._known.get((precision.dtype, case.key), partial(self._learn, case, precision))
+
+    def _learn(self, case: Case, precision: Precision) -> _Known:
+        given = rounded(self.bindings(case, precision))
+        oracle = self._run("oracle", given, case, EXACT)
+        same = self.pair.own == self.pair.oracle
+        own = oracle if same else self._run("own", given, case, EXACT)
+        return _Known(given, oracle, own, self._is_degenerate(given, case))
+
     def _reference_for(
         self, case: Case, precision: Precision, got: Outcome, nearby: bool
     ) -> Reference | None:
-        given = rounded(self.bindings(case, precision))
-        oracle = self._run("oracle", given, case, EXACT)
-        own = self._run("own", given, case, EXACT)
-        if oracle.error or self._is_out_of_range(precision):
+        known = self._of(case, precision)
+        oracle, own = known.oracle.outcome, known.own.outcome
+        if oracle.error or _is_out_of_range(known, precision):
             return None
-        if self._is_degenerate(given, case):
-            return self._finite(oracle, case, given)
-        unusable = self._watched("oracle").is_subnormal()
+        if known.is_degenerate:
+            return _finite(oracle, known.given)
+        unusable = known.oracle.seen.is_subnormal()
         if not own.error and _same_shapes(own, oracle):
             oracle = _merge(oracle, own, unusable)
         elif unusable:
             return None
         eps = self.eps(precision)
-        names = ("oracle", "own") if nearby else ()
-        passed = min(self._watched(which).largest_gradient() for which in ("oracle", "own"))
-        moved = [self._moved(which, given, case, eps, oracle) for which in names]
-        return self._targets(oracle, moved, _Scale(eps, _largest(given), passed), case, got)
-
-    def _targets(
-        self,
-        exact: Outcome,
-        moved: list[list[Outcome]],
-        scale: _Scale,
-        case: Case,
-        got: Outcome,
-    ) -> Reference:
-        values = []
-        for at, (value, result) in enumerate(zip(exact.values, got.values, strict=False)):
-            near = [[one.values[at] for one in group] for group in moved]
-            values.append(target(value, near, scale.eps, scale.inputs, result.dtype))
-        gradients = []
-        for at, (value, result) in enumerate(zip(exact.gradients, got.gradients, strict=False)):
-            near = [[one.gradients[at] for one in group] for group in moved]
-            coarse = max(scale.eps, torch.finfo(result.dtype).eps)
-            largest = max(scale.passed, _largest_finite(value), _incoming(case))
-            gradients.append(target(value, near, coarse, largest, result.dtype))
-        return Reference(tuple(values), tuple(gradients))
+        moved = self._moved(case, precision, eps, oracle) if nearby else []
+        passed = min(run.seen.largest_gradient() for run in known.runs)
+        return _targets(oracle, moved, _Scale(eps, _largest(known.given), passed), case, got)
 
     def _moved(
-        self, which: str, given: Tensors, case: Case, eps: float, exact: Outcome
-    ) -> list[Outcome]:
-        """What a form computes if each operation rounds to eps."""
+        self, case: Case, precision: Precision, eps: float, exact: Outcome
+    ) -> list[list[Outcome]]:
+        """What both forms compute if each operation rounds to eps."""
+
+        def compute() -> list[list[Outcome]]:
+            given = self._of(case, precision).given
+            return [self._noisy(which, given, case, eps) for which in ("oracle", "own")]
+
+        groups = self._nearby.get((precision.dtype, eps, case.key), compute)
+        return [[one for one in group if _same_shapes(one, exact)] for group in groups]
+
+    def _noisy(self, which: str, given: Tensors, case: Case, eps: float) -> list[Outcome]:
         noise = Noise(eps)
         try:
             noisy = self._build(which, EXACT, noise)
@@ -182,7 +227,7 @@ class Trial:
             noise.draw = 100 * draw
             near = {k: _near(tensor, eps, noise.draw) for k, tensor in given.items()}
             found.append(run(noisy, near, self.scenario.differentiable, case, EXACT))
-        return [one for one in found if not one.error and _same_shapes(one, exact)]
+        return [one for one in found if not one.error]
 
     def eps(self, precision: Precision) -> float:
         """The rounding of the finer of both programs, measured on an ordinary input."""
@@ -193,63 +238,81 @@ class Trial:
     def _measure_eps(self, precision: Precision) -> float:
         case, found, dtypes = Case(std=1.0), [], []
         for which in ("after", "before"):
-            outcome = self._run(which, self.bindings(case, precision), case, precision)
-            if not outcome.error:
-                found.append(self._watched(which).eps(MOVES))
-                dtypes.append([value.dtype for value in outcome.values])
+            done = self._run(which, self.bindings(case, precision), case, precision)
+            if not done.outcome.error:
+                found.append(done.seen.eps(MOVES))
+                dtypes.append([value.dtype for value in done.outcome.values])
         known = [eps for eps in found if eps]
         if len(dtypes) == 2 and dtypes[0] != dtypes[1]:
             known = known[:1]
         return min(known, default=float(torch.finfo(precision.dtype).eps))
 
-    def _run(self, which: str, given: Tensors, case: Case, precision: Precision) -> Outcome:
-        watched = self._watched(which)
-        watched.clear()
-        key = which, precision.name
+    def _run(
+        self, which: str, given: Tensors, case: Case, precision: Precision, watched: bool = True
+    ) -> _Run:
+        watch = self._seen.setdefault(which, Watched([]))
+        watch.clear()
+        key = which, precision.name, watched
         if key not in self._programs:
             try:
-                self._programs[key] = self._build(which, precision, watched)
+                self._programs[key] = self._build(which, precision, watch if watched else None)
             except (RuntimeError, ValueError, TypeError) as error:
-                return Outcome(error=first_line(error))
-        return run(self._programs[key], given, self.scenario.differentiable, case, precision)
+                return _Run(Outcome(error=first_line(error)), Watched([]))
+        done = run(self._programs[key], given, self.scenario.differentiable, case, precision)
+        return _Run(done, watch.copy())
 
-    def _build(self, which: str, precision: Precision, watch: Watch) -> Program:
+    def _build(self, which: str, precision: Precision, watch: Watch | None) -> Program:
         scenario = _exact(self.scenario) if precision == EXACT else self.scenario
         term = getattr(self.pair, which)
         return program(term, scenario, precision, self.device, watch)
 
     def is_hard(self, case: Case, precision: Precision) -> bool:
         """Whether an input is so large that a sum of what comes of it may leave the dtype."""
-        given = self.bindings(case, precision)
+        known = self._of(case, precision)
         limit = torch.finfo(precision.dtype).max
-        seen = max(self._watched(which).largest_sum() for which in ("oracle", "own"))
-        return _largest(given) > _HARD or seen > limit
-
-    def _watched(self, which: str) -> Watched:
-        return self._seen.setdefault(which, Watched([]))
-
-    def _is_out_of_range(self, precision: Precision) -> bool:
-        """Whether both programs come upon a number that the dtype does not hold.
-
-        Not where an exponential or a square made it: that is what is to be found.
-        """
-        limit = torch.finfo(precision.dtype).max
-        first = [self._watched(which).overflow(limit) for which in ("oracle", "own")]
-        return all(name and name not in HAZARDS for name in first)
+        seen = max(run.seen.largest_sum() for run in known.runs)
+        return _largest(known.given) > _HARD or seen > limit
 
     def _is_degenerate(self, given: Tensors, case: Case) -> bool:
         """Whether the eps of a norm decides, because nothing varies."""
         if self.pair.bare is None:
             return False
-        bare = self._run("bare", given, case, EXACT)
+        bare = self._run("bare", given, case, EXACT).outcome
         return not all(bool(t.isfinite().all()) for t in (*bare.values, *bare.gradients))
 
-    def _finite(self, exact: Outcome, case: Case, given: Tensors) -> Reference | None:
-        if _largest(given) > _MODERATE:
-            return None
-        return Reference(
-            tuple(map(finite_only, exact.values)), tuple(map(finite_only, exact.gradients))
-        )
+
+def _targets(
+    exact: Outcome, moved: list[list[Outcome]], scale: _Scale, case: Case, got: Outcome
+) -> Reference:
+    values = []
+    for at, (value, result) in enumerate(zip(exact.values, got.values, strict=False)):
+        near = [[one.values[at] for one in group] for group in moved]
+        values.append(target(value, near, scale.eps, scale.inputs, result.dtype))
+    gradients = []
+    for at, (value, result) in enumerate(zip(exact.gradients, got.gradients, strict=False)):
+        near = [[one.gradients[at] for one in group] for group in moved]
+        coarse = max(scale.eps, torch.finfo(result.dtype).eps)
+        largest = max(scale.passed, _largest_finite(value), _incoming(case))
+        gradients.append(target(value, near, coarse, largest, result.dtype))
+    return Reference(tuple(values), tuple(gradients))
+
+
+def _is_out_of_range(known: _Known, precision: Precision) -> bool:
+    """Whether both programs come upon a number that the dtype does not hold.
+
+    Not where an exponential or a square made it: that is what is to be found.
+    """
+    limit = torch.finfo(precision.dtype).max
+    first = (run.seen.overflow(limit) for run in known.runs)
+    return all(name and name not in HAZARDS for name in first)
+
+
+def _finite(exact: Outcome, given: Tensors) -> Reference | None:
+    if _largest(given) > _MODERATE:
+        return None
+    return Reference(
+        tuple(map(finite_only, exact.values)), tuple(map(finite_only, exact.gradients))
+    )
 
 
 def _exact(scenario: Scenario) -> Scenario:
