@@ -132,3 +132,23 @@ def test_every_construction() -> None:
         'torch.amp.GradScaler("cuda")',
         "GradScaler()",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "foreign"),
+    [
+        ("import paddle\nfrom paddle.amp import GradScaler", True),
+        ("import mindspore as ms", True),
+        ("import paddle\nimport torch", False),
+        ("from torch.amp import GradScaler\nimport tensorflow as tf", False),
+        ("import numpy", False),
+    ],
+)
+def test_other_frameworks(text: str, foreign: bool) -> None:
+    assert model_of(text).roles.is_foreign is foreign
+
+
+def test_the_protocol_of_another_framework() -> None:
+    text = "import paddle\nscaler.unscale_(optimizer)\nscaler.step(optimizer)\n"
+    steps = model_of(text).steps
+    assert not [*steps.recognizer.event_nodes()]

@@ -92,6 +92,8 @@ class Recognizer:
         return self._kinds[id(call)]
 
     def _kind(self, call: cst.Call) -> Kind | None:
+        if self.roles.is_foreign:
+            return None
         if self.names.is_any(call.func, CLIPS):
             return Kind.CLIP
         if isinstance(call.func, cst.Attribute):

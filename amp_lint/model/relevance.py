@@ -71,6 +71,23 @@ class Relevance:
         holder = self.tree.ancestor(node, cst.If)
         return holder is not None and bool(_FINITE.search(text(holder.test)))
 
+    def skips_step(self, leaving: cst.Return) -> bool:
+        """Whether a ``return`` stands under a test, and above a step of the same function."""
+        holder = self.tree.ancestor(leaving, cst.If, cst.FunctionDef)
+        if not isinstance(holder, cst.If):
+            return False
+        home = self.tree.ancestor(leaving, cst.FunctionDef)
+        return any(
+            self.tree.ancestor(step, cst.FunctionDef) is home
+            and self.tree.order(step) > self.tree.order(leaving)
+            for step in self._steps
+        )
+
+    @functools.cached_property
+    def _steps(self) -> list[cst.Call]:
+        calls = self.tree.nodes(cst.Call)
+        return [call for call in calls if self.recognizer.kind(call) is Kind.STEP]
+
     def expressions(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
         """The expressions right below a node, through arguments, elements and the like."""
         if id(node) not in self._expressions:

@@ -127,8 +127,10 @@ class Run(Evaluator):
             case cst.AugAssign():
                 return self._augment(node, path, frame)
             case cst.Return(value=cst.BaseExpression() as value):
-                ends = self.evaluate(value, path, frame)
-                return [self._leave(after, Exit.RETURN, result, frame) for after, result in ends]
+                return [
+                    self._leave(self._left(node, after), Exit.RETURN, result, frame)
+                    for after, result in self.evaluate(value, path, frame)
+                ]
             case cst.Return() | cst.Raise() | cst.Break() | cst.Continue():
                 return [self._leave(self._left(node, path), _EXIT_OF[type(node)], None, frame)]
             case cst.Assert():
@@ -153,11 +155,11 @@ class Run(Evaluator):
         return path
 
     def _ends_round(self, node: cst.CSTNode) -> bool:
-        """Whether a statement leaves the function, or goes on with the next training step."""
+        """Whether a statement skips the step below it, or goes on with the next training step."""
         if isinstance(node, cst.Continue):
             loop = self.tree.ancestor(node, cst.For, cst.While)
             return loop is not None and self.relevance.has_backward(loop.body)
-        return isinstance(node, cst.Return)
+        return isinstance(node, cst.Return) and self.relevance.skips_step(node)
 
     def _leave(self, path: Path, how: Exit, value: Value, frame: Frame) -> Path:
         """Out of a block; whoever leaves the first function needs to know nothing any more."""
