@@ -28,7 +28,6 @@ _OPTIMIZER_NAME = re.compile(r"(^|_)(optim\w*|opts?|opt_\w+|\w+_opt|sgd|adamw?)\
 _NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer", re.IGNORECASE)
 _MAX_STEPS = 2  # helpers within helpers that make a scaler
 _OTHER_FRAMEWORKS = frozenset({"jittor", "mindspore", "oneflow", "paddle", "tensorflow"})
-_OTHER_FRAMEWORKS = frozenset({"jittor", "mindspore", "oneflow", "paddle", "tensorflow"})
 _PREPROCESSING = {"fit", "transform", "fit_transform", "inverse_transform", "partial_fit"}
 
 
@@ -51,13 +50,6 @@ class Roles:
                 found[_last(call.func.value)].add(call.func.attr.value)
         found.pop("", None)
         return found
-
-    @functools.cached_property
-    def is_foreign(self) -> bool:
-        """Whether the file is written for another framework, whose GradScaler has its own rules."""
-        imported = {b.qualified for b in self.names.every_binding() if b.qualified is not None}
-        roots = {name.partition(".")[0] for name in imported}
-        return "torch" not in roots and not roots.isdisjoint(_OTHER_FRAMEWORKS)
 
     @functools.cached_property
     def is_foreign(self) -> bool:
