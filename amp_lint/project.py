@@ -59,8 +59,6 @@ class Project:
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._paths = {str(absolute(path)): path for path in paths}
-        folders = {os.path.dirname(path) for path in self._paths}  # noqa: PTH120
-        self._top = os.path.commonpath(folders) if folders else ""
         self._words = {word for path in self._paths for word in _PART.split(path)}
         self._bytes = functools.cache(self._read)
         self._imports = functools.cache(self._find_imports)
@@ -71,9 +69,9 @@ class Project:
 
         None if it has nothing to do with training, or imports nothing that has.
         """
-        if not _TRAINS.search(data):
-            return None
         start = str(absolute(path))
+        if start not in self._paths or not _TRAINS.search(data):
+            return None
         hops, room = {start: 0}, MAX_BYTES
         table: dict[tuple[int, str], int] = {}
         numbers = {start: 0}
@@ -123,11 +121,9 @@ class Project:
         return next(filter(None, (self._module(at, name) for at in (*owner, *folders))), None)
 
     def _upwards(self, folder: str) -> Iterator[str]:
-        while folder.startswith(self._top):
-            yield folder
-            above = os.path.dirname(folder)  # noqa: PTH120
-            if above == folder:
-                return
+        yield folder
+        while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
+            yield above
             folder = above
 
     def _module(self, folder: str, name: str) -> str | None:

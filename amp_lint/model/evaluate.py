@@ -78,8 +78,7 @@ class Evaluator(ABC):
         calls: tuple[cst.Call, ...] = (),
     ) -> Frame:
         """A function about to be run."""
-        scope = self.names.scope_of(function)
-        local = frozenset(scope.bindings) - scope.foreign
+        local = self.names.local(function)
         return Frame(function, prefix, local, (*stack, id(function)), calls)
 
     def decorated(

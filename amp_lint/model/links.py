@@ -118,7 +118,10 @@ class _Linker:
         for rank in self._files[file].binding.get(name, ()):
             if (file, rank) not in found:
                 found.add((file, rank))
-                yield from self._reads(file, self._statement((file, rank)))
+                statement = self._statement((file, rank))
+                passed_on = (self._target(file, each) for each in statement.imports.get(name, ()))
+                yield from filter(None, passed_on)
+                yield from self._reads(file, statement)
 
     def _reads(self, file: int, statement: _Statement) -> Iterator[Wanted]:
         """What a statement reads: names of its own file, and what they are imported as."""

@@ -326,6 +326,14 @@ class Names:
             return []
         return self._landing(part, ".".join(filter(None, (bindings[0].qualified, rest))))
 
+    def local(self, function: cst.FunctionDef | cst.Module) -> frozenset[str]:
+        """The names of a function or module that no other file knows."""
+        scope = self.scope_of(function)
+        names = frozenset(scope.bindings) - scope.foreign
+        if not self._links:
+            return names
+        return frozenset(n for n in names if scope.bindings[n][0].qualified is None)
+
     def key(self, name: cst.Name) -> str:
         """What to call a global variable, so that those of two files are two."""
         if not self._links:
