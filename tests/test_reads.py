@@ -52,6 +52,8 @@ def found(body: str) -> list[str]:
         "torch.linalg.vector_norm(p.grad)",
         "torch.norm(p.grad.detach(), 2)",
         "torch.max(p.grad)",
+        "p.grad.clamp_(-1, 1)",
+        "p.grad.copy_(p.grad.clamp(-1, 1))",
     ],
 )
 def test_measures(measure: str) -> None:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from amp_lint.model.conditions import Equals, Formula, Not, Truthy, formula, size, text
 from amp_lint.model.events import EVERY, Event, Kind, Recognizer, is_accelerator
+from amp_lint.model.gradients import is_limit
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
 from amp_lint.model.regions import Region, Regions
@@ -210,6 +211,8 @@ class Evaluator(ABC):
                 path = self.emit(path, Event(kind, node, params=first))
             case Kind.GRADIENT_READ:
                 path = self._read(node, path, frame)
+            case Kind.GRADIENT_WRITE if is_limit(node):
+                path = self.emit(self._read(node, path, frame), Event(kind, node, optimizer=name))
             case _:
                 path = self.emit(path, Event(kind, node, optimizer=name))
         return self._updated(path) if kind is Kind.UPDATE else path

@@ -33,7 +33,9 @@ CLIPS = frozenset(
 )
 EVERY = "*"
 _FRAMEWORKS = ("accelerator", "fabric")  # objects whose method ``backward`` takes the loss
-_IN_PLACE_ON_GRADIENT = frozenset({"mul_", "div_", "copy_", "add_", "sub_", "clamp_", "fill_"})
+_IN_PLACE_ON_GRADIENT = frozenset(
+    {"mul_", "div_", "copy_", "add_", "sub_", "clamp_", "clip_", "fill_"}
+)
 
 
 class Kind(enum.Enum):

@@ -17,11 +17,12 @@ _LINEAR = frozenset(
 """Methods that give the same numbers."""
 _MEASURES = frozenset(
     {
-        "abs", "amax", "amin", "aminmax", "histc", "item", "max", "mean", "median", "min", "norm",
+        "abs", "amax", "amin", "aminmax", "clamp", "clip", "histc", "item", "max", "mean", "median", "min", "norm",
         "pow", "quantile", "square", "std", "sum", "tolist", "var", "var_mean",
     }
 )  # fmt: skip
 """Methods whose result depends on how large the numbers are."""
+_LIMITS = frozenset({"clamp_", "clip_"})
 _FUNCTIONS = frozenset(
     {"torch.linalg.norm", "torch.linalg.vector_norm", "torch._foreach_norm"}
     | {f"torch.{name}" for name in _MEASURES - {"item", "tolist"}}
@@ -37,6 +38,11 @@ def is_gradient(node: cst.BaseExpression) -> bool:
             return True
         node = node.value
     return False
+
+
+def is_limit(call: cst.Call) -> bool:
+    """Whether a change of gradients depends on how large they are: ``p.grad.clamp_(-1, 1)``."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _LIMITS
 
 
 class Gradients:
