@@ -29,6 +29,7 @@ class ScaledClip:
     """A clip that some feasible path reaches with scaled gradients."""
 
     call: cst.Call
+    """The clip, or what runs it in another file."""
     function: str
     parameter: str
     backward: Event
@@ -64,8 +65,8 @@ class Clips:
         for root in self.steps.roots:
             for cycle in root.cycles:
                 for clip, backward in self._wrong(root, cycle):
-                    if id(clip.node) not in found:
-                        found[id(clip.node)] = self._describe(clip, backward, root, cycle)
+                    if id(clip.place) not in found and self._is_own(clip, backward):
+                        found[id(clip.place)] = self._describe(clip, backward, root, cycle)
         return sorted(found.values(), key=lambda clip: self.tree.order(clip.call))
 
     def _wrong(self, root: Root, cycle: Cycle) -> Iterator[tuple[Event, Event]]:
@@ -75,6 +76,12 @@ class Clips:
                 step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
                 if step is None or step.scaler:  # else nothing divides by the scale any more
                     yield event, state.scaled
+
+    def _is_own(self, clip: Event, backward: Event) -> bool:
+        """Whether the mistake is in this file, and not one within a file that it imports."""
+        return self.tree.is_own(clip.place) and any(
+            map(self.tree.is_own, (clip.node, backward.node))
+        )
 
     def _is_exempt(self, clip: Event) -> bool:
         """A limit made from the scale is right; an infinite one only measures."""
@@ -121,14 +128,14 @@ class Clips:
     # --- one finding --------------------------------------------------------------------------
 
     def _describe(self, clip: Event, backward: Event, root: Root, cycle: Cycle) -> ScaledClip:
-        call = clip.node
-        assert isinstance(call, cst.Call)
+        call, place = clip.node, clip.place
+        assert isinstance(call, cst.Call) and isinstance(place, cst.Call)
         following = cycle[cycle.index(clip) :]
         step = next((e for e in following if e.kind is Kind.STEP and e.scaler), None)
         name = (dotted(call.func) or "").rpartition(".")[2]
         limit = literal(clip_limit(call))
         return ScaledClip(
-            call=call,
+            call=place,
             function=name,
             parameter=_LIMITS.get(name, "max_norm"),
             backward=backward,

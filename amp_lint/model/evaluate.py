@@ -208,7 +208,8 @@ class Evaluator(ABC):
                 event = Event(kind, node, scaler, optimizer, region, absent=absent)
                 path = self.emit(path, event)
             case Kind.CLIP:
-                path = self.emit(path, Event(kind, node, params=first))
+                call = self._through(node, frame)
+                path = self.emit(path, Event(kind, node, params=first, through=call))
             case Kind.GRADIENT_READ:
                 path = self._read(node, path, frame)
             case Kind.GRADIENT_WRITE if is_limit(node):
@@ -216,6 +217,12 @@ class Evaluator(ABC):
             case _:
                 path = self.emit(path, Event(kind, node, optimizer=name))
         return self._updated(path) if kind is Kind.UPDATE else path
+
+    def _through(self, node: cst.Call, frame: Frame) -> cst.Call | None:
+        """The call of this file that led to a node of another one."""
+        if self.tree.is_own(node):
+            return None
+        return next((call for call in reversed(frame.calls) if self.tree.is_own(call)), None)
 
     def _read(self, node: cst.Call, path: Path, frame: Frame) -> Path:
         """The path after gradients were looked at; as before it, where they are not scaled.
@@ -278,7 +285,7 @@ class Evaluator(ABC):
         """The path after one more event."""
         identity = (
             event.kind, id(event.node), event.scaler, event.optimizer, id(event.region),
-            id(event.outer), event.params, event.absent,
+            id(event.outer), event.params, id(event.through), event.absent,
         )  # fmt: skip
         event = self.events.setdefault(identity, event)
         self._note_early(path, event)

@@ -73,8 +73,15 @@ class Event:
     """BACKWARD: the region that would be active without that one."""
     params: str | None = None
     """CLIP: the object whose parameters are clipped, where it can be named."""
+    through: cst.Call | None = None
+    """CLIP: the call in the file itself that runs it, where it is in another file."""
     absent: bool = False
     """UNSCALE, STEP, UPDATE: the scaler is known to be None on this path, so that this raises."""
+
+    @property
+    def place(self) -> cst.CSTNode:
+        """Where it is in the file itself."""
+        return self.through or self.node
 
 
 class Recognizer:

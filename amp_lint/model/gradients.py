@@ -17,8 +17,9 @@ _LINEAR = frozenset(
 """Methods that give the same numbers."""
 _MEASURES = frozenset(
     {
-        "abs", "amax", "amin", "aminmax", "clamp", "clip", "histc", "item", "max", "mean", "median", "min", "norm",
-        "pow", "quantile", "square", "std", "sum", "tolist", "var", "var_mean",
+        "abs", "amax", "amin", "aminmax", "clamp", "clip", "histc", "item", "max", "mean",
+        "median", "min", "norm", "pow", "quantile", "square", "std", "sum", "tolist", "var",
+        "var_mean",
     }
 )  # fmt: skip
 """Methods whose result depends on how large the numbers are."""

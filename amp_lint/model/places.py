@@ -63,7 +63,7 @@ class Places:
             return None
         if any(_comes_before(step, seen, cycle) for cycle in cycles):
             return None
-        code = self._code(step)
+        code = self._code(step) if self.tree.is_own(step.node) else None
         if code is None:
             return None
         statement = self._statement(nodes, step, self._block(step.node))
@@ -87,26 +87,26 @@ class Places:
         self, seen: Event, kinds: Collection[Kind]
     ) -> tuple[list[Cycle], list[cst.CSTNode]]:
         """The cycles in which an event is, and all events of these kinds in them, it first."""
-        nodes = {id(seen.node): seen.node}
+        nodes = {id(seen.place): seen.place}
         while True:
             cycles = [
                 cycle
                 for root in self.steps.roots
                 for cycle in root.cycles
-                if any(id(event.node) in nodes for event in cycle)
+                if any(id(event.place) in nodes for event in cycle)
             ]
-            found = {id(e.node): e.node for c in cycles for e in c if e.kind in kinds}
+            found = {id(e.place): e.place for c in cycles for e in c if e.kind in kinds}
             if len(found) == len(nodes):
                 return cycles, list(nodes.values())
             nodes |= found
 
     def _runs_again(self, seen: Event, step: Event, cycle: Cycle) -> bool:
         """Whether an event comes twice before an update, or may: it is left without any."""
-        places = [index for index, event in enumerate(cycle) if event.node is seen.node]
+        places = [index for index, event in enumerate(cycle) if event.place is seen.place]
         if len(places) > 1:
             return True
         ended = {event.kind for index in places for event in cycle[index:]}
-        return not ended & {Kind.STEP, Kind.UPDATE} and self._leaves_between(seen.node, step)
+        return not ended & {Kind.STEP, Kind.UPDATE} and self._leaves_between(seen.place, step)
 
     def _guarded(self, nodes: list[cst.CSTNode], step: Event, code: str) -> Place | None:
         """What looks is common to two modes, the step belongs to one: unscale in that one only."""
@@ -181,7 +181,7 @@ class Places:
 
 def _comes_before(one: Event, other: Event, cycle: Cycle) -> bool:
     """Whether both are in a cycle, in this order."""
-    nodes = [event.node for event in cycle]
-    if one.node not in nodes or other.node not in nodes:
+    nodes = [event.place for event in cycle]
+    if one.place not in nodes or other.place not in nodes:
         return False
-    return nodes.index(one.node) < nodes.index(other.node)
+    return nodes.index(one.place) < nodes.index(other.place)
