@@ -435,6 +435,8 @@ def test_a_scaler_that_may_be_off_is_not_certain(tmp_path: Path) -> None:
         """
     helper = "import torch\n\ndef make(**more):\n    return torch.amp.GradScaler(**more)\n"
     assert findings(tmp_path, {"train.py": program, "utils.py": helper}) == []
+    hidden = program.replace("enabled=amp", "**amp")
+    assert findings(tmp_path, {"train.py": hidden, "utils.py": helper}) == []
     on = program.replace("enabled=amp", "init_scale=8.0")
     assert findings(tmp_path, {"train.py": on, "utils.py": helper}) == ["train.py:6 AMP107"]
 
@@ -762,3 +764,46 @@ def test_a_file_that_is_not_python_is_no_news_because_of_its_imports(
 def test_links_of_nothing(tmp_path: Path) -> None:
     assert Project([]).links(tmp_path / "a.py", b"loss.backward()") is None
     assert Links((), {}) == Links((), {})
+
+
+# --- checkpoints --------------------------------------------------------------------------------
+
+
+def test_an_imported_function_may_save_the_scaler(tmp_path: Path) -> None:
+    program = """\
+        import torch
+        from utils import save
+
+        class Trainer:
+            def __init__(self, model):
+                self.scaler = torch.amp.GradScaler("cuda")
+                self.optimizer = torch.optim.SGD(model.parameters())
+
+            def step(self, loss):
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+
+            def save(self):
+                state = {"optimizer": self.optimizer.state_dict()}
+                save(state, scaler=self.scaler)
+                torch.save(state, "last.pt")
+
+            def load(self):
+                self.optimizer.load_state_dict(torch.load("last.pt")["optimizer"])
+        """
+    helper = """\
+        def save(state, scaler):
+            state["s"] = scaler.state_dict()
+            scaler.update()
+        """
+    assert findings(tmp_path, {"train.py": program, "utils.py": helper}) == []
+    without = program.replace("save(state, scaler=self.scaler)", "pass")
+    found = findings(tmp_path, {"train.py": without, "utils.py": helper})
+    assert found == ["train.py:15 AMP111"]
+
+
+def test_a_scaler_of_the_same_file_is_reported_where_it_is_made(tmp_path: Path) -> None:
+    program = MADE.format(import_="", make="scaler = make()", scaler="scaler")
+    program += '\n    def make():\n        return torch.amp.GradScaler("cuda")\n'
+    assert findings(tmp_path, {"train.py": program}) == ["train.py:14 AMP109"]

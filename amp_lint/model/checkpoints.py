@@ -120,7 +120,8 @@ class Checkpoints:
         if isinstance(func, cst.Attribute) and func.attr.value in ("state_dict", "load_state_dict"):
             return self._is_scaler(func.value)
         if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
-            return self.recognizer.target(call) is None
+            target = self.recognizer.target(call)
+            return target is None or not self.tree.is_own(target)
         given = (arg.value for arg in call.args)
         return bool(_SAVE.search(_last(func))) and any(map(self._is_scaler, given))
 

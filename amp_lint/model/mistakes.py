@@ -405,5 +405,6 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 def is_switchable(call: cst.Call) -> bool:
     """Whether a GradScaler may be made disabled."""
-    enabled = arguments(call).get(None, "enabled")
-    return enabled is not None and literal(enabled) is not True
+    given = arguments(call)
+    enabled = given.get(None, "enabled")
+    return given.starred or (enabled is not None and literal(enabled) is not True)

@@ -168,11 +168,12 @@ class Names:
             first, scope = False, scope.parent
         return []
 
-    def every_binding(self) -> Iterator[Binding]:
-        """The bindings of all scopes."""
+    def every_binding(self, *, linked: bool = False) -> Iterator[Binding]:
+        """The bindings of all scopes of the file; of what is ``linked`` with it too, if asked."""
         for scope in self._scopes.values():
-            for bindings in scope.bindings.values():
-                yield from bindings
+            if linked or self.tree.is_own(scope.node):
+                for bindings in scope.bindings.values():
+                    yield from bindings
 
     def spelling(self, node: cst.CSTNode, module: str) -> str | None:
         """A name that can only be the imported ``module`` where ``node`` stands."""

@@ -151,8 +151,8 @@ class Precision:
             if self.steps.recognizer.is_scale(scale):
                 assert isinstance(scale.func, cst.Attribute)
                 origins = self.roles.scaler_origins(scale.func.value)
-                made = self.roles.constructors(call)
-                known = any(origin in made for origin in origins) if origins else None
+                made = [*map(self.roles.place, self.roles.constructors(call))]
+                known = any(self.roles.place(o) in made for o in origins) if origins else None
                 by_origin[known].add(id(self.tree.ancestor(scale, cst.FunctionDef)))
         return by_origin[True] or by_origin[None]
 

@@ -40,6 +40,7 @@ class Roles:
         self.values = values
         self._origins: dict[int, list[cst.Call]] = {}
         self._made: dict[int, list[cst.Call]] = {}
+        self._places: dict[int, cst.Call] = {}
 
     @functools.cached_property
     def _methods(self) -> dict[str, set[str]]:
@@ -64,12 +65,12 @@ class Roles:
         return [call for call in calls if self.names.is_any(call.func, SCALERS)]
 
     def scaler_makers(self) -> list[cst.Call]:
-        """Every call of this file of a helper that gives a GradScaler, and nothing else."""
+        """Every call of a linked file's helper that gives a GradScaler, and nothing else."""
         return [call for call in self.tree.nodes(cst.Call) if self._is_maker(call)]
 
     def _is_maker(self, call: cst.Call) -> bool:
         function = self.values.function(call.func) if self.tree.is_own(call) else None
-        if function is None:
+        if function is None or self.tree.is_own(function):
             return False
         values = (v for each in returned(function) for v in self.values.alternatives(each))
         made = [isinstance(v, cst.Call) and bool(self.constructors(v)) for v in values]
@@ -96,12 +97,21 @@ class Roles:
             self._made[id(call)] = []  # a helper that calls itself adds nothing
             values = [v for each in returned(function) for v in self.values.alternatives(each)]
             self._made[id(call)] = [
-                merged(inner, passed_on(inner, function, call, self.names))
+                self._passed_on(inner, function, call)
                 for value in values
                 if isinstance(value, cst.Call)
                 for inner in self.constructors(value, steps - 1)
             ]
         return self._made[id(call)]
+
+    def _passed_on(self, inner: cst.Call, function: cst.FunctionDef, call: cst.Call) -> cst.Call:
+        made = merged(inner, passed_on(inner, function, call, self.names))
+        self._places[id(made)] = self.place(inner)
+        return made
+
+    def place(self, constructor: cst.Call) -> cst.Call:
+        """Where a constructor call stands, whatever arguments it is given there."""
+        return self._places.get(id(constructor), constructor)
 
     def is_scaler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a GradScaler: constructed as one, used as one, or named so."""

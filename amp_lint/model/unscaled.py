@@ -78,7 +78,7 @@ class Unscaled:
     @functools.cached_property
     def _may_scale(self) -> bool:
         """Whether the file mentions anything that scales, or owns the step."""
-        bindings = (b.qualified for b in self.names.every_binding() if b.qualified)
+        bindings = (b.qualified for b in self.names.every_binding(linked=True) if b.qualified)
         roots = {name.lstrip(".").partition(".")[0] for name in bindings}
         if roots & _FRAMEWORKS or _SCALED.search(self.tree.text):
             return True
