@@ -7,6 +7,7 @@ same region computes with the old ones.
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_lint.model.events import Kind
+from amp_lint.model.extents import Extents
 from amp_lint.model.regions import Region, Regions
 from amp_lint.model.steps import Steps
 from amp_lint.model.values import literal
@@ -44,6 +46,7 @@ class Caches:
         self.tree = tree
         self.regions = regions
         self.steps = steps
+        self.extents = Extents(tree)
 
     @functools.cached_property
     def stale(self) -> list[StaleCast]:
@@ -78,21 +81,23 @@ class Caches:
         )
 
     def _in(self, region: Region, body: cst.BaseSuite) -> Iterator[StaleCast]:
-        for step in self._calls(Kind.STEP, body):
+        steps = self._calls(Kind.STEP, body)
+        backwards = self._calls(Kind.BACKWARD, body) if steps else []
+        for step in steps:
             loop = self._training_loop(step, body)
-            later = loop or next(
-                (b for b in self._calls(Kind.BACKWARD, body) if self._follows(step, b)), None
-            )
+            after = bisect.bisect_left(backwards, self.tree.order(step), key=self.tree.order)
+            rest = (backwards[index] for index in range(after, len(backwards)))
+            followers = (backward for backward in rest if self._follows(step, backward))
+            later = loop or next(followers, None)
             if later is not None:
                 yield StaleCast(step, region, later)
 
-    def _calls(self, kind: Kind, body: cst.BaseSuite) -> Iterator[cst.Call]:
-        """The calls of a kind in a body, not in functions defined there."""
+    def _calls(self, kind: Kind, body: cst.BaseSuite) -> list[cst.Call]:
+        """The calls of a kind in a body, not in functions defined there, in source order."""
         home = self._home(body)
-        for call in self.tree.nodes(cst.Call):
-            inside = self.steps.recognizer.kind(call) is kind and self.tree.contains(body, call)
-            if inside and self._home(call) is home:
-                yield call
+        calls = self.extents.below(body, cst.Call)
+        found = (call for call in calls if self.steps.recognizer.kind(call) is kind)
+        return [call for call in found if self._home(call) is home]
 
     def _training_loop(self, step: cst.Call, body: cst.BaseSuite) -> cst.CSTNode | None:
         """The loop inside the region that runs backward and this step."""
@@ -106,8 +111,6 @@ class Caches:
 
     def _follows(self, step: cst.Call, backward: cst.Call) -> bool:
         """Whether a backward comes after a step, and not in another arm of the same ``if``."""
-        if self.tree.order(backward) < self.tree.order(step):
-            return False
         for holder in self.tree.ancestors(step):
             if self.tree.contains(holder, backward):
                 arms = isinstance(holder, (cst.If, cst.Try, cst.Match))

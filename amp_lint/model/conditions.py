@@ -7,6 +7,7 @@ formulas over *keys*, texts that name a value (``self.scaler``, ``args.precision
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -195,6 +196,7 @@ _SPACE = re.compile(r"\s+")
 _EMPTY = cst.Module([])
 
 
+@functools.lru_cache(maxsize=8192)  # paths ask for the same texts again, and to make one is slow
 def text(node: cst.BaseExpression) -> str:
     """The source of an expression with white space made uniform: its name of last resort."""
     return _SPACE.sub(" ", _EMPTY.code_for_node(node)).strip()
@@ -256,6 +258,9 @@ class Facts:
     """What a path knows, by key. Immutable."""
 
     by_key: dict[str, Fact] = field(default_factory=dict)
+    _signature: frozenset[tuple[str, Fact]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def assume(self, condition: Formula, truth: bool = True) -> list[Facts]:
         """The ways in which ``condition`` can be true (or false) here; [] if it cannot."""
@@ -299,9 +304,31 @@ class Facts:
         names = [key for key in keys if key]
         if not names or not self.by_key:
             return self
-        changed = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})(?!\w)")
-        return Facts({k: fact for k, fact in self.by_key.items() if not changed.search(k)})
+        kept = {
+            key: fact
+            for key, fact in self.by_key.items()
+            if not any(name in key and _mentions(key, name) for name in names)
+        }
+        return self if len(kept) == len(self.by_key) else Facts(kept)
 
     def signature(self) -> frozenset[tuple[str, Fact]]:
-        """Equal for equal knowledge."""
-        return frozenset(self.by_key.items())
+        """Equal for equal knowledge; worked out once, for paths are compared at every statement."""
+        if self._signature is None:
+            object.__setattr__(self, "_signature", frozenset(self.by_key.items()))
+        assert self._signature is not None
+        return self._signature
+
+
+def _mentions(key: str, name: str) -> bool:
+    """Whether ``name`` stands in a key as a whole name, and not as an attribute of another."""
+    at = key.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if not _is_word(key[end : end + 1]) and not _is_word(key[at - 1 : at] if at else "", "."):
+            return True
+        at = key.find(name, at + 1)
+    return False
+
+
+def _is_word(char: str, also: str = "_") -> bool:
+    return char.isalnum() or (char != "" and char in "_" + also)

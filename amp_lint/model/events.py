@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.model.gradients import Gradients, is_gradient
+from amp_lint.model.memo import per_node
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.regions import Region
 from amp_lint.model.roles import Roles
@@ -92,15 +93,10 @@ class Recognizer:
         self.names = names
         self.values = values
         self.roles = roles
-        self._kinds: dict[int, Kind | None] = {}
 
+    @per_node
     def kind(self, call: cst.Call) -> Kind | None:
         """The kind of event that a call is."""
-        if id(call) not in self._kinds:
-            self._kinds[id(call)] = self._kind(call)
-        return self._kinds[id(call)]
-
-    def _kind(self, call: cst.Call) -> Kind | None:
         if self.roles.is_foreign:
             return None
         if self.names.is_any(call.func, CLIPS):
@@ -170,6 +166,7 @@ class Recognizer:
     def _is_schedule(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
         return self.target(call) is None and self.roles.is_scheduler(owner)
 
+    @per_node
     def is_scale(self, call: cst.Call) -> bool:
         """Whether a call is ``scaler.scale(loss)``."""
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "scale":

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
+import operator
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.model.names import Binding, Names, dotted
+from amp_lint.model.extents import Extents
+from amp_lint.model.memo import per_node
+from amp_lint.model.names import Binding, Names, Scope, dotted
 from amp_lint.tree import Tree, descendants
 
 _SUITES = (cst.IndentedBlock, cst.SimpleStatementSuite, cst.Module)
@@ -25,6 +30,8 @@ CHEAP = frozenset(
     }
 )  # fmt: skip
 """Tensor operations that may be computed later, or a second time, without anybody noticing."""
+MAX_REACHING = 64
+"""Bindings that a use may see, beyond which nothing is said of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +49,41 @@ class Guard:
         return test, holds
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """The bindings of one name, in source order."""
+
+    ranks: list[int]
+    bindings: list[Binding]
+    members: frozenset[int]
+    """Ids of the bindings."""
+
+    @classmethod
+    def of(cls, bindings: list[Binding], tree: Tree) -> _Ranked:
+        ranked = sorted(bindings, key=lambda binding: tree.order(binding.node))
+        ranks = [tree.order(binding.node) for binding in ranked]
+        return cls(ranks, ranked, frozenset(map(id, ranked)))
+
+    def before(self, rank: int) -> Iterator[Binding]:
+        """Those before a place, the nearest first."""
+        for index in range(bisect.bisect_left(self.ranks, rank) - 1, -1, -1):
+            yield self.bindings[index]
+
+    def between(self, first: int, last: int) -> list[Binding]:
+        """Those in a range of source order."""
+        start = bisect.bisect_left(self.ranks, first)
+        return self.bindings[start : bisect.bisect_left(self.ranks, last)]
+
+
 class Flow:
     """Order of assignments inside one scope. Exceptions are not followed."""
 
     def __init__(self, tree: Tree, names: Names) -> None:
         self.tree = tree
         self.names = names
+        self.extents = Extents(tree)
+        self._ranked: dict[int, _Ranked] = {}
+        self._read_by: dict[int, dict[int, list[cst.Name]]] = {}
 
     # --- which assignment reaches a use -------------------------------------------------------
 
@@ -56,18 +92,49 @@ class Flow:
         bindings = self.names.bindings(name)
         if not bindings or not self._same_scope(name, bindings[0]):
             return bindings if len(bindings) == 1 else []
-        at = self.tree.order(name)
-        earlier = [b for b in bindings if self._order(b) < at and not self._computes(b, name)]
+        ranked = self._rank(bindings)
         seen: list[Binding] = []
         last: Binding | None = None
-        for binding in sorted(earlier, key=self._order, reverse=True):
-            if not self.exclusive(binding.node, name):
+        for binding in ranked.before(self.tree.order(name)):
+            if not self._computes(binding, name) and not self.exclusive(binding.node, name):
                 seen.append(binding)
                 if self._dominates(binding, name):
                     last = binding
                     break
-        later = [b for b in bindings if b not in earlier and self._comes_round(b, name, last)]
-        return seen + later
+                if len(seen) > MAX_REACHING:
+                    return []
+        return seen + self._carried(ranked, name, last)
+
+    def _rank(self, bindings: list[Binding]) -> _Ranked:
+        """The bindings of one name of one scope, sorted once."""
+        if id(bindings) not in self._ranked:
+            self._ranked[id(bindings)] = _Ranked.of(bindings, self.tree)
+        return self._ranked[id(bindings)]
+
+    def _carried(self, ranked: _Ranked, use: cst.Name, last: Binding | None) -> list[Binding]:
+        """The bindings that a loop carries back to a use, past ``last``, which always runs."""
+        loop = self._loop_to(use, last)
+        if loop is None:
+            return []
+        at = self.tree.order(use)
+        return [
+            binding
+            for binding in ranked.between(self.tree.order(loop), self.extents.end(loop))
+            if binding.node is not loop
+            and (self._order(binding) >= at or self._computes(binding, use))
+        ]
+
+    def _loop_to(self, use: cst.Name, last: Binding | None) -> cst.CSTNode | None:
+        """The outermost loop around a use that ``last`` does not run in each round of."""
+        loops = [
+            holder
+            for holder in self.tree.ancestors(use)
+            if isinstance(holder, _LOOPS)
+            and (
+                last is None or last.node is holder or not self.extents.contains(holder, last.node)
+            )
+        ]
+        return loops[-1] if loops else None
 
     def held(self, node: cst.BaseExpression) -> Binding | None:
         """The binding whose value a local name certainly still has, unchanged in place."""
@@ -78,23 +145,52 @@ class Flow:
             return None
         if not self._same_scope(node, found[0]) or not self._dominates(found[0], node):
             return None
-        for path, at in self._writes_between(found[0].node, node):
-            if path == node.value and at is not found[0].node and not self.tree.contains(at, node):
+        for path, at in self._writes_between(found[0].node, node, node.value):
+            inside = self.extents.contains(at, node)
+            if path == node.value and at is not found[0].node and not inside:
                 return None
         return found[0]
 
     def readers(self, binding: Binding) -> list[cst.Name]:
         """The uses of a name that may see this binding."""
         scope = self.names.scope(binding.node).node
-        return [
-            node
-            for node in descendants(scope)
-            if isinstance(node, cst.Name)
-            and node.value == binding.name
-            and self._is_read(node)
-            and binding in self.names.bindings(node)
-            and (not self._same_scope(node, binding) or binding in self.reaching(node))
-        ]
+        bindings = self.names.visible(binding.node, binding.name)
+        ranked = self._rank(bindings)
+        if id(binding) in ranked.members and self._have_one_home(ranked):
+            found = self._readers_of(bindings).get(id(binding), [])
+        else:
+            found = [name for name in self._reads[binding.name] if self._may_see(name, binding)]
+        return [name for name in found if self.extents.contains(scope, name)]
+
+    @per_node
+    def _have_one_home(self, ranked: _Ranked) -> bool:
+        return len({id(self._home(binding)) for binding in ranked.bindings}) == 1
+
+    def _may_see(self, name: cst.Name, binding: Binding) -> bool:
+        if binding not in self.names.bindings(name):
+            return False
+        return not self._same_scope(name, binding) or binding in self.reaching(name)
+
+    def _readers_of(self, bindings: list[Binding]) -> dict[int, list[cst.Name]]:
+        """Id of a binding -> the uses that may see it, for all the bindings of a name at once."""
+        if id(bindings) not in self._read_by:
+            found: dict[int, list[cst.Name]] = defaultdict(list)
+            for name in self._reads[bindings[0].name]:
+                if self.names.bindings(name) is bindings:
+                    same = self._same_scope(name, bindings[0])
+                    for binding in self.reaching(name) if same else bindings:
+                        found[id(binding)].append(name)
+            self._read_by[id(bindings)] = found
+        return self._read_by[id(bindings)]
+
+    @functools.cached_property
+    def _reads(self) -> dict[str, list[cst.Name]]:
+        """The places where a name is read, in source order."""
+        found: dict[str, list[cst.Name]] = defaultdict(list)
+        for name in self.tree.linked.nodes(cst.Name):
+            if self._is_read(name):
+                found[name.value].append(name)
+        return found
 
     def exclusive(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
         """Whether the two stand in different arms of one ``if``, so that not both are reached."""
@@ -105,24 +201,27 @@ class Flow:
         return self.tree.order(binding.node)
 
     def _same_scope(self, name: cst.Name, binding: Binding) -> bool:
-        if binding.kind == "parameter":
-            parents = self.tree.ancestors(binding.node)
-            holder = next(
-                (p for p in parents if isinstance(p, (cst.FunctionDef, cst.Lambda))), None
-            )
-            return holder is not None and self.names.scope(name) is self.names.scope_of(holder)
-        return self.names.scope(name) is self.names.scope(binding.node)
+        return self.names.scope(name) is self._home(binding)
+
+    def _home(self, binding: Binding) -> Scope | None:
+        """The scope that a binding belongs to by its place."""
+        if binding.kind != "parameter":
+            return self.names.scope(binding.node)
+        holder = self.tree.ancestor(binding.node, cst.FunctionDef, cst.Lambda)
+        if not isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+            return None
+        return self.names.scope_of(holder)
 
     def _computes(self, binding: Binding, name: cst.Name) -> bool:
         """Whether the use is part of what the binding computes its value from (``x = f(x)``)."""
         node = binding.node
         inside = node.iter if isinstance(node, cst.For) else node
-        return not isinstance(node, cst.CompFor) and self.tree.contains(inside, name)
+        return not isinstance(node, cst.CompFor) and self.extents.contains(inside, name)
 
     def _dominates(self, binding: Binding, use: cst.CSTNode) -> bool:
         if binding.kind == "parameter":
             return True
-        return self.tree.contains(self._suite(binding.node), use)
+        return self.extents.contains(self._suite(binding.node), use)
 
     def _suite(self, node: cst.CSTNode) -> cst.CSTNode:
         """The innermost block all of whose statements run if ``node`` does."""
@@ -130,16 +229,6 @@ class Flow:
             if isinstance(holder, _SUITES) and not isinstance(self.tree.parent(holder), cst.With):
                 return holder
         return self.tree.module
-
-    def _comes_round(self, binding: Binding, use: cst.Name, last: Binding | None) -> bool:
-        """Whether a loop carries a later binding back to the use."""
-        return any(
-            isinstance(holder, _LOOPS)
-            and self.tree.contains(holder, binding.node)
-            and binding.node is not holder
-            and (last is None or not self.tree.contains(holder, last.node) or last.node is holder)
-            for holder in self.tree.ancestors(use)
-        )
 
     def _is_read(self, name: cst.Name) -> bool:
         parent = self.tree.parent(name)
@@ -172,11 +261,14 @@ class Flow:
     def changed(self, node: cst.BaseExpression, since: cst.CSTNode, until: cst.CSTNode) -> bool:
         """Whether a name or attribute in ``node`` may be written between two places."""
         read = {path for part in descendants(node) if (path := self._path_read(part))}
-        if any(_related(path, other) for path, _ in self._writes_between(since, until)
-               for other in read):  # fmt: skip
+        if any(
+            _related(path, other)
+            for other in read
+            for path, _ in self._writes_between(since, until, other)
+        ):
             return True
         owners = {path.rpartition(".")[0] for path in read if "." in path}
-        return any(path in owners for path in self._calls_between(since, until))
+        return any(self._is_called_between(owner, since, until) for owner in owners)
 
     def _path_read(self, node: cst.CSTNode) -> str | None:
         """``a.b.c`` for the outermost attribute of a chain; None inside one."""
@@ -192,27 +284,45 @@ class Flow:
         return dotted(node)
 
     def _writes_between(
-        self, since: cst.CSTNode, until: cst.CSTNode
+        self, since: cst.CSTNode, until: cst.CSTNode, path: str
     ) -> Iterator[tuple[str, cst.CSTNode]]:
+        """The writes between two places to what begins with the same name as ``path``."""
+        ranks, writes = self._writes_to.get(path.partition(".")[0], ([], []))
         first, last = self._stretch(since, until)
-        for at, path, node in self._writes:
-            if first <= at < last:
-                yield path, node
+        yield from writes[bisect.bisect_left(ranks, first) : bisect.bisect_left(ranks, last)]
 
-    def _calls_between(self, since: cst.CSTNode, until: cst.CSTNode) -> Iterator[str]:
-        """The objects whose methods are called between two places."""
+    def _is_called_between(self, owner: str, since: cst.CSTNode, until: cst.CSTNode) -> bool:
+        """Whether a method of an object is called between two places."""
+        ranks = self._calls_on.get(owner, [])
         first, last = self._stretch(since, until)
+        return bisect.bisect_left(ranks, first) < bisect.bisect_left(ranks, last)
+
+    @functools.cached_property
+    def _calls_on(self) -> dict[str, list[int]]:
+        """The ranks of the calls of methods of an object."""
+        found: dict[str, list[int]] = defaultdict(list)
         for call in self.tree.nodes(cst.Call):
-            if first <= self.tree.order(call) < last and isinstance(call.func, cst.Attribute):
-                yield dotted(call.func.value) or ""
+            if isinstance(call.func, cst.Attribute):
+                found[dotted(call.func.value) or ""].append(self.tree.order(call))
+        return found
 
     def _stretch(self, since: cst.CSTNode, until: cst.CSTNode) -> tuple[int, int]:
         """The ranks of nodes that may run between two places, loops around the second included."""
         last = self.tree.order(until)
         for holder in self.tree.ancestors(until):
-            if isinstance(holder, _LOOPS) and not self.tree.contains(holder, since):
-                last = max(self.tree.order(node) for node in descendants(holder)) + 1
+            if isinstance(holder, _LOOPS) and not self.extents.contains(holder, since):
+                last = self.extents.end(holder)
         return self.tree.order(since), last
+
+    @functools.cached_property
+    def _writes_to(self) -> dict[str, tuple[list[int], list[tuple[str, cst.CSTNode]]]]:
+        """The first name of a path -> the ranks of the writes to it, and path and node of each."""
+        found: dict[str, tuple[list[int], list[tuple[str, cst.CSTNode]]]] = {}
+        for at, path, node in sorted(self._writes, key=operator.itemgetter(0)):
+            ranks, writes = found.setdefault(path.partition(".")[0], ([], []))
+            ranks.append(at)
+            writes.append((path, node))
+        return found
 
     @functools.cached_property
     def _writes(self) -> list[tuple[int, str, cst.CSTNode]]:

@@ -11,6 +11,7 @@ import libcst as cst
 
 from amp_lint.model.conditions import text
 from amp_lint.model.events import Kind, Recognizer
+from amp_lint.model.memo import per_node
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
 from amp_lint.tree import Tree, children, descendants
@@ -66,6 +67,7 @@ class Relevance:
             for small in line.body
         )
 
+    @per_node
     def asks_if_finite(self, node: cst.CSTNode) -> bool:
         """Whether a statement stands in an ``if`` that tests for inf or NaN."""
         holder = self.tree.ancestor(node, cst.If)
@@ -108,6 +110,7 @@ class Relevance:
             and (call.func.attr.value == "unscale_" or self.roles.is_scaler(call.func.value))
         )
 
+    @per_node
     def chooses_clip(self, node: cst.If) -> bool:
         """Whether an ``if`` says whether to clip, in any mode; else gradients may be measured."""
         if not self._guards_clip(node.body):
@@ -117,6 +120,7 @@ class Relevance:
         measures = not self.uses_scaler(node.orelse) and not self._guards_clip(node.orelse)
         return measures and bool(_CLIP.search(text(node.test)))
 
+    @per_node
     def _guards_clip(self, node: cst.CSTNode) -> bool:
         """Whether what stands below a node is a clip with its ``unscale_``."""
         calls = [part for part in descendants(node) if isinstance(part, cst.Call)]
@@ -124,6 +128,7 @@ class Relevance:
         scaled = any(self.recognizer.is_scale(call) for call in calls)
         return Kind.CLIP in kinds and not kinds & {Kind.STEP, Kind.UPDATE} and not scaled
 
+    @per_node
     def serves_both_modes(self, node: cst.CSTNode | None) -> bool:
         """Whether an ``if`` below a node chooses between a scaler and none."""
         return node is not None and any(
@@ -153,18 +158,22 @@ class Relevance:
     def _holding_loops(self) -> frozenset[int]:
         loops: list[cst.CSTNode] = [*self.tree.nodes(cst.For), *self.tree.nodes(cst.While)]
         inner: list[cst.CSTNode] = [loop for loop in loops if self.has_backward(loop)]
-        functions: set[int] = set()
-        while True:
-            found = self._holders(inner)
-            looping = {id(f) for f in self.tree.nodes(cst.FunctionDef) if id(f.body) in found}
-            if looping == functions:
-                return found
-            functions = looping
-            inner += [
-                call
-                for call in self._eventful_calls
-                if id(self.recognizer.target(call)) in functions
-            ]
+        bodies = {id(f.body): id(f) for f in self.tree.nodes(cst.FunctionDef)}
+        found: set[int] = set()
+        while inner:
+            fresh = self._holders(inner) - found
+            found |= fresh
+            looping = [bodies[key] for key in fresh if key in bodies]
+            inner = [call for function in looping for call in self._calls_of.get(function, ())]
+        return frozenset(found)
+
+    @functools.cached_property
+    def _calls_of(self) -> dict[int, list[cst.CSTNode]]:
+        """Id of a function -> the calls of it in which something happens."""
+        found: dict[int, list[cst.CSTNode]] = {}
+        for call in self._eventful_calls:
+            found.setdefault(id(self.recognizer.target(call)), []).append(call)
+        return found
 
     @functools.cached_property
     def _eventful_calls(self) -> list[cst.Call]:
@@ -233,6 +242,7 @@ class Relevance:
 _NAME = re.compile(r"[\w.@:\[\]*'\"]+")
 
 
+@functools.lru_cache(maxsize=4096)
 def _last_word(key: str) -> str:
     """What `_words` calls the value under a key: its last name, or the text of a whole test."""
     return re.findall(r"\w+", key)[-1] if _NAME.fullmatch(key) else key

@@ -13,6 +13,8 @@ from amp_lint.model.names import Names, dotted
 from amp_lint.tree import Tree
 
 _MAX_STEPS = 12
+MAX_ALTERNATIVES = 200
+"""Expressions that are looked at to find what one may stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,12 @@ class Values:
 
         Follows names to their assignments in any branch, ``self.x`` to the assignments of that
         attribute in the class, and both arms of conditional expressions; each expression once,
-        so that a name that is assigned to itself adds nothing.
+        so that a name that is assigned to itself adds nothing. Of what may stand for more than
+        `MAX_ALTERNATIVES` expressions nothing is known.
         """
         seen: set[int] = set()
-        todo, ends = [node], 0
+        todo: list[cst.BaseExpression] = [node]
+        ends: list[cst.BaseExpression] = []
         while todo:
             value = todo.pop()
             if id(value) in seen:
@@ -65,16 +69,17 @@ class Values:
             seen.add(id(value))
             followed = list(self._next(value))
             if not followed:
-                ends += 1
-                yield value
+                ends.append(value)
             todo += reversed(followed)
-        if not ends:
-            yield node
+            if len(seen) + len(followed) > MAX_ALTERNATIVES:
+                return iter((node,))
+        return iter(ends or (node,))
 
     def _next(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         if isinstance(node, cst.Name):
             bindings = self.names.bindings(node)
-            if bindings and all(b.kind in ("assign", "with") for b in bindings):
+            few = len(bindings) <= MAX_ALTERNATIVES
+            if bindings and few and all(b.kind in ("assign", "with") for b in bindings):
                 yield from (
                     b.value for b in bindings if b.value is not None and b.value is not node
                 )
