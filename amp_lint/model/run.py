@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from amp_lint.model.conditions import Facts, atoms, is_mode_test, text
-from amp_lint.model.evaluate import Evaluator, Parts
+from amp_lint.model.evaluate import MAX_DEPTH, Evaluator, Parts
 from amp_lint.model.events import Event, Kind
 from amp_lint.model.gradients import is_gradient
 from amp_lint.model.paths import Exit, Frame, Path, Ref, Scaled, Value
@@ -17,6 +18,8 @@ from amp_lint.model.values import literal
 
 MAX_PATHS = 64
 """Paths followed at one point of a function."""
+FEW_PATHS = 4
+"""The same, once half of the statements that may be run are spent."""
 MAX_STATEMENTS = 20_000
 """Statements run for one function, all paths and followed calls together."""
 
@@ -32,11 +35,21 @@ _EXIT_OF = {
 class Run(Evaluator):
     """One function, run from its start; the cycles it met are in ``cycles``."""
 
-    def __init__(self, parts: Parts, start: cst.FunctionDef | cst.Module) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        start: cst.FunctionDef | cst.Module,
+        *,
+        least: int = 0,
+        most: int = MAX_STATEMENTS,
+    ) -> None:
+        """Run ``start``, for ``most`` statements or `MAX_STATEMENTS`, but for ``least`` anyway."""
         super().__init__(parts)
         self.truncated = False
         """Whether paths were dropped."""
-        self.budget = MAX_STATEMENTS
+        self.merged = False
+        """Whether paths that know different things were taken for one."""
+        self.given = self.budget = max(min(MAX_STATEMENTS, most), least)
         frame = self.frame(start)
         path = Path(regions=self.decorated(start, frame))
         for end in self.block(start.body, [path], frame):
@@ -45,7 +58,7 @@ class Run(Evaluator):
     @property
     def statements(self) -> int:
         """Statements run so far, each once for every path it was met on."""
-        return MAX_STATEMENTS - max(self.budget, 0)
+        return self.given - max(self.budget, 0)
 
     # --- statements ---------------------------------------------------------------------------
 
@@ -55,7 +68,8 @@ class Run(Evaluator):
         live, done = list(paths), []
         for statement in statements:
             after = [end for path in live for end in self.statement(statement, path, frame)]
-            after = self._bounded(after)
+            if statement is statements[0] or not _are_same(live, after):
+                after = self._bounded(after)
             done += [path for path in after if path.exit is not Exit.NONE]
             live = [path for path in after if path.exit is Exit.NONE]
             if not live:
@@ -66,19 +80,20 @@ class Run(Evaluator):
         if len(paths) < 2:
             return paths
         paths = list({path.signature(): path for path in reversed(paths)}.values())[::-1]
-        if len(paths) > MAX_PATHS:
+        most = MAX_PATHS if 2 * self.budget > self.given else FEW_PATHS
+        if len(paths) > most:
+            self.merged = True
             paths = list({path.outline(): path for path in reversed(paths)}.values())[::-1]
-        if len(paths) > MAX_PATHS:
-            self.truncated = True
-            del paths[MAX_PATHS:]
+        if len(paths) > most:
+            self.truncated = True  # tests that all hold come first, those of which none does last
+            del paths[most // 2 : -(most // 2)]
         return paths
 
     def statement(self, node: cst.CSTNode, path: Path, frame: Frame) -> list[Path]:
         """The paths that running one statement leads to."""
         self.budget -= 1
-        if self.budget < 0:
+        if self.budget < 0:  # what the path would go on to do is unknown: nothing is said of it
             self.truncated = True
-            self.close(path.trace)
             return []
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             return [path]
@@ -352,6 +367,22 @@ class Run(Evaluator):
         enabled = self.enabled(region, path, frame)
         return replace(path, regions=(*path.regions, (region, enabled)))
 
+    # --- calls --------------------------------------------------------------------------------
+
+    def _inline(
+        self,
+        target: cst.FunctionDef,
+        node: cst.Call,
+        path: Path,
+        values: list[Value],
+        frame: Frame,
+    ) -> list[tuple[Path, Value]]:
+        """As for every evaluator; where that goes too far, anything may happen in the call."""
+        spent = 4 * self.budget < self.given
+        if spent or (len(frame.stack) > MAX_DEPTH and id(target) not in frame.stack):
+            return [(self.emit(path, Event(Kind.OPAQUE, node)), None)]
+        return super()._inline(target, node, path, values, frame)
+
     # --- loops --------------------------------------------------------------------------------
 
     def _loop(self, node: cst.For | cst.While, path: Path, frame: Frame) -> list[Path]:
@@ -419,6 +450,11 @@ def _that_acted(ends: list[Path], starts: list[Path]) -> list[Path]:
     """
     idle = {tuple(map(id, path.trace)) for path in starts}
     return [end for end in ends if tuple(map(id, end.trace)) not in idle] or ends
+
+
+def _are_same(before: list[Path], after: list[Path]) -> bool:
+    """Whether a statement changed nothing on any path."""
+    return len(before) == len(after) and all(map(operator.is_, before, after))
 
 
 def _statements(body: object) -> Sequence[cst.CSTNode]:

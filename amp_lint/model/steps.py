@@ -7,6 +7,9 @@ as some feasible path meets them. Rules ask whether an event comes in the wrong 
 
 Paths are bounded: where there would be more than `MAX_PATHS`, those that differ in nothing but
 what they know are merged, then the rest is dropped. That can hide a finding, never make one.
+So are statements, in proportion to the size of a function and of the file: when half of those a
+function may have are spent, fewer paths are followed; after three quarters no call is, and
+anything may have happened in it.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import libcst as cst
 
 from amp_lint.model.evaluate import Parts
 from amp_lint.model.events import Event, Kind, Recognizer
+from amp_lint.model.extents import Extents
 from amp_lint.model.names import Names
 from amp_lint.model.paths import Cycle
 from amp_lint.model.regions import Regions
@@ -27,6 +31,20 @@ from amp_lint.model.run import Run
 from amp_lint.model.values import Values
 from amp_lint.tree import Tree
 
+MAX_ROUNDS = 16
+"""Times that the statements of a function may be run on average, if that is the larger bound."""
+MAX_FILE_STATEMENTS = 100_000
+"""Statements run for all functions of a file before that becomes the only bound."""
+_STATEMENTS = (
+    cst.SimpleStatementLine,
+    cst.If,
+    cst.For,
+    cst.While,
+    cst.With,
+    cst.Try,
+    cst.Match,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Root:
@@ -35,7 +53,7 @@ class Root:
     function: cst.FunctionDef | cst.Module
     cycles: tuple[Cycle, ...]
     truncated: bool
-    """Whether paths were dropped, so that "no path does" cannot be concluded."""
+    """Whether paths were dropped or merged, so that "no path does" cannot be concluded."""
     early: tuple[tuple[Event, Event], ...] = ()
     """Updates, each with a step or update that comes after it for the same gradients."""
     statements: int = 0
@@ -62,6 +80,7 @@ class Steps:
         self.relevance = Relevance(tree, roles, regions, self.recognizer)
         parts = (tree, names, roles, regions, self.recognizer, self.relevance)
         self._parts = Parts(*parts, exact=exact, whole=whole)
+        self._extents = Extents(tree)
 
     @functools.cached_property
     def roots(self) -> tuple[Root, ...]:
@@ -76,15 +95,19 @@ class Steps:
         functions.sort(key=lambda function: id(function) in self.called)
         roots: list[Root] = []
         met: set[int] = set()
+        left = MAX_FILE_STATEMENTS
         starts: list[cst.FunctionDef | cst.Module] = [self.tree.module, *functions]
         for start in starts:
             if id(start) not in met:
-                run = Run(self._parts, start)
-                early = tuple(run.early.values())
-                cycles = tuple(run.cycles.values())
-                roots.append(Root(start, cycles, run.truncated, early, run.statements))
+                run = Run(self._parts, start, least=MAX_ROUNDS * self._size(start), most=left)
+                left -= run.statements
+                roots.append(_root(start, run))
                 met |= set() if run.truncated else run.entered
         return tuple(roots)
+
+    def _size(self, function: cst.FunctionDef | cst.Module) -> int:
+        """How many statements a function has."""
+        return sum(len(self._extents.below(function, kind)) for kind in _STATEMENTS)
 
     @functools.cached_property
     def backwards(self) -> list[Event]:
@@ -105,3 +128,9 @@ class Steps:
         calls = self.tree.nodes(cst.Call)
         targets = (self.recognizer.target(call) for call in calls)
         return frozenset(id(target) for target in targets if target is not None)
+
+
+def _root(start: cst.FunctionDef | cst.Module, run: Run) -> Root:
+    cut = run.truncated or run.merged
+    cycles, early = tuple(run.cycles.values()), tuple(run.early.values())
+    return Root(start, cycles, cut, early, run.statements)
