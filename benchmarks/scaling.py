@@ -360,8 +360,8 @@ def trainer(i: int) -> Block:
     yield ""
 
 
-LONG = (1000, 2000, 5000, 10_000, 20_000)
-MANY = (50, 100, 200, 400, 800)
+LONG = (1000, 2000, 5000, 10_000)
+MANY = (50, 100, 200, 400)
 FAMILIES = {
     "independent tests": Family(independent_tests, (10, 20, 40, 80, 160, 320)),
     "tests of one setting": Family(tests_of_one_setting, (10, 20, 40, 80, 160, 320)),
@@ -372,7 +372,7 @@ FAMILIES = {
     "try": Family(attempts, (10, 20, 40, 80, 160, 320)),
     "match": Family(matches, (10, 20, 40, 80, 160, 320)),
     "with": Family(contexts, (10, 20, 40, 80, 160, 320)),
-    "long function": Family(straight_line, LONG),
+    "long function": Family(straight_line, (*LONG, 20_000)),
     "long script": Family(straight_script, LONG),
     "one name": Family(one_name, LONG),
     "optimizers": Family(optimizers, (10, 20, 40, 80, 160, 320)),
@@ -381,7 +381,7 @@ FAMILIES = {
     "web of helpers": Family(web, MANY),
     "methods": Family(methods, MANY),
     "modules": Family(modules, MANY),
-    "trainers": Family(trainers, (25, 50, 100, 200, 400)),
+    "trainers": Family(trainers, (25, 50, 100, 200)),
 }
 
 
