@@ -136,6 +136,50 @@ def test_wrong_clips_are_refuted(trace: Trace) -> None:
     assert found.after is not None and found.after.text
 
 
+def raising() -> Event:
+    """A clip that raises an error for a norm that is not finite."""
+    made = clip()
+    assert made.clip is not None
+    return replace(made, clip=replace(made.clip, error_if_nonfinite=True))
+
+
+UNGUARDED = {
+    "clip before unscale_": (ZERO, backward(), clip(), STEP, UPDATE),
+    "clip that raises": (ZERO, backward(), UNSCALE, raising(), STEP, UPDATE),
+    "step of scaled gradients": (ZERO, backward(), DIRECT, UPDATE),
+    "a right step": (ZERO, backward(), UNSCALE, clip(), STEP, UPDATE),
+}
+
+
+@pytest.mark.parametrize("forward", [FP16, BF16, None], ids=["float16", "bfloat16", "no region"])
+@pytest.mark.parametrize("trace", UNGUARDED.values(), ids=UNGUARDED)
+def test_a_step_that_no_scaler_can_skip_is_refuted(trace: Trace, forward: Autocast | None) -> None:
+    """``unscale_``, clip, ``optimizer.step()``: an overflow reaches the weights."""
+    limit = () if clip() not in trace and raising() not in trace else (clip(),)
+    direct = (ZERO, backward(), UNSCALE, *limit, DIRECT, UPDATE)
+    before, after = (_within(forward, each) for each in (trace, direct))
+    found = judged(program(before), program(after))
+    assert found.verdict is REFUTED
+    assert found.after is not None and found.after.check == "range"
+    assert "at a step that a scaler would skip" in found.after.text
+
+
+def _within(forward: Autocast | None, trace: Trace) -> Trace:
+    return tuple(replace(e, forward=forward) if e.kind == "backward" else e for e in trace)
+
+
+@pytest.mark.parametrize("unscaled", [False, True])
+def test_a_clip_by_value_does_not_hide_an_overflow(unscaled: bool) -> None:
+    """It makes infinite gradients finite: without ``scaler.step`` they move the weights."""
+    by_value = clip(1.0, "clip_grad_value_")
+    right = program((ZERO, backward(), UNSCALE, by_value, STEP, UPDATE))
+    before = right if unscaled else program((ZERO, backward(), by_value, STEP, UPDATE))
+    found = judged(before, program((ZERO, backward(), UNSCALE, by_value, DIRECT, UPDATE)))
+    assert judged(before, right).verdict is PROVEN
+    assert found.verdict is REFUTED
+    assert found.after is not None and found.after.text.startswith("weights move at a step")
+
+
 def test_a_limit_times_the_current_scale_is_right() -> None:
     after = program((ZERO, backward(), clip(times_scale=True), STEP, UPDATE))
     assert judged(CLIPPED, after).verdict is PROVEN

@@ -14,6 +14,7 @@ import libcst as cst
 from amp_lint.model import Model
 from amp_lint.model.modules import HalfTraining
 from amp_lint.model.regions import DEVICE_AUTOCAST
+from amp_lint.tree import descendants
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
 from amp_lint.verify.compare.effects import Effect, Effects, Walker
 from amp_lint.verify.compare.lift import ERASED, Lifter
@@ -82,19 +83,24 @@ class Side:
         names = self.model.names
         if names.module.star_imports:
             return found
+        imported = self._imported
         for node in self.model.tree.nodes(cst.Name):
-            free = self._is_read(node) and node.value not in _BUILTINS
+            free = self._is_read(node) and node.value not in _BUILTINS and id(node) not in imported
             if free and not names.bindings(node):
                 found.setdefault(node.value, node)
         return found
 
     def _is_read(self, node: cst.Name) -> bool:
         """Whether a name stands for its value here, and is not a part of something longer."""
-        tree, imports = self.model.tree, (cst.Import, cst.ImportFrom)
-        holder = tree.parent(node)
-        if any(isinstance(each, imports) for each in tree.ancestors(node)):
-            return False
+        holder = self.model.tree.parent(node)
         return not isinstance(holder, (cst.Attribute, cst.Arg)) or holder.value is node
+
+    @property
+    def _imported(self) -> set[int]:
+        """The nodes of import statements, by id."""
+        tree = self.model.tree
+        imports = (*tree.nodes(cst.Import), *tree.nodes(cst.ImportFrom))
+        return {id(node) for statement in imports for node in descendants(statement)}
 
     def line(self, node: cst.CSTNode) -> int:
         """The line on which a node starts."""

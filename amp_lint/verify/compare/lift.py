@@ -59,6 +59,7 @@ class Lifter:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._sizes: dict[int, tuple[Term, int]] = {}
+        self._paths: dict[int, str] = {}
         self._halves = {id(half.cast): half for half in model.modules.half_trainings}
         self._inlined = 0
         self._env: Env | None = None
@@ -159,8 +160,8 @@ class Lifter:
         names = self.model.names.qualified(node)
         if len(names) == 1:
             return _global(names)
-        path = dotted(node)
-        if path is not None and path in env:
+        path = self._path(node)
+        if path in env:
             return env[path]
         module = self._module(node, env)
         if module is not None:
@@ -169,6 +170,15 @@ class Lifter:
         if isinstance(owner, Input) and node.attr.value not in _OF_TENSORS:
             return Input(f"{owner.key}.{node.attr.value}")
         return Op(Form.ATTRIBUTE, node.attr.value, (owner,))
+
+    def _path(self, node: cst.BaseExpression) -> str:
+        """What `dotted` gives, or "": a long chain is asked for once from each of its links."""
+        if not isinstance(node, cst.Attribute):
+            return node.value if isinstance(node, cst.Name) else ""
+        if id(node) not in self._paths:
+            owner = self._path(node.value)
+            self._paths[id(node)] = f"{owner}.{node.attr.value}" if owner else ""
+        return self._paths[id(node)]
 
     def _module(self, node: cst.Attribute, env: Env) -> Term | None:
         """The module of torch that ``self.x`` was made as, if there is only one way."""

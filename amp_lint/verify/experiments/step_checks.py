@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch._functorch.config
@@ -62,16 +62,22 @@ class Trial:
     case: Case
     device: str
     seed: int = 0
+    _done: dict[object, tuple[Outcome, Outcome, Outcome]] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
 
     def run(self, problem: Problem, sizes: tuple[float, ...]) -> tuple[Outcome, Outcome, Outcome]:
         """What comes of the old program, of the new one, and of the old one without AMP."""
-        return (
-            self._rig(self.before, problem).run(self.pair.before, sizes),
-            self._rig(self.after, problem).run(self.pair.after, sizes),
-            self.oracle(problem, sizes),
-        )
+        key = problem, sizes
+        if key not in self._done:
+            self._done[key] = (
+                self._rig(self.before, problem).run(self.pair.before, sizes),
+                self._rig(self.after, problem).run(self.pair.after, sizes),
+                self._oracle(problem, sizes),
+            )
+        return self._done[key]
 
-    def oracle(self, problem: Problem, sizes: tuple[float, ...]) -> Outcome:
+    def _oracle(self, problem: Problem, sizes: tuple[float, ...]) -> Outcome:
         """The old program without scaler and autocast, in float64."""
         return self._rig(self.before, problem, erased=True).run(self.pair.before, sizes)
 
@@ -96,26 +102,42 @@ class Trial:
 
     def uses_scaler(self, kind: str) -> bool:
         """Whether the old program has events of a kind with a scaler that is on."""
-        keys = {event.scaler for event in self.pair.before if event.kind == kind}
-        made = dict(self.before.scalers)
+        return self._has_scaler(self.before, self.pair.before, kind)
+
+    def still_uses_scaler(self, kind: str) -> bool:
+        """The same of the new program."""
+        return self._has_scaler(self.after, self.pair.after, kind)
+
+    def _has_scaler(self, program: Program, trace: Trace, kind: str) -> bool:
+        keys = {event.scaler for event in trace if event.kind == kind}
+        made = dict(program.scalers)
         scalers = (self._scaler(made.get(key)) for key in keys - {None} if key is not None)
         return any(scaler is not None and scaler.is_enabled() for scaler in scalers)
 
     def first_scale(self, program: Program) -> float:
         """The scale that the first scaler starts with; 1 without one."""
-        for _, construct in program.scalers:
-            scaler = self._scaler(construct)
-            if scaler is not None:
-                scaler.scale(torch.ones((), device=self.device))
-                return scaler.get_scale()
-        return 1.0
+        return _first_scale(program.scalers, self.case, self.device)
 
     def _scaler(self, construct: Construct | None) -> torch.amp.GradScaler | None:
-        """None if the constructor does not take its arguments; a run says so."""
-        try:
-            return replay.make_scaler(construct, self.case, self.device)
-        except (AssertionError, RuntimeError, TypeError, ValueError):
-            return None
+        return _made(construct, self.case, self.device)
+
+
+def _made(construct: Construct | None, case: Case, device: str) -> torch.amp.GradScaler | None:
+    """None if the constructor does not take its arguments; a run says so."""
+    try:
+        return replay.make_scaler(construct, case, device)
+    except (AssertionError, RuntimeError, TypeError, ValueError):
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def _first_scale(scalers: tuple[tuple[str, Construct], ...], case: Case, device: str) -> float:
+    for _, construct in scalers:
+        scaler = _made(construct, case, device)
+        if scaler is not None:
+            scaler.scale(torch.ones((), device=device))
+            return scaler.get_scale()
+    return 1.0
 
 
 # --- the update ---------------------------------------------------------------------------------
@@ -249,24 +271,38 @@ def _infinite(trial: Trial) -> Evidence:
     if after.raised:
         new = None if before.raised else _error(after)
         return Evidence(RAISES, None, new)
-    if _survives(after):
+    scaled = trial.uses_scaler("backward") and trial.still_uses_scaler("backward")
+    skipped = scaled if before.raised else _skips(before)
+    wanted = skipped or trial.uses_scaler("step")
+    if _survives(after) and (_skips(after) or not wanted):
         return Evidence(RAISES, _error(before) if before.round > 1 else None, None)
-    skipped = trial.uses_scaler("step") if before.raised else _survives(before)
     stopped = before.round > 1  # by the clip
-    if not skipped and not stopped:
+    if not wanted and not stopped and not _survives(before):
         return Evidence(RANGE, None, None)
     is_off = stopped and any(event.scaler for event in trial.pair.before if event.kind == "step")
-    if _never_float16(trial) or (is_off and not skipped):
+    may_step = _never_float16(trial) and not trial.still_uses_scaler("backward")
+    if may_step or (is_off and not wanted):
         note = "a step with a non-finite gradient was skipped before and is not any more"
         if stopped:
             note = "without scaler, a non-finite gradient raised an error and does not any more"
         return Evidence(RANGE, None, None, note=note)
-    text = "weights become inf or nan, where the old code did not step"
-    return Evidence(RANGE, None, Failure(RANGE, text, "a gradient that is not finite"))
+    old = None if skipped or before.raised else _poisoned(before)
+    return Evidence(RANGE, old, _poisoned(after), same=_equal(before, after))
+
+
+def _poisoned(outcome: Outcome) -> Failure:
+    how = "move" if _survives(outcome) else "become inf or nan"
+    text = f"weights {how} at a step that a scaler would skip"
+    return Failure(RANGE, text, "a gradient that is not finite")
 
 
 def _survives(outcome: Outcome) -> bool:
     return not outcome.raised and replay.is_finite(outcome.weights[-1])
+
+
+def _skips(outcome: Outcome) -> bool:
+    """Whether the second of the steps, whose gradient is infinite, leaves the weights alone."""
+    return _survives(outcome) and not bool(updates(outcome)[1].any())
 
 
 def _never_float16(trial: Trial) -> bool:
