@@ -11,6 +11,7 @@ import libcst as cst
 
 from amp_lint.model.conditions import text
 from amp_lint.model.events import Kind, Recognizer
+from amp_lint.model.extents import Extents
 from amp_lint.model.memo import per_node
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
@@ -32,6 +33,7 @@ class Relevance:
         self.roles = roles
         self.regions = regions
         self.recognizer = recognizer
+        self.extents = Extents(tree)
         self._assigned: dict[int, tuple[cst.BaseExpression, ...]] = {}
         self._expressions: dict[int, tuple[cst.BaseExpression, ...]] = {}
 
@@ -123,7 +125,7 @@ class Relevance:
     @per_node
     def _guards_clip(self, node: cst.CSTNode) -> bool:
         """Whether what stands below a node is a clip with its ``unscale_``."""
-        calls = [part for part in descendants(node) if isinstance(part, cst.Call)]
+        calls = self.extents.below(node, cst.Call)
         kinds = {self.recognizer.kind(call) for call in calls}
         scaled = any(self.recognizer.is_scale(call) for call in calls)
         return Kind.CLIP in kinds and not kinds & {Kind.STEP, Kind.UPDATE} and not scaled
@@ -132,12 +134,11 @@ class Relevance:
     def serves_both_modes(self, node: cst.CSTNode | None) -> bool:
         """Whether an ``if`` below a node chooses between a scaler and none."""
         return node is not None and any(
-            isinstance(inner, cst.If)
-            and inner.orelse is not None
+            inner.orelse is not None
             and self.uses_scaler(inner.body) is not self.uses_scaler(inner.orelse)
             and id(inner.body) in self.hot
             and id(inner.orelse) in self.hot
-            for inner in descendants(node)
+            for inner in self.extents.below(node, cst.If)
         )
 
     def has_backward(self, node: cst.CSTNode) -> bool:
