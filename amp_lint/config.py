@@ -121,7 +121,7 @@ class Settings:
         layers = [config.choice, self._options] if config else [self._options]
         dropped = {rule for selector in ignored for rule in matching(selector)}
         rules = tuple(rule for rule in resolve(layers) if rule not in dropped)
-        return Selection(rules, target, self._noqa)
+        return Selection(rules, target, self._noqa, is_preview(layers))
 
 
 def absolute(path: Path) -> Path:
@@ -158,10 +158,15 @@ def resolve(layers: Sequence[Choice]) -> tuple[Rule, ...]:
     chosen = set(registry.all_rules())
     for layer in layers:
         chosen = _choose(layer, chosen)
-    preview = next((c.preview for c in reversed(layers) if c.preview is not None), False)
+    preview = is_preview(layers)
     return tuple(
         rule for rule in registry.all_rules() if rule in chosen and preview >= rule.preview
     )
+
+
+def is_preview(layers: Sequence[Choice]) -> bool:
+    """Whether preview rules run; a later layer stands above an earlier one."""
+    return next((c.preview for c in reversed(layers) if c.preview is not None), False)
 
 
 def _choose(layer: Choice, below: set[Rule]) -> set[Rule]:

@@ -36,6 +36,8 @@ class Selection:
     rules: tuple[Rule, ...]
     target_torch: tuple[int, int] | None = None
     noqa: bool = True
+    preview: bool = False
+    """Whether rules may report what they report in preview only."""
     sieve: Sieve = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -179,12 +181,14 @@ def _survivors(
 ) -> tuple[tuple[Rule, ...], Attachments | None]:
     """The rules that may find something, and what to attach to the file for them."""
     sieve = selection.sieve
-    if links is not None and (rules := sieve.by_bytes(source.data, *links.files)):
+    others = (*links.files, *(data for _, data in links.trainers)) if links else ()
+    if links is not None and (rules := sieve.by_bytes(source.data, *others)):
         from amp_lint.model.links import attachments
 
         module = parse(source.data)
         attached = attachments(module, links)
-        return wanted(rules, {*attached.words, *identifiers(module)}), attached
+        words = {*attached.words, *identifiers(module), *(["autocast"] if links.trainers else [])}
+        return wanted(rules, words), attached
     rules = sieve.by_bytes(source.data)
     if rules:
         return sieve.by_syntax(source.data, rules), None
@@ -216,7 +220,8 @@ def _findings(
     except RecursionError as error:
         raise AnalysisError("nests too deeply to be analysed") from error
     end = len(source.text)
-    own = [_within(finding, end) for finding in found if finding.start <= end]
+    shown = [finding for finding in found if selection.preview >= finding.preview]
+    own = [_within(finding, end) for finding in shown if finding.start <= end]
     unique = {(finding.code, finding.start, finding.end): finding for finding in reversed(own)}
     return sorted(unique.values(), key=lambda finding: (finding.start, finding.code))
 

@@ -12,8 +12,9 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amp_lint.config import absolute
@@ -33,6 +34,8 @@ EVENTS = (
 MATTERS = rf"{EVENTS}|autocast|\.grad\b"
 """What a function has that may say something about a training step elsewhere."""
 _MATTERS = re.compile(MATTERS.encode())
+_RAISES = re.compile(rb"\b(?:BCELoss|binary_cross_entropy)\b")
+"""What a model has that autocast refuses."""
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+(?P<module>[.\w]+|\.+[ \t]*\w[.\w]*)[ \t]+import[ \t]*"
     rb"(?P<names>\((?:[^)#]|#[^\n]*)*\)|(?:[^\n#;\\]|\\\r?\n)*)|import[ \t]+(?P<plain>[^\n#;]+))",
@@ -52,6 +55,18 @@ class Links:
     table: dict[tuple[int, str], int]
     """(File, module as its imports spell it) -> file; 0 is the file itself, 1 the first of
     ``files``. Relative modules have one more dot than in the import, as in `Names`."""
+    trainers: tuple[tuple[str, bytes], ...] = ()
+    """Files that may train what this one defines under autocast: path as shown, and bytes."""
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What all files of a run import."""
+
+    imported: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    importers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    running_models: set[str] = field(default_factory=set)
+    """Files that may train under autocast."""
 
 
 class Project:
@@ -70,8 +85,15 @@ class Project:
         None if it has nothing to do with training, or imports nothing that has.
         """
         start = str(absolute(path))
-        if start not in self._paths or not _TRAINS.search(data):
+        if start not in self._paths:
             return None
+        linked = self._linked(start) if _TRAINS.search(data) else None
+        trainers = self._trainers(start) if _RAISES.search(data) else ()
+        if not trainers:
+            return linked
+        return replace(linked or Links((), {}), trainers=trainers)
+
+    def _linked(self, start: str) -> Links | None:
         hops, room = {start: 0}, MAX_BYTES
         table: dict[tuple[int, str], int] = {}
         numbers = {start: 0}
@@ -87,6 +109,28 @@ class Project:
                 table[numbers[importer], module] = numbers[file]
         return Links(tuple(map(self._bytes, todo[1:])), table) if len(todo) > 1 else None
 
+    def _trainers(self, start: str) -> tuple[tuple[str, bytes], ...]:
+        """The files that run models under autocast and that meet this one in some program.
+
+        They do where one file imports both, directly or through others.
+        """
+        programs = _closure({start}, self._survey.importers)
+        met = self._survey.running_models & _closure(programs, self._survey.imported)
+        return tuple((str(self._paths[file]), self._bytes(file)) for file in sorted(met - {start}))
+
+    @functools.cached_property
+    def _survey(self) -> _Survey:
+        """All files of the run, each read and forgotten."""
+        survey = _Survey()
+        for file in self._paths:
+            data = self._read(file)
+            if b"autocast" in data and b"backward" in data:
+                survey.running_models.add(file)
+            for _, to in self._resolved(file, data):
+                survey.imported[file].append(to)
+                survey.importers[to].append(file)
+        return survey
+
     def _find_out(self, file: str, hops: int) -> bool:
         """Whether a file has something that matters, or imports it over so many hops."""
         if _MATTERS.search(self._bytes(file)):
@@ -101,9 +145,13 @@ class Project:
 
     def _find_imports(self, file: str) -> tuple[tuple[str, str], ...]:
         """The modules that a file imports and that are files of the run, with these files."""
-        spelled = dict.fromkeys(_spelled(self._bytes(file)))
-        found = ((module, self._resolve(file, module)) for module in spelled)
-        return tuple((module, to) for module, to in found if to is not None)
+        return tuple(self._resolved(file, self._bytes(file)))
+
+    def _resolved(self, file: str, data: bytes) -> Iterator[tuple[str, str]]:
+        for module in dict.fromkeys(_spelled(data)):
+            to = self._resolve(file, module)
+            if to is not None:
+                yield module, to
 
     def _resolve(self, importer: str, module: str) -> str | None:
         name = module.lstrip(".")
@@ -131,6 +179,16 @@ class Project:
         path = os.path.join(folder, *name.split(".")) if name else folder  # noqa: PTH118
         files = (*([f"{path}.py"] if name else []), os.path.join(path, "__init__.py"))  # noqa: PTH118
         return next((file for file in files if file in self._paths), None)
+
+
+def _closure(start: Iterable[str], leads: Mapping[str, Iterable[str]]) -> set[str]:
+    """All that some files lead to, they themselves included."""
+    found = set(start)
+    for file in (todo := [*found]):  # grows while it is read
+        fresh = [other for other in leads.get(file, ()) if other not in found]
+        found.update(fresh)
+        todo += fresh
+    return found
 
 
 def _spelled(data: bytes) -> Iterator[str]:

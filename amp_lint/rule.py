@@ -81,6 +81,8 @@ class Diagnostic:
     end: int
     related: tuple[Related, ...] = ()
     fix: Fix | None = None
+    preview: bool = False
+    """Reported with ``--preview`` only, whatever the rule is."""
 
 
 class Rule:

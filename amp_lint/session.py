@@ -165,7 +165,7 @@ class Session:
         self, path: Path, name: str, data: bytes, *, named: bool, links: Links | None = None
     ) -> Job | None:
         selection = self._settings.selection(path)
-        linked = links.files if links else ()
+        linked = (*links.files, *(other for _, other in links.trainers)) if links else ()
         if not named and not selection.sieve.by_bytes(data, *linked):
             return None
         options = self._options

@@ -34,6 +34,7 @@ from amp_lint.model.roles import Roles
 from amp_lint.model.scaler_state import ScalerState
 from amp_lint.model.steps import Steps
 from amp_lint.model.strict_clips import StrictClips
+from amp_lint.model.trainers import Trainer, Trainings, trainers
 from amp_lint.model.unscaled import Unscaled
 from amp_lint.model.values import Values
 from amp_lint.source import Source
@@ -139,6 +140,17 @@ class Model:
         """Inside which regions a place may run."""
         recognizer = self.steps.recognizer
         return Reach(self.linked, self.names, self.values, self.regions, recognizer)
+
+    @functools.cached_property
+    def trainings(self) -> Trainings:
+        """Models that are run under autocast, whatever they are."""
+        recognizer = self.steps.recognizer
+        return Trainings(self.tree, self.names, self.values, self.reach, recognizer)
+
+    @functools.cached_property
+    def trainers(self) -> tuple[Trainer, ...]:
+        """Where other files may train what this one defines under autocast."""
+        return tuple(trainers(self._attached.trainers))
 
     @functools.cached_property
     def instances(self) -> Instances:

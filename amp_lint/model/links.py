@@ -43,6 +43,8 @@ class Attachments:
     """(Text, module as its imports spell it) -> text; 0 is the file itself, 1 the first text."""
     words: frozenset[str] = frozenset()
     """The identifiers in the texts."""
+    trainers: tuple[tuple[str, bytes], ...] = ()
+    """As in `Links`."""
 
 
 @dataclass(slots=True)
@@ -180,7 +182,7 @@ class _Linker:
         }
         found = [self._text(file, {rank for at, rank in taken if at == file}) for file in files]
         words = (word for text in found for word in identifiers(parse(text)))
-        return Attachments(tuple(found), table, frozenset(words))
+        return Attachments(tuple(found), table, frozenset(words), self._links.trainers)
 
     def _text(self, file: int, ranks: set[int]) -> str:
         """The lines of some statements of a file; "" if they are nothing without the others."""

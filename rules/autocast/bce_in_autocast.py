@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint import edits
@@ -32,16 +33,31 @@ class BceInAutocast(Rule):
     requires = (frozenset({"autocast"}), frozenset({"BCELoss", "binary_cross_entropy"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
-        """Report every call of the function, or of a module of the class."""
+        """Report every call of the function, or of a module of the class.
+
+        In preview, those too that another file of the project may run in such a region.
+        """
         from amp_lint.model.attempts import is_attempt
 
         for call in model.tree.nodes(cst.Call):
-            if not _is_loss(model, call) or is_attempt(model.tree, call):
+            if not _is_loss(model, call) or is_attempt(model.tree, call) or _is_asked(model, call):
                 continue
+            message = MESSAGE.format(model.tree.source(call.func))
             chain = next(model.reach.running(call), None)
-            if chain is not None and not _is_asked(model, call):
-                message = MESSAGE.format(model.tree.source(call.func))
+            if chain is not None:
                 yield self.report(model, call.func, message, _related(chain), _fix(model, call))
+            elif _is_of_a_model(model, call) and model.trainers:
+                where = "{0.name}:{0.line} may run it so".format(model.trainers[0])
+                found = self.report(model, call.func, f"{message}; {where}", fix=_fix(model, call))
+                yield replace(found, preview=True)
+
+
+def _is_of_a_model(model: Model, call: cst.Call) -> bool:
+    """Whether a call is in a function that knows of no region, in a file that trains nothing."""
+    known = any(chain.entered for chain in model.reach.chains(call))
+    return model.tree.ancestor(call, cst.FunctionDef) is not None and not (
+        known or model.trainings.trains
+    )
 
 
 def _is_loss(model: Model, call: cst.Call) -> bool:

@@ -1,0 +1,101 @@
+"""Where another file of the project runs models under CUDA autocast, to train them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.model.events import Kind, Recognizer
+from amp_lint.model.names import Names, dotted
+from amp_lint.model.reach import Reach
+from amp_lint.model.values import Values
+from amp_lint.tree import Tree
+
+_MODEL = re.compile(r"(^|_)(model|net|network|module|pipeline)(_func|_fn)?\d*$", re.IGNORECASE)
+_TESTING = re.compile(r"eval|valid|test|infer|predict|sample|generate", re.IGNORECASE)
+_WITHOUT_GRADIENTS = frozenset({"torch.no_grad", "torch.inference_mode"})
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """A place that runs models under autocast."""
+
+    name: str
+    """The path of its file."""
+    line: int
+
+
+class Trainings:
+    """Looks for calls of a model that is not known here, with autocast on, in code that trains."""
+
+    def __init__(
+        self, tree: Tree, names: Names, values: Values, reach: Reach, recognizer: Recognizer
+    ) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self.reach = reach
+        self.recognizer = recognizer
+
+    @functools.cached_property
+    def under_autocast(self) -> cst.CSTNode | None:
+        """The first region for CUDA in which such a model runs, if it may be on."""
+        return next(self._regions(), None) if self.trains else None
+
+    @functools.cached_property
+    def trains(self) -> bool:
+        """Whether the file runs backward."""
+        calls = self.tree.nodes(cst.Call)
+        return any(self.recognizer.kind(call) is Kind.BACKWARD for call in calls)
+
+    def _regions(self) -> Iterator[cst.CSTNode]:
+        for call in self.tree.nodes(cst.Call):
+            if self._is_unknown_model(call) and not self._is_tested(call):
+                for chain in self.reach.running(call):
+                    yield chain.entered[0].region.node
+
+    def _is_unknown_model(self, call: cst.Call) -> bool:
+        name = (dotted(call.func) or "").removesuffix(".forward")
+        if not _MODEL.search(name.rpartition(".")[2]) or self.names.qualified(call.func):
+            return False
+        return self.recognizer.target(call) is None and not self.values.instance_class(call.func)
+
+    def _is_tested(self, call: cst.Call) -> bool:
+        """Whether it runs without gradients."""
+        for holder in self.tree.ancestors(call):
+            if isinstance(holder, cst.FunctionDef):
+                without = (decorator.decorator for decorator in holder.decorators)
+                return bool(_TESTING.search(holder.name.value)) or any(map(self._stops, without))
+            if isinstance(holder, cst.With) and any(self._stops(i.item) for i in holder.items):
+                return True
+        return False
+
+    def _stops(self, context: cst.BaseExpression) -> bool:
+        made = context.func if isinstance(context, cst.Call) else context
+        return self.names.is_any(made, _WITHOUT_GRADIENTS)
+
+
+def trainers(files: Sequence[tuple[str, bytes]]) -> Iterator[Trainer]:
+    """The places in files of the project, given by path and bytes, that train under autocast."""
+    for name, data in files:
+        line = _line(data)
+        if line is not None:
+            yield Trainer(name, line)
+
+
+@functools.lru_cache(maxsize=64)
+def _line(data: bytes) -> int | None:
+    from amp_lint.model import Model
+    from amp_lint.source import Source, SourceError
+    from amp_lint.tree import LossyParseError
+
+    try:
+        model = Model(Source(data, ""))
+        region = model.trainings.under_autocast
+        return None if region is None else model.source.position(model.tree.span(region)[0])[0]
+    except (SourceError, cst.ParserSyntaxError, LossyParseError, RecursionError):
+        return None
