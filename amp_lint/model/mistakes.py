@@ -310,6 +310,7 @@ class Mistakes:
 
         It is not where both are one call in a loop of a single round, or where that call and the
         update are under tests of what the loop changes: ``i % k == k - 1``, ``(i + 1) % k == 0``.
+        Unless the update is left out by what is found out after that call.
         """
         if cause.node is not event.node:
             return True
@@ -317,7 +318,30 @@ class Mistakes:
         if loop is not None and self._has_one_round(loop):
             return False
         updates = [call for call in self._updates if self._home(call) is self._home(event.node)]
-        return not (self._is_picked(event.node) and any(map(self._is_picked, updates)))
+        picked = filter(self._is_picked, updates)
+        apart = any(not self._is_decided_after(event.node, update) for update in picked)
+        return not (apart and self._is_picked(event.node))
+
+    def _is_decided_after(self, node: cst.CSTNode, update: cst.CSTNode) -> bool:
+        """Whether an update, under all tests that a call is under, depends on what comes between.
+
+        ``unscale_``, then ``if norm > limit: skip = True``, then ``if not skip:`` and the update.
+        """
+        block = self.tree.ancestor(node, cst.IndentedBlock)
+        if block is None or not self.tree.contains(block, update):
+            return False
+        between = {
+            self.tree.source(target)
+            for statement in block.body
+            if self.tree.order(node) < self.tree.order(statement)
+            for target in self.steps.relevance.assigned(statement)
+        }
+        tests = []
+        for holder in self.tree.ancestors(update):
+            if holder is block:
+                break
+            tests += [holder.test] if isinstance(holder, cst.If) else []
+        return any(self._mentions(test, between) for test in tests)
 
     def _has_one_round(self, loop: cst.For) -> bool:
         if not isinstance(loop.iter, cst.Call) or len(loop.iter.args) != 1:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from amp_lint.model.conditions import text
+from amp_lint.model.conditions import is_mode_test, text
 from amp_lint.model.events import Kind, Recognizer
 from amp_lint.model.extents import Extents
 from amp_lint.model.memo import per_node
@@ -113,6 +113,17 @@ class Relevance:
         )
 
     @per_node
+    def is_setting(self, node: cst.If) -> bool:
+        """Whether an ``if`` tests what stays as it is from one training step to the next."""
+        if not is_mode_test(node.test):
+            return False
+        loop = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
+        if not isinstance(loop, (cst.For, cst.While)):
+            return True
+        changed = {text(target) for target in self.assigned(loop.body)}
+        parts = (part for part in descendants(node.test) if isinstance(part, cst.BaseExpression))
+        return not any(text(part) in changed for part in parts)
+
     def chooses_clip(self, node: cst.If) -> bool:
         """Whether an ``if`` says whether to clip, in any mode; else gradients may be measured."""
         if not self._guards_clip(node.body):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from amp_lint.model.conditions import Facts, atoms, is_mode_test, text
+from amp_lint.model.conditions import Facts, atoms, text
 from amp_lint.model.evaluate import MAX_DEPTH, Evaluator, Parts
 from amp_lint.model.events import Event, Kind
 from amp_lint.model.gradients import is_gradient
@@ -317,7 +317,7 @@ class Run(Evaluator):
         scaled = path.scaled_backward
         if scaled is None or {truth for truth, _ in ways} != {True, False}:
             return ways
-        if self.relevance.chooses_clip(node) or not is_mode_test(node.test):
+        if self.relevance.chooses_clip(node) or not self.relevance.is_setting(node):
             return ways
         body = self.relevance.uses_scaler(node.body)
         other = node.orelse is not None and self.relevance.uses_scaler(node.orelse)
