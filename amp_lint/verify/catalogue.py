@@ -36,7 +36,7 @@ class Case:
         return Change(
             self.flagged.text,
             self.other.text,
-            name=f"{self.rule.code}, line {self.other.line} of its page",
+            name=f"{self.rule.code}, line {self.flagged.line} of its page",
             code=self.rule.code,
             target_torch=self.flagged.target_torch,
         )

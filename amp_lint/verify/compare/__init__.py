@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import libcst as cst
 
 from amp_lint.model import Model
@@ -12,6 +14,9 @@ from amp_lint.verify.compare.changes import Side, changes
 from amp_lint.verify.obligations import Comparison
 
 __all__ = ["compare"]
+
+_MOST_KEPT = 100_000
+"""Characters of a text that is kept, once it is read."""
 
 
 def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
@@ -34,13 +39,21 @@ def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
 def _side(text: str, name: str) -> Side | str:
     """A text as it is compared, or what is wrong with it."""
     try:
-        source = Source(text.encode(), name)
-        parse(source.data)
-        return Side(Model(source))
+        return Side((_read if len(text) > _MOST_KEPT else _kept)(text, name))
     except (SyntaxError, SourceError, LossyParseError, cst.ParserSyntaxError) as error:
         return f"cannot be parsed: {_line(error)}"
     except (TooDeepError, RecursionError):
         return "nests too deeply"
+
+
+def _read(text: str, name: str) -> Model:
+    source = Source(text.encode(), name)
+    parse(source.data)
+    return Model(source)
+
+
+_kept = functools.lru_cache(maxsize=4)(_read)
+"""The wrong fixes of one example have their old text in common."""
 
 
 def _line(error: Exception) -> str:

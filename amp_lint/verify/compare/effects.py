@@ -87,7 +87,7 @@ class Walker:
                 case cst.Match(subject=subject, cases=cases):
                     self._calls(subject, env, guards)
                     for case in cases:
-                        guard = Op(Form.OTHER, f"case {text(case.pattern)}")  # type: ignore[arg-type]
+                        guard = Op(Form.OTHER, f"case {text(case.pattern)}")
                         self._branch(_statements(case.body), env, (*guards, guard))
 
     def _branch(

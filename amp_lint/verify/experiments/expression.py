@@ -8,6 +8,7 @@ seen to fail, in eager mode, with the smallest input that shows it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 import time
@@ -49,64 +50,75 @@ def judge(obligation: Expression, settings: Settings) -> Judgement:
 
 
 class Examination:
-    """One changed expression, tried in eager mode; its judgement adds other modes and figures."""
+    """One changed expression. What is not asked for is not tried."""
 
     def __init__(self, obligation: Expression, settings: Settings) -> None:
-        """Try it."""
+        """Try the old code, in eager mode."""
         self._began = time.perf_counter()
         self._not_lifted = ""
         self._before: Finding | None = None
         self._refuted: Failure | None = None
-        with _without_warnings():
+        with self._noting():
+            prepared = prepare(obligation.before, obligation.after)
+            self._experiment = Experiment(prepared, settings)
+            self._before = self._experiment.failure_before()
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Notes that something is not run, and why."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             try:
-                self._experiment = Experiment(
-                    prepare(obligation.before, obligation.after), settings
-                )
-                self._try()
+                yield
             except NotLiftedError as error:
                 self._not_lifted = str(error)
 
-    def _try(self) -> None:
-        experiment = self._experiment
-        self._before = experiment.failure_before()
-        self._refuted = experiment.changed_too_much()
-        if self._refuted is None:
-            self._refute(experiment.failure_after())
+    @property
+    def is_comparable(self) -> bool:
+        """Whether all that was tried so far can be run."""
+        return not self._not_lifted
+
+    @property
+    def fails_before(self) -> bool:
+        """Whether the old code was seen to fail."""
+        return self._before is not None
+
+    @functools.cached_property
+    def verdict(self) -> Verdict:
+        """The verdict of eager mode."""
+        if self.is_comparable:
+            with self._noting():
+                self._refuted = self._experiment.changed_too_much()
+                if self._refuted is None:
+                    self._refute(self._experiment.failure_after())
+        return self._verdict()
 
     def _refute(self, found: Finding | None) -> None:
         self._refuted = found.failure() if found is not None else None
 
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict of eager mode."""
-        if self._not_lifted:
+    def _verdict(self) -> Verdict:
+        if not self.is_comparable:
             return Verdict.NOT_COMPARABLE
         return Verdict.PROVEN if self._refuted is None else Verdict.REFUTED
 
-    @property
-    def is_repair(self) -> bool:
-        """Whether the old code was seen to fail, and the new code was not."""
-        return self.verdict is Verdict.PROVEN and self._before is not None
-
     def judgement(self) -> Judgement:
-        """The verdict of all modes."""
-        with _without_warnings():
-            try:
-                found = self._judgement()
-            except NotLiftedError as error:
-                found = Judgement(Verdict.NOT_COMPARABLE, str(error))
+        """The verdict of all modes, with figures."""
+        found = Judgement(self.verdict, "")
+        with self._noting():
+            if self.verdict is Verdict.PROVEN:
+                self._refute(self._experiment.failure_compiled())
+            if self.is_comparable:
+                found = self._described()
+        if not self.is_comparable:
+            found = Judgement(Verdict.NOT_COMPARABLE, self._not_lifted)
         return replace(found, seconds=time.perf_counter() - self._began)
 
-    def _judgement(self) -> Judgement:
-        if self._not_lifted:
-            raise NotLiftedError(self._not_lifted)
+    def _described(self) -> Judgement:
         experiment, before = self._experiment, self._before
-        if self._refuted is None:
-            self._refute(experiment.failure_compiled())
         shown = before.precision if before is not None else experiment.precisions[0]
         axis, points = sweep(experiment.trials[0], experiment.kinds, shown)
         return Judgement(
-            self.verdict,
+            self._verdict(),
             _statement(experiment, before is not None, self._refuted),
             before.failure() if before is not None else None,
             self._refuted,
@@ -115,13 +127,6 @@ class Examination:
             points,
             axis,
         )
-
-
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @dataclass(slots=True)

@@ -7,9 +7,11 @@ expression around it: that one decides, as long as it can be run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from amp_lint.verify.experiments import expression, operations
+from amp_lint.verify.experiments import operations
+from amp_lint.verify.experiments.expression import Examination
 from amp_lint.verify.obligations import Expression
 from amp_lint.verify.proof import Judgement, Settings, Verdict
 from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, show
@@ -17,15 +19,19 @@ from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, show
 
 def judge(obligation: Expression, settings: Settings) -> Judgement:
     """Hold the new expression against the old one, at the level at which it matters."""
-    decided: expression.Examination | None = None
-    for level in _levels(obligation):
-        tried = expression.Examination(level, settings)
-        if decided is None or tried.verdict is not Verdict.NOT_COMPARABLE:
-            decided = tried
-        if tried.is_repair:
-            break
-    assert decided is not None
-    return decided.judgement()
+    return _decisive([*_levels(obligation)], settings).judgement()
+
+
+def _decisive(levels: Sequence[Expression], settings: Settings) -> Examination:
+    """The innermost level that shows a repair, or the outermost that can be run."""
+    tried: list[Examination] = []
+    for level in levels:
+        tried.append(Examination(level, settings))
+        if tried[-1].fails_before and tried[-1].verdict is Verdict.PROVEN:
+            return tried[-1]
+    outer_first = (one for one in reversed(tried) if one.is_comparable)
+    runs = (one for one in outer_first if one.verdict is not Verdict.NOT_COMPARABLE)
+    return next(runs, tried[0])
 
 
 def _levels(obligation: Expression) -> list[Expression]:
