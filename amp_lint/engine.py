@@ -186,7 +186,7 @@ def _survivors(
         from amp_lint.model.links import attachments
 
         module = parse(source.data)
-        attached = attachments(module, links)
+        attached = attachments(source.data, links)
         words = {*attached.words, *identifiers(module), *(["autocast"] if links.trainers else [])}
         return wanted(rules, words), attached
     rules = sieve.by_bytes(source.data)

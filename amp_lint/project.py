@@ -191,20 +191,29 @@ def _closure(start: Iterable[str], leads: Mapping[str, Iterable[str]]) -> set[st
     return found
 
 
-def _spelled(data: bytes) -> Iterator[str]:
-    """The modules that a file may import, as `Links` spells them; what is no module is among them.
+def imports(data: bytes) -> Iterator[tuple[str, str]]:
+    """The modules that a file imports, as `Links` spells them, each with what it takes of them.
 
-    ``from a import b`` may import the module ``a.b``.
+    ``""`` for the module itself, ``*`` for everything. Imports in strings are among them.
     """
     for match in _IMPORT.finditer(data):
         if match["plain"]:
-            for name in _ALIAS.findall(match["plain"]):
-                parts = name.decode().split(".")
-                yield from (".".join(parts[: end + 1]) for end in range(len(parts)))
+            yield from ((name.decode(), "") for name in _ALIAS.findall(match["plain"]))
             continue
         module = "".join(match["module"].decode().split())
         if module.startswith(".") and module.strip("."):
             module = "." + module
-        yield module
-        for name in _ALIAS.findall(_COMMENT.sub(b"", match["names"])):
-            yield f"{module}.{name.decode()}"
+        names = _COMMENT.sub(b"", match["names"])
+        yield from ((module, name.decode()) for name in _ALIAS.findall(names))
+        if b"*" in names:
+            yield module, "*"
+
+
+def _spelled(data: bytes) -> Iterator[str]:
+    """The modules that a file may import: ``from a import b`` may import the module ``a.b``."""
+    for module, name in imports(data):
+        if name:
+            yield from (module, f"{module}.{name}")
+        else:
+            parts = module.split(".")
+            yield from (".".join(parts[: end + 1]) for end in range(len(parts)))

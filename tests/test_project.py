@@ -608,9 +608,12 @@ def test_a_helper_that_calls_back(tmp_path: Path) -> None:
     program = CLIPPED.format(import_="from utils import run", call="run")
     program += "\n    def scaled(scaler, loss):\n        scaler.scale(loss).backward()\n"
     helper = """\
+        import torch
+
         def run(scaler, loss):
             from train import scaled
-            scaled(scaler, loss)  # then unscale, clip_grad
+            with torch.autocast("cuda", enabled=False):
+                scaled(scaler, loss)
         """
     files = {"train.py": program, "utils.py": helper}
     assert findings(tmp_path, files) == ["train.py:8 AMP101"]
@@ -676,8 +679,6 @@ def test_no_parse_more_without_such_imports(
 
 
 def test_only_what_is_used_is_attached(tmp_path: Path) -> None:
-    import ast
-
     helper = textwrap.dedent(SCALE) + "\n\ndef plot(x):\n    x.backward()\n"
     program = textwrap.dedent(
         CLIPPED.format(import_="from utils import backward, other", call="backward")
@@ -685,7 +686,7 @@ def test_only_what_is_used_is_attached(tmp_path: Path) -> None:
     paths = write(tmp_path, {"train.py": program, "utils.py": helper})
     links = Project(paths).links(paths[0], program.encode())
     assert links is not None
-    attached = linking.attachments(ast.parse(program), links)
+    attached = linking.attachments(program.encode(), links)
     assert attached.texts == (textwrap.dedent(SCALE),)
 
 

@@ -14,20 +14,27 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from amp_lint.project import EVENTS, MATTERS, MAX_HOPS, Links
+from amp_lint.project import EVENTS, Links, imports
 from amp_lint.sieve import TooDeepError, identifiers, parse
 from amp_lint.source import Source, SourceError
 
-MAX_CHARACTERS = 150_000
+MAX_CHARACTERS = 25_000
 """Text that one file is linked with."""
 
-_OF_MODULE = re.compile(EVENTS)
-_OF_CLASS = re.compile(rf"{EVENTS}|autocast")
-_OF_FUNCTION = re.compile(MATTERS)
+_EVENT = re.compile(r"backward$|\w*unscale|clip_grad|\w*GradScaler$")
+_STEPPED = re.compile(r"optim|(^|_)opt|sgd|adam|scaler", re.IGNORECASE)
+_DONE = re.compile(EVENTS.encode())
+_CLASS = rb"^class[ \t]+%s[ \t]*\(([^)]*)\)[^:\n]*:(.*?)(?=^[^\s#)\]}]|\Z)"
+_ATTRIBUTE = re.compile(rb"\.\s*([^\W\d]\w*)")
+_WORD = re.compile(rb"[^\W\d]\w*")
 _MODULE = re.compile(r"Module$")
 """A base of classes whose own gradients and autocast regions do not concern who uses them."""
 _OF_TORCH = re.compile(r"(Function|Optimizer|Scheduler|Dataset)$")
 """Bases of classes whose methods are called by torch, or mean what they mean in torch."""
+_AIDS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Try, ast.If)
+_MAX_AID = 500  # characters
+MAX_HOPS = 2
+"""Files that are entered one from the other, not counting those that only pass a name on."""
 Place = tuple[int, int]
 """A file and the rank of a statement in it."""
 Wanted = tuple[int, str]
@@ -56,93 +63,181 @@ class _Statement:
     """Characters."""
     matters: bool
     """Whether it may say something about a training step elsewhere."""
+    aids: bool
+    """Whether it is an import or a small assignment, that others may need."""
     chains: frozenset[str]
     """The dotted names that it reads; none, where those cannot matter either."""
     imports: dict[str, list[str]]
     """The names that it imports, with what they stand for."""
-    stars: list[str]
+
+
+class _File:
+    """The statements of one file, each looked at when somebody asks for it."""
+
+    def __init__(self, body: list[ast.stmt], lines: list[str]) -> None:
+        self.lines = lines
+        self._body = body
+        self._known: dict[int, _Statement] = {}
+        self.binding: dict[str, list[int]] = defaultdict(list)
+        """Name -> the ranks of the statements that bind it."""
+        self.stars: dict[int, list[str]] = defaultdict(list)
+        """Rank -> the modules that a statement imports everything from."""
+        for rank, node in enumerate(body):
+            for name, module in _bound([node]):
+                if name == "*":
+                    self.stars[rank].append(module)
+                else:
+                    self.binding[name].append(rank)
+
+    def statement(self, rank: int) -> _Statement:
+        """What is in a statement."""
+        if rank not in self._known:
+            rows = _rows(self._body[rank])
+            size = sum(map(len, self.lines[rows.start : rows.stop]))
+            self._known[rank] = _statement(self._body[rank], rows, size)
+        return self._known[rank]
 
 
 @dataclass(slots=True)
-class _File:
-    """The statements of one file, and which of them bind a name."""
+class _Graph:
+    """What may be reached from the names that a file reads."""
 
-    lines: list[str]
-    statements: list[_Statement]
-    binding: dict[str, list[int]]
+    binding: dict[Wanted, list[Place]] = field(default_factory=dict)
+    """What binds a name in its file."""
+    passed_on: dict[Wanted, list[Wanted]] = field(default_factory=dict)
+    """What a name is imported from."""
+    reads: dict[Place, list[Wanted]] = field(default_factory=dict)
+    """What a statement reads."""
 
 
-def attachments(module: ast.Module, links: Links) -> Attachments:
-    """What to attach to the file that is parsed as ``module``."""
-    return _Linker(module, links).attachments()
+def attachments(data: bytes, links: Links) -> Attachments:
+    """What to attach to the file with these bytes."""
+    return _Linker(data, links).attachments()
 
 
 class _Linker:
-    """Follows the names that a file uses into the files that define them."""
+    """Follows the names that a file imports into the files that define them."""
 
-    def __init__(self, module: ast.Module, links: Links) -> None:
+    def __init__(self, data: bytes, links: Links) -> None:
+        self._data = data
         self._links = links
-        self._own = _statement(module)
-        self._files = [_File([], [self._own], {}), *map(_parsed, links.files)]
 
     def attachments(self) -> Attachments:
         """The texts, in the order of ``links``, and how they are linked."""
+        graph = self._graph()
         taken: set[Place] = set()
         room = MAX_CHARACTERS
-        for wanted in dict.fromkeys(self._reads(0, self._own)):
-            places = self._closure(wanted)
-            alias = "GradScaler" in wanted[1]
-            if alias or any(self._statement(place).matters for place in places):
-                size = sum(self._statement(place).size for place in places - taken)
-                if size <= room:
-                    room -= size
-                    taken |= places
+        for place in self._that_matter(graph):
+            wanted = {place, *self._aids(graph, place)} - taken
+            size = sum(self._statement(each).size for each in wanted)
+            if size <= room:
+                room -= size
+                taken |= wanted
         return self._cut(taken)
 
-    def _statement(self, place: Place) -> _Statement:
-        return self._files[place[0]].statements[place[1]]
-
-    def _closure(self, wanted: Wanted) -> set[Place]:
-        """The statements that a name stands for, with all they use."""
-        found: set[Place] = set()
-        hops = {wanted: 1}
-        for file, name in (todo := [wanted]):  # grows while it is read
-            for other in self._uses(file, name, found):
-                steps = hops[file, name] + (other[0] != file)
-                if other not in hops and steps <= MAX_HOPS:
-                    hops[other] = steps
+    def _graph(self) -> _Graph:
+        """All that may be reached from the names that the file reads."""
+        graph = _Graph()
+        todo = [*dict.fromkeys(filter(self._may_matter, self._imports()))]
+        hops = dict.fromkeys(todo, 1)
+        for wanted in todo:  # grows while it is read
+            reads = self._visit(graph, *wanted)
+            for other in (*graph.passed_on[wanted], *reads):
+                enters = other[0] != wanted[0] and other not in graph.passed_on[wanted]
+                if other not in hops and hops[wanted] + enters <= MAX_HOPS:
+                    hops[other] = hops[wanted] + enters
                     todo.append(other)
-        return found.union(*(self._stars(file) for file in {file for file, _ in hops}))
+        return graph
 
-    def _uses(self, file: int, name: str, found: set[Place]) -> Iterator[Wanted]:
-        """What is used by the statements that bind a name; those that are new go to ``found``."""
-        yield from self._through_stars(file, name)
-        for rank in self._files[file].binding.get(name, ()):
-            if (file, rank) not in found:
-                found.add((file, rank))
-                statement = self._statement((file, rank))
-                passed_on = (self._target(file, each) for each in statement.imports.get(name, ()))
-                yield from filter(None, passed_on)
-                yield from self._reads(file, statement)
+    def _imports(self) -> Iterator[Wanted]:
+        """What the file imports; of a whole module, what it may use of it."""
+        attributes = {name.decode() for name in _ATTRIBUTE.findall(self._data)}
+        for module, name in imports(self._data):
+            whole = f"{module}.{name}" if name else module
+            if name == "*":
+                words = {word.decode() for word in _WORD.findall(self._data)}
+                yield from self._members(self._links.table.get((0, module)), words)
+            elif (target := self._target(0, whole)) is not None:
+                yield target
+            yield from self._members(self._links.table.get((0, whole)), attributes)
+
+    def _members(self, file: int | None, names: set[str]) -> Iterator[Wanted]:
+        """Those of some names that a file binds, or has from another one."""
+        for name in sorted(names) if file else ():
+            assert file is not None
+            if name in self._file(file).binding or any(self._through_stars(file, name)):
+                yield file, name
+
+    def _may_matter(self, wanted: Wanted) -> bool:
+        """Whether a name may lead to something; judged by the text, which costs no parse."""
+        data = self._links.files[wanted[0] - 1]
+        match = re.search(_CLASS % re.escape(wanted[1].encode()), data, re.MULTILINE | re.DOTALL)
+        if match is None:
+            return True
+        bases = [base.strip().decode("utf-8", "replace") for base in match[1].split(b",")]
+        if any(map(_OF_TORCH.search, bases)):
+            return False
+        return not any(map(_MODULE.search, bases)) or bool(_DONE.search(match[2]))
+
+    def _visit(self, graph: _Graph, file: int, name: str) -> list[Wanted]:
+        """Note what binds a name, and give what that reads."""
+        places = [(file, rank) for rank in self._file(file).binding.get(name, ())]
+        graph.binding[file, name] = places
+        passed_on = [*self._through_stars(file, name)]
+        reads: list[Wanted] = []
+        for place in places:
+            imported = self._statement(place).imports.get(name, ())
+            passed_on += filter(None, (self._target(file, each) for each in imported))
+            if place not in graph.reads:
+                graph.reads[place] = [*dict.fromkeys(self._reads(file, self._statement(place)))]
+                reads += graph.reads[place]
+        graph.passed_on[file, name] = passed_on
+        return reads
+
+    def _that_matter(self, graph: _Graph) -> list[Place]:
+        """The statements that say something and those that lead to them, the nearest first."""
+        places = {place for place in graph.reads if self._statement(place).matters}
+        names = {wanted for wanted in graph.binding if "GradScaler" in wanted[1]}
+        fresh = True
+        while fresh:
+            fresh = False
+            for wanted, bound in graph.binding.items():
+                if wanted not in names and not (
+                    places.isdisjoint(bound) and names.isdisjoint(graph.passed_on[wanted])
+                ):
+                    names.add(wanted)
+                    fresh = True
+            places |= {p for p, reads in graph.reads.items() if not names.isdisjoint(reads)}
+        bound = [place for wanted in names for place in graph.binding[wanted]]
+        stars = [star for file, _ in names for star in self._stars(file)]
+        return [*dict.fromkeys((*filter(places.__contains__, graph.reads), *bound, *stars))]
+
+    def _aids(self, graph: _Graph, place: Place) -> set[Place]:
+        """What a statement needs beside itself: imports, and small assignments."""
+        reads = graph.reads.get(place, ())
+        needed = (aid for wanted in reads for aid in graph.binding.get(wanted, ()))
+        return {aid for aid in needed if self._statement(aid).aids}
+
+    def _file(self, file: int) -> _File:
+        return _parsed(self._links.files[file - 1])
+
+    def _statement(self, place: Place) -> _Statement:
+        return self._file(place[0]).statement(place[1])
 
     def _reads(self, file: int, statement: _Statement) -> Iterator[Wanted]:
         """What a statement reads: names of its own file, and what they are imported as."""
         for chain in sorted(statement.chains):
             name, _, rest = chain.partition(".")
-            if file:
-                yield file, name
+            yield file, name
             for imported in self._imported(file, statement, name):
                 target = self._target(file, f"{imported}.{rest}" if rest else imported)
                 if target is not None:
                     yield target
-        if not file:
-            for chain in sorted(statement.chains):
-                yield from self._through_stars(0, chain.partition(".")[0])
 
     def _imported(self, file: int, statement: _Statement, name: str) -> list[str]:
         found = statement.imports.get(name, [])
-        ranks = self._files[file].binding.get(name, ())
-        others = (self._files[file].statements[rank] for rank in ranks)
+        ranks = self._file(file).binding.get(name, ())
+        others = map(self._file(file).statement, ranks)
         return [*found, *(each for other in others for each in other.imports.get(name, []))]
 
     def _target(self, file: int, dotted: str) -> Wanted | None:
@@ -159,18 +254,17 @@ class _Linker:
 
     def _through_stars(self, file: int, name: str) -> Iterator[Wanted]:
         """The files whose names a file has all, where one of them defines ``name``."""
-        if self._files[file].binding.get(name):
+        if self._file(file).binding.get(name):
             return
-        for statement in self._files[file].statements:
-            for module in statement.stars:
+        for modules in self._file(file).stars.values():
+            for module in modules:
                 to = self._links.table.get((file, module))
-                if to and (name in self._files[to].binding or self._stars(to)):
+                if to and (name in self._file(to).binding or self._stars(to)):
                     yield to, name
 
     def _stars(self, file: int) -> set[Place]:
         """The star imports of a file."""
-        statements = enumerate(self._files[file].statements)
-        return {(file, rank) for rank, statement in statements if statement.stars}
+        return {(file, rank) for rank in self._file(file).stars}
 
     def _cut(self, taken: set[Place]) -> Attachments:
         files = sorted({file for file, _ in taken})
@@ -186,20 +280,20 @@ class _Linker:
 
     def _text(self, file: int, ranks: set[int]) -> str:
         """The lines of some statements of a file; "" if they are nothing without the others."""
-        all_lines = self._files[file].lines
-        rows = {row for rank in ranks for row in self._files[file].statements[rank].lines}
+        all_lines = self._file(file).lines
+        rows = {row for rank in ranks for row in self._file(file).statement(rank).lines}
         text = "".join(f"{all_lines[row]}\n" for row in sorted(rows))
         return text if _is_python(text) else ""
 
 
-@functools.lru_cache(maxsize=128)
+@functools.lru_cache(maxsize=64)
 def _parsed(data: bytes) -> _File:
     """The statements of a file; none, where it cannot be read as Python."""
     try:
         text = Source(data, "").text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "")
-    except SourceError:
-        return _File([], [], {})
-    return _file(parse(text), text.split("\n")) if _is_python(text) else _File([], [], {})
+        return _File(parse(text).body, text.split("\n"))
+    except (SourceError, SyntaxError, TooDeepError):
+        return _File([], [])
 
 
 def _is_python(text: str) -> bool:
@@ -210,49 +304,95 @@ def _is_python(text: str) -> bool:
         return False
 
 
-def _file(module: ast.Module, lines: list[str]) -> _File:
-    statements: list[_Statement] = []
-    binding: dict[str, list[int]] = defaultdict(list)
-    for rank, node in enumerate(module.body):
-        rows = _rows(node)
-        text = "\n".join(lines[rows.start : rows.stop])
-        statements.append(_statement(node, text, rows))
-        for name in _bound([node]):
-            binding[name].append(rank)
-    return _File(lines, statements, dict(binding))
-
-
 def _rows(node: ast.stmt) -> range:
     """The lines of a statement, counted from 0, decorators included."""
     above = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
     return range(min([node.lineno, *above]) - 1, node.end_lineno or node.lineno)
 
 
-def _statement(node: ast.AST, text: str = "", rows: range = range(0)) -> _Statement:
-    bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
-    matters = not any(map(_OF_TORCH.search, bases)) and bool(_pattern(node, bases).search(text))
-    chains = frozenset(_chains(node)) if matters or not bases else frozenset[str]()
-    statement = _Statement(rows, len(text), matters, chains, defaultdict(list), [])
-    for part in ast.walk(node):
+def _statement(node: ast.AST, rows: range = range(0), size: int = 0) -> _Statement:
+    parts = [*_parts(node)]
+    matters = _matters(node, parts)
+    closed = isinstance(node, ast.ClassDef) and _bases(node, _MODULE) and not matters
+    chains = () if closed else _chains(node)
+    aids = isinstance(node, _AIDS) and size < _MAX_AID
+    statement = _Statement(rows, size, matters, aids, frozenset(chains), defaultdict(list))
+    for part in parts:
         if isinstance(part, ast.Import):
             for alias in part.names:
                 name = alias.name if alias.asname else alias.name.partition(".")[0]
                 statement.imports[alias.asname or name].append(name)
         elif isinstance(part, ast.ImportFrom):
-            dots = "." * (part.level + bool(part.level and part.module))
             for alias in part.names:
-                if alias.name == "*":
-                    statement.stars.append(f"{dots}{part.module or ''}")
-                else:
-                    qualified = f"{dots}{part.module or ''}.{alias.name}"
-                    statement.imports[alias.asname or alias.name].append(qualified)
+                qualified = f"{_module(part)}.{alias.name}"
+                statement.imports[alias.asname or alias.name].append(qualified)
     return statement
 
 
-def _pattern(node: ast.AST, bases: list[str]) -> re.Pattern[str]:
-    if isinstance(node, ast.ClassDef):
-        return _OF_MODULE if any(map(_MODULE.search, bases)) else _OF_CLASS
-    return _OF_FUNCTION
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    """What runs of a statement: all nodes but those of annotations."""
+    todo = [node]
+    while todo:
+        part = todo.pop()
+        yield part
+        hidden = [getattr(part, name, None) for name in ("annotation", "returns")]
+        todo += (child for child in ast.iter_child_nodes(part) if child not in hidden)
+
+
+def _bases(node: ast.ClassDef, pattern: re.Pattern[str]) -> bool:
+    return any(pattern.search(ast.unparse(base)) for base in node.bases)
+
+
+def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
+    """Whether a statement may say something about a training step elsewhere."""
+    if not isinstance(node, ast.ClassDef):
+        return any(_is_event(part) or _is_context(part) or _is_gradient(part) for part in parts)
+    if _bases(node, _OF_TORCH):
+        return False
+    if _bases(node, _MODULE):
+        return any(map(_is_event, parts))
+    return any(_is_event(part) or _is_context(part) for part in parts)
+
+
+def _is_event(node: ast.AST) -> bool:
+    """Whether a node is something that is done in a training step."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="step", value=owner)):
+            return bool(_STEPPED.search(_last(owner)))
+        case ast.Call(func=ast.Attribute(attr="scale" | "update", value=owner)):
+            return "scaler" in _last(owner).lower()
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)):
+            return bool(_EVENT.match(name)) or (name.endswith("_") and _is_gradient(owner))
+        case ast.Call(func=ast.Name(id=name)):
+            return bool(_EVENT.match(name))
+        case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
+            return _is_gradient(target)
+    return False
+
+
+def _is_context(node: ast.AST) -> bool:
+    """Whether a node names autocast, or something called after it."""
+    name = node.name if isinstance(node, ast.alias) else _last(node)
+    return "autocast" in name
+
+
+def _is_gradient(node: ast.AST) -> bool:
+    """Whether a node is ``p.grad`` or ``p.grad.data``."""
+    while isinstance(node, ast.Attribute):
+        if node.attr == "grad":
+            return True
+        node = node.value
+    return False
+
+
+def _last(node: ast.AST) -> str:
+    """The last name of ``a.b.c``, ``a[i]`` or ``a``."""
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case ast.Subscript(value=owner):
+            return _last(owner)
+    return ""
 
 
 def _chains(node: ast.AST) -> Iterator[str]:
@@ -267,24 +407,32 @@ def _chains(node: ast.AST) -> Iterator[str]:
         if isinstance(part, ast.Name):
             yield ".".join([part.id, *reversed(attributes)])
         else:
-            todo += ast.iter_child_nodes(part)
+            hidden = [getattr(part, name, None) for name in ("annotation", "returns")]
+            todo += (child for child in ast.iter_child_nodes(part) if child not in hidden)
 
 
-def _bound(body: Iterable[ast.AST]) -> Iterator[str]:
-    """The names that statements bind, not those that functions and classes in them do."""
+def _module(node: ast.ImportFrom) -> str:
+    """The module that an import names, spelled as in `Links`."""
+    dots = "." * (node.level + bool(node.level and node.module))
+    return f"{dots}{node.module or ''}"
+
+
+def _bound(body: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """The names that statements bind, not those that functions and classes in them do.
+
+    With the module, for an import; ``*`` for all that is in it.
+    """
     todo = [*body]
     while todo:
         node = todo.pop()
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield name
-            case ast.ClassDef(name=name):
-                yield name
-            case ast.Name(id=name, ctx=ast.Store()):
-                yield name
-            case ast.Import() | ast.ImportFrom():
-                yield from (a.asname or a.name.partition(".")[0] for a in node.names)
-            case ast.Lambda():
-                pass
-            case _:
+                yield name, ""
+            case ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield name, ""
+            case ast.Import():
+                yield from ((a.asname or a.name.partition(".")[0], "") for a in node.names)
+            case ast.ImportFrom():
+                yield from ((a.asname or a.name, _module(node)) for a in node.names)
+            case ast.stmt() | ast.ExceptHandler() | ast.withitem() | ast.Tuple() | ast.NamedExpr():
                 todo += ast.iter_child_nodes(node)
