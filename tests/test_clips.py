@@ -156,6 +156,21 @@ def test_code_is_spelled_as_the_step() -> None:
     assert place(found).startswith("self.amp.scaler.unscale_(self.optimizers[key]) before clip")
 
 
+def test_no_place_above_the_names_of_the_step() -> None:
+    found = clips(
+        """
+        def update(self, model, loss, name):
+            scaler = self.scalers[name]
+            scaler.scale(loss).backward()
+            clip(model.parameters(), 1.0)
+            optimizer = self.optimizers[name]
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    )
+    assert [clip.place_for_unscale for clip in found] == [None]
+
+
 # --- what is found --------------------------------------------------------------------------------
 
 

@@ -74,6 +74,19 @@ BACKWARD = SCALED.strip()
             id="unscaled in each micro-batch",
         ),
         pytest.param(
+            "last = (i + 1) % k == 0\nskip = False\n"
+            + SCALED
+            + under(
+                "if last and not skip:\n",
+                UNSCALE
+                + "norm = clip(model.parameters(), 1.0)\n"
+                + "if norm > 5.0:\n    skip = True\n"
+                + under("if not skip:\n", STEP + UPDATE),
+            ),
+            ("repeated_unscales", UNSCALE, UNSCALE),
+            id="given up after unscale_",
+        ),
+        pytest.param(
             SCALED + STEP + UNSCALE + UPDATE,
             ("repeated_unscales", UNSCALE, STEP),
             id="unscaled after the step",

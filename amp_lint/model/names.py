@@ -153,6 +153,15 @@ class Names:
             for node in self.tree.nodes(cst.Name)
         )
 
+    def is_early(self, name: str, at: cst.CSTNode) -> bool:
+        """Whether only lines below a place bind a name in its scope, so that reading it raises."""
+        scope = self.scope(at)
+        if name in scope.foreign or not isinstance(scope.node, (cst.FunctionDef, cst.Module)):
+            return False
+        bindings = scope.bindings.get(name, [])
+        place = self.tree.order(at)
+        return bool(bindings) and all(self.tree.order(b.node) > place for b in bindings)
+
     def bindings(self, name: cst.Name) -> list[Binding]:
         """Everything the name may be bound to at this place, whatever the order; [] if unknown."""
         return self.visible(name, name.value)

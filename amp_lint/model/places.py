@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -67,9 +68,16 @@ class Places:
         if code is None:
             return None
         statement = self._statement(nodes, step, self._block(step.node))
+        place = self._guarded(nodes, step, code) if statement is None else None
         if statement is not None:
-            return Place(statement, code, None, certain=not root.truncated)
-        return self._guarded(nodes, step, code)
+            place = Place(statement, code, None, certain=not root.truncated)
+        return None if place is None or self._reads_early(place, step) else place
+
+    def _reads_early(self, place: Place, step: Event) -> bool:
+        """Whether a name in the inserted line gets its value only below it."""
+        names = [part.value for part in descendants(step.node) if isinstance(part, cst.Name)]
+        names += re.findall(r"\w+", place.guard or "")
+        return any(self.steps.names.is_early(name, place.statement) for name in names)
 
     def _is_kept(self, node: cst.CSTNode) -> bool:
         return isinstance(node, cst.Call) and self.steps.recognizer.gradients.is_kept(node)

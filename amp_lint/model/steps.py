@@ -76,6 +76,7 @@ class Steps:
     ) -> None:
         """Prepare; ``exact`` and ``whole`` as for `Parts`."""
         self.tree = tree
+        self.names = names
         self.recognizer = Recognizer(tree, names, values, roles)
         self.relevance = Relevance(tree, roles, regions, self.recognizer)
         parts = (tree, names, roles, regions, self.recognizer, self.relevance)

@@ -167,10 +167,12 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Unbound:
-    """A name that the new code uses and nothing binds any more."""
+    """A name that the new code uses and nothing binds any more, or not yet."""
 
     place: Place
     name: str
+    early: bool = False
+    """Whether later lines bind it."""
 
 
 Obligation = Expression | Object | Step | Policy | Unbound

@@ -287,6 +287,8 @@ def _unbound(obligation: Unbound, settings: Settings) -> Judgement:
     if "unbound" in settings.disabled:
         return Judgement(Verdict.PROVEN, "not checked")
     text = f"NameError: nothing binds {obligation.name!r} any more"
+    if obligation.early:
+        text = f"UnboundLocalError: {obligation.name!r} is read before it is assigned"
     return Judgement(Verdict.REFUTED, text, after=Failure("unbound", text))
 
 

@@ -286,6 +286,19 @@ def test_a_name_that_nothing_binds_any_more() -> None:
 
 
 @pytest.mark.parametrize(
+    ("moved", "early"),
+    [
+        ("    print(y)\n    y = x\n    return y\n", True),
+        ("    y = x\n    print(y)\n    return y\n", False),
+        ("    y = [z for z in x]\n    return y\n", False),
+    ],
+)
+def test_a_name_that_is_read_before_it_is_assigned(moved: str, early: bool) -> None:
+    found = compared("def f(x):\n    y = x\n    return y\n", ("    y = x\n    return y\n", moved))
+    assert [o.name for o in found.obligations if isinstance(o, Unbound)] == ["y"] * early
+
+
+@pytest.mark.parametrize(
     ("change", "reason"),
     [
         (("loss = (model(x)", "loss = (network(x)"), "`model(x)` was removed"),

@@ -77,17 +77,23 @@ class Side:
         return Tracer(self.lifter, losses, self.alias, whole=self.whole)
 
     @functools.cached_property
-    def unbound(self) -> dict[str, cst.Name]:
-        """The names that nothing binds, each with its first use."""
-        found: dict[str, cst.Name] = {}
+    def unbound(self) -> dict[tuple[str, str], cst.Name]:
+        """The names that nothing binds, each with its first use.
+
+        And those that only later lines of their function bind, which is the second part of the key.
+        """
+        found: dict[tuple[str, str], cst.Name] = {}
         names = self.model.names
         if names.module.star_imports:
             return found
         imported = self._imported
         for node in self.model.tree.nodes(cst.Name):
-            free = self._is_read(node) and node.value not in _BUILTINS and id(node) not in imported
-            if free and not names.bindings(node):
-                found.setdefault(node.value, node)
+            if not self._is_read(node) or id(node) in imported:
+                continue
+            if node.value not in _BUILTINS and not names.bindings(node):
+                found.setdefault((node.value, ""), node)
+            elif names.is_early(node.value, node):
+                found.setdefault((node.value, name_of(self.model, node)), node)
         return found
 
     def _is_read(self, node: cst.Name) -> bool:
@@ -204,9 +210,11 @@ def _entries(program: Program) -> bool:
 
 
 def _unbound(before: Side, after: Side) -> Iterator[Unbound]:
-    for name, node in after.unbound.items():
-        if name not in before.unbound:
-            yield Unbound(Place(0, after.line(node), name_of(after.model, node)), name)
+    for key, node in after.unbound.items():
+        if key not in before.unbound:
+            name, early = key
+            place = Place(0, after.line(node), name_of(after.model, node))
+            yield Unbound(place, name, bool(early))
 
 
 # --- effects ----------------------------------------------------------------------------------
