@@ -97,8 +97,9 @@ def rounded_at_random(tensor: torch.Tensor, eps: float, seed: int) -> torch.Tens
 
 
 def _largest(tensor: torch.Tensor) -> float:
-    known = tensor[~tensor.isnan()]
-    return float(known.abs().max()) if known.numel() else 0.0
+    """The largest magnitude, NaN aside."""
+    sizes = tensor.abs().nan_to_num(0.0, posinf=math.inf)
+    return float(sizes.max()) if sizes.numel() else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -343,8 +343,8 @@ def _near(tensor: torch.Tensor, eps: float, seed: int) -> torch.Tensor:
 
 
 def _largest_finite(tensor: torch.Tensor) -> float:
-    finite = tensor[tensor.isfinite()]
-    return float(finite.abs().max()) if finite.numel() else 0.0
+    sizes = tensor.abs().nan_to_num(0.0, posinf=0.0)
+    return float(sizes.max()) if sizes.numel() else 0.0
 
 
 def _incoming(case: Case) -> float:
