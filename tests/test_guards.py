@@ -127,7 +127,27 @@ FALLBACKS = {
     """,
 }
 
+FALLBACKS["the arm for older releases than the last without it"] = """
+    import torch
+    from packaging import version
+    from project.versions import is_torch_greater_or_equal_than_1_10
+    if is_torch_greater_or_equal_than_1_10:
+        context = None
+    else:
+        context = torch.cuda.amp.autocast()
+    if version.parse(torch.__version__) < version.parse("1.10"):
+        context = torch.cuda.amp.autocast()
+    """
+
 NO_FALLBACKS = {
+    "the arm for releases from an old one on": """
+        import torch
+        from project.versions import is_torch_greater_or_equal_than_1_10
+        if is_torch_greater_or_equal_than_1_10:
+            context = torch.cuda.amp.autocast(dtype=dtype)  # here
+        else:
+            context = None
+    """,
     "a version before the new API": """
         import torch
         if torch.__version__ >= "1.6":

@@ -19,6 +19,12 @@ _ABOUT_TORCH = re.compile(r"torch|(?:^|_)pt(?:_|$)", re.IGNORECASE)
 _ABOUT_VERSIONS = re.compile(
     r"version|greater|less|least|newer|older|(?:^|_)[gl][et](?:_|$)|\d_\d|torch_?\d", re.IGNORECASE
 )
+_AT_LEAST = re.compile(r"greater|least|newer|(?:^|_)g[te](?:_|$)", re.IGNORECASE)
+_BOUNDS = {
+    cst.GreaterThan: True, cst.GreaterThanEqual: True,
+    cst.LessThan: False, cst.LessThanEqual: False,
+}  # fmt: skip
+"""Operators that compare a version, on the left, with a bound."""
 _NOT_A_VERSION = ("torch.version.cuda", "torch.version.hip", "torch.version.xpu")
 _NUMBER = re.compile(r"(?<!\d)(\d{1,2})[._](\d{1,2})(?!\d)")
 _MAX_STEPS = 3  # flags computed from flags
@@ -39,12 +45,21 @@ class Guards:
 
     def is_fallback(self, node: cst.CSTNode) -> bool:
         """Whether a test of the version, or a failed use of the new API, decides if this runs."""
+        return any(
+            self._decides(holder, child) or self._is_for_old(holder, child)
+            for holder, child in self._holders(node)
+        )
+
+    def _replaces(self, node: cst.CSTNode) -> bool:
+        """Whether that is so because the new API is used elsewhere."""
+        return any(self._decides(holder, child) for holder, child in self._holders(node))
+
+    def _holders(self, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+        """What holds a node, each with what it holds it in."""
         child = node
         for holder in self.tree.ancestors(node):
-            if self._decides(holder, child):
-                return True
+            yield holder, child
             child = holder
-        return False
 
     def chooses(self, node: cst.Name | cst.Attribute) -> bool:
         """Whether a reference to the old API stands where the new one would, were it there.
@@ -57,7 +72,7 @@ class Guards:
         while isinstance(root, cst.Attribute):
             root = root.value
         return isinstance(root, cst.Name) and any(
-            self.is_fallback(binding.node)
+            self._replaces(binding.node)
             or (binding.value is not None and self.mentions(binding.value))
             for binding in self.names.bindings(root)
             if binding.qualified != "torch"
@@ -102,6 +117,28 @@ class Guards:
         if known and max(known) < self.since:
             return self.mentions(holder)  # it tells two old releases from each other
         return bool(found)
+
+    def _is_for_old(self, holder: cst.CSTNode, child: cst.CSTNode) -> bool:
+        """Whether an arm is taken by releases only that are older than one without the new API."""
+        if not isinstance(holder, (cst.If, cst.IfExp)) or child is holder.test:
+            return False
+        if not any(self._versions(holder.test, _MAX_STEPS)):
+            return False
+        return self._is_lower_bound(holder.test) is (child is holder.orelse)
+
+    def _is_lower_bound(self, test: cst.BaseExpression) -> bool | None:
+        """Whether a test holds for new releases; None if nobody can tell."""
+        match test:
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                negated = self._is_lower_bound(inner)
+                return None if negated is None else not negated
+            case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=operator)]):
+                return _BOUNDS.get(type(operator))
+            case cst.Name(value=word) | cst.Attribute(attr=cst.Name(value=word)):
+                return True if _AT_LEAST.search(word) else None
+            case cst.Call(func=called):
+                return self._is_lower_bound(called)
+        return None
 
     def _is_new(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):

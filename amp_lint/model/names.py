@@ -24,6 +24,7 @@ ScopeNode = (
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 _SCOPES = (cst.Module, cst.FunctionDef, cst.ClassDef, cst.Lambda, *_COMPREHENSIONS)
 _MAX_STEPS = 20  # longest chain of aliases that is followed
+_MAX_BINDINGS = 200  # of one name; nothing is known of one that has more
 _Known = dict[int, frozenset[str]]
 Links = Mapping[tuple[int, str], int]
 """(Text, module as its imports spell it) -> text, for what is attached to a tree."""
@@ -81,6 +82,8 @@ class Names:
         self._package = package
         self._links = links or {}
         self._scopes: dict[int, Scope] = {}
+        self._scope_at: dict[int, Scope] = {}
+        """Id of a node -> the scope in which it is evaluated."""
         self.module = self._open(tree.module, None)
         self._roots = [self.module, *(self._open(module, None) for module in tree.attached)]
         for root in self._roots:
@@ -99,6 +102,7 @@ class Names:
         stack: list[tuple[cst.CSTNode, Scope]] = [(root, scope)]
         while stack:
             node, scope = stack.pop()
+            self._scope_at[id(node)] = scope
             for binding in _bindings(node, self._package):
                 self._bind(binding, scope)
             if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
@@ -132,14 +136,7 @@ class Names:
 
     def scope(self, node: cst.CSTNode) -> Scope:
         """The scope in which ``node`` is evaluated."""
-        child = node
-        for holder in self.tree.ancestors(node):
-            if isinstance(holder, _SCOPES) and (
-                isinstance(holder, (cst.Module, *_COMPREHENSIONS)) or child is holder.body
-            ):
-                return self._scopes[id(holder)]
-            child = holder
-        return self.module
+        return self._scope_at.get(id(node), self.module)
 
     def scope_of(self, node: ScopeNode) -> Scope:
         """The scope that a function, class or module opens."""
@@ -266,6 +263,8 @@ class Names:
 
     def _qualified_name(self, name: cst.Name, steps: int, known: _Known) -> Iterator[str]:
         bindings = self.bindings(name)
+        if len(bindings) > _MAX_BINDINGS:
+            return
         for binding in bindings:
             if binding.qualified is not None:
                 yield binding.qualified

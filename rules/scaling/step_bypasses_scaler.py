@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _BYPASS = (
     "`step` of the optimizer itself: the gradients are still multiplied by the loss scale, so "
-    "the update is 65536 times too large at first, and steps with inf are not skipped; call "
+    "an update of SGD is {:g} times too large at first, and steps with inf are not skipped; call "
     "`scaler.step(optimizer)`"
 )
 _DOUBLE = (
@@ -34,9 +34,10 @@ class StepBypassesScaler(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every direct step that some path reaches with scaled gradients."""
+        bypass = _BYPASS.format(model.clips.initial_scale)
         for found in model.mistakes.bypasses:
             related = [(found.cause.node, "the gradients are scaled here")]
-            yield self.report(model, found.event.node, _BYPASS, related, _through(model, found))
+            yield self.report(model, found.event.node, bypass, related, _through(model, found))
         for found in model.mistakes.double_steps:
             related = [(found.cause.node, "stepped here too")]
             yield self.report(model, found.event.node, _DOUBLE, related, _without(model, found))
