@@ -156,6 +156,24 @@ def test_code_is_spelled_as_the_step() -> None:
     assert place(found).startswith("self.amp.scaler.unscale_(self.optimizers[key]) before clip")
 
 
+def test_a_limit_that_is_scaled_by_an_argument() -> None:
+    found = clips(
+        """
+        def limited(model, limit, scale=1.0):
+            clip(model.parameters(), limit * scale)
+
+
+        def train(model, optimizer, scaler, loader):
+            for x in loader:
+                scaler.scale(model(x)).backward()
+                limited(model, 1.0, scale=scaler.get_scale())
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+    assert found == []
+
+
 def test_no_place_above_the_names_of_the_step() -> None:
     found = clips(
         """

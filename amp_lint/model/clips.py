@@ -89,7 +89,14 @@ class Clips:
         limit = clip_limit(clip.node)
         if limit is not None and is_infinite(limit):
             return True
-        return mentions_scale(clip.node, self.values)
+        return mentions_scale(clip.node, self.values) or self._is_given_scale(clip.node)
+
+    def _is_given_scale(self, clip: cst.Call) -> bool:
+        """Whether the function that clips is called with the scale."""
+        function = self.tree.ancestor(clip, cst.FunctionDef)
+        target = self.steps.recognizer.target
+        calls = (call for call in self.tree.nodes(cst.Call) if target(call) is function)
+        return function is not None and any(mentions_scale(call, self.values) for call in calls)
 
     def _entry(self, root: Root, cycle: Cycle) -> State:
         """The state a function is entered in: scaled, if it steps what another method scaled.
