@@ -61,6 +61,12 @@ def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         stack.extend(reversed(tuple(children(current))))
 
 
+def last_statement(body: cst.BaseSuite) -> cst.CSTNode | None:
+    """The last statement of a body; of the last line, where that has several."""
+    last = body.body[-1] if body.body else None
+    return last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+
+
 class Tree:
     """A parsed file: nodes in source order, by type, with parents; spans on demand.
 

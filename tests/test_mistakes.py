@@ -360,3 +360,31 @@ def test_where_an_early_update_belongs() -> None:
     assert model.tree.source(again) == "scaler.update( )"
     assert model.mistakes.follows(one.event.node, step)
     assert not model.mistakes.follows(step, one.event.node)
+
+
+def test_a_norm_that_a_helper_returns_is_not_none() -> None:
+    """The second clip is for steps without the first one."""
+    model = model_of(
+        """
+        class Trainer:
+            def clip(self, model):
+                if self.sharded:
+                    return self.optimizer.clip_main_gradients(1.0)
+                return self.accelerator.clip_grad_norm_(model.parameters(), 1.0)
+
+            def norm(self, model, norm=None):
+                if norm is None:
+                    norm = self.accelerator.clip_grad_norm_(model.parameters(), float("inf"))
+                return norm
+
+            def train(self, model, loader, limit):
+                for x in loader:
+                    self.accelerator.backward(model(x).mean())
+                    norm = None
+                    if limit > 0:
+                        norm = self.clip(model)
+                    norm = self.norm(model, norm=norm)
+                    self.optimizer.step()
+        """
+    )
+    assert found(model) == []

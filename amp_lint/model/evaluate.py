@@ -10,6 +10,7 @@ import libcst as cst
 
 from amp_lint.model.conditions import Equals, Formula, Not, Truthy, formula, size, text
 from amp_lint.model.events import EVERY, Event, Kind, Recognizer, is_accelerator
+from amp_lint.model.forwarding import returned
 from amp_lint.model.gradients import is_limit
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
@@ -17,7 +18,7 @@ from amp_lint.model.regions import Region, Regions
 from amp_lint.model.relevance import Relevance
 from amp_lint.model.roles import Roles
 from amp_lint.model.values import arguments, literal
-from amp_lint.tree import Tree
+from amp_lint.tree import Tree, last_statement
 
 _CONSTANTS = frozenset({"None", "True", "False"})  # names to libcst
 _LARGEST_TEST = 6  # parts of a test that a name is assigned, for it to be remembered
@@ -28,6 +29,8 @@ _IDLE = frozenset({Kind.ZERO_GRAD, Kind.OPAQUE})
 """Events that say nothing of one another before a backward: the last one stands for all."""
 _LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.SCHEDULE})
 """Events after which scaled gradients are as they were, but for a limit."""
+_NORMS = frozenset({Kind.CLIP, Kind.UNSCALE})
+"""Events that give the norm of gradients: accelerate's clip unscales them."""
 _BEGINNINGS = frozenset({Kind.ZERO_GRAD, Kind.BACKWARD})
 """Events that begin the next cycle where no scaler takes part, and so nothing is updated."""
 
@@ -423,12 +426,24 @@ class Evaluator(ABC):
             known = Equals(key, constant)
         elif isinstance(node, cst.Call) and self.roles.scaler_origins(node):
             known = Truthy(key)
-        elif isinstance(node, cst.Call) and self.recognizer.kind(node) is Kind.CLIP:
+        elif isinstance(node, cst.Call) and self._gives_norm(node):
             known = Not(Equals(key, None))
         if known is None or not self.relevance.matters([key]):
             return path
         ways = path.facts.forget([key]).assume(known)
         return replace(path, facts=ways[0]) if ways else path
+
+    def _gives_norm(self, call: cst.Call) -> bool:
+        """Whether a call returns what a clip does, itself or as a helper: a norm, never None."""
+        if self.recognizer.kind(call) in _NORMS:
+            return True
+        target = self.recognizer.target(call)
+        if target is None or not isinstance(last_statement(target.body), cst.Return):
+            return False
+        values = returned(target)
+        calls = [value for value in values if isinstance(value, cst.Call)]
+        clips = any(self.recognizer.kind(value) in _NORMS for value in calls)
+        return clips and len(calls) == len(values)
 
     def learn_truth(
         self, key: str, test: cst.BaseExpression, path: Path, frame: Frame

@@ -10,7 +10,7 @@ import libcst as cst
 from amp_lint.model.names import Names, canonical, dotted
 from amp_lint.model.references import is_read
 from amp_lint.model.values import Values, literal
-from amp_lint.tree import Tree, descendants
+from amp_lint.tree import Tree, descendants, last_statement
 
 Version = tuple[int, int]
 
@@ -216,7 +216,4 @@ def _numbers(node: cst.CSTNode) -> Iterator[Version]:
 
 
 def _leaves(body: cst.BaseSuite) -> bool:
-    last = body.body[-1] if body.body else None
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, _LEAVING)
+    return isinstance(last_statement(body), _LEAVING)

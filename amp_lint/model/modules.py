@@ -13,7 +13,7 @@ import libcst as cst
 from amp_lint.model.flow import Flow
 from amp_lint.model.names import Binding, Names, dotted
 from amp_lint.model.values import Values, arguments, literal
-from amp_lint.tree import Tree, descendants
+from amp_lint.tree import Tree, descendants, last_statement
 
 HALF = frozenset({"torch.float16", "torch.half", "torch.HalfTensor", "torch.cuda.HalfTensor"})
 _HALF_TEXT = frozenset({"float16", "torch.float16", "torch.HalfTensor", "torch.cuda.HalfTensor"})
@@ -475,8 +475,7 @@ def _changes_parameters(body: cst.BaseSuite) -> bool:
 
 
 def _leaves(block: cst.IndentedBlock) -> bool:
-    last = block.body[-1] if block.body else None
-    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
+    small = last_statement(block)
     if isinstance(small, (cst.Return, cst.Raise, cst.Continue, cst.Break)):
         return True
     value = small.value if isinstance(small, cst.Expr) else None
