@@ -9,6 +9,12 @@ TARGET, clone the repositories that ``dev.jsonl`` names as ``MIRRORS/<owner>+<na
 
     LABELS_DIR/extract.py LABELS_DIR/dev.jsonl MIRRORS TARGET --dists DISTS
 
+A bug whose scope is the project needs the files that the labelled one works with. For each such
+label, unpack the commit around it:
+
+    git --git-dir MIRRORS/<owner>+<name>/repo archive COMMIT |
+        tar -x -C TARGET/<owner>__<name>/<first 8 digits of COMMIT>
+
 amp-lint runs as users run it, with every rule of the table and without the configuration and the
 ``noqa`` comments of the labelled projects. All counting is ``score.py``'s. Prints a table in
 Markdown and exits with 1 if a figure is below what is promised.
