@@ -181,8 +181,7 @@ def _survivors(
 ) -> tuple[tuple[Rule, ...], Attachments | None]:
     """The rules that may find something, and what to attach to the file for them."""
     sieve = selection.sieve
-    others = (*links.files, *(data for _, data in links.trainers)) if links else ()
-    if links is not None and (rules := sieve.by_bytes(source.data, *others)):
+    if links is not None and (rules := sieve.by_own_bytes(source.data)):
         from amp_lint.model.links import attachments
 
         module = parse(source.data)

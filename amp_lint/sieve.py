@@ -8,8 +8,9 @@ that words in comments and prose do not count; it also refuses what would overfl
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from amp_lint.rule import Rule
 
@@ -38,8 +39,13 @@ class Sieve:
         if self._pattern is None:
             return ()
         own = {word.decode() for word in set(self._pattern.findall(data))}
-        others = {word.decode() for file in linked for word in set(self._pattern.findall(file))}
-        return tuple(rule for rule in wanted(self.rules, own | others) if _mentions(own, rule))
+        words = own.union(*(_words(self._pattern, other) for other in linked))
+        return tuple(rule for rule in wanted(self.rules, words) if _mentions(own, rule))
+
+    def by_own_bytes(self, data: bytes) -> tuple[Rule, ...]:
+        """The rules of whose identifiers at least one occurs in the bytes of a file."""
+        words = _words(self._pattern, data) if self._pattern else frozenset[str]()
+        return tuple(rule for rule in self.rules if _mentions(words, rule))
 
     def by_syntax(self, data: bytes, rules: Sequence[Rule]) -> tuple[Rule, ...]:
         """The rules among ``rules`` whose identifiers the code really uses.
@@ -51,7 +57,13 @@ class Sieve:
         return wanted(rules, set(identifiers(parse(data))))
 
 
-def _mentions(words: set[str], rule: Rule) -> bool:
+@functools.lru_cache(maxsize=512)
+def _words(pattern: re.Pattern[bytes], data: bytes) -> frozenset[str]:
+    """The identifiers in the bytes of a file that many others import."""
+    return frozenset(word.decode() for word in set(pattern.findall(data)))
+
+
+def _mentions(words: Set[str], rule: Rule) -> bool:
     return any(not words.isdisjoint(group) for group in rule.requires)
 
 

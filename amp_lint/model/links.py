@@ -24,7 +24,8 @@ MAX_CHARACTERS = 25_000
 _EVENT = re.compile(r"backward$|\w*unscale|clip_grad|\w*GradScaler$")
 _STEPPED = re.compile(r"optim|(^|_)opt|sgd|adam|scaler", re.IGNORECASE)
 _DONE = re.compile(EVENTS.encode())
-_CLASS = rb"^class[ \t]+%s[ \t]*\(([^)]*)\)[^:\n]*:(.*?)(?=^[^\s#)\]}]|\Z)"
+_CLASS = rb"^class[ \t]+%s[ \t]*(?:\(([^)]*)\))?[^:\n]*:(.*?)(?=^[^\s#)\]}]|\Z)"
+_MADE = rb"\b%s[ \t]*\(|class[ \t]+\w+[ \t]*\([^)]*\b%s\b|\b%s[ \t]+as\b"
 _ATTRIBUTE = re.compile(rb"\.\s*([^\W\d]\w*)")
 _WORD = re.compile(rb"[^\W\d]\w*")
 _MODULE = re.compile(r"Module$")
@@ -169,12 +170,17 @@ class _Linker:
                 yield file, name
 
     def _may_matter(self, wanted: Wanted) -> bool:
-        """Whether a name may lead to something; judged by the text, which costs no parse."""
-        data = self._links.files[wanted[0] - 1]
-        match = re.search(_CLASS % re.escape(wanted[1].encode()), data, re.MULTILINE | re.DOTALL)
+        """Whether a name may lead to something; judged by the text, which costs no parse.
+
+        A class does that is called or derived from, unless its instances are torch's to call.
+        """
+        data, name = self._links.files[wanted[0] - 1], re.escape(wanted[1].encode())
+        match = re.search(_CLASS % name, data, re.MULTILINE | re.DOTALL)
         if match is None:
             return True
-        bases = [base.strip().decode("utf-8", "replace") for base in match[1].split(b",")]
+        if not re.search(_MADE % (name, name, name), self._data):
+            return False
+        bases = [base.strip().decode("utf-8", "replace") for base in (match[1] or b"").split(b",")]
         if any(map(_OF_TORCH.search, bases)):
             return False
         return not any(map(_MODULE.search, bases)) or bool(_DONE.search(match[2]))
@@ -396,7 +402,7 @@ def _last(node: ast.AST) -> str:
 
 
 def _chains(node: ast.AST) -> Iterator[str]:
-    """The dotted names in a statement, the longest of each place."""
+    """The dotted names in a statement, the longest of each place; not those of mere types."""
     todo = [node]
     while todo:
         part = todo.pop()
@@ -404,11 +410,16 @@ def _chains(node: ast.AST) -> Iterator[str]:
         while isinstance(part, ast.Attribute):
             attributes.append(part.attr)
             part = part.value
-        if isinstance(part, ast.Name):
-            yield ".".join([part.id, *reversed(attributes)])
-        else:
-            hidden = [getattr(part, name, None) for name in ("annotation", "returns")]
-            todo += (child for child in ast.iter_child_nodes(part) if child not in hidden)
+        match part:
+            case ast.Name(id=name):
+                yield ".".join([name, *reversed(attributes)])
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[value, *_]):
+                todo.append(value)
+            case ast.ExceptHandler(body=body):
+                todo += body
+            case _:
+                hidden = [getattr(part, name, None) for name in ("annotation", "returns")]
+                todo += (child for child in ast.iter_child_nodes(part) if child not in hidden)
 
 
 def _module(node: ast.ImportFrom) -> str:
