@@ -14,7 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
@@ -42,14 +42,26 @@ def _child_fields(node_type: type[cst.CSTNode]) -> tuple[str, ...]:
     )
 
 
+_KINDS: dict[tuple[type, object], bool] = {}
+
+
+def _is_a(value: object, wanted: type[Node] | tuple[type[Node], ...]) -> TypeGuard[Node]:
+    """``isinstance``, which is slow to ask since the types of nodes are abstract; asked once."""
+    key = type(value), wanted
+    known = _KINDS.get(key)
+    if known is None:
+        known = _KINDS[key] = isinstance(value, wanted)
+    return known
+
+
 def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The child nodes that mean something, in source order; not white space, not punctuation."""
     for name in _child_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
+        if _is_a(value, cst.CSTNode):
             yield value
         elif isinstance(value, (list, tuple)):
-            yield from (item for item in value if isinstance(item, cst.CSTNode))
+            yield from (item for item in value if _is_a(item, cst.CSTNode))
 
 
 def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -134,7 +146,7 @@ class Tree:
     def ancestor(self, node: cst.CSTNode, *types: type[Node]) -> Node | None:
         """The innermost holder of one of these types."""
         for holder in self.ancestors(node):
-            if isinstance(holder, types):
+            if _is_a(holder, types):
                 return holder
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import libcst as cst
@@ -23,12 +24,13 @@ def own_nodes(function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
             todo.extend(reversed(tuple(children(node))))
 
 
-def returned(function: cst.FunctionDef) -> list[cst.BaseExpression]:
-    """The values that a function returns, in source order; [] for a generator or a coroutine."""
+@functools.lru_cache(maxsize=1024)
+def returned(function: cst.FunctionDef) -> tuple[cst.BaseExpression, ...]:
+    """The values that a function returns, in source order; () for a generator or a coroutine."""
     nodes = [*own_nodes(function)]
     if function.asynchronous is not None or any(isinstance(node, cst.Yield) for node in nodes):
-        return []
-    return [n.value for n in nodes if isinstance(n, cst.Return) and n.value is not None]
+        return ()
+    return tuple(n.value for n in nodes if isinstance(n, cst.Return) and n.value is not None)
 
 
 def passed_on(
