@@ -82,3 +82,19 @@ def test_a_mistake_within_the_other_file(tmp_path: Path) -> None:
     assert not result.fixed and not result.remaining
     helpers = Source.read(tmp_path / "helpers.py")
     assert [finding.code for finding in engine.check(helpers, SELECTION)] == ["AMP101"]
+
+
+def test_backward_in_a_region_of_this_file(tmp_path: Path) -> None:
+    main = (
+        "import torch\nfrom helpers import Wrapper\n\n\ndef train(model, optimizer, loader):\n"
+        '    wrapper = Wrapper()\n    for x in loader:\n        with torch.autocast("cuda"):\n'
+        "            loss = model(x).mean()\n            wrapper(loss, optimizer, model)\n"
+    )
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    (tmp_path / "main.py").write_text(main)
+    project = Project([tmp_path / "main.py", tmp_path / "helpers.py"])
+    source = Source.read(tmp_path / "main.py")
+    selection = engine.Selection(tuple(r for r in all_rules() if r.code == "AMP201"))
+    links = project.links(tmp_path / "main.py", source.data)
+    (finding,) = engine.check(source, selection, links=links)
+    assert source.text[finding.start : finding.end] == "wrapper(loss, optimizer, model)"

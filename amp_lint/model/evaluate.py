@@ -195,7 +195,9 @@ class Evaluator(ABC):
                 scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
                 scaler = scaled.scaler if scaled else None
                 region, outer = self._active(path), self._active(path, 1)
-                path = self.emit(path, Event(kind, node, scaler, region=region, outer=outer))
+                call = self._through(node, frame)
+                event = Event(kind, node, scaler, region=region, outer=outer, through=call)
+                path = self.emit(path, event)
             case Kind.UNSCALE if receiver is not None and is_accelerator(receiver):
                 path = self.emit(path, Event(kind, node, name, EVERY))
             case Kind.UNSCALE if self._is_disabled(receiver, path):

@@ -75,7 +75,7 @@ class Event:
     params: str | None = None
     """CLIP: the object whose parameters are clipped, where it can be named."""
     through: cst.Call | None = None
-    """CLIP: the call in the file itself that runs it, where it is in another file."""
+    """BACKWARD, CLIP: the call in the file itself that runs it, where it is in another file."""
     absent: bool = False
     """UNSCALE, STEP, UPDATE: the scaler is known to be None on this path, so that this raises."""
 

@@ -118,10 +118,15 @@ class Steps:
             for cycle in root.cycles:
                 for event in cycle:
                     if event.kind is Kind.BACKWARD:
-                        known = found.setdefault(id(event.node), event)
+                        known = found.setdefault(id(event.place), event)
                         if known.region is None or (event.region and event.outer):
-                            found[id(event.node)] = event
-        return sorted(found.values(), key=lambda event: self.tree.order(event.node))
+                            found[id(event.place)] = event
+        return sorted(found.values(), key=lambda event: self.tree.order(event.place))
+
+    def is_own(self, backward: Event) -> bool:
+        """Whether a backward in its region is a matter of this file, not of one that it imports."""
+        region = None if backward.region is None else backward.region.node
+        return self.tree.is_own(backward.node) or (region is not None and self.tree.is_own(region))
 
     @functools.cached_property
     def called(self) -> frozenset[int]:

@@ -30,10 +30,10 @@ class BackwardInAutocast(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every backward with an active region around it."""
         for event in model.steps.backwards:
-            if event.region is not None:
+            if event.region is not None and model.steps.is_own(event):
                 yield self.report(
                     model,
-                    event.node,
+                    event.place,
                     MESSAGE,
                     related=[(event.region.node, "autocast is on from here")],
                     fix=_fix(model, event),
@@ -41,7 +41,7 @@ class BackwardInAutocast(Rule):
 
 
 def _fix(model: Model, event: Event) -> Fix | None:
-    tail = model.regions.trailing(event.node)
+    tail = model.regions.trailing(event.place)
     if tail is None or event.outer is not None:
         return None
     return Fix(
