@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 
@@ -26,12 +26,14 @@ from amp_lint.verify.experiments.inputs import Case, Kind, Scenario
 from amp_lint.verify.experiments.modes import EXACT, Compiled, Outcome, Precision, precisions
 from amp_lint.verify.experiments.operations import NotLiftedError
 from amp_lint.verify.experiments.prepare import Prepared, prepare
-from amp_lint.verify.experiments.search import any_numbers, smallest
+from amp_lint.verify.experiments.search import any_numbers, first_small, smallest
 from amp_lint.verify.experiments.sweep import sweep
 from amp_lint.verify.experiments.tolerance import Miss
 from amp_lint.verify.experiments.trial import Pair, Trial, pair
 from amp_lint.verify.obligations import Expression
 from amp_lint.verify.proof import Failure, Judgement, Measured, Settings, Verdict
+
+T = TypeVar("T")
 
 _MOST_SCENARIOS = 10
 _ORDINARY = Case(std=1.0)
@@ -53,15 +55,12 @@ class Examination:
     """One changed expression. What is not asked for is not tried."""
 
     def __init__(self, obligation: Expression, settings: Settings) -> None:
-        """Try the old code, in eager mode."""
+        """Prepare what can be tried."""
         self._began = time.perf_counter()
         self._not_lifted = ""
-        self._before: Finding | None = None
-        self._refuted: Failure | None = None
         with self._noting():
             prepared = prepare(obligation.before, obligation.after)
             self._experiment = Experiment(prepared, settings)
-            self._before = self._experiment.failure_before()
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:
@@ -79,49 +78,74 @@ class Examination:
         return not self._not_lifted
 
     @property
-    def fails_before(self) -> bool:
-        """Whether the old code was seen to fail."""
-        return self._before is not None
+    def is_repair(self) -> bool:
+        """Whether the old code was seen to fail, and the new one was not."""
+        if self._refuted_at_once is not None or self._before is None:
+            return False
+        return self.verdict is Verdict.PROVEN
 
-    @functools.cached_property
+    @property
     def verdict(self) -> Verdict:
         """The verdict of eager mode."""
-        if self.is_comparable:
-            with self._noting():
-                self._refuted = self._experiment.changed_too_much()
-                if self._refuted is None:
-                    self._refute(self._experiment.failure_after())
-        return self._verdict()
-
-    def _refute(self, found: Finding | None) -> None:
-        self._refuted = found.failure() if found is not None else None
-
-    def _verdict(self) -> Verdict:
+        refuted = self._refuted_at_once or self._refuted_by_search
         if not self.is_comparable:
             return Verdict.NOT_COMPARABLE
-        return Verdict.PROVEN if self._refuted is None else Verdict.REFUTED
+        return Verdict.PROVEN if refuted is None else Verdict.REFUTED
+
+    @functools.cached_property
+    def _refuted_at_once(self) -> Failure | Finding | None:
+        """Why the new code is wrong, by fixed inputs."""
+        changed = self._tried(Experiment.changed_too_much)
+        return changed or self._tried(Experiment.failure_after)
+
+    @functools.cached_property
+    def _refuted_by_search(self) -> Failure | Finding | None:
+        """Why it is wrong, by inputs that are looked for."""
+        return self._tried(Experiment.attack)
+
+    @functools.cached_property
+    def _before(self) -> Finding | None:
+        """How the old code fails."""
+        return self._tried(Experiment.failure_before)
+
+    def _tried(self, what: Callable[[Experiment], T | None]) -> T | None:
+        with self._noting():
+            return what(self._experiment) if self.is_comparable else None
+        return None
 
     def judgement(self) -> Judgement:
         """The verdict of all modes, with figures."""
-        found = Judgement(self.verdict, "")
-        with self._noting():
-            if self.verdict is Verdict.PROVEN:
-                self._refute(self._experiment.failure_compiled())
-            if self.is_comparable:
-                found = self._described()
-        if not self.is_comparable:
+        found = None
+        if self.verdict is Verdict.REFUTED:
+            found = self._tried(self._refutation)
+        elif self.verdict is Verdict.PROVEN:
+            found = self._tried(self._proof)
+        if found is None or not self.is_comparable:
             found = Judgement(Verdict.NOT_COMPARABLE, self._not_lifted)
         return replace(found, seconds=time.perf_counter() - self._began)
 
-    def _described(self) -> Judgement:
-        experiment, before = self._experiment, self._before
+    def _refutation(self, experiment: Experiment) -> Judgement:
+        """How the old code fails is looked at shortly: it is not what decides."""
+        at_once = self._refuted_at_once
+        found = at_once or self._refuted_by_search
+        if isinstance(at_once, Finding):
+            found = experiment.smaller(at_once)
+        failure = found.failure() if isinstance(found, Finding) else found
+        return self._described(experiment.failure_before(experiment.precisions[:1]), failure)
+
+    def _proof(self, experiment: Experiment) -> Judgement:
+        compiled = experiment.failure_compiled()
+        return self._described(self._before, compiled.failure() if compiled is not None else None)
+
+    def _described(self, before: Finding | None, refuted: Failure | None) -> Judgement:
+        experiment = self._experiment
         shown = before.precision if before is not None else experiment.precisions[0]
         axis, points = sweep(experiment.trials[0], experiment.kinds, shown)
         return Judgement(
-            self._verdict(),
-            _statement(experiment, before is not None, self._refuted),
+            Verdict.PROVEN if refuted is None else Verdict.REFUTED,
+            _statement(experiment, before is not None, refuted),
             before.failure() if before is not None else None,
-            self._refuted,
+            refuted,
             tuple(experiment.record.errors.values()),
             tuple(_notes(experiment)),
             points,
@@ -349,19 +373,28 @@ class Experiment:
 
     # the search
 
-    def failure_before(self) -> Finding | None:
-        """How BEFORE fails, with the smallest input that shows it."""
-        for precision, trial in itertools.product(self.precisions, (*self.small, self.trials[0])):
-            found = self._smallest_before(trial, precision, _is_any)
-            if found is None:
-                continue
-            plainer = (
-                self._smallest_before(other, precision, wanted)
-                for wanted in (_is_infinite_value, _is_value)
-                for other in (*self.small, self.trials[0])
-            )
-            return next(filter(None, plainer), found)
-        return self._structured_before()
+    def failure_before(self, precisions: Sequence[Precision] = ()) -> Finding | None:
+        """How BEFORE fails, with the smallest input that shows it.
+
+        In some precisions only small inputs are tried; without any, all inputs in all of them.
+        """
+        trials = *self.small, self.trials[0]
+        for precision, trial in itertools.product(precisions or self.precisions, trials):
+            if self._fails_small(trial, precision):
+                wanted = (_is_infinite_value, _is_value)
+                plainer = (
+                    self._smallest_before(other, precision, kind)
+                    for kind, other in itertools.product(wanted, trials)
+                )
+                found = next(filter(None, plainer), None)
+                return found or self._smallest_before(trial, precision, _is_any)
+        return None if precisions else self._structured_before()
+
+    def _fails_small(self, trial: Trial, precision: Precision) -> bool:
+        def fails(case: Case) -> bool:
+            return bool(self.before_fails(trial, case, precision))
+
+        return first_small(fails, self.settings.seed, trial.scenario) is not None
 
     def _smallest_before(
         self, trial: Trial, precision: Precision, wanted: Callable[[Problem], bool]
@@ -381,17 +414,17 @@ class Experiment:
         return None
 
     def failure_after(self) -> Finding | None:
-        """How AFTER fails in eager mode, if it does."""
+        """How AFTER fails in eager mode at fixed inputs, if it does."""
         for position, trial in enumerate(self.trials):
             for precision in self.precisions:
                 cases = inputs.structured(precision.dtype, self.settings.seed)
                 for case in cases if position == 0 else cases[::_SPARSE]:
                     found = self.after_fails(trial, case, precision)
                     if found:
-                        return self._smaller(Finding(trial, case, precision, found[0]))
-        return self._attack()
+                        return Finding(trial, case, precision, found[0])
+        return None
 
-    def _smaller(self, finding: Finding) -> Finding:
+    def smaller(self, finding: Finding) -> Finding:
         """The finding with the smallest input that shows it, if there is one."""
         precision, like = finding.precision, finding.problem
 
@@ -406,8 +439,11 @@ class Experiment:
                 return Finding(trial, case, precision, problems(trial, case)[0])
         return finding
 
-    def _attack(self) -> Finding | None:
-        """Inputs that Hypothesis makes up: the same for all precisions that hold as many bits."""
+    def attack(self) -> Finding | None:
+        """How AFTER fails at inputs that Hypothesis makes up, if it does.
+
+        They are the same for all precisions that hold as many bits.
+        """
         trial = self.trials[0]
         widths: tuple[Literal[16, 32], ...] = (16, 32)
         for width in widths:

@@ -27,7 +27,7 @@ def _decisive(levels: Sequence[Expression], settings: Settings) -> Examination:
     tried: list[Examination] = []
     for level in levels:
         tried.append(Examination(level, settings))
-        if tried[-1].fails_before and tried[-1].verdict is Verdict.PROVEN:
+        if tried[-1].is_repair:
             return tried[-1]
     outer_first = (one for one in reversed(tried) if one.is_comparable)
     runs = (one for one in outer_first if one.verdict is not Verdict.NOT_COMPARABLE)

@@ -25,6 +25,12 @@ def smallest(fails: Callable[[Case], bool], seed: int, scenario: Scenario) -> Ca
     return _first(partial(_round_numbers, _rank(scenario)), fails, _TRIES, seed)
 
 
+def first_small(fails: Callable[[Case], bool], seed: int, scenario: Scenario) -> Case | None:
+    """A case of few round numbers that fails, as it was made up; None if none was found."""
+    cases = _generated(_round_numbers, (_rank(scenario),), _TRIES, seed)
+    return next(filter(fails, cases), None)
+
+
 def any_numbers(
     fails: Callable[[Case], bool], settings: Settings, width: Literal[16, 32], scenario: Scenario
 ) -> Case | None:

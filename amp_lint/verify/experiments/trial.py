@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
+from typing import Any
 
 import torch
 
@@ -99,12 +100,16 @@ class _Run:
     seen: Watched
 
 
+_Bits = tuple[tuple[int, ...], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     """What is known of one input: all that does not depend on the code that is tried with it."""
 
     given: Tensors
     """In float64."""
+    bits: _Bits
     oracle: _Run
     own: _Run
     is_degenerate: bool
@@ -118,6 +123,16 @@ class _Known:
 
 _MOST_KEPT = 2**20
 """Numbers of inputs of which results are kept."""
+_MOST_SHARED = 256
+"""Numbers of an input up to which its results are kept for later trials of the same expressions."""
+_shared: Kept[Any] = Kept(8192)
+"""Of the fixes of one text each is held against the same old code, at the same inputs."""
+
+
+@lru_cache(maxsize=4096)
+def _number(text: str) -> object:
+    """What stands for a long text, and is quickly compared."""
+    return object()
 
 
 @dataclass(slots=True, eq=False)
@@ -131,14 +146,16 @@ class Trial:
     _eps: dict[str, float] = field(default_factory=dict)
     _seen: dict[str, Watched] = field(default_factory=dict)
     _given: Kept[Tensors] = field(init=False)
-    _outcomes: Kept[Outcome] = field(init=False)
     _known: Kept[_Known] = field(init=False)
     _nearby: Kept[list[list[Outcome]]] = field(init=False)
+    _results: Kept[Any] = field(init=False)
+    _numbers: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        most = _MOST_KEPT // max(1, sum(map(math.prod, self.scenario.shapes.values())))
-        self._given, self._outcomes = Kept(most), Kept(most)
-        self._known, self._nearby = Kept(most), Kept(most // 16)
+        size = sum(map(math.prod, self.scenario.shapes.values()))
+        most = _MOST_KEPT // max(1, size)
+        self._given, self._known, self._nearby = Kept(most), Kept(most), Kept(most // 16)
+        self._results = _shared if size <= _MOST_SHARED else Kept(most)
 
     def outcome(self, which: str, case: Case, precision: Precision) -> Outcome:
         """What ``before`` or ``after`` computes in eager mode."""
@@ -147,7 +164,14 @@ class Trial:
             given = self.bindings(case, precision)
             return self._run(which, given, case, precision, watched=False).outcome
 
-        return self._outcomes.get((which, precision.name, case.key), compute)
+        found: Outcome = self._results.get((self._number(which), precision.name, case.key), compute)
+        return found
+
+    def _number(self, which: str) -> object:
+        if which not in self._numbers:
+            term = getattr(self.pair, which)  # terms of 1, 1.0 and True are equal, their texts not
+            self._numbers[which] = _number(repr((term, self.scenario, self.device)))
+        return self._numbers[which]
 
     def bindings(self, case: Case, precision: Precision) -> Tensors:
         """The tensors of a case, in the dtype of a precision."""
@@ -158,7 +182,13 @@ class Trial:
     def exactly(self, which: str, case: Case, precision: Precision) -> Outcome:
         """What a form computes in float64, of inputs that were rounded to a precision."""
         given = rounded(self.bindings(case, precision))
-        return self._run(which, given, case, EXACT).outcome
+        return self._exactly(which, given, _bits(given), case).outcome
+
+    def _exactly(self, which: str, given: Tensors, bits: _Bits, case: Case) -> _Run:
+        """A run in float64; inputs that have the same bits are one, whatever they were made for."""
+        key = self._number(which), bits, case.cotangent
+        found: _Run = self._results.get(key, partial(self._run, which, given, case, EXACT))
+        return found
 
     def hold(self, case: Case, precision: Precision, got: Outcome) -> Held | None:
         """``got`` against the oracle. None where not even exact arithmetic has an answer in range.
@@ -180,10 +210,9 @@ class Trial:
 
     def _learn(self, case: Case, precision: Precision) -> _Known:
         given = rounded(self.bindings(case, precision))
-        oracle = self._run("oracle", given, case, EXACT)
-        same = self.pair.own == self.pair.oracle
-        own = oracle if same else self._run("own", given, case, EXACT)
-        return _Known(given, oracle, own, self._is_degenerate(given, case))
+        bits = _bits(given)
+        oracle, own = (self._exactly(which, given, bits, case) for which in ("oracle", "own"))
+        return _Known(given, bits, oracle, own, self._is_degenerate(given, bits, case))
 
     def _reference_for(
         self, case: Case, precision: Precision, got: Outcome, nearby: bool
@@ -210,13 +239,19 @@ class Trial:
         """What both forms compute if each operation rounds to eps."""
 
         def compute() -> list[list[Outcome]]:
-            given = self._of(case, precision).given
-            return [self._noisy(which, given, case, eps) for which in ("oracle", "own")]
+            known = self._of(case, precision)
+            return [self._noisy(which, known, case, eps) for which in ("oracle", "own")]
 
         groups = self._nearby.get((precision.dtype, eps, case.key), compute)
         return [[one for one in group if _same_shapes(one, exact)] for group in groups]
 
-    def _noisy(self, which: str, given: Tensors, case: Case, eps: float) -> list[Outcome]:
+    def _noisy(self, which: str, known: _Known, case: Case, eps: float) -> list[Outcome]:
+        key = self._number(which), known.bits, case.cotangent, eps
+        compute = partial(self._with_noise, which, known.given, case, eps)
+        found: list[Outcome] = self._results.get(key, compute)
+        return found
+
+    def _with_noise(self, which: str, given: Tensors, case: Case, eps: float) -> list[Outcome]:
         noise = Noise(eps)
         try:
             noisy = self._build(which, EXACT, noise)
@@ -273,11 +308,11 @@ class Trial:
         seen = max(run.seen.largest_sum() for run in known.runs)
         return _largest(known.given) > _HARD or seen > limit
 
-    def _is_degenerate(self, given: Tensors, case: Case) -> bool:
+    def _is_degenerate(self, given: Tensors, bits: _Bits, case: Case) -> bool:
         """Whether the eps of a norm decides, because nothing varies."""
         if self.pair.bare is None:
             return False
-        bare = self._run("bare", given, case, EXACT).outcome
+        bare = self._exactly("bare", given, bits, case).outcome
         return not all(bool(t.isfinite().all()) for t in (*bare.values, *bare.gradients))
 
 
@@ -336,6 +371,14 @@ def _merge(oracle: Outcome, own: Outcome, unusable: bool) -> Outcome:
 
     values = tuple(map(choose, oracle.values, own.values))
     return Outcome(values, tuple(map(choose, oracle.gradients, own.gradients)))
+
+
+def _bits(given: Tensors) -> _Bits:
+    """All the numbers, with 0 and -0 apart."""
+    flat = (tensor.flatten() for tensor in given.values())
+    return tuple(
+        tuple((t.view(torch.int64) if t.dtype is torch.float64 else t).tolist()) for t in flat
+    )
 
 
 def _near(tensor: torch.Tensor, eps: float, seed: int) -> torch.Tensor:
