@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from amp_lint import registry
-from amp_lint.verify import Prover, Settings, catalogue
+from amp_lint.verify import Prover, Settings, catalogue, workers
 from amp_lint.verify.catalogue import Case, Outcome
+from amp_lint.verify.workers import Pool, Worker
+from tests.conftest import Result
+
+Run = Callable[..., Result]
 
 SETTINGS = Settings(modes=("eager",), examples=10)
 
@@ -34,3 +38,30 @@ def proving() -> Iterator[Prover]:
 def outcomes(proving: Prover) -> dict[Case, Outcome]:
     """All fixes and wrong fixes of all pages, at once, so that every CPU is busy."""
     return dict(zip(CASES, catalogue.run(proving, CASES), strict=True))
+
+
+@pytest.fixture(scope="session")
+def spare() -> Iterator[list[Worker]]:
+    """Workers for the CPU that have nothing to do, and have torch imported perhaps."""
+    left: list[Worker] = []
+    yield left
+    for worker in left:
+        worker.close()
+
+
+@pytest.fixture
+def quick(main: Run, spare: list[Worker], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs amp-lint in an empty directory, in this process, with workers of earlier runs."""
+
+    def take(settings: Settings) -> Worker:
+        on_cpu = settings.device == "cpu"
+        return spare.pop() if spare and on_cpu else Worker(settings)
+
+    def close(pool: Pool) -> None:
+        pool._threads.shutdown(wait=True)
+        spare.extend(pool._idle)
+        pool._idle.clear()
+
+    monkeypatch.setattr(workers, "Worker", take)
+    monkeypatch.setattr(Pool, "close", close)
+    return main

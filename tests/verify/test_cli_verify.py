@@ -1,4 +1,4 @@
-"""``amp-lint verify`` and ``--fix --prove``, run as users run them."""
+"""``amp-lint verify`` and ``--fix --prove``, run as users run them, mostly in this process."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def texts(tmp_path: Path) -> None:
         (tmp_path / f"{name}.py").write_text(text)
 
 
-def compare(amp_lint: Run, after: str, *options: str) -> Result:
-    return amp_lint("verify", "--before=old.py", f"--after={after}.py", *QUICK, *options)
+def compare(run: Run, after: str, *options: str) -> Result:
+    return run("verify", "--before=old.py", f"--after={after}.py", *QUICK, *options)
 
 
 @pytest.mark.parametrize(
     ("after", "code", "verdict"),
     [("new", 0, "proven"), ("wrong", 1, "refuted")],
 )
-def test_two_texts(amp_lint: Run, texts: None, after: str, code: int, verdict: str) -> None:
-    done = compare(amp_lint, after)
+def test_two_texts(quick: Run, texts: None, after: str, code: int, verdict: str) -> None:
+    done = compare(quick, after)
     assert (done.code, done.err) == (code, "")
     first, *rest = done.out.splitlines()
     assert first == f"old.py -> {after}.py: {verdict}"
@@ -56,21 +56,21 @@ def test_two_texts(amp_lint: Run, texts: None, after: str, code: int, verdict: s
     assert ", cpu, seed 0; " in rest[-2]
 
 
-def test_the_failure_of_the_old_code_is_shown_with_its_input(amp_lint: Run, texts: None) -> None:
-    words = " ".join(compare(amp_lint, "new").out.split())
+def test_the_failure_of_the_old_code_is_shown_with_its_input(quick: Run, texts: None) -> None:
+    words = " ".join(compare(quick, "new").out.split())
     assert "before -inf instead of " in words or "before gradient NaN instead of " in words
     assert "torch.tensor(" in words
     assert re.search(r" eager float32 0\.\d+ values 0\.\d+ gradients \d+ inputs ", words)
 
 
-def test_the_counterexample_is_shown_with_its_input(amp_lint: Run, texts: None) -> None:
-    words = " ".join(compare(amp_lint, "wrong").out.split())
+def test_the_counterexample_is_shown_with_its_input(quick: Run, texts: None) -> None:
+    words = " ".join(compare(quick, "wrong").out.split())
     assert " after " in words
     assert " instead of " in words.partition(" after ")[2]
 
 
-def test_what_is_not_comparable_says_why(amp_lint: Run, texts: None) -> None:
-    done = compare(amp_lint, "open")
+def test_what_is_not_comparable_says_why(quick: Run, texts: None) -> None:
+    done = compare(quick, "open")
     assert (done.code, done.err) == (2, "")
     first, *rest = done.out.splitlines()
     assert first == "old.py -> open.py: not comparable"
@@ -82,26 +82,26 @@ def test_no_change_needs_no_torch(amp_lint: Run, texts: None) -> None:
     assert done == Result(0, "old.py -> old.py: proven\n  nothing differs\n", "")
 
 
-def test_a_record_is_written_and_can_be_run_again(amp_lint: Run, texts: None) -> None:
-    compare(amp_lint, "wrong", "--seed=3", "--record=first.json")
+def test_a_record_is_written_and_can_be_run_again(quick: Run, texts: None) -> None:
+    compare(quick, "wrong", "--seed=3", "--record=first.json")
     first = record.read(Path("first.json"))
     assert first.environment is not None
     assert first.settings.seed == first.environment.seed == 3
-    compare(amp_lint, "wrong", f"--seed={first.settings.seed}", "--record=second.json")
+    compare(quick, "wrong", f"--seed={first.settings.seed}", "--record=second.json")
     second = record.read(Path("second.json"))
     assert first.entries[0].proof.counterexample == second.entries[0].proof.counterexample
     assert first.entries[0].proof.sha256_after == second.entries[0].proof.sha256_after
 
 
-def test_json(amp_lint: Run, texts: None) -> None:
-    done = compare(amp_lint, "new", "--output-format=json")
+def test_json(quick: Run, texts: None) -> None:
+    done = compare(quick, "new", "--output-format=json")
     (entry,) = record.loads(done.out).entries
     assert entry.right
     assert json.loads(done.out)["entries"][0]["proof"]["verdict"] == "proven"
 
 
-def test_pictures(amp_lint: Run, texts: None) -> None:
-    compare(amp_lint, "new", "--plot=pictures")
+def test_pictures(quick: Run, texts: None) -> None:
+    compare(quick, "new", "--plot=pictures")
     (picture,) = Path("pictures").iterdir()
     assert picture.name == "change-old-py-new-py.svg"
     text = picture.read_text()
@@ -113,9 +113,9 @@ def test_pictures(amp_lint: Run, texts: None) -> None:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def test_each_fix_of_a_file_is_a_site(amp_lint: Run, texts: None, clip: str) -> None:
+def test_each_fix_of_a_file_is_a_site(quick: Run, texts: None, clip: str) -> None:
     Path("clip.py").write_text(clip)
-    done = amp_lint("verify", "old.py", "clip.py", "new.py", *QUICK)
+    done = quick("verify", "old.py", "clip.py", "new.py", *QUICK)
     assert (done.code, done.err) == (0, "")
     assert "clip.py:8:9 AMP101: proven\n" in done.out
     assert "old.py:6:12 AMP301: proven\n" in done.out
@@ -123,23 +123,23 @@ def test_each_fix_of_a_file_is_a_site(amp_lint: Run, texts: None, clip: str) -> 
     assert Path("clip.py").read_text() == clip
 
 
-def test_files_without_findings(amp_lint: Run, texts: None) -> None:
-    done = amp_lint("verify", "new.py", *QUICK)
+def test_files_without_findings(quick: Run, texts: None) -> None:
+    done = quick("verify", "new.py", *QUICK)
     assert (done.code, done.out, done.err) == (0, "", "No fixable findings.\n")
 
 
-def test_select_chooses_the_sites(amp_lint: Run, texts: None, clip: str) -> None:
+def test_select_chooses_the_sites(quick: Run, texts: None, clip: str) -> None:
     Path("clip.py").write_text(clip)
-    done = amp_lint("verify", ".", "--select=AMP101", *QUICK)
+    done = quick("verify", ".", "--select=AMP101", *QUICK)
     assert "AMP101: proven" in done.out
     assert "AMP301" not in done.out
 
 
 def test_an_unreadable_file_is_an_error_and_the_others_are_verified(
-    amp_lint: Run, texts: None
+    quick: Run, texts: None
 ) -> None:
     Path("bad.py").write_bytes(b"\xff\xfe")
-    done = amp_lint("verify", "old.py", "bad.py", *QUICK)
+    done = quick("verify", "old.py", "bad.py", *QUICK)
     assert done.code == 2
     assert done.err.startswith("error: bad.py: ")
     assert "old.py:6:12 AMP301: proven" in done.out
@@ -148,25 +148,25 @@ def test_an_unreadable_file_is_an_error_and_the_others_are_verified(
 # --- --fix --prove --------------------------------------------------------------------------------
 
 
-def test_a_proven_fix_is_applied(amp_lint: Run, clip: str, fixed: str) -> None:
+def test_a_proven_fix_is_applied(quick: Run, clip: str, fixed: str) -> None:
     Path("a.py").write_text(clip)
-    done = amp_lint("--fix", "--prove", "a.py")
+    done = quick("--fix", "--prove", "a.py")
     assert done.code == 0, done
     assert done.err == "a.py:8:9: AMP101 fix proven\n"
     assert Path("a.py").read_text() == fixed
 
 
-def test_diff_shows_only_what_is_proven(amp_lint: Run, clip: str) -> None:
+def test_diff_shows_only_what_is_proven(quick: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
-    done = amp_lint("--diff", "--prove", "a.py")
+    done = quick("--diff", "--prove", "a.py")
     assert done.code == 1
     assert "a.py:8:9: AMP101 fix proven\n" in done.err
     assert "+        scaler.unscale_(optimizer)\n" in done.out
     assert Path("a.py").read_text() == clip
 
 
-def test_prove_without_fix_is_refused(amp_lint: Run) -> None:
-    done = amp_lint("--prove")
+def test_prove_without_fix_is_refused(quick: Run) -> None:
+    done = quick("--prove")
     assert done.code == 2
     assert done.err == ("error: command line: --prove proves fixes; give --fix or --diff with it\n")
 

@@ -13,7 +13,7 @@ from tests.conftest import CLIP, FIXED, Result
 
 Run = Callable[..., Result]
 SECONDS = 30.0
-SIZE = 5_000_000
+SIZE = 1_500_000
 
 PRELUDES = {
     "endless loop": "while True: pass\n",
@@ -33,8 +33,8 @@ PRELUDES = {
     "complex literal": "x = 1e400j\n",
     "deep parentheses": "x = " + "(" * 150 + "1" + ")" * 150 + "\n",
     "deep expression": "x = " + "-" * 2000 + "1\n",
-    "long sum": "x = " + "+".join(["y"] * 3000) + "\n",
-    "long chain": "x = y" + ".a" * 3000 + "\n",
+    "long sum": "x = " + "+".join(["y"] * 1200) + "\n",
+    "long chain": "x = y" + ".a" * 1200 + "\n",
     "long elif": "if a: pass\n" + "elif b: pass\n" * 400,
     "deep blocks": "".join("    " * n + "if a:\n" for n in range(90)) + "    " * 90 + "pass\n",
     "exit": "import sys\nsys.exit(7)\nraise SystemExit\n",
