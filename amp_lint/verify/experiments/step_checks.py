@@ -11,6 +11,7 @@ import torch
 import torch._functorch.config
 
 from amp_lint.verify.experiments import replay
+from amp_lint.verify.experiments.kept import Kept
 from amp_lint.verify.experiments.protocol import Pair, loss_names, optimizer_keys
 from amp_lint.verify.experiments.replay import Case, Outcome, Problem, Rig
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Trace
@@ -52,6 +53,10 @@ class Evidence:
     note: str = ""
 
 
+_outcomes: Kept[Outcome] = Kept(4096)
+"""What came of programs: the fixes of one text are each held against the same old program."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """One path of both programs, and what unknown settings are taken to be."""
@@ -62,29 +67,39 @@ class Trial:
     case: Case
     device: str
     seed: int = 0
-    _done: dict[object, tuple[Outcome, Outcome, Outcome]] = field(
-        init=False, default_factory=dict, compare=False, repr=False
-    )
+    _texts: dict[str, str] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     def run(self, problem: Problem, sizes: tuple[float, ...]) -> tuple[Outcome, Outcome, Outcome]:
         """What comes of the old program, of the new one, and of the old one without AMP."""
-        key = problem, sizes
-        if key not in self._done:
-            self._done[key] = (
-                self._rig(self.before, problem).run(self.pair.before, sizes),
-                self._rig(self.after, problem).run(self.pair.after, sizes),
-                self._oracle(problem, sizes),
-            )
-        return self._done[key]
+        return (
+            self._outcome("before", problem, sizes),
+            self._outcome("after", problem, sizes),
+            self._outcome("before", problem, sizes, erased=True),
+        )
 
-    def _oracle(self, problem: Problem, sizes: tuple[float, ...]) -> Outcome:
-        """The old program without scaler and autocast, in float64."""
-        return self._rig(self.before, problem, erased=True).run(self.pair.before, sizes)
+    def _outcome(
+        self, which: str, problem: Problem, sizes: tuple[float, ...], erased: bool = False
+    ) -> Outcome:
+        """Of one program; erased, it has no scaler and no autocast, and is in float64."""
 
-    def _rig(self, program: Program, problem: Problem, erased: bool = False) -> Rig:
+        def compute() -> Outcome:
+            program, trace = getattr(self, which), getattr(self.pair, which)
+            rig = Rig(program, problem, self.case, self.device, *self._objects(), erased)
+            return rig.run(trace, sizes)
+
+        return _outcomes.get((self._text(which), problem, sizes, erased), compute)
+
+    def _text(self, which: str) -> str:
+        """All that a run of a program depends on; equal events may hold 1, 1.0 or True."""
+        if which not in self._texts:
+            run = getattr(self, which), getattr(self.pair, which), self.case, self.device
+            self._texts[which] = repr((run, self._objects()))
+        return self._texts[which]
+
+    def _objects(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names of optimizers and losses, which both programs share."""
         traces = (self.pair.before, self.pair.after)
-        keys, losses = optimizer_keys(*traces), loss_names(*traces)
-        return Rig(program, problem, self.case, self.device, keys, losses, erased)
+        return optimizer_keys(*traces), loss_names(*traces)
 
     @property
     def backwards(self) -> list[tuple[Event, Event]]:
@@ -569,9 +584,3 @@ CHECKS: tuple[Callable[[Trial], Iterable[Evidence]], ...] = (
     ranges,
     calibrations,
 )
-
-
-def evidence(trial: Trial) -> Iterator[Evidence]:
-    """What all checks say of a path."""
-    for check in CHECKS:
-        yield from check(trial)

@@ -47,8 +47,9 @@ def judge(obligation: Step, settings: Settings) -> Judgement:
         for pair in pairs(obligation.before, obligation.after)
         for case in _cases(obligation)
     ]
-    by_path = [_kept(step_checks.evidence(trial), settings) for trial in trials]
     objects = _kept(_of_objects(obligation, settings), settings)
+    by_path = _by_path(trials, any(map(_is_new, objects)), settings)
+    trials = trials[: len(by_path)]
     found = [*itertools.chain.from_iterable(by_path), *objects]
     decided = _decide([*_feasible(trials, by_path), *objects])
     return _illustrated(decided, obligation, trials, found, settings)
@@ -158,6 +159,23 @@ def _scalers(before: Program, after: Program) -> Iterator[Evidence]:
 
 def _kept(found: Iterable[Evidence], settings: Settings) -> list[Evidence]:
     return [evidence for evidence in found if evidence.check not in settings.disabled]
+
+
+def _by_path(trials: list[Trial], is_refuted: bool, settings: Settings) -> list[list[Evidence]]:
+    """What was found on each path, up to one with a failure that nothing can excuse."""
+    found: list[list[Evidence]] = []
+    for trial in trials:
+        found.append([])
+        for check in step_checks.CHECKS:
+            found[-1] += _kept(check(trial), settings)
+            if is_refuted or any(map(_is_new, found[-1])):
+                return found
+    return found
+
+
+def _is_new(evidence: Evidence) -> bool:
+    """Whether the new code fails, and the old one does not."""
+    return evidence.before is None and evidence.after is not None
 
 
 def _feasible(trials: list[Trial], by_path: list[list[Evidence]]) -> Iterator[Evidence]:
