@@ -20,6 +20,26 @@ Render = Callable[[str | None], str]
 """The text of ``h(x)``; with a text given, of ``h`` applied to that instead."""
 
 
+_PURE_TORCH = (
+    "abs", "arange", "argmax", "argmin", "cat", "clamp", "exp", "full", "gather", "isfinite",
+    "isinf", "isnan", "log", "logsumexp", "max", "mean", "min", "nn.functional.", "ones",
+    "sigmoid", "softmax", "special.", "stack", "sum", "tensor", "topk", "where", "zeros",
+)  # fmt: skip
+_PURE_MODULES = ("math.", "builtins.", *(f"torch.{name}" for name in _PURE_TORCH))
+_PURE_BUILTINS = frozenset(
+    {"float", "int", "isinstance", "len", "max", "min", "print", "range", "sum"}
+)
+_PURE_METHODS = frozenset(
+    {
+        "argmax", "argmin", "clamp", "cpu", "detach", "dim", "double", "exp", "float", "format",
+        "gather", "index_select", "item", "log", "long", "max", "mean", "min", "numel", "permute",
+        "reshape", "size", "softmax", "squeeze", "sum", "tolist", "topk", "transpose", "unsqueeze",
+        "view",
+    }
+)  # fmt: skip
+"""What is called between two operations that become one, and changes no tensor."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fused:
     """The edits, and whether ``p`` is still computed for other uses."""
@@ -44,9 +64,13 @@ def fuse(
     replace = edits.replace_node(model.tree, outer, text)
     if through is None:
         return Fused((replace,))
+    quiet = _is_quiet(model, through.binding.node, outer)
+    if not _same_context(model, through.binding.node, outer) or not (quiet or _is_fresh(inner)):
+        return None
     statement = _assignment(through)
     last_use = statement is not None and _single_use(model, through)
-    if _steady(model, outer, inner, through) or (last_use and _adjacent(model, outer, through)):
+    steady = quiet and _steady(model, outer, inner, through)
+    if steady or (last_use and _adjacent(model, outer, through)):
         drop = statement if last_use else None
         removal = edits.remove_statement(model.tree, drop, text) if drop is not None else None
         return Fused((replace, removal)) if removal else Fused((replace,), keeps=True)
@@ -90,7 +114,57 @@ def _single_use(model: Model, through: Through) -> bool:
     """Whether a local variable is read here and nowhere else; a module's may be imported."""
     scope = model.names.scope(through.binding.node)
     readers = model.flow.readers(through.binding)
-    return isinstance(scope.node, cst.FunctionDef) and readers == [through.name]
+    local = isinstance(scope.node, cst.FunctionDef) and through.binding.name not in scope.foreign
+    return local and readers == [through.name]
+
+
+def _same_context(model: Model, first: cst.CSTNode, second: cst.CSTNode) -> bool:
+    """Whether no ``with`` (no_grad, autocast), loop or function holds one of two places only."""
+    contexts = (cst.With, cst.For, cst.While, cst.FunctionDef, cst.Lambda)
+    holders = [
+        {id(holder) for holder in model.tree.ancestors(node) if isinstance(holder, contexts)}
+        for node in (first, second)
+    ]
+    return holders[0] == holders[1]
+
+
+def _is_quiet(model: Model, first: cst.CSTNode, second: cst.CSTNode) -> bool:
+    """Whether nothing between two places may change a tensor, or how tensors are computed."""
+    from amp_lint.tree import descendants
+
+    start, end = max(map(model.tree.order, descendants(first))), model.tree.order(second)
+
+    def between(node: cst.CSTNode) -> bool:
+        return start < model.tree.order(node) < end
+
+    targets = (each.target for each in model.tree.nodes(cst.AssignTarget) if between(each))
+    if any(not isinstance(target, (cst.Name, cst.Tuple)) for target in targets):
+        return False
+    if any(between(node) for kind in (cst.AugAssign, cst.Del) for node in model.tree.nodes(kind)):
+        return False
+    return all(_is_pure(model, c) for c in model.tree.nodes(cst.Call) if between(c))
+
+
+def _is_fresh(inner: Operation) -> bool:
+    """Whether what an operation is applied to is a tensor of its own, and no view of another."""
+    made = inner.input
+    if not isinstance(made, cst.Call):
+        return False
+    name = _last_name(made.func)
+    return name is not None and name.value not in _PURE_METHODS
+
+
+def _is_pure(model: Model, call: cst.Call) -> bool:
+    """Whether a call is known to change nothing."""
+    name = _last_name(call.func)
+    if name is None or name.value.endswith("_"):
+        return False
+    qualified = model.names.qualified(call.func)
+    if qualified:
+        return all(each.startswith(_PURE_MODULES) for each in qualified)
+    if isinstance(call.func, cst.Name):
+        return name.value in _PURE_BUILTINS and not model.names.bindings(call.func)
+    return name.value in _PURE_METHODS
 
 
 def _steady(model: Model, outer: cst.Call, inner: Operation, through: Through) -> bool:
