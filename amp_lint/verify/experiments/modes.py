@@ -175,10 +175,26 @@ class Compiled:
             _leaves(bindings(self._scenario, case, precision.dtype, self._device), names)
             for precision in self._precisions
         ]
-        with torch._inductor.config.patch(emulate_precision_casts=self._emulate):
+        with _compiling(self._emulate):
             results = self._run(given)
             outcomes = _together(results, given, names, case)
         yield from zip(self._precisions, outcomes, strict=True)
+
+
+def _compiling(emulate_casts: bool) -> contextlib.AbstractContextManager[Any]:
+    """Settings of the compiler.
+
+    The cache of torch.compile leaves out graphs that enter a region, whose arguments stand in the
+    graph and so in its key. It need not.
+    """
+    options: dict[str, Any] = {"emulate_precision_casts": emulate_casts}
+    if hasattr(torch._inductor.config, _CACHED):
+        options[_CACHED] = dict.fromkeys(_REGIONS, torch.__version__)
+    return torch._inductor.config.patch(options)  # type: ignore[no-any-return]
+
+
+_CACHED = "unsafe_marked_cacheable_functions"
+_REGIONS = tuple(f"torch.amp.autocast_mode._{verb}_autocast" for verb in ("enter", "exit"))
 
 
 def _together(
