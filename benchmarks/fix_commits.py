@@ -2,7 +2,8 @@
 
     python benchmarks/fix_commits.py LABELS_DIR MIRRORS TARGET [--update]
 
-LABELS_DIR, MIRRORS and TARGET as for real_code.py. For every labelled bug with a ``fix_commit``, a
+LABELS_DIR, MIRRORS and TARGET as for real_code.py, with the files around a bug whose scope is the
+project: they are linked, as in a run over them all. For every labelled bug with a ``fix_commit``, a
 later commit of the project in which the bug is gone: is it found, and is the fix of this finding,
 applied alone, the project's own repair? The outcome is one of
 
@@ -41,6 +42,7 @@ from typing import TypeAlias
 
 from amp_lint import edits, engine, registry
 from amp_lint.engine import Selection
+from amp_lint.project import Links, Project
 from amp_lint.rule import Diagnostic
 from amp_lint.source import Source
 from amp_lint.verify import Prover, Settings, Verdict
@@ -121,9 +123,11 @@ def labels(path: Path) -> Iterator[Label]:
 
 def outcome(label: Label, mirrors: Path, target: Path, prover: Prover) -> Outcome:
     """What came of one label."""
-    path = target / label.repo.replace("/", "__") / label.commit[:8] / label.path
+    root = target / label.repo.replace("/", "__") / label.commit[:8]
+    path = root / label.path
     source = Source(path.read_bytes(), str(path))
-    found = finding(source, label)
+    links = Project(sorted(root.rglob("*.py"))).links(path, source.data)
+    found = finding(source, links, label)
     if found is None:
         return Outcome(label, "", "not found")
     if found.fix is None:
@@ -135,10 +139,10 @@ def outcome(label: Label, mirrors: Path, target: Path, prover: Prover) -> Outcom
     return Outcome(label, found.fix.applicability.value, text)
 
 
-def finding(source: Source, label: Label) -> Diagnostic | None:
+def finding(source: Source, links: Links | None, label: Label) -> Diagnostic | None:
     """The finding at a label."""
-    selection = Selection(tuple(registry.all_rules()), None, noqa=False)
-    for found in engine.check(source, selection, named=True):
+    selection = Selection(tuple(registry.all_rules()), None, noqa=False, preview=True)
+    for found in engine.check(source, selection, named=True, links=links):
         if found.code == label.code and source.position(found.start)[0] in label.lines:
             return found
     return None
