@@ -33,6 +33,11 @@ def refuting(outcome: Outcome) -> Failure:
     return failure
 
 
+def seconds(outcome: Outcome) -> float:
+    """What its experiments took."""
+    return sum(shown.judgement.seconds for shown in outcome.proof.shown)
+
+
 def refuted(outcomes: Outcomes) -> Iterator[tuple[Case, Failure]]:
     for case, outcome in outcomes.items():
         if case.wrong and outcome.right:
@@ -45,6 +50,7 @@ def test_a_check_is_needed(
 ) -> None:
     candidates = [case for case, failure in refuted(outcomes) if failure.check == check]
     assert candidates, "no wrong fix is refuted by this check"
+    candidates.sort(key=lambda case: seconds(outcomes[case]))
     settings = replace(proving.settings, disabled=frozenset({check, "finding"}))
     monkeypatch.setattr(proving, "settings", settings)
     verdicts = (proving.prove(case.change).verdict for case in candidates)
