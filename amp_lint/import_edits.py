@@ -155,7 +155,7 @@ class Moves:
 
     def _all_move(self, binding: Binding, new: str) -> bool:
         """Whether every use of a name moves, to what ``new`` in place of its binding gives."""
-        if binding.name in self._names.exported or self._may_fail(binding):
+        if self._names.is_exported(binding) or self._may_fail(binding):
             return False
         for use in self._read(binding):
             move = self._by_node.get(id(use)) or self._by_node.get(id(self._tree.parent(use)))

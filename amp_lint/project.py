@@ -36,6 +36,8 @@ MATTERS = rf"{EVENTS}|autocast|\.grad\b"
 _MATTERS = re.compile(MATTERS.encode())
 _RAISES = re.compile(rb"\b(?:BCELoss|binary_cross_entropy)\b")
 """What a model has that autocast refuses."""
+_MOVES = re.compile(rb"c(?:uda|pu)(?:\.| +import +)amp\b")
+"""The old interface, whose names fixes import from elsewhere."""
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+(?P<module>[.\w]+|\.+[ \t]*\w[.\w]*)[ \t]+import[ \t]*"
     rb"(?P<names>\((?:[^)#]|#[^\n]*)*\)|(?:[^\n#;\\]|\\\r?\n)*)|import[ \t]+(?P<plain>[^\n#;]+))",
@@ -57,6 +59,8 @@ class Links:
     ``files``. Relative modules have one more dot than in the import, as in `Names`."""
     trainers: tuple[tuple[str, bytes], ...] = ()
     """Files that may train what this one defines under autocast: path as shown, and bytes."""
+    exported: frozenset[str] = frozenset()
+    """Names that other files import from this one; "*" if one imports all there are."""
 
 
 @dataclass(slots=True)
@@ -67,12 +71,16 @@ class _Survey:
     importers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     running_models: set[str] = field(default_factory=set)
     """Files that may train under autocast."""
+    names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """The names that are imported from each file; "*" for all."""
 
 
 class Project:
     """The files of a run. Each is read when somebody imports it, once."""
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    def __init__(self, paths: Iterable[Path], *, fixing: bool = False) -> None:
+        """Prepare; ``fixing`` says that names which others import will have to stay."""
+        self._fixing = fixing
         self._paths = {str(absolute(path)): path for path in paths}
         self._words = {word for path in self._paths for word in _PART.split(path)}
         self._bytes = functools.cache(self._read)
@@ -89,9 +97,13 @@ class Project:
             return None
         linked = self._linked(start) if _TRAINS.search(data) else None
         trainers = self._trainers(start) if _RAISES.search(data) else ()
-        if not trainers:
+        exported = self._exported(start) if self._fixing and _MOVES.search(data) else frozenset()
+        if not trainers and not exported:
             return linked
-        return replace(linked or Links((), {}), trainers=trainers)
+        return replace(linked or Links((), {}), trainers=trainers, exported=exported)
+
+    def _exported(self, start: str) -> frozenset[str]:
+        return frozenset(self._survey.names.get(start, ()))
 
     def _linked(self, start: str) -> Links | None:
         hops, room = {start: 0}, MAX_BYTES
@@ -129,6 +141,10 @@ class Project:
             for _, to in self._resolved(file, data):
                 survey.imported[file].append(to)
                 survey.importers[to].append(file)
+            for module, name in imports(data):
+                source = self._resolve(file, module) if name else None
+                if source is not None:
+                    survey.names[source].add(name)
         return survey
 
     def _find_out(self, file: str, hops: int) -> bool:

@@ -138,7 +138,8 @@ class Session:
         options = self._options
         discovery = Discovery(self._settings, self._error, force_exclude=options.force_exclude)
         found = [*discovery.files(map(Path, options.paths or ["."]))]
-        project = Project(each.path for each in found)
+        fixing = options.action is not Action.REPORT
+        project = Project((each.path for each in found), fixing=fixing)
         for count, each in enumerate(found, 1):
             self._progress.show(f"{count} files looked at")
             if job := self._read(each, project):

@@ -73,6 +73,15 @@ def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         stack.extend(reversed(tuple(children(current))))
 
 
+def statements_of(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+    """The statements of a body, each of those that share a line by itself."""
+    for statement in body.body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            yield from statement.body
+        else:
+            yield statement
+
+
 def last_statement(body: cst.BaseSuite) -> cst.CSTNode | None:
     """The last statement of a body; of the last line, where that has several."""
     last = body.body[-1] if body.body else None

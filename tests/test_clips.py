@@ -174,6 +174,26 @@ def test_a_limit_that_is_scaled_by_an_argument() -> None:
     assert found == []
 
 
+@pytest.mark.parametrize("body", ["pass", "...", "'for subclasses'", "raise NotImplementedError"])
+def test_a_hook_may_unscale(body: str) -> None:
+    """A subclass in another file may fill it in."""
+    found = clips(
+        f"""
+        class Base:
+            def after_backward(self):
+                {body}
+
+            def optimize(self, loss):
+                self.scaler.scale(loss).backward()
+                self.after_backward()
+                clip(self.model.parameters(), 1.0)
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+        """
+    )
+    assert found == []
+
+
 def test_no_place_above_the_names_of_the_step() -> None:
     found = clips(
         """

@@ -808,3 +808,52 @@ def test_a_scaler_of_the_same_file_is_reported_where_it_is_made(tmp_path: Path) 
     program = MADE.format(import_="", make="scaler = make()", scaler="scaler")
     program += '\n    def make():\n        return torch.amp.GradScaler("cuda")\n'
     assert findings(tmp_path, {"train.py": program}) == ["train.py:14 AMP109"]
+
+
+OLD_IMPORT = """\
+    import torch
+    from torch.cuda.amp import autocast
+
+
+    def run(model, x):
+        with autocast(enabled=True):
+            return model(x)
+    """
+
+
+@pytest.mark.parametrize(
+    "importer",
+    [
+        "from common import autocast\n\nwith autocast(enabled=False):\n    pass\n",
+        "from common import *\n\nwith autocast(enabled=False):\n    pass\n",
+    ],
+)
+def test_names_that_others_import_stay(tmp_path: Path, main: Run, importer: str) -> None:
+    (tmp_path / "common.py").write_text(textwrap.dedent(OLD_IMPORT))
+    (tmp_path / "other.py").write_text(importer)
+    main("--fix", "--select", "AMP401", "-q", tmp_path)
+    text = (tmp_path / "common.py").read_text()
+    assert "from torch.cuda.amp import autocast" in text
+    assert 'torch.amp.autocast("cuda", enabled=True)' in text
+
+
+def test_names_that_nobody_imports_move(tmp_path: Path, main: Run) -> None:
+    (tmp_path / "common.py").write_text(textwrap.dedent(OLD_IMPORT))
+    (tmp_path / "other.py").write_text("from common import run\n")
+    main("--fix", "--select", "AMP401", "-q", tmp_path)
+    assert "from torch.amp import autocast" in (tmp_path / "common.py").read_text()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from torch.cuda.amp import autocast  # noqa: F401",
+        "from torch.cuda.amp import autocast  # noqa",
+        "from torch.cuda.amp import autocast as autocast",
+    ],
+)
+def test_names_that_are_imported_for_others_stay(tmp_path: Path, main: Run, line: str) -> None:
+    text = textwrap.dedent(OLD_IMPORT).replace("from torch.cuda.amp import autocast", line)
+    (tmp_path / "common.py").write_text(text)
+    main("--fix", "--select", "AMP401", "-q", tmp_path)
+    assert line in (tmp_path / "common.py").read_text()

@@ -68,7 +68,8 @@ class Model:
     @functools.cached_property
     def names(self) -> Names:
         """Scopes, bindings, qualified names."""
-        return Names(self.linked, links=self._attached.table)
+        attached = self._attached
+        return Names(self.linked, links=attached.table, exported=attached.exported)
 
     @functools.cached_property
     def values(self) -> Values:

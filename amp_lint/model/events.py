@@ -21,7 +21,7 @@ from amp_lint.model.names import Names, dotted
 from amp_lint.model.regions import Region
 from amp_lint.model.roles import Roles
 from amp_lint.model.values import Values, arguments
-from amp_lint.tree import Tree, descendants
+from amp_lint.tree import Tree, descendants, statements_of
 
 CLIPS = frozenset(
     {
@@ -107,9 +107,20 @@ class Recognizer:
                 return found
         if self.gradients.is_measure(call):
             return Kind.GRADIENT_READ
-        if self.target(call) is None and any(map(self._is_scaler_name, arguments(call).positional)):
+        target = self.target(call)
+        if target is not None and self._is_hook(target):
+            return Kind.OPAQUE
+        if target is None and any(map(self._is_scaler_name, arguments(call).positional)):
             return Kind.OPAQUE
         return None
+
+    def _is_hook(self, function: cst.FunctionDef) -> bool:
+        """Whether a method is empty, for a subclass to fill in."""
+        if not isinstance(
+            self.tree.ancestor(function, cst.FunctionDef, cst.ClassDef), cst.ClassDef
+        ):
+            return False
+        return all(map(_is_empty, statements_of(function.body)))
 
     @functools.cached_property
     def gradients(self) -> Gradients:
@@ -251,6 +262,19 @@ class Recognizer:
         yield from (assign for assign in targets if is_gradient(assign.target))
         changed = self.tree.nodes(cst.AugAssign)
         yield from (assign for assign in changed if is_gradient(assign.target))
+
+
+def _is_empty(small: cst.CSTNode) -> bool:
+    """``pass``, ``...``, a docstring, ``return``, ``raise NotImplementedError``."""
+    match small:
+        case cst.Pass() | cst.Return(value=None):
+            return True
+        case cst.Expr(value=value):
+            return isinstance(value, (cst.Ellipsis, cst.SimpleString, cst.ConcatenatedString))
+        case cst.Raise(exc=raised):
+            name = raised.func if isinstance(raised, cst.Call) else raised
+            return name is not None and dotted(name) == "NotImplementedError"
+    return False
 
 
 def is_accelerator(node: cst.BaseExpression) -> bool:

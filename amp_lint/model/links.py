@@ -52,7 +52,8 @@ class Attachments:
     words: frozenset[str] = frozenset()
     """The identifiers in the texts."""
     trainers: tuple[tuple[str, bytes], ...] = ()
-    """As in `Links`."""
+    exported: frozenset[str] = frozenset()
+    """Both as in `Links`."""
 
 
 @dataclass(slots=True)
@@ -282,7 +283,8 @@ class _Linker:
         }
         found = [self._text(file, {rank for at, rank in taken if at == file}) for file in files]
         words = (word for text in found for word in identifiers(parse(text)))
-        return Attachments(tuple(found), table, frozenset(words), self._links.trainers)
+        links = self._links
+        return Attachments(tuple(found), table, frozenset(words), links.trainers, links.exported)
 
     def _text(self, file: int, ranks: set[int]) -> str:
         """The lines of some statements of a file; "" if they are nothing without the others."""

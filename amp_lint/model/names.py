@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ ScopeNode = (
 )
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 _SCOPES = (cst.Module, cst.FunctionDef, cst.ClassDef, cst.Lambda, *_COMPREHENSIONS)
+_UNUSED = re.compile(r"[^\n]*#\s*noqa\b(?!:)|[^\n]*#\s*noqa:[^\n]*F401", re.IGNORECASE)
 _MAX_STEPS = 20  # longest chain of aliases that is followed
 _MAX_BINDINGS = 200  # of one name; nothing is known of one that has more
 _Known = dict[int, frozenset[str]]
@@ -76,9 +78,19 @@ class Scope:
 class Names:
     """Resolves names through imports, aliases, shadowing, ``partial`` and conditional imports."""
 
-    def __init__(self, tree: Tree, package: str = "", links: Links | None = None) -> None:
-        """The names of a tree; ``links`` say which imports lead to what is attached to it."""
+    def __init__(
+        self,
+        tree: Tree,
+        package: str = "",
+        links: Links | None = None,
+        exported: frozenset[str] = frozenset(),
+    ) -> None:
+        """The names of a tree; ``links`` say which imports lead to what is attached to it.
+
+        ``exported`` are names that other files import; "*" if one imports all there are.
+        """
         self.tree = tree
+        self._exported = exported
         self._package = package
         self._links = links or {}
         self._scopes: dict[int, Scope] = {}
@@ -204,8 +216,26 @@ class Names:
             rest = f".{last}{rest}"
         return None
 
+    def is_exported(self, binding: Binding) -> bool:
+        """Whether other files may import what a binding gives a name to.
+
+        They do, as far as is known; or it is in ``__all__``, or imported as itself (PEP 484), or
+        with a comment for linters that say that it is not used.
+        """
+        if not self._exported.isdisjoint({binding.name, "*"}) or binding.name in self._listed:
+            return True
+        alias = binding.node
+        if not isinstance(alias, cst.ImportAlias):
+            return False
+        from_module = isinstance(self.tree.parent(alias), cst.ImportFrom)
+        member = (binding.qualified or "").rpartition(".")[2]
+        if from_module and alias.asname is not None and member == binding.name:
+            return True
+        start = self.tree.span(self.tree.statement(alias) or alias)[0]
+        return bool(_UNUSED.match(self.tree.text, start))
+
     @functools.cached_property
-    def exported(self) -> frozenset[str]:
+    def _listed(self) -> frozenset[str]:
         """The names that the module lists in ``__all__``."""
         return frozenset(
             str(text.evaluated_value)

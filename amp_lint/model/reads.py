@@ -153,10 +153,27 @@ class Reads:
         return all(map(self._is_tested, uses))
 
     def _is_tested(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is an argument of ``isfinite``, ``isinf`` or ``isnan``."""
+        """Whether an expression is an argument of ``isfinite``, ``isinf`` or ``isnan``.
+
+        Or is compared with 0, or divided by another measure: the scale does not change that.
+        """
         for holder in self.tree.ancestors(node):
+            if isinstance(holder, cst.Comparison) and self._is_with_zero(holder):
+                return True
+            if isinstance(holder, cst.BinaryOperation) and self._is_ratio(holder):
+                return True
             if isinstance(holder, cst.Call) and _FINITE.search(self.tree.source(holder.func)):
                 return True
             if isinstance(holder, (cst.BaseStatement, cst.BaseSmallStatement)):
                 return False
         return False
+
+    def _is_with_zero(self, comparison: cst.Comparison) -> bool:
+        return any(literal(each.comparator) == 0 for each in comparison.comparisons)
+
+    def _is_ratio(self, operation: cst.BinaryOperation) -> bool:
+        measure = self.steps.recognizer.gradients.is_measure
+        return isinstance(operation.operator, cst.Divide) and all(
+            any(isinstance(part, cst.Call) and measure(part) for part in descendants(side))
+            for side in (operation.left, operation.right)
+        )
