@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,6 +14,10 @@ Version = tuple[int, int]
 
 _TORCH = re.compile(r"torch(?![\w.-])", re.IGNORECASE)
 _LOWER_BOUNDS = {">=", ">", "==", "~=", "==="}
+_CONDA = re.compile(
+    r"^\s*-\s*[\"']?(?:[\w-]+::)?(?:py)?torch\s*(?P<operator>[<>=!~]=?)\s*(?P<version>\d[\w.]*)",
+    re.MULTILINE,
+)
 _NOT_REQUIREMENT = re.compile(r"\s+#.*|\s+--.*|\\$")
 
 
@@ -31,10 +36,11 @@ def parse_version(text: str) -> Version | None:
 def torch_requirements(folder: Path) -> list[str]:
     """The requirements on torch that the files of this very directory declare.
 
-    Read are pyproject.toml, setup.cfg and requirements.txt, extras included; what cannot be read
-    or parsed declares nothing.
+    Read are pyproject.toml, setup.cfg, requirements.txt, the texts in setup.py, and conda's
+    environment.yml, extras included; what cannot be read or parsed declares nothing.
     """
     found = [*_pyproject(folder), *_setup_cfg(folder), *_requirements_txt(folder)]
+    found += [*_setup_py(folder), *_environment(folder)]
     return [requirement for requirement in found if _TORCH.match(requirement)]
 
 
@@ -94,6 +100,32 @@ def _setup_cfg(folder: Path) -> Iterator[str]:
     if parser.has_section("options.extras_require"):
         for _, extra in parser.items("options.extras_require"):
             yield from _lines(extra)
+
+
+def _setup_py(folder: Path) -> Iterator[str]:
+    """The strings in a setup.py, which is read and never run."""
+    text = _text(folder / "setup.py")
+    if "torch" not in text:
+        return
+    try:
+        nodes = ast.walk(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_plain(node.value):
+            yield node.value
+
+
+def _is_plain(text: str) -> bool:
+    return "\n" not in text and bool(re.search(r"[<>=~]", text))
+
+
+def _environment(folder: Path) -> Iterator[str]:
+    """What conda is to install: ``pytorch=1.12`` is a version, ``pytorch>=1.12`` a bound."""
+    for name in ("environment.yml", "environment.yaml"):
+        for match in _CONDA.finditer(_text(folder / name)):
+            operator = "==" if match["operator"] == "=" else match["operator"]
+            yield f"torch{operator}{match['version']}"
 
 
 def _requirements_txt(folder: Path) -> Iterator[str]:

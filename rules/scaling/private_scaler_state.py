@@ -18,7 +18,7 @@ SKIPPED = "to see whether a step was skipped, compare `get_scale()` before and a
 OTHERWISE = "it may change; use `scale`, `unscale_`, `step`, `update`, `get_scale`, `state_dict`"
 READ = {
     "_scale": f"{UNSET}; read `get_scale()`",
-    "_get_scale_async": f"{MISSING}; read `get_scale()`",
+    "_get_scale_async": "it raises when the scaler is disabled; read `get_scale()`",
     "_init_scale": f"{MISSING}; `get_scale()` is the same before the first `scale`",
     "_growth_factor": f"{MISSING}; read `get_growth_factor()`",
     "_backoff_factor": f"{MISSING}; read `get_backoff_factor()`",
