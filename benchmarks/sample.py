@@ -5,7 +5,7 @@
 
 FINDINGS.json is what ``packages.py --findings`` keeps; the population is every finding in it. Up
 to 100 are drawn at random from each family of rules (AMP1xx, AMP2xx, ...). Strata of their own, of
-up to 100 each, are the rules of a family that are in preview, and the files that are labelled, in
+up to 100 each, are what a family reports in preview only, and the files that are labelled, in
 whatever version, because the rules were tuned on them. Where a rule comes to fewer than 20, what is
 left of its findings is drawn up to that number and kept apart, lest one rule hide the others.
 Copies are drawn as they come, but one judgement does for all: what has the same line in the same
@@ -42,6 +42,8 @@ from amp_lint.rule import SYNTAX_ERROR
 SEED, SIZE, LEAST = 20, 100, 20
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- sample -->", "<!-- end of sample -->"
+IN_PREVIEW = "may run it so"
+"""How a message ends that a rule gives in preview only, whatever the rule is."""
 
 
 class Site(NamedTuple):
@@ -112,7 +114,7 @@ def population(files: Iterable[Path], labelled: Labelled) -> list[Site]:
         content = Path(finding["filename"]).read_bytes()
         if code != SYNTAX_ERROR:
             order = _hash(f"{SEED} {package} {path} {row} {column} {code}".encode())
-            where = stratum(code, labelled.holds(package, path, content))
+            where = stratum(code, finding["message"], labelled.holds(package, path, content))
             sites[order] = Site(package, path, row, code, piece(content, row, code), where)
     return [sites[order] for order in sorted(sites)]
 
@@ -144,10 +146,10 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def stratum(code: str, labelled: bool) -> str:
+def stratum(code: str, message: str, labelled: bool) -> str:
     """The family of a rule, and what sets it apart: ``AMP1xx``, ``AMP1xx, preview``."""
     rule = registry.find(code)
-    preview = rule is not None and rule.preview
+    preview = (rule is not None and rule.preview) or message.endswith(IN_PREVIEW)
     return f"{code[:4]}xx" + ", preview" * preview + ", labelled files" * labelled
 
 
