@@ -79,6 +79,18 @@ def test_what_the_scale_does_not_change(harmless: str) -> None:
     assert found(f"log([{harmless} for p in model.parameters()])\n{STEP}") == []
 
 
+@pytest.mark.parametrize(
+    ("scaler", "count"),
+    [("GradScaler('cuda')", 1), ("GradScaler('cuda', enabled=False)", 0), ("sgd()", 0)],
+)
+def test_watched_where_the_scaler_is_made(scaler: str, count: int) -> None:
+    text = (
+        "import torch\nimport wandb\nfrom engine import fit\n\n"
+        f"scaler = torch.amp.{scaler}\nwandb.watch(model, log='all')\nfit(model, scaler)\n"
+    )
+    assert len(check(Source(text.encode(), "main.py"), selection("AMP102"))) == count
+
+
 def test_the_call_of_a_helper_is_to_blame() -> None:
     assert found(f"log(norm_of(model))\n{STEP}") == ["norm_of(model)"]
 

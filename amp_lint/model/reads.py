@@ -41,7 +41,8 @@ class Watch:
     """A call that has gradients logged as soon as backward makes them."""
 
     call: cst.Call
-    backward: Event
+    cause: cst.CSTNode
+    """Where a loss is scaled, or else what makes the scaler."""
 
 
 class Reads:
@@ -69,12 +70,21 @@ class Reads:
 
     @functools.cached_property
     def watched(self) -> list[Watch]:
-        """Calls of `wandb.watch` for gradients, in a file that scales losses."""
-        backward = next((e for e in self.steps.backwards if e.scaler is not None), None)
-        if backward is None:
+        """Calls of `wandb.watch` for gradients, in a file that scales losses or makes a scaler."""
+        calls = [c for c in self.tree.nodes(cst.Call) if self.names.is_only(c.func, _WATCH)]
+        cause = self._scaling() if calls else None
+        if cause is None:
             return []
-        calls = (c for c in self.tree.nodes(cst.Call) if self.names.is_only(c.func, _WATCH))
-        return [Watch(call, backward) for call in calls if self._logs_gradients(call)]
+        return [Watch(call, cause) for call in calls if self._logs_gradients(call)]
+
+    def _scaling(self) -> cst.CSTNode | None:
+        scaled = (e.place for e in self.steps.backwards if e.scaler is not None)
+        made = (
+            call
+            for call in self.steps.roles.scaler_calls()
+            if literal(arguments(call).get(None, "enabled")) is not False
+        )
+        return next(filter(self.tree.is_own, (*scaled, *made)), None)
 
     def _logs_gradients(self, call: cst.Call) -> bool:
         given = arguments(call)

@@ -77,6 +77,7 @@ class Steps:
         """Prepare; ``exact`` and ``whole`` as for `Parts`."""
         self.tree = tree
         self.names = names
+        self.roles = roles
         self.recognizer = Recognizer(tree, names, values, roles)
         self.relevance = Relevance(tree, roles, regions, self.recognizer)
         parts = (tree, names, roles, regions, self.recognizer, self.relevance)

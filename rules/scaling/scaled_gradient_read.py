@@ -21,7 +21,7 @@ class ScaledGradientRead(Rule):
     severity = Severity.WARNING
     requires = (
         frozenset({"grad", "clip_grad_norm_", "clip_grad_norm", "watch"}),
-        frozenset({"scale"}),
+        frozenset({"scale", "GradScaler"}),
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -44,7 +44,7 @@ class ScaledGradientRead(Rule):
                 "`wandb.watch` logs gradients as backward makes them: they are multiplied by "
                 f"the loss scale, {model.clips.initial_scale:g} at first; log them after "
                 '`unscale_`, and watch with `log="parameters"`',
-                related=[(watch.backward.node, "gradients are scaled here")],
+                related=[(watch.cause, "gradients are scaled by this")],
             )
 
 
