@@ -124,11 +124,14 @@ class Project:
     def _trainers(self, start: str) -> tuple[tuple[str, bytes], ...]:
         """The files that run models under autocast and that meet this one in some program.
 
-        They do where one file imports both, directly or through others.
+        They do where one file imports both, directly or through others. The nearest comes first.
         """
         programs = _closure({start}, self._survey.importers)
         met = self._survey.running_models & _closure(programs, self._survey.imported)
-        return tuple((str(self._paths[file]), self._bytes(file)) for file in sorted(met - {start}))
+        near = sorted(
+            met - {start}, key=lambda file: (-len(os.path.commonpath([file, start])), file)
+        )
+        return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
 
     @functools.cached_property
     def _survey(self) -> _Survey:
