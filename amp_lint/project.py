@@ -128,9 +128,11 @@ class Project:
         """
         programs = _closure({start}, self._survey.importers)
         met = self._survey.running_models & _closure(programs, self._survey.imported)
-        near = sorted(
-            met - {start}, key=lambda file: (-len(os.path.commonpath([file, start])), file)
-        )
+
+        def apart(file: str) -> int:
+            return -len(os.path.commonprefix([file.split(os.sep), start.split(os.sep)]))
+
+        near = sorted(sorted(met - {start}), key=apart)
         return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
 
     @functools.cached_property
