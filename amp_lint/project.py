@@ -9,6 +9,7 @@ for what is made of them.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import sys
@@ -130,7 +131,8 @@ class Project:
         met = self._survey.running_models & _closure(programs, self._survey.imported)
 
         def apart(file: str) -> int:
-            return -len(os.path.commonprefix([file.split(os.sep), start.split(os.sep)]))
+            pairs = zip(Path(file).parts, Path(start).parts, strict=False)
+            return -len([*itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)])
 
         near = sorted(sorted(met - {start}), key=apart)
         return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
