@@ -308,6 +308,15 @@ class Trial:
         seen = max(run.seen.largest_sum() for run in known.runs)
         return _largest(known.given) > _HARD or seen > limit
 
+    def is_beyond_sums(self, case: Case, precision: Precision) -> bool:
+        """Whether the numbers of an input add up to more than the dtype holds.
+
+        A mean of them may overflow on the way to a result that the dtype does hold.
+        """
+        given = self._of(case, precision).given.values()
+        sums = (float(t.double().abs().sum()) for t in given if t.is_floating_point())
+        return max(sums, default=0.0) > torch.finfo(precision.dtype).max
+
     def _is_degenerate(self, given: Tensors, bits: _Bits, case: Case) -> bool:
         """Whether the eps of a norm decides, because nothing varies."""
         if self.pair.bare is None:
