@@ -96,6 +96,8 @@ def lint(job: Job, gate: Gate | None = None) -> Outcome:
     except (SourceError, AnalysisError) as error:
         outcome.errors.append(f"{error}; correct the file or exclude it")
     except Exception as error:  # a bug in one rule must not cost the other files
+        if _is_interrupt(error):
+            raise KeyboardInterrupt from error
         kind = type(error).__name__
         outcome.errors.append(f"internal error, please report it: {kind}: {error}")
     return outcome
@@ -132,6 +134,13 @@ def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
             outcome.findings = _check(job, source)
             return
     outcome.source, outcome.fixed, outcome.before = new, result.fixed, source
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: what it met may have made another of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _dropped(finding: Diagnostic) -> str:
