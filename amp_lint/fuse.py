@@ -20,26 +20,6 @@ Render = Callable[[str | None], str]
 """The text of ``h(x)``; with a text given, of ``h`` applied to that instead."""
 
 
-_PURE_TORCH = (
-    "abs", "arange", "argmax", "argmin", "cat", "clamp", "exp", "full", "gather", "isfinite",
-    "isinf", "isnan", "log", "logsumexp", "max", "mean", "min", "nn.functional.", "ones",
-    "sigmoid", "softmax", "special.", "stack", "sum", "tensor", "topk", "where", "zeros",
-)  # fmt: skip
-_PURE_MODULES = ("math.", "builtins.", *(f"torch.{name}" for name in _PURE_TORCH))
-_PURE_BUILTINS = frozenset(
-    {"float", "int", "isinstance", "len", "max", "min", "print", "range", "sum"}
-)
-_PURE_METHODS = frozenset(
-    {
-        "argmax", "argmin", "clamp", "cpu", "detach", "dim", "double", "exp", "float", "format",
-        "gather", "index_select", "item", "log", "long", "max", "mean", "min", "numel", "permute",
-        "reshape", "size", "softmax", "squeeze", "sum", "tolist", "topk", "transpose", "unsqueeze",
-        "view",
-    }
-)  # fmt: skip
-"""What is called between two operations that become one, and changes no tensor."""
-
-
 @dataclass(frozen=True, slots=True)
 class Fused:
     """The edits, and whether ``p`` is still computed for other uses."""
@@ -64,7 +44,7 @@ def fuse(
     replace = edits.replace_node(model.tree, outer, text)
     if through is None:
         return Fused((replace,))
-    quiet = _is_quiet(model, through.binding.node, outer)
+    quiet = model.flow.is_quiet(through.binding.node, outer)
     if not _same_context(model, through.binding.node, outer) or not (quiet or _is_fresh(inner)):
         return None
     statement = _assignment(through)
@@ -128,43 +108,15 @@ def _same_context(model: Model, first: cst.CSTNode, second: cst.CSTNode) -> bool
     return holders[0] == holders[1]
 
 
-def _is_quiet(model: Model, first: cst.CSTNode, second: cst.CSTNode) -> bool:
-    """Whether nothing between two places may change a tensor, or how tensors are computed."""
-    from amp_lint.tree import descendants
-
-    start, end = max(map(model.tree.order, descendants(first))), model.tree.order(second)
-
-    def between(node: cst.CSTNode) -> bool:
-        return start < model.tree.order(node) < end
-
-    targets = (each.target for each in model.tree.nodes(cst.AssignTarget) if between(each))
-    if any(not isinstance(target, (cst.Name, cst.Tuple)) for target in targets):
-        return False
-    if any(between(node) for kind in (cst.AugAssign, cst.Del) for node in model.tree.nodes(kind)):
-        return False
-    return all(_is_pure(model, c) for c in model.tree.nodes(cst.Call) if between(c))
-
-
 def _is_fresh(inner: Operation) -> bool:
     """Whether what an operation is applied to is a tensor of its own, and no view of another."""
+    from amp_lint.model.pure import PURE_METHODS
+
     made = inner.input
     if not isinstance(made, cst.Call):
         return False
     name = _last_name(made.func)
-    return name is not None and name.value not in _PURE_METHODS
-
-
-def _is_pure(model: Model, call: cst.Call) -> bool:
-    """Whether a call is known to change nothing."""
-    name = _last_name(call.func)
-    if name is None or name.value.endswith("_"):
-        return False
-    qualified = model.names.qualified(call.func)
-    if qualified:
-        return all(each.startswith(_PURE_MODULES) for each in qualified)
-    if isinstance(call.func, cst.Name):
-        return name.value in _PURE_BUILTINS and not model.names.bindings(call.func)
-    return name.value in _PURE_METHODS
+    return name is not None and name.value not in PURE_METHODS
 
 
 def _steady(model: Model, outer: cst.Call, inner: Operation, through: Through) -> bool:

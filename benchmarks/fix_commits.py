@@ -40,6 +40,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from marked import updated
+
 from amp_lint import edits, engine, registry
 from amp_lint.engine import Selection
 from amp_lint.project import Links, Project
@@ -107,7 +109,7 @@ def main() -> int:
     print(text)
     if args.update:
         readme = HERE / "README.md"
-        readme.write_text(updated(readme.read_text("utf-8"), text), "utf-8")
+        readme.write_text(updated(readme.read_text("utf-8"), BEGIN, END, text), "utf-8")
     return 0
 
 
@@ -337,15 +339,6 @@ def notes() -> dict[tuple[str, str, str], str]:
     with (HERE / "fix_commits.tsv").open(encoding="utf-8", newline="") as lines:
         rows = [*csv.reader(lines, "excel-tab")]
     return {(code, repo, place): note for code, repo, place, note in rows}
-
-
-def updated(readme: str, text: str) -> str:
-    """``readme`` with the table between the markers."""
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        sys.exit(f"the README lacks the lines {BEGIN} and {END}")
-    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from marked import updated
+
 from amp_lint import registry
 from amp_lint.verify import record
 from amp_lint.verify.record import Entry, Record
@@ -35,7 +37,7 @@ def main() -> int:
     text = table(records)
     print(text)
     if args.update:
-        args.update.write_text(updated(args.update.read_text("utf-8"), text), "utf-8")
+        args.update.write_text(updated(args.update.read_text("utf-8"), BEGIN, END, text), "utf-8")
     wrong = [entry for one in records for entry in one.entries if not entry.right]
     for entry in wrong:
         verdict = entry.proof.verdict.value
@@ -103,15 +105,6 @@ def _count(entries: Sequence[Entry]) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", r"\|").replace("\n", " ")
-
-
-def updated(readme: str, text: str) -> str:
-    """``readme`` with the table between the markers."""
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        sys.exit(f"the file lacks the lines {BEGIN} and {END}")
-    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 if __name__ == "__main__":

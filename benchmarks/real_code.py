@@ -29,6 +29,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from marked import updated
+
 CODES = (
     "AMP101", "AMP102", "AMP103", "AMP104", "AMP105", "AMP107", "AMP108", "AMP109", "AMP110",
     "AMP111", "AMP112", "AMP201", "AMP203", "AMP204", "AMP301", "AMP311", "AMP401",
@@ -67,7 +69,7 @@ def main() -> int:
     text = table(scored)
     print(text)
     if args.update:
-        args.update.write_text(updated(args.update.read_text("utf-8"), text), "utf-8")
+        args.update.write_text(updated(args.update.read_text("utf-8"), BEGIN, END, text), "utf-8")
     short = [name for name, least in PROMISED.items() if (scored["all"][name] or 0) < least]
     for name in short:
         print(f"{name} is below {PROMISED[name]}", file=sys.stderr)
@@ -112,15 +114,6 @@ def _cell(value: float | None) -> str:
     if value is None:
         return "–"  # noqa: RUF001  (no site to divide by)
     return f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-def updated(readme: str, text: str) -> str:
-    """``readme`` with the table between the markers."""
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        sys.exit(f"the file lacks the lines {BEGIN} and {END}")
-    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 if __name__ == "__main__":

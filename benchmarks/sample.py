@@ -36,6 +36,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from marked import updated
+
 from amp_lint import registry
 from amp_lint.rule import SYNTAX_ERROR
 
@@ -87,7 +89,7 @@ def main() -> int:
     print(text)
     if args.update:
         readme = HERE / "README.md"
-        readme.write_text(updated(readme.read_text("utf-8"), text), "utf-8")
+        readme.write_text(updated(readme.read_text("utf-8"), BEGIN, END, text), "utf-8")
     return 0
 
 
@@ -269,15 +271,6 @@ def wilson(hits: int, trials: int) -> tuple[float, float]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def updated(readme: str, text: str) -> str:
-    """``readme`` with the tables between the markers."""
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        sys.exit(f"the README lacks the lines {BEGIN} and {END}")
-    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 if __name__ == "__main__":

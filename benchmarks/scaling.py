@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from marked import updated
+
 from amp_lint import registry
 from amp_lint.engine import Selection, check
 from amp_lint.model import Model
@@ -477,16 +479,11 @@ def main() -> int:
         if exponent([(m.lines, m.calls) for m in measured]) > MOST:
             steep.append(name)
     if args.update:
-        args.update.write_text(updated(args.update.read_text("utf-8"), "\n".join(lines)), "utf-8")
+        args.update.write_text(
+            updated(args.update.read_text("utf-8"), BEGIN, END, "\n".join(lines)), "utf-8"
+        )
     print("linear" if not steep else f"steeper than linear: {', '.join(steep)}")
     return 1 if steep else 0
-
-
-def updated(page: str, table: str) -> str:
-    """``page`` with ``table`` between its marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amp_lint import engine, registry
+from amp_lint import engine, registry, runner
 from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
 from amp_lint.source import Source
 
@@ -89,3 +89,18 @@ def test_rounds_go_on_until_nothing_is_left() -> None:
     assert result.text == "x = new\ny = new\n"
     assert len(result.fixed) == 2
     assert result.remaining == []
+
+
+def test_ctrl_c_that_became_another_error_is_still_one(
+    clip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: object, **options: object) -> list[Diagnostic]:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise RuntimeError("in a library") from error
+
+    monkeypatch.setattr(engine, "check", interrupted)
+    job = runner.Job("a.py", clip.encode(), named=True, selection=ALL)
+    with pytest.raises(KeyboardInterrupt):
+        runner.lint(job)

@@ -14,11 +14,15 @@ import libcst as cst
 from amp_lint.model.extents import Extents
 from amp_lint.model.memo import per_node
 from amp_lint.model.names import Binding, Names, Scope, dotted
+from amp_lint.model.pure import PURE_BUILTINS, PURE_METHODS, is_pure_function
 from amp_lint.tree import Tree, descendants
 
 _SUITES = (cst.IndentedBlock, cst.SimpleStatementSuite, cst.Module)
 _LOOPS = (cst.For, cst.While)
 _TARGETS = (cst.AssignTarget, cst.AugAssign, cst.AnnAssign, cst.Del)
+_PACKED = (cst.Element, cst.StarredElement, cst.Tuple, cst.List)
+_MAY_BE_IN_PLACE = (cst.Attribute, cst.Subscript, cst.Call, cst.AugAssign, cst.Del)
+"""What writes to more than a name, as `Flow` keeps it."""
 _OPAQUE = (cst.Lambda, cst.Await, cst.Yield, cst.NamedExpr, cst.ListComp, cst.SetComp,
            cst.DictComp, cst.GeneratorExp)  # fmt: skip
 
@@ -270,6 +274,32 @@ class Flow:
         owners = {path.rpartition(".")[0] for path in read if "." in path}
         return any(self._is_called_between(owner, since, until) for owner in owners)
 
+    def is_quiet(self, since: cst.CSTNode, until: cst.CSTNode) -> bool:
+        """Whether nothing between two places may change a tensor, or how tensors are computed.
+
+        Names may be bound there; other calls than those known to change nothing may not be made.
+        """
+        first, last = self.extents.end(since), self.tree.order(until)
+        writes = (node for rank, _, node in self._writes if first <= rank < last)
+        if any(isinstance(node, _MAY_BE_IN_PLACE) for node in writes):
+            return False
+        calls = self.tree.nodes(cst.Call)
+        between = (call for call in calls if first <= self.tree.order(call) < last)
+        return all(map(self._is_pure, between))
+
+    def _is_pure(self, call: cst.Call) -> bool:
+        """Whether a call is known to change nothing."""
+        if any(arg.keyword and arg.keyword.value in ("inplace", "out") for arg in call.args):
+            return False
+        func = call.func
+        name = func.attr.value if isinstance(func, cst.Attribute) else dotted(func)
+        qualified = self.names.qualified(func)
+        if qualified:
+            return all(map(is_pure_function, qualified))
+        if isinstance(func, cst.Name):
+            return name in PURE_BUILTINS and not self.names.bindings(func)
+        return name in PURE_METHODS
+
     def _path_read(self, node: cst.CSTNode) -> str | None:
         """``a.b.c`` for the outermost attribute of a chain; None inside one."""
         if not isinstance(node, (cst.Name, cst.Attribute)):
@@ -330,8 +360,11 @@ class Flow:
         found = [(self._order(b), b.name, b.node) for b in self.names.every_binding()]
         for kind in (cst.Attribute, cst.Subscript):
             for target in self.tree.nodes(kind):
+                whole: cst.CSTNode = target
                 holder = self.tree.parent(target)
-                if isinstance(holder, _TARGETS) and holder.target is target:
+                while isinstance(holder, _PACKED):
+                    whole, holder = holder, self.tree.parent(holder)
+                if isinstance(holder, _TARGETS) and holder.target is whole:
                     found.append((self.tree.order(target), _base_path(target), target))
         for call in self.tree.nodes(cst.Call):
             function = call.func

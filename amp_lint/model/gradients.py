@@ -6,7 +6,7 @@ import libcst as cst
 
 from amp_lint.model.names import Binding, Names
 from amp_lint.model.values import Values
-from amp_lint.tree import descendants
+from amp_lint.tree import Tree, descendants
 
 _LINEAR = frozenset(
     {
@@ -23,6 +23,7 @@ _MEASURES = frozenset(
     }
 )  # fmt: skip
 """Methods whose result depends on how large the numbers are."""
+_NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _LIMITS = frozenset({"clamp_", "clip_"})
 _FUNCTIONS = frozenset(
     {"torch.linalg.norm", "torch.linalg.vector_norm", "torch._foreach_norm"}
@@ -44,6 +45,23 @@ def is_gradient(node: cst.BaseExpression) -> bool:
 def is_limit(call: cst.Call) -> bool:
     """Whether a change of gradients depends on how large they are: ``p.grad.clamp_(-1, 1)``."""
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in _LIMITS
+
+
+def is_untracked(tree: Tree, names: Names, node: cst.CSTNode) -> bool:
+    """Whether a place is under ``no_grad`` or ``inference_mode`` in its own function."""
+    for holder in tree.ancestors(node):
+        if isinstance(holder, cst.With):
+            contexts = [item.item for item in holder.items]
+        elif isinstance(holder, cst.FunctionDef):
+            contexts = [decorator.decorator for decorator in holder.decorators]
+        else:
+            continue
+        made = (each.func if isinstance(each, cst.Call) else each for each in contexts)
+        if any(names.is_any(each, _NO_GRAD) for each in made):
+            return True
+        if isinstance(holder, cst.FunctionDef):
+            return False
+    return False
 
 
 class Gradients:

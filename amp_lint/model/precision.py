@@ -31,6 +31,7 @@ from amp_lint.model.conditions import (
     size,
     text,
 )
+from amp_lint.model.forwarding import returned
 from amp_lint.model.names import Binding, Names, dotted
 from amp_lint.model.regions import Region, Regions
 from amp_lint.model.roles import Roles
@@ -132,7 +133,7 @@ class Precision:
             for name in self.names.scope_of(owner).bindings:
                 method = self.values.method(owner, name)
                 if method is not None and _AUTOCAST_DTYPE.fullmatch(name):
-                    yield from ((value, self.guard(value)) for value in _returned(method))
+                    yield from ((value, self.guard(value)) for value in returned(method))
 
     def _serving_regions(self, call: cst.Call) -> list[Region]:
         """The regions of the functions that scale a loss by it, else those of its class."""
@@ -279,7 +280,7 @@ class Precision:
             ]
             method = self.values.function(node)
             if method is not None:
-                found += [(value, value) for value in _returned(method)]
+                found += [(value, value) for value in returned(method)]
             found = found or [(v, v) for v in self._dotted_values.get(dotted(node) or "", [])]
             return list(self._in_order(found, steps))
         return []
@@ -381,12 +382,6 @@ def telling(condition: Formula) -> set[str]:
 def _named_bf16(condition: Formula) -> list[Formula]:
     """The settings in a formula that by their names say bf16: on, where the dtype is that."""
     return [Truthy(key) for key in atoms(condition) if _BF16.search(key) and "=" not in key]
-
-
-def _returned(function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
-    for node in descendants(function.body):
-        if isinstance(node, cst.Return) and node.value is not None:
-            yield node.value
 
 
 def _left_before(block: cst.IndentedBlock, child: cst.CSTNode) -> Iterator[cst.BaseExpression]:

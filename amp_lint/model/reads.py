@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,11 +14,11 @@ from amp_lint.model.names import Names
 from amp_lint.model.paths import Cycle
 from amp_lint.model.places import Place, Places
 from amp_lint.model.protocol import replay
+from amp_lint.model.relevance import FINITE
 from amp_lint.model.steps import Root, Steps
 from amp_lint.model.values import Values, arguments, literal
 from amp_lint.tree import Tree, descendants
 
-_FINITE = re.compile(r"is_?(finite|inf|nan)", re.IGNORECASE)
 _SCALE = frozenset({"get_scale", "_scale", "_get_scale_async"})
 _BY_SCALE = (cst.Multiply, cst.Divide)
 _WATCH = frozenset({"wandb.watch", "wandb.sdk.watch"})
@@ -172,7 +171,7 @@ class Reads:
                 return True
             if isinstance(holder, cst.BinaryOperation) and self._is_ratio(holder):
                 return True
-            if isinstance(holder, cst.Call) and _FINITE.search(self.tree.source(holder.func)):
+            if isinstance(holder, cst.Call) and FINITE.search(self.tree.source(holder.func)):
                 return True
             if isinstance(holder, (cst.BaseStatement, cst.BaseSmallStatement)):
                 return False

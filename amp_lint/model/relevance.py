@@ -21,7 +21,7 @@ _PROTOCOL = frozenset({"scale", "unscale_", "step", "update"})
 _DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _EXITS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 _CLIP = re.compile(r"clip|norm", re.IGNORECASE)
-_FINITE = re.compile(r"is_?(finite|inf|nan)", re.IGNORECASE)
+FINITE = re.compile(r"is_?(finite|inf|nan)", re.IGNORECASE)
 _ALIAS_ROUNDS = 2  # names for one setting that are followed from a test to where it is set
 
 
@@ -73,7 +73,7 @@ class Relevance:
     def asks_if_finite(self, node: cst.CSTNode) -> bool:
         """Whether a statement stands in an ``if`` that tests for inf or NaN."""
         holder = self.tree.ancestor(node, cst.If)
-        return holder is not None and bool(_FINITE.search(text(holder.test)))
+        return holder is not None and bool(FINITE.search(text(holder.test)))
 
     def skips_step(self, leaving: cst.Return) -> bool:
         """Whether a ``return`` stands under a test, and above a step of the same function."""

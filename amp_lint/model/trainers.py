@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.model.events import Kind, Recognizer
+from amp_lint.model.gradients import is_untracked
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.reach import Reach
 from amp_lint.model.values import Values
@@ -17,7 +18,6 @@ from amp_lint.tree import Tree
 
 _MODEL = re.compile(r"(^|_)(model|net|network|module|pipeline)(_func|_fn)?\d*$", re.IGNORECASE)
 _TESTING = re.compile(r"eval|valid|test|infer|predict|sample|generate", re.IGNORECASE)
-_WITHOUT_GRADIENTS = frozenset({"torch.no_grad", "torch.inference_mode"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +66,10 @@ class Trainings:
 
     def _is_tested(self, call: cst.Call) -> bool:
         """Whether it runs without gradients."""
-        for holder in self.tree.ancestors(call):
-            if isinstance(holder, cst.FunctionDef):
-                without = (decorator.decorator for decorator in holder.decorators)
-                return bool(_TESTING.search(holder.name.value)) or any(map(self._stops, without))
-            if isinstance(holder, cst.With) and any(self._stops(i.item) for i in holder.items):
-                return True
-        return False
-
-    def _stops(self, context: cst.BaseExpression) -> bool:
-        made = context.func if isinstance(context, cst.Call) else context
-        return self.names.is_any(made, _WITHOUT_GRADIENTS)
+        home = self.tree.ancestor(call, cst.FunctionDef)
+        if home is not None and _TESTING.search(home.name.value):
+            return True
+        return is_untracked(self.tree, self.names, call)
 
 
 def trainers(files: Sequence[tuple[str, bytes]]) -> Iterator[Trainer]:

@@ -12,6 +12,8 @@ import libcst as cst
 from amp_lint.model.ambient import inherited
 from amp_lint.model.events import Event, Kind
 from amp_lint.model.flow import Flow
+from amp_lint.model.forwarding import returned
+from amp_lint.model.gradients import is_untracked
 from amp_lint.model.names import Names
 from amp_lint.model.regions import DEVICE_AUTOCAST, Region, Regions
 from amp_lint.model.steps import Steps
@@ -22,7 +24,6 @@ _FLOAT16 = frozenset({"torch.float16", "torch.half"})
 _DEFAULT_DTYPE = frozenset(
     {"torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype", "torch.set_default_dtype"}
 )
-_NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _SCALED = re.compile(r"scaler|loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNORECASE)
 _FRAMEWORKS = frozenset(
     {
@@ -116,7 +117,7 @@ class Unscaled:
         seen: set[int] = set()
         while todo and len(seen) < _MAX_NODES:
             expression = todo.pop()
-            if id(expression) in seen or self._is_without_gradient(expression):
+            if id(expression) in seen or is_untracked(self.tree, self.names, expression):
                 continue
             seen.add(id(expression))
             region = self._region(expression)
@@ -144,27 +145,7 @@ class Unscaled:
         function = self.steps.recognizer.target(call)
         if function is None:
             return []
-        return [
-            node.value
-            for node in self.tree.nodes(cst.Return)
-            if node.value is not None and self.tree.ancestor(node, cst.FunctionDef) is function
-        ]
-
-    def _is_without_gradient(self, expression: cst.BaseExpression) -> bool:
-        """Whether an expression is computed where nothing flows back."""
-        for holder in self.tree.ancestors(expression):
-            if isinstance(holder, cst.With) and any(map(self._is_no_grad, holder.items)):
-                return True
-            if isinstance(holder, cst.FunctionDef):
-                return any(self._stops(decorator.decorator) for decorator in holder.decorators)
-        return False
-
-    def _is_no_grad(self, item: cst.WithItem) -> bool:
-        return self._stops(item.item)
-
-    def _stops(self, context: cst.BaseExpression) -> bool:
-        func = context.func if isinstance(context, cst.Call) else context
-        return self.names.is_any(func, _NO_GRAD)
+        return [*returned(function)]
 
     # --- which regions are float16 ------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from amp_lint.model.conditions import text
 from amp_lint.model.events import Kind
 from amp_lint.model.gradients import is_gradient
 from amp_lint.model.names import dotted
+from amp_lint.model.pure import PURE_METHODS, QUERIES
 from amp_lint.verify.compare.lift import ERASED, Lifter
-from amp_lint.verify.compare.pure import PURE_METHODS, QUERIES
 from amp_lint.verify.terms import Const, Form, Input, Op, Term, children
 
 _SCOPES = (cst.Lambda, cst.FunctionDef, cst.ClassDef)

@@ -1,4 +1,4 @@
-"""Methods by what they do, as far as their names tell."""
+"""Methods and functions by what they do, as far as their names tell."""
 
 from __future__ import annotations
 
@@ -19,6 +19,21 @@ PURE_METHODS = frozenset(
     }
 )  # fmt: skip
 """Methods of tensors that compute a result and change nothing."""
+
+PURE_BUILTINS = frozenset(
+    {"float", "int", "isinstance", "len", "max", "min", "print", "range", "sum", "zip"}
+)
+"""Builtins that change none of their arguments."""
+_PURE_MODULES = ("torch.nn.functional.", "torch.special.", "math.", "builtins.")
+
+
+def is_pure_function(name: str) -> bool:
+    """Whether a function, by its qualified name, computes a result and changes nothing."""
+    module, _, last = name.rpartition(".")
+    if last.endswith("_"):
+        return False
+    return name.startswith(_PURE_MODULES) or (module == "torch" and last in PURE_METHODS)
+
 
 QUERIES = frozenset(
     {
