@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import textwrap
 from collections.abc import Iterable
-from pathlib import Path
-from types import ModuleType
 
 import pytest
+import scaling
+from scaling import FAMILIES
 
 from amp_lint import pages, registry
 from amp_lint.engine import Selection, check
@@ -22,21 +20,6 @@ from tests.programs import model_of
 ALL = Selection(registry.all_rules())
 PROTOCOL = Selection(tuple(rule for rule in ALL.rules if rule.code.startswith(("AMP1", "AMP20"))))
 MANY_TESTS = (5, 20, 40, 80)
-
-
-def benchmark() -> ModuleType:
-    """``benchmarks/scaling.py``, which is no part of a package."""
-    path = Path(__file__).parents[1] / "benchmarks" / "scaling.py"
-    spec = importlib.util.spec_from_file_location("scaling_benchmark", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
-
-
-scaling = benchmark()
-FAMILIES = scaling.FAMILIES
 
 
 def lines(block: Iterable[str]) -> str:
