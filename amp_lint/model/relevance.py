@@ -57,9 +57,13 @@ class Relevance:
     def assigned(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
         """The targets that are assigned anywhere below a node, one of each spelling."""
         if id(node) not in self._assigned:
-            by_text = {text(target): target for target in _targets(node)}
+            by_text = {text(target): target for target in self._targets(node)}
             self._assigned[id(node)] = tuple(by_text.values())
         return self._assigned[id(node)]
+
+    def _targets(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+        for kind in (cst.AssignTarget, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr):
+            yield from (item.target for item in self.extents.below(node, kind))  # type: ignore[attr-defined]
 
     def is_idle(self, line: cst.SimpleStatementLine) -> bool:
         """Whether a line has no events, assigns nothing and goes on to the next one."""
@@ -270,17 +274,6 @@ def _words(node: cst.BaseExpression) -> Iterator[str]:
                 yield str(part.evaluated_value)
             case cst.Comparison() | cst.Call() | cst.BinaryOperation():
                 yield text(part)
-
-
-def _targets(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    for item in descendants(node):
-        match item:
-            case cst.AssignTarget(target=target) | cst.For(target=target):
-                yield target
-            case cst.AugAssign(target=target) | cst.AnnAssign(target=target):
-                yield target
-            case cst.NamedExpr(target=target):
-                yield target
 
 
 def _expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
