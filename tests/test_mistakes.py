@@ -148,6 +148,16 @@ BACKWARD = SCALED.strip()
             id="update between two steps",
         ),
         pytest.param(
+            SCALED + STEP + UPDATE + ZERO + "scaler.step(other)\n",
+            ("early_updates", UPDATE, "scaler.step(other)"),
+            id="update between two steps, the first optimizer cleared",
+        ),
+        pytest.param(
+            SCALED + STEP + UPDATE + ZERO + "print(i)\nscaler.update( )\n",
+            ("second_updates", UPDATE, "scaler.update( )"),
+            id="updated twice, gradients cleared",
+        ),
+        pytest.param(
             SCALED + STEP + UPDATE + "print(i)\nscaler.update( )\n",
             ("second_updates", UPDATE, "scaler.update( )"),
             id="updated twice",
@@ -255,6 +265,24 @@ PLAIN = "model(x).backward()\n"
             id="a backward pass for each update",
         ),
         pytest.param(MADE, SCALED + STEP + "hook(scaler)\n", id="a scaler that goes elsewhere"),
+        pytest.param(
+            MADE, SCALED + STEP + "hook(amp=scaler)\n", id="a scaler that goes elsewhere by name"
+        ),
+        pytest.param(
+            MADE, SCALED + "optimizer.step('d', scaler=scaler)\n", id="a step that gets the scaler"
+        ),
+        *(
+            pytest.param(
+                MADE,
+                SCALED + STEP + UPDATE + clear + UNSCALE + STEP + UPDATE,
+                id=f"cleared between by {clear.strip()}",
+            )
+            for clear in (
+                ZERO,
+                "model.zero_grad()\n",
+                "for p in model.parameters(): p.grad = None\n",
+            )
+        ),
         pytest.param(
             MADE,
             "loss = scaler.scale(model(x))\nloss.backward()\n" + STEP + UPDATE,

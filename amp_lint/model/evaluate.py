@@ -310,9 +310,23 @@ class Evaluator(ABC):
         late = event.kind in (Kind.STEP, Kind.UPDATE) and event.scaler is not None
         sets_scale = event.kind is Kind.UPDATE and event.optimizer is not None
         known = any(other.kind in (Kind.BACKWARD, Kind.OPAQUE) for other in path.trace)
-        late = late and not known and not sets_scale
+        late = late and not known and not sets_scale and not self._is_cleared(path, event)
         if update is not None and late and event.scaler == update.scaler:
             self.early.setdefault((id(update.node), id(event.node)), (update, event))
+
+    def _is_cleared(self, path: Path, late: Event) -> bool:
+        """Whether the gradients that a step, or the one before an update, used were cleared."""
+        stepped = {e.optimizer for e in (*path.trace, late) if e.kind is Kind.STEP}
+        cleared = [event for event in path.trace if event.kind is Kind.ZERO_GRAD]
+        return bool(stepped) and any(
+            event.optimizer in stepped or not self._is_of_optimizer(event) for event in cleared
+        )
+
+    def _is_of_optimizer(self, event: Event) -> bool:
+        """Whether ``zero_grad`` is an optimizer's; a module's clears what all of them step."""
+        call = event.node
+        method = call.func if isinstance(call, cst.Call) else None
+        return isinstance(method, cst.Attribute) and self.roles.is_optimizer(method.value)
 
     # --- calls within the file ----------------------------------------------------------------
 

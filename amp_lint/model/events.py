@@ -110,9 +110,7 @@ class Recognizer:
         target = self.target(call)
         if target is not None and self._is_hook(target):
             return Kind.OPAQUE
-        if target is None and any(map(self._is_scaler_name, arguments(call).positional)):
-            return Kind.OPAQUE
-        return None
+        return Kind.OPAQUE if target is None and self._is_given_scaler(call) else None
 
     def _is_hook(self, function: cst.FunctionDef) -> bool:
         """Whether a method is empty, for a subclass to fill in."""
@@ -172,7 +170,9 @@ class Recognizer:
     def _is_step(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
         if arguments(call).positional and self.roles.is_scaler(owner):
             return True
-        return self.target(call) is None and self.roles.is_optimizer(owner)
+        if self.target(call) is not None or self._is_given_scaler(call):
+            return False
+        return self.roles.is_optimizer(owner)
 
     def _is_schedule(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
         return self.target(call) is None and self.roles.is_scheduler(owner)
@@ -190,8 +190,10 @@ class Recognizer:
         holder = self.tree.parent(call)
         return isinstance(holder, cst.Attribute) and holder.attr.value == "backward"
 
-    def _is_scaler_name(self, node: cst.BaseExpression) -> bool:
-        return isinstance(node, (cst.Name, cst.Attribute)) and self.roles.is_scaler(node)
+    def _is_given_scaler(self, call: cst.Call) -> bool:
+        """Whether a call hands a scaler on: to something that may unscale, step or update."""
+        names = (arg.value for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute)))
+        return any(map(self.roles.is_scaler, names))
 
     # --- calls within the file ----------------------------------------------------------------
 
