@@ -135,6 +135,11 @@ BACKWARD = SCALED.strip()
             id="left with scaled gradients",
         ),
         pytest.param(
+            SCALED + UNSCALE + under("if loss.isnan():\n", "continue\n") + STEP + UPDATE,
+            ("left_early", "continue", BACKWARD),
+            id="left after unscale_ for a loss",
+        ),
+        pytest.param(
             SCALED + UNSCALE + under("if bad(model):\n", "return\n") + STEP + UPDATE,
             ("left_early", "return", BACKWARD),
             id="returned after unscale_",
@@ -224,6 +229,11 @@ PLAIN = "model(x).backward()\n"
             id="a loop of one round",
         ),
         pytest.param(MADE, under("if bad(x):\n", "continue\n") + SCALED + STEP + UPDATE, id="skip"),
+        pytest.param(
+            MADE,
+            under("if torch.isnan(loss):\n", "continue\n") + SCALED + under(LAST, STEP + UPDATE),
+            id="a micro-batch left out for its loss",
+        ),
         pytest.param(
             MADE,
             SCALED + UNSCALE + under("if bad(x):\n", UPDATE + "continue\n") + STEP + UPDATE,

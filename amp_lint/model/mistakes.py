@@ -303,7 +303,7 @@ class Mistakes:
 
     def gives_up_nonfinite(self, found: Found) -> bool:
         """Whether a step is left out because something is inf or NaN."""
-        return self.steps.relevance.asks_if_finite(found.event.node)
+        return self.steps.relevance.asks_if_gradients_are_finite(found.event.node)
 
     def _is_certain(self, cause: Event, event: Event) -> bool:
         """Whether the second of two events is certain to come before an update.

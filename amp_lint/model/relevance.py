@@ -22,6 +22,8 @@ _DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _EXITS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 _CLIP = re.compile(r"clip|norm", re.IGNORECASE)
 FINITE = re.compile(r"is_?(finite|inf|nan)", re.IGNORECASE)
+_LOSS = re.compile(r"loss", re.IGNORECASE)
+_OF_GRADIENTS = re.compile(r"grad|norm|param|scale", re.IGNORECASE)
 _ALIAS_ROUNDS = 2  # names for one setting that are followed from a test to where it is set
 
 
@@ -76,8 +78,18 @@ class Relevance:
     @per_node
     def asks_if_finite(self, node: cst.CSTNode) -> bool:
         """Whether a statement stands in an ``if`` that tests for inf or NaN."""
+        return bool(FINITE.search(self._test_around(node)))
+
+    @per_node
+    def asks_if_gradients_are_finite(self, node: cst.CSTNode) -> bool:
+        """Whether it tests more than a loss, which the forward pass spoils and no scale repairs."""
+        test = self._test_around(node)
+        only_loss = _LOSS.search(test) and not _OF_GRADIENTS.search(test)
+        return self.asks_if_finite(node) and not only_loss
+
+    def _test_around(self, node: cst.CSTNode) -> str:
         holder = self.tree.ancestor(node, cst.If)
-        return holder is not None and bool(FINITE.search(text(holder.test)))
+        return text(holder.test) if holder is not None else ""
 
     def skips_step(self, leaving: cst.Return) -> bool:
         """Whether a ``return`` stands under a test, and above a step of the same function."""

@@ -163,7 +163,7 @@ class Run(Evaluator):
                 return path
             if event.kind is Kind.BACKWARD:
                 leaves = event.scaler is not None and (
-                    Kind.UNSCALE in since or self.relevance.asks_if_finite(node)
+                    Kind.UNSCALE in since or self.relevance.asks_if_gradients_are_finite(node)
                 )
                 return self.emit(path, Event(Kind.LEAVE, node, event.scaler)) if leaves else path
             since.append(event.kind)
