@@ -153,6 +153,23 @@ BACKWARD = SCALED.strip()
             id="update between two steps",
         ),
         pytest.param(
+            SCALED
+            + STEP
+            + UPDATE
+            + under("for p in other_model.parameters():\n", "p.grad *= w\n")
+            + "scaler.step(other)\n",
+            ("early_updates", UPDATE, "scaler.step(other)"),
+            id="update between two steps, the gradients of the second changed",
+        ),
+        pytest.param(
+            under("if x.size(0) != n:\n", "continue\n")
+            + SCALED
+            + UNSCALE
+            + under(LAST, STEP + UPDATE + ZERO),
+            ("repeated_unscales", UNSCALE, UNSCALE),
+            id="left at the top of the round after unscale_ in the last",
+        ),
+        pytest.param(
             SCALED + STEP + UPDATE + ZERO + "scaler.step(other)\n",
             ("early_updates", UPDATE, "scaler.step(other)"),
             id="update between two steps, the first optimizer cleared",
@@ -299,6 +316,11 @@ PLAIN = "model(x).backward()\n"
             id="a loss that is rebound",
         ),
         pytest.param(MADE, SCALED + STEP + UPDATE + "scheduler.step()\n", id="scheduler after"),
+        pytest.param(
+            MADE.replace('"cuda"', '"cuda", enabled=False'),
+            SCALED + STEP + "scheduler.step()\n" + UPDATE,
+            id="scheduler beside a disabled scaler",
+        ),
         pytest.param(
             MADE + "amp = scaler\n", SCALED + "amp.step(optimizer)\namp.update()\n", id="two names"
         ),

@@ -268,7 +268,7 @@ class Mistakes:
             case Kind.LEAVE if gradients.scaled and not gradients.stepped:
                 if self._gives_up(event.node):
                     yield Mistake.LEFT_EARLY, gradients.scaled
-            case Kind.SCHEDULE if gradients.stepped:
+            case Kind.SCHEDULE if gradients.stepped and (gradients.scaled or not gradients.plain):
                 yield Mistake.SCHEDULED, next(iter(gradients.stepped.values()))
 
     def _judge_direct(self, key: str, gradients: _Gradients) -> Iterator[tuple[Mistake, Event]]:

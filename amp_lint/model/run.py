@@ -162,12 +162,18 @@ class Run(Evaluator):
             if event.kind in (Kind.STEP, Kind.LEAVE):
                 return path
             if event.kind is Kind.BACKWARD:
-                leaves = event.scaler is not None and (
-                    Kind.UNSCALE in since or self.relevance.asks_if_gradients_are_finite(node)
-                )
-                return self.emit(path, Event(Kind.LEAVE, node, event.scaler)) if leaves else path
+                leaves = event.scaler is not None and self._is_behind(node, event.node)
+                gives_up = self.relevance.asks_if_gradients_are_finite(node)
+                if not leaves or not (gives_up or Kind.UNSCALE in since):
+                    return path
+                return self.emit(path, Event(Kind.LEAVE, node, event.scaler))
             since.append(event.kind)
         return path
+
+    def _is_behind(self, node: cst.CSTNode, backward: cst.CSTNode) -> bool:
+        """Whether a statement comes after a backward in a round, and not before it in the next."""
+        one, other = (self.tree.ancestor(n, cst.FunctionDef) for n in (node, backward))
+        return one is not other or self.tree.order(node) > self.tree.order(backward)
 
     def _ends_round(self, node: cst.CSTNode) -> bool:
         """Whether a statement skips the step below it, or goes on with the next training step."""
@@ -418,9 +424,12 @@ class Run(Evaluator):
 
     def _round(self, node: cst.For | cst.While, starts: list[Path], frame: Frame) -> list[Path]:
         changed = self.relevance.assigned(node.body)
+        trains = self.relevance.has_backward(node.body)
         paths: list[Path] = []
         for path in starts:
-            path = replace(self._forget(path, changed, frame), updated=None)
+            path = self._forget(path, changed, frame)
+            if trains:
+                path = replace(path, updated=None)
             if isinstance(node, cst.For):
                 path = self._bind_target(node, self._forget(path, (node.target,), frame), frame)
                 paths.append(path)
