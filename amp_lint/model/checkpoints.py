@@ -23,6 +23,7 @@ _SAVE = re.compile(
 )
 _HARMLESS = frozenset({"print", "len", "str", "type", "isinstance", "info", "debug", "warning"})
 _SCALER = re.compile(r"scaler", re.IGNORECASE)
+_TRAINS = re.compile(r"^_?train(?!er)|_train$|_epoch$")
 _KEY = re.compile(r"\w*scaler\w*", re.IGNORECASE)
 
 
@@ -84,17 +85,38 @@ class Checkpoints:
     @functools.cached_property
     def _scalers(self) -> list[_Scaler]:
         """The scalers that this file makes, keeps under a name, and lets find their scale."""
-        kinds = self.recognizer.kind
-        updates = [c for c in self.tree.nodes(cst.Call) if kinds(c) is Kind.UPDATE]
         found = []
         for call in self.roles.scaler_calls():
             target = self._target(call)
             if target is None or literal(arguments(call).get(None, "enabled")) is False:
                 continue
-            unit = self._unit(call)
-            if dotted(target) and any(self.tree.contains(unit, update) for update in updates):
-                found.append(_Scaler(call, target, unit))
+            scaler = _Scaler(call, target, self._unit(call))
+            if dotted(target) and (self._updates_in(scaler.unit) or self._is_trained_with(scaler)):
+                found.append(scaler)
         return found
+
+    def _updates_in(self, unit: Unit) -> bool:
+        """Whether some scaler is updated in a function, class or module."""
+        return any(self.tree.contains(unit, update) for update in self._updates)
+
+    @functools.cached_property
+    def _updates(self) -> list[cst.Call]:
+        calls = self.tree.linked.nodes(cst.Call)
+        return [call for call in calls if self.recognizer.kind(call) is Kind.UPDATE]
+
+    def _is_trained_with(self, scaler: _Scaler) -> bool:
+        """Whether the code that makes a scaler hands it to a function that updates it."""
+        name = dotted(scaler.target)
+        calls = (c for c in self.tree.nodes(cst.Call) if self.tree.contains(scaler.unit, c))
+        return any(
+            self._trains(call) for call in calls if any(dotted(a.value) == name for a in call.args)
+        )
+
+    def _trains(self, call: cst.Call) -> bool:
+        """Whether a function updates a scaler; one that nobody knows, if its name says so."""
+        if self.recognizer.target(call) is None:
+            return bool(_TRAINS.search(_last(call.func)))
+        return any(map(self._updates_in, self._reached(call)))
 
     def _target(self, value: cst.BaseExpression) -> cst.BaseExpression | None:
         """What an expression, or one that holds it, is assigned to."""
@@ -120,6 +142,8 @@ class Checkpoints:
         if isinstance(func, cst.Attribute) and func.attr.value in ("state_dict", "load_state_dict"):
             return self._is_scaler(func.value)
         if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
+            if _TRAINS.search(_last(func)):
+                return False
             target = self.recognizer.target(call)
             return target is None or not self.tree.is_own(target)
         given = (arg.value for arg in call.args)
@@ -178,9 +202,12 @@ class Checkpoints:
         if isinstance(parent, cst.DictElement) and parent.value is entry:
             holder = self.tree.parent(parent)
             return holder if isinstance(holder, cst.Dict) and self._is_plain(holder) else None
-        if isinstance(parent, cst.Arg) and parent.keyword is not None:
-            call = self.tree.parent(parent)
-            return call if isinstance(call, cst.Call) and self._is_record(call) else None
+        call = self.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(parent, cst.Arg) and isinstance(call, cst.Call):
+            if parent.keyword is not None:
+                return call if self._is_record(call) else None
+            alone = isinstance(entry, cst.Call) and self._saves(call, parent)
+            return entry if alone and isinstance(entry, cst.BaseExpression) else None
         if isinstance(parent, cst.Assign) and isinstance(entry, cst.BaseExpression):
             target = parent.targets[0].target
             return entry if isinstance(target, cst.Subscript) and parent.value is entry else None
@@ -211,8 +238,12 @@ class Checkpoints:
         return any(map(self._is_in_save, uses)) and not any(map(self._may_grow, uses))
 
     def _name(self, holder: cst.BaseExpression) -> str | None:
-        """What the checkpoint is called in its function."""
+        """What the checkpoint is called in its function: the dict, or the one it is added to."""
         parent = self.tree.parent(holder)
+        call = self.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
+            owner = call.func.value if call.func.attr.value == "update" else None
+            return owner.value if isinstance(owner, cst.Name) else None
         if not isinstance(parent, (cst.Assign, cst.AnnAssign)):
             return None
         target = self._target(holder)
@@ -315,7 +346,8 @@ class Checkpoints:
             target = self.recognizer.target(todo.pop())
             if target is not None and id(target) not in found:
                 found[id(target)] = target
-                todo += [c for c in self.tree.nodes(cst.Call) if self.tree.contains(target, c)]
+                calls = self.tree.linked.nodes(cst.Call)
+                todo += [call for call in calls if self.tree.contains(target, call)]
         return list(found.values())
 
     @functools.cached_property

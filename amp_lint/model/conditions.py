@@ -307,7 +307,7 @@ class Facts:
         kept = {
             key: fact
             for key, fact in self.by_key.items()
-            if not any(name in key and _mentions(key, name) for name in names)
+            if not any(name in key and mentions(key, name) for name in names)
         }
         return self if len(kept) == len(self.by_key) else Facts(kept)
 
@@ -319,7 +319,7 @@ class Facts:
         return self._signature
 
 
-def _mentions(key: str, name: str) -> bool:
+def mentions(key: str, name: str) -> bool:
     """Whether ``name`` stands in a key as a whole name, and not as an attribute of another."""
     at = key.find(name)
     while at >= 0:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from amp_lint.model.conditions import Equals, Formula, Not, Truthy, formula, size, text
+from amp_lint.model.conditions import Equals, Formula, Not, Truthy, formula, mentions, size, text
 from amp_lint.model.events import EVERY, Event, Kind, Recognizer, is_accelerator
 from amp_lint.model.forwarding import returned
 from amp_lint.model.gradients import is_limit
@@ -204,13 +204,15 @@ class Evaluator(ABC):
                 path = self.emit(path, Event(Kind.OPAQUE, node, optimizer=name))
             case Kind.UNSCALE | Kind.UPDATE:
                 absent = self._is_absent(name, path)
-                path = self.emit(path, Event(kind, node, name, first, absent=absent))
+                varies = self._varies(first, path)
+                path = self.emit(path, Event(kind, node, name, first, absent=absent, varies=varies))
             case Kind.STEP:
                 through = receiver is not None and self.roles.is_scaler(receiver)
                 scaler, optimizer = (name, first) if through else (None, name)
                 region = self._active(path)
                 absent = through and self._is_absent(name, path)
-                event = Event(kind, node, scaler, optimizer, region, absent=absent)
+                varies = self._varies(optimizer, path)
+                event = Event(kind, node, scaler, optimizer, region, absent=absent, varies=varies)
                 path = self.emit(path, event)
             case Kind.CLIP:
                 call = self._through(node, frame)
@@ -254,6 +256,10 @@ class Evaluator(ABC):
         self.close(path.trace)
         return replace(path, trace=(), updated=update if trained else path.updated)
 
+    def _varies(self, key: str | None, path: Path) -> bool:
+        """Whether each round of the loop around takes another object for a key."""
+        return key is not None and any(mentions(key, name) for name in path.varying)
+
     def _is_disabled(self, scaler: cst.BaseExpression | None, path: Path) -> bool:
         """Whether a test of ``scaler.is_enabled()`` was false on this path: it does nothing."""
         asked = Truthy(f"{text(scaler)}.is_enabled()") if scaler is not None else True
@@ -290,7 +296,7 @@ class Evaluator(ABC):
         """The path after one more event."""
         identity = (
             event.kind, id(event.node), event.scaler, event.optimizer, id(event.region),
-            id(event.outer), event.params, id(event.through), event.absent,
+            id(event.outer), event.params, id(event.through), event.absent, event.varies,
         )  # fmt: skip
         event = self.events.setdefault(identity, event)
         self._note_early(path, event)

@@ -78,6 +78,8 @@ class Event:
     """BACKWARD, CLIP: the call in the file itself that runs it, where it is in another file."""
     absent: bool = False
     """UNSCALE, STEP, UPDATE: the scaler is known to be None on this path, so that this raises."""
+    varies: bool = False
+    """UNSCALE, STEP: the optimizer is another one in each round of the loop around."""
 
     @property
     def place(self) -> cst.CSTNode:
@@ -286,11 +288,15 @@ def is_accelerator(node: cst.BaseExpression) -> bool:
 
 def mentions_scale(call: cst.Call, values: Values) -> bool:
     """Whether an argument of a clip is made from the scale: its limit is a scaled one."""
+    return any(is_made_from_scale(arg.value, values) for arg in call.args)
+
+
+def is_made_from_scale(node: cst.BaseExpression, values: Values) -> bool:
+    """Whether an expression, or what one of its names may stand for, asks for the scale."""
     return any(
-        isinstance(node, cst.Attribute) and node.attr.value in ("get_scale", "_scale")
-        for arg in call.args
-        for value in values.alternatives(arg.value)
-        for node in descendants(value)
+        isinstance(part, cst.Attribute) and part.attr.value in ("get_scale", "_scale")
+        for value in values.alternatives(node)
+        for part in descendants(value)
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from amp_lint.model.events import EVERY, Event, Kind
+from amp_lint.model.events import EVERY, Event, Kind, is_made_from_scale
 from amp_lint.model.paths import Cycle, last_name
 from amp_lint.model.roles import Roles
 from amp_lint.model.steps import Root, Steps
@@ -268,8 +268,17 @@ class Mistakes:
             case Kind.LEAVE if gradients.scaled and not gradients.stepped:
                 if self._gives_up(event.node):
                     yield Mistake.LEFT_EARLY, gradients.scaled
-            case Kind.SCHEDULE if gradients.stepped and (gradients.scaled or not gradients.plain):
+            case Kind.SCHEDULE if gradients.stepped and self._may_be_skipped(event, gradients):
                 yield Mistake.SCHEDULED, next(iter(gradients.stepped.values()))
+
+    def _may_be_skipped(self, schedule: Event, gradients: _Gradients) -> bool:
+        """Whether the scaler is in use, and no test of the scale decides about the scheduler."""
+        if gradients.plain and not gradients.scaled:
+            return False
+        values = self.steps.recognizer.values
+        holders = self.tree.ancestors(schedule.node)
+        tests = (holder.test for holder in holders if isinstance(holder, cst.If))
+        return not any(is_made_from_scale(p, values) for test in tests for p in _parts(test))
 
     def _judge_direct(self, key: str, gradients: _Gradients) -> Iterator[tuple[Mistake, Event]]:
         if key in gradients.stepped:
@@ -308,12 +317,14 @@ class Mistakes:
     def _is_certain(self, cause: Event, event: Event) -> bool:
         """Whether the second of two events is certain to come before an update.
 
-        It is not where both are one call in a loop of a single round, or where that call and the
-        update are under tests of what the loop changes: ``i % k == k - 1``, ``(i + 1) % k == 0``.
-        Unless the update is left out by what is found out after that call.
+        It is not where both are one call for two optimizers or in a loop of a single round, or
+        where that call and the update are under tests of what the loop changes: ``i % k == k - 1``,
+        ``(i + 1) % k == 0``. Unless the update is left out by what is found out after that call.
         """
         if cause.node is not event.node:
             return True
+        if cause.varies or event.varies:
+            return False
         loop = self.tree.ancestor(event.node, cst.For)
         if loop is not None and self._has_one_round(loop):
             return False

@@ -57,6 +57,8 @@ class Path:
     regions: tuple[tuple[Region, Formula], ...] = ()
     updated: Event | None = None
     """The last update, until the next backward."""
+    varying: frozenset[str] = frozenset()
+    """Keys of what each round of the training loop around here takes another object for."""
     exit: Exit = Exit.NONE
     value: Value = None
 

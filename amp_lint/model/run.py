@@ -429,10 +429,10 @@ class Run(Evaluator):
         for path in starts:
             path = self._forget(path, changed, frame)
             if trains:
-                path = replace(path, updated=None)
+                path = replace(path, updated=None, varying=frozenset())
             if isinstance(node, cst.For):
                 path = self._bind_target(node, self._forget(path, (node.target,), frame), frame)
-                paths.append(path)
+                paths.append(self._varied(node, path, frame) if trains else path)
             else:
                 ways = path.facts.assume(self.formula(node.test, path, frame))
                 paths += [replace(path, facts=facts) for facts in ways]
@@ -445,6 +445,13 @@ class Run(Evaluator):
             return path
         key = self.own_key(node.target, path, frame)
         return replace(path, env={**path.env, key or "": Ref(f"{iterable}[*]")})
+
+    def _varied(self, node: cst.For, path: Path, frame: Frame) -> Path:
+        """Note what a loop that runs backward takes another object for in each round."""
+        targets = list(_simple_targets(node.target))
+        keys = {f(name, path, frame) for name in targets for f in (self.own_key, self.key)}
+        keys |= {name.value for name in targets if isinstance(name, cst.Name)}  # as an index
+        return replace(path, varying=frozenset(key for key in keys if key is not None))
 
 
 def _expects_failure(item: cst.WithItem) -> bool:
