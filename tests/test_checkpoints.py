@@ -63,6 +63,8 @@ def test_found(program: str, scaler: str) -> None:
         ('{"net": 1, "opt": self.opt.state_dict()}', "dict(opt=self.opt.state_dict())"),
         ('{"net": 1, "opt"', '{}; state["opt"] = self.opt.state_dict(); {"x"'),
         ('state = {"net"', 'o = self.opt.state_dict(); state = {"opt": o, "net"'),
+        ("self.opt.state_dict()}", "1}; torch.save(self.opt.state_dict(), path)"),
+        ("self.opt.state_dict()}", '1}; state.update({"opt": self.opt.state_dict()})'),
     ],
 )
 def test_found_in_other_forms(old: str, new: str) -> None:
@@ -97,6 +99,38 @@ def test_silent_without_a_scaler_of_its_own() -> None:
     program = PROGRAM.replace("GradScaler()", "make()")
     assert not incomplete(program)
     assert not incomplete(program + "def other():\n    s = GradScaler()\n    s.update()\n")
+
+
+TRAINING = """\
+import torch
+from torch.amp import GradScaler
+def train(data, opt, scaler):
+    for x in data:
+        scaler.scale(x).backward()
+        scaler.step(opt)
+        scaler.update()
+def main(opt, path):
+    grad_scaler = GradScaler()
+    state = torch.load(path)
+    opt.load_state_dict(state["opt"])
+    train(path, opt, grad_scaler)
+    torch.save({"opt": opt.state_dict()}, path)
+"""
+IMPORTED = TRAINING.replace("def train(", "from engine import train\ndef validate(")
+
+
+@pytest.mark.parametrize("program", [TRAINING, IMPORTED])
+@pytest.mark.parametrize("given", ["grad_scaler", "scaler=grad_scaler"])
+def test_a_scaler_that_is_handed_to_the_function_that_trains(program: str, given: str) -> None:
+    (found,) = incomplete(program, "train(path, opt, grad_scaler)", f"train(path, opt, {given})")
+    assert found.scaler == "grad_scaler"
+
+
+def test_a_scaler_that_is_handed_to_what_may_save_it() -> None:
+    assert not incomplete(
+        IMPORTED, "train(path, opt, grad_scaler)", "Trainer(path, opt, scaler=grad_scaler)"
+    )
+    assert not incomplete(IMPORTED, "train(path, opt, grad_scaler)", "run(path, opt, grad_scaler)")
 
 
 @pytest.mark.parametrize(

@@ -322,12 +322,70 @@ PLAIN = "model(x).backward()\n"
             id="scheduler beside a disabled scaler",
         ),
         pytest.param(
+            MADE,
+            SCALED
+            + "before = scaler.get_scale()\n"
+            + STEP
+            + "done = before <= scaler.get_scale()\n"
+            + under("if done:\n", "scheduler.step()\n")
+            + UPDATE,
+            id="scheduler under a test of the scale",
+        ),
+        pytest.param(
             MADE + "amp = scaler\n", SCALED + "amp.step(optimizer)\namp.update()\n", id="two names"
         ),
     ],
 )
 def test_no_mistake(before: str, body: str) -> None:
     assert found(looped(body, before)) == []
+
+
+@pytest.mark.parametrize(
+    ("loop", "optimizer"),
+    [
+        ("for opt in optimizers:\n", "opt"),
+        ("for i, opt in enumerate(optimizers):\n", "opt"),
+        ("for net, opt in zip(nets, optimizers):\n", "opt"),
+        ("for name, opt in optimizers.items():\n", "opt"),
+        ("for i in range(2):\n", "optimizers[i]"),
+        ("for i in range(2):\n    opt = optimizers[i]\n", "opt"),
+    ],
+)
+def test_another_optimizer_in_each_round(loop: str, optimizer: str) -> None:
+    step = f"scaler.unscale_({optimizer})\nscaler.step({optimizer})\n"
+    body = loop + textwrap.indent(SCALED + step, "    ") + UPDATE
+    assert found(looped(body)) == []
+    twice = loop + textwrap.indent(SCALED + step + step, "    ") + UPDATE
+    assert {name for name, *_ in found(looped(twice))} == {
+        "repeated_unscales",
+        "steps_without_update",
+    }
+
+
+def test_a_helper_that_is_called_for_each_optimizer() -> None:
+    model = model_of(
+        """
+        import torch
+
+
+        class Trainer:
+            def __init__(self, model, optimizers):
+                self.model, self.optimizers = model, optimizers
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def optimize(self, optimizer, x, index, count):
+                self.scaler.scale(self.model(x)).backward()
+                self.scaler.step(optimizer)
+                if index + 1 == count:
+                    self.scaler.update()
+
+            def train(self, loader):
+                for x in loader:
+                    for i, optimizer in enumerate(self.optimizers):
+                        self.optimize(optimizer, x, i, len(self.optimizers))
+        """
+    )
+    assert found(model) == []
 
 
 def test_steps_and_updates_in_callbacks() -> None:
