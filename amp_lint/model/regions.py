@@ -93,6 +93,15 @@ class Entered:
     holder: cst.With | cst.FunctionDef
 
 
+def entered_operand(context: cst.BaseExpression) -> cst.BaseExpression:
+    """The context that a ``with`` enters: the last of those joined by ``and``, for all are true."""
+    while isinstance(context, cst.BooleanOperation) and isinstance(context.operator, cst.And):
+        if not isinstance(context.left, (cst.Call, cst.BooleanOperation)):
+            break
+        context = context.right
+    return context
+
+
 class Regions:
     """Finds autocast contexts behind names, attributes, partials, lambdas and helper functions."""
 
@@ -106,7 +115,7 @@ class Regions:
         """The region that entering ``context`` opens, if it may be an autocast context."""
         if id(context) not in self._known:
             self._known[id(context)] = None  # what follows itself is no region
-            self._known[id(context)] = self._region(context, _MAX_STEPS)
+            self._known[id(context)] = self._region(entered_operand(context), _MAX_STEPS)
         return self._known[id(context)]
 
     @functools.cached_property

@@ -48,6 +48,12 @@ class UncalledAutocast(Rule):
                     "that follows runs without autocast; put it into a `with`"
                 )
                 yield self.report(model, holder, message)
+            elif isinstance(holder, cst.Call) and _is_passed_over(model, holder):
+                message = (
+                    f"`{_text(model, reference)}(...)` is not entered: `and` gives its last "
+                    "operand, so the block runs without autocast; write `with a, b:`"
+                )
+                yield self.report(model, holder, message)
 
     def _uncalled(
         self, model: Model, reference: Reference, effect: str, fixable: bool
@@ -95,6 +101,17 @@ def _fix(model: Model, reference: Reference) -> Fix:
         return Fix("Call it", (Edit(end, end, "()"),), Applicability.SAFE)
     trust = Applicability.SAFE if model.devices.only_cuda else Applicability.UNSAFE
     return Fix('Call it with `"cuda"`', (Edit(end, end, '("cuda")'),), trust)
+
+
+def _is_passed_over(model: Model, call: cst.Call) -> bool:
+    """Whether a call is in the context of a ``with``, in front of an ``and``."""
+    passed = False
+    child: cst.CSTNode = call
+    holder = model.tree.parent(call)
+    while isinstance(holder, cst.BooleanOperation):
+        passed = passed or (isinstance(holder.operator, cst.And) and holder.left is child)
+        child, holder = holder, model.tree.parent(holder)
+    return passed and isinstance(holder, cst.WithItem)
 
 
 def _is_statement(model: Model, reference: Reference) -> bool:
