@@ -30,6 +30,28 @@ def test_a_loop_inside_the_region(loop: str) -> None:
     assert stale(body) == [("optimizer.step()", True)]
 
 
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [
+        ("[latent]", 0),
+        ("params=[latent, self.image]", 0),
+        ("model.parameters()", 1),
+        ("[*model.parameters()]", 1),
+        ('[{"params": model.parameters()}]', 1),
+        ("[latent, *model.parameters()]", 1),
+    ],
+)
+def test_what_the_optimizer_got(given: str, count: int) -> None:
+    body = f"""
+        optimizer = torch.optim.AdamW({given}, lr=0.1)
+        {REGION}
+            for x in loader:
+                model(x + latent).mean().backward()
+                optimizer.step()
+    """
+    assert len(stale(body)) == count
+
+
 def test_a_forward_after_the_step() -> None:
     body = f"""
         {REGION}

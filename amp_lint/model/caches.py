@@ -18,7 +18,7 @@ from amp_lint.model.events import Kind
 from amp_lint.model.extents import Extents
 from amp_lint.model.regions import Region, Regions
 from amp_lint.model.steps import Steps
-from amp_lint.model.values import literal
+from amp_lint.model.values import arguments, literal
 from amp_lint.tree import Tree
 
 
@@ -81,7 +81,7 @@ class Caches:
         )
 
     def _in(self, region: Region, body: cst.BaseSuite) -> Iterator[StaleCast]:
-        steps = self._calls(Kind.STEP, body)
+        steps = [s for s in self._calls(Kind.STEP, body) if not self._optimizes_tensors(s)]
         backwards = self._calls(Kind.BACKWARD, body) if steps else []
         for step in steps:
             loop = self._training_loop(step, body)
@@ -98,6 +98,22 @@ class Caches:
         calls = self.extents.below(body, cst.Call)
         found = (call for call in calls if self.steps.recognizer.kind(call) is kind)
         return [call for call in found if self._home(call) is home]
+
+    def _optimizes_tensors(self, step: cst.Call) -> bool:
+        """Whether the optimizer got tensors by name: an image or a latent, which nothing caches.
+
+        Only weights that a layer casts are kept, and those come from ``parameters()``.
+        """
+        if not isinstance(step.func, cst.Attribute):
+            return False
+        values = self.steps.recognizer.values
+        made = [v for v in values.alternatives(step.func.value) if isinstance(v, cst.Call)]
+        given = [arguments(call).get(0, "params") for call in made]
+        return bool(given) and all(
+            isinstance(params, cst.List)
+            and all(isinstance(part.value, (cst.Name, cst.Attribute)) for part in params.elements)
+            for params in given
+        )
 
     def _training_loop(self, step: cst.Call, body: cst.BaseSuite) -> cst.CSTNode | None:
         """The loop inside the region that runs backward and this step."""
