@@ -43,11 +43,11 @@ def test_a_loop_inside_the_region(loop: str) -> None:
 )
 def test_what_the_optimizer_got(given: str, count: int) -> None:
     body = f"""
-        optimizer = torch.optim.AdamW({given}, lr=0.1)
+        adam = torch.optim.AdamW({given}, lr=0.1)
         {REGION}
             for x in loader:
                 model(x + latent).mean().backward()
-                optimizer.step()
+                adam.step()
     """
     assert len(stale(body)) == count
 
