@@ -191,6 +191,32 @@ def test_a_scaler_that_is_passed_on() -> None:
     assert len(scalers(text)) == 1
 
 
+def test_a_region_on_a_stack() -> None:
+    text = """
+    def step(model, x, stack):
+        scaler = torch.amp.GradScaler("cuda")
+        stack.enter_context(torch.autocast("cuda", dtype=torch.bfloat16))
+        scaler.scale(model(x)).backward()
+    """
+    assert len(scalers(text)) == 1
+    assert not scalers(text.replace("bfloat16", "float16"))
+
+
+def test_a_scaler_of_whichever_api_there_is() -> None:
+    text = """
+    def step(model, x, amp):
+        if hasattr(torch.amp, "GradScaler"):
+            scaler = torch.amp.GradScaler("cuda", enabled=amp)
+        else:
+            scaler = torch.cuda.amp.GradScaler(enabled=amp)
+        with torch.autocast("cuda", enabled=amp, dtype=torch.bfloat16):
+            loss = model(x)
+        scaler.scale(loss).backward()
+    """
+    assert len(scalers(text)) == 2
+    assert not scalers(text.replace("hasattr", "is_fp16"))
+
+
 def test_where_bf16_is_chosen() -> None:
     model = model_of(
         f"""

@@ -51,6 +51,7 @@ _AUTOCAST_DTYPE = re.compile(r"(amp|autocast|mixed_precision)_?\w*dtype", re.IGN
 # A setting so named, or with such a value, may mean fp16 alone.
 _TELLING = re.compile(r"fp16|half|16|scal|precision|dtype|float", re.IGNORECASE)
 _BF16 = re.compile(r"bf16|bfloat16", re.IGNORECASE)
+_PROBE = re.compile(r"^(hasattr|getattr)\(|version", re.IGNORECASE)  # which API there is
 _TELLING_VALUE = re.compile(r"^amp$|16|half|float|mixed", re.IGNORECASE)
 
 Case = tuple[Formula, cst.BaseExpression | None]
@@ -375,7 +376,8 @@ def telling(condition: Formula) -> set[str]:
         case Equals(key, str(constant)) if not _TELLING_VALUE.search(constant):
             return set()
         case Truthy(key) | Equals(key):
-            return {key} if _TELLING.search(key) and not _BF16.search(key) else set()
+            silent = _BF16.search(key) or _PROBE.search(key)
+            return {key} if _TELLING.search(key) and not silent else set()
     return set()
 
 

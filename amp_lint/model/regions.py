@@ -93,6 +93,12 @@ class Entered:
     holder: cst.With | cst.FunctionDef
 
 
+def _put_on_a_stack(call: cst.Call) -> list[cst.BaseExpression]:
+    """The context of ``stack.enter_context(...)``."""
+    entering = isinstance(call.func, cst.Attribute) and call.func.attr.value == "enter_context"
+    return [call.args[0].value] if entering and len(call.args) == 1 else []
+
+
 def entered_operand(context: cst.BaseExpression) -> cst.BaseExpression:
     """The context that a ``with`` enters: the last of those joined by ``and``, for all are true."""
     while isinstance(context, cst.BooleanOperation) and isinstance(context.operator, cst.And):
@@ -120,8 +126,9 @@ class Regions:
 
     @functools.cached_property
     def all(self) -> list[Region]:
-        """Every region that this file opens: with statements, decorators, entered by hand."""
+        """Every region that this file opens: with statements, decorators, stacks of contexts."""
         contexts = [item.item for item in self.tree.nodes(cst.WithItem)]
+        contexts += [arg for call in self.tree.nodes(cst.Call) for arg in _put_on_a_stack(call)]
         contexts += [decorator.decorator for decorator in self.tree.nodes(cst.Decorator)]
         found = [region for context in contexts if (region := self.of(context)) is not None]
         return list({id(region.node): region for region in found}.values())
