@@ -195,6 +195,30 @@ def test_through_stars(tmp_path: Path) -> None:
     assert findings(tmp_path, files) == ["train.py:8 AMP101"]
 
 
+def test_stars_of_a_package_that_imports_itself(tmp_path: Path) -> None:
+    """Each star is looked into once, however often the package leads back to itself."""
+    parts = [f"part{n}" for n in range(20)]
+    program = """\
+        import torch
+        from a import backward, get_device, setup
+
+        def step(model, x, scaler):
+            device = get_device()
+            with torch.autocast("cuda"):
+                loss = setup(model)(x.to(device)).mean()
+                backward(scaler, loss)
+        """
+    region = 'def setup(model):\n    with torch.autocast("cuda"):\n        return model\n'
+    files = {f"a/{part}.py": f"def {part}(x):\n    return x\n" for part in parts}
+    files |= {
+        "train.py": program,
+        "a/__init__.py": f"from . import {', '.join(parts)}\n"
+        + "".join(f"from .{part} import *\n" for part in parts),
+        "a/part7.py": f"import torch\n\n{region}\n{textwrap.dedent(SCALE)}",
+    }
+    assert findings(tmp_path, files) == ["train.py:8 AMP201"]
+
+
 def test_a_helper_that_uses_another(tmp_path: Path) -> None:
     files = {
         "train.py": CLIPPED.format(import_="from a import run", call="run"),
@@ -253,10 +277,10 @@ def test_a_helper_that_unscales(tmp_path: Path) -> None:
                 scaler.update()
         """
     unscales = "def prepare(optimizer, by):\n    by.unscale_(optimizer)\n"
-    sleeps = "def prepare(optimizer, by):\n    return by.get_scale(), optimizer.step.__doc__\n"
-    assert findings(tmp_path, {"train.py": program}) == ["train.py:9 AMP101"]
+    looks = "def prepare(optimizer, by):\n    return optimizer.weight.grad is None\n"
+    assert findings(tmp_path, {"train.py": program}) == []  # nobody knows what it does
     assert findings(tmp_path, {"train.py": program, "utils.py": unscales}) == []
-    assert findings(tmp_path, {"train.py": program, "utils.py": sleeps}) == ["train.py:9 AMP101"]
+    assert findings(tmp_path, {"train.py": program, "utils.py": looks}) == ["train.py:9 AMP101"]
 
 
 def test_same_names_in_two_files(tmp_path: Path) -> None:

@@ -393,27 +393,34 @@ class Names:
             return []
         return self._landing(to, f"{bindings[0].qualified}{rest}", steps - 1)
 
-    def _linked(
-        self, part: int, name: str, steps: int = _MAX_STEPS
-    ) -> tuple[int, list[Binding], str] | None:
+    def _linked(self, part: int, name: str) -> tuple[int, list[Binding], str] | None:
         """The linked text that a qualified name leads to, what binds it there, and what is left.
 
         ``utils.f.g`` leads to the bindings of ``f`` in the text that is imported as ``utils``,
         with ``.g`` left.
         """
         module, rest = name, ""
-        while module and steps > 0:
+        while module:
             to = self._links.get((part, module))
             if to is not None and rest:
-                first, dot, more = rest.partition(".")
-                bindings = self._roots[to].bindings.get(first)
-                if bindings:
-                    return to, bindings, dot + more
-                stars = (f"{star}.{rest}" for star in self._roots[to].star_imports)
-                found = (self._linked(to, star, steps - 1) for star in stars)
-                return next((each for each in found if each is not None), None)
+                return self._bound(to, rest, set())
             module, _, last = module.rpartition(".")
             rest = f"{last}.{rest}" if rest else last
+        return None
+
+    def _bound(self, to: int, name: str, seen: set[int]) -> tuple[int, list[Binding], str] | None:
+        """What binds a name in a text, or in those that it imports everything from."""
+        seen.add(to)
+        first, dot, more = name.partition(".")
+        bindings = self._roots[to].bindings.get(first)
+        if bindings:
+            return to, bindings, dot + more
+        for star in self._roots[to].star_imports:
+            source = self._links.get((to, star))
+            if source is not None and source not in seen:
+                found = self._bound(source, name, seen)
+                if found is not None:
+                    return found
         return None
 
     def _passed_on(self, part: int, name: str, steps: int) -> Iterator[str]:
