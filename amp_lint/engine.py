@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS = 10
 """Rounds of fixing before a file is said not to converge."""
+
+_SYNTAX_HELP = (
+    f"correct the file or exclude it; it is read as Python {sys.version_info[0]}."
+    f"{sys.version_info[1]}"
+)
 
 Accept: TypeAlias = Callable[[str, Sequence[Diagnostic]], Sequence[Diagnostic]]
 """Asked in each round: of the findings in a text, those whose fix may be applied."""
@@ -278,7 +284,8 @@ def _syntax_error(source: Source, error: SyntaxError) -> Diagnostic:
     width = len(source.line(row))
     start = source.line_starts[row - 1] + min(max((error.offset or 1) - 1, 0), width)
     message = f"SyntaxError: {error.msg}"
-    return Diagnostic(SYNTAX_ERROR, "syntax-error", Severity.ERROR, message, start, start)
+    found = Diagnostic(SYNTAX_ERROR, "syntax-error", Severity.ERROR, message, start, start)
+    return replace(found, help=_SYNTAX_HELP)
 
 
 def applicable(fix: Fix | None, *, unsafe: bool) -> bool:

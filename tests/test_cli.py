@@ -45,6 +45,16 @@ def test_concise(main: Run, clip: str) -> None:
     assert len(rest) == 2
 
 
+def test_a_syntax_error_says_by_which_python(main: Run) -> None:
+    Path("a.py").write_text("print 'autocast'\n")
+    done = main("-q", "a.py")
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert done.code == 1
+    assert done.out.endswith(
+        f"\nhelp: Correct the file or exclude it; it is read as Python {version}\n\n"
+    )
+
+
 def test_fix(amp_lint: Run, clip: str, fixed: str) -> None:
     Path("a.py").write_text(clip)
     done = amp_lint("--fix")

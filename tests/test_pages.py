@@ -6,15 +6,19 @@ import ast
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 from _pytest.mark import ParameterSet
 
-from amp_lint import edits, registry
+from amp_lint import edits, engine, registry
 from amp_lint.pages import SECTIONS, Example, Fence, Page, PageError, parse, unmarked
+from amp_lint.report import Finding, Style
+from amp_lint.report.full import render
 from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+from amp_lint.source import Source
 from tests import pages
 
 if TYPE_CHECKING:
@@ -81,6 +85,17 @@ def test_fix(rule: Rule, example: Example, unsafe: bool) -> None:
 @examples
 def test_layouts(rule: Rule, example: Example) -> None:
     pages.check_layouts(rule, example)
+
+
+@examples
+def test_every_finding_says_what_to_do(rule: Rule, example: Example) -> None:
+    """In one line of a terminal, whether a fix is offered or not."""
+    source = Source(example.flagged.text.encode(), "page.py")
+    for found in engine.check(source, pages.selection(rule, example.flagged), named=True):
+        for finding in (Finding(source, found), Finding(source, replace(found, fix=None))):
+            *_, last = (s for s in "".join(render([finding], Style())).split("\n") if "help" in s)
+            assert re.fullmatch(r"help: [A-Z`].{5,73}[^.;]", last), last
+        assert found.help not in found.message
 
 
 @examples

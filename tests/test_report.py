@@ -31,9 +31,11 @@ def diagnostic(
     applicability: Applicability | None = None,
     severity: Severity = Severity.ERROR,
     message: str = "something is wrong",
+    help: str = "",
 ) -> Diagnostic:
     fix = Fix("make it right", (Edit(start, end, "y"),), applicability) if applicability else None
-    return Diagnostic("AMP101", "a-rule", severity, message, start, end, tuple(related), fix)
+    found = ("AMP101", "a-rule", severity, message, start, end, tuple(related), fix)
+    return Diagnostic(*found, help=help)
 
 
 def find(text: str, *parts: str, **values: object) -> Finding:
@@ -73,6 +75,25 @@ def test_full() -> None:
         "help: make it right\n"
         "\n"
     )
+
+
+def test_what_to_do_where_nothing_is_fixed() -> None:
+    finding = find("x\n", "x", help="do otherwise")
+    assert render("full", finding).endswith("\nhelp: Do otherwise\n\n")
+    assert render("github", finding).endswith("AMP101 something is wrong%0A  help: Do otherwise\n")
+
+
+def test_a_fix_says_what_to_do() -> None:
+    finding = find("x\n", "x", help="do otherwise", applicability=SAFE)
+    assert render("full", finding).endswith("\nhelp: make it right\n\n")
+
+
+def test_formats_of_one_line_say_what_to_do_in_the_message() -> None:
+    text = "something is wrong; do otherwise"
+    for fix in (None, SAFE):
+        finding = find("x\n", "x", help="do otherwise", applicability=fix)
+        assert render("concise", finding).endswith(f"{text}\n")
+        assert json.loads(render("json", finding))[0]["message"] == text
 
 
 def test_related_places_far_away() -> None:

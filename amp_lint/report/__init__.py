@@ -39,6 +39,12 @@ class Finding:
         row, column = self.source.position(self.diagnostic.start)
         return f"{self.source.name}:{row}:{column}"
 
+    @property
+    def help(self) -> str:
+        """What to do: what the fix does, or in general where there is none."""
+        fix, advice = self.diagnostic.fix, self.diagnostic.help
+        return fix.title if fix else advice[:1].upper() + advice[1:]
+
     def fixable(self, style: Style) -> bool:
         """Whether ``--fix`` would apply the fix."""
         return applicable(self.diagnostic.fix, unsafe=style.unsafe)

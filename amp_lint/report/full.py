@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from amp_lint.report import Finding, Style
 from amp_lint.report.color import BLUE, BOLD, CYAN, RED, YELLOW, paint
 from amp_lint.report.frame import Mark, frame
-from amp_lint.rule import Applicability, Fix, Severity
+from amp_lint.rule import Applicability, Severity
 
 _COLORS = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.INFO: BLUE}
 _NOTES = {
@@ -32,11 +32,7 @@ def _block(finding: Finding, style: Style) -> Iterator[str]:
     main = Mark(diagnostic.start, diagnostic.end, "^", "", color)
     related = [Mark(place.start, place.end, "-", place.label, BLUE) for place in diagnostic.related]
     yield from frame(finding.source, finding.place, [main, *related], style)
-    if diagnostic.fix:
-        yield from _help(diagnostic.fix, style)
-
-
-def _help(fix: Fix, style: Style) -> Iterator[str]:
-    yield f"{paint('help', CYAN, style)}: {fix.title}"
-    if fix.applicability in _NOTES:
-        yield f"{paint('note', BOLD, style)}: {_NOTES[fix.applicability]}"
+    if finding.help:
+        yield f"{paint('help', CYAN, style)}: {finding.help}"
+    if diagnostic.fix and diagnostic.fix.applicability in _NOTES:
+        yield f"{paint('note', BOLD, style)}: {_NOTES[diagnostic.fix.applicability]}"

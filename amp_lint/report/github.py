@@ -27,8 +27,8 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
             "endColumn": str(end_column),
         }
         text = f"{finding.place}: {diagnostic.code} {diagnostic.message}"
-        if diagnostic.fix:
-            text += f"\n  help: {diagnostic.fix.title}"
+        if finding.help:
+            text += f"\n  help: {finding.help}"
         listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
         yield f"::{_COMMANDS[diagnostic.severity]} {listed}::{_data(text)}\n"
 

@@ -30,7 +30,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "filename": source.name if source.name == "-" else str(absolute(Path(source.name))),
         "fix": _fix(source, diagnostic.fix) if diagnostic.fix else None,
         "location": _location(source, diagnostic.start),
-        "message": diagnostic.message,
+        "message": diagnostic.text,
         "name": diagnostic.name,
         "noqa_row": Suppressions(source).comment_row(row),
         "severity": diagnostic.severity.value,

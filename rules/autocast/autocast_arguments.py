@@ -34,7 +34,8 @@ class AutocastArguments(Rule):
             return
         misfit = next(misfits.misfits(model, call, name), None)
         if misfit is not None:
-            yield self.report(model, misfit.node, misfit.message, fix=_fix(model, misfit))
+            fix = _fix(model, misfit)
+            yield self.report(model, misfit.node, misfit.message, fix=fix, help=misfit.help)
 
 
 def _fix(model: Model, misfit: Misfit) -> Fix | None:

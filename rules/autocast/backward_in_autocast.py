@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 MESSAGE = (
     "`backward` runs inside an autocast region: gradients of operations that autocast keeps in "
     "fp32 (linalg, cdist, fp32 islands) are computed in low precision, with errors of 1e-3 "
-    "instead of 1e-7 or an overflow; end the region before it"
+    "instead of 1e-7 or an overflow"
 )
+HELP = "end the autocast region before `backward`"
 
 
 class BackwardInAutocast(Rule):
@@ -37,6 +38,7 @@ class BackwardInAutocast(Rule):
                     MESSAGE,
                     related=[(event.region.node, "autocast is on from here")],
                     fix=_fix(model, event),
+                    help=HELP,
                 )
 
 

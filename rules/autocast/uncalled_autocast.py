@@ -36,7 +36,7 @@ class UncalledAutocast(Rule):
                 continue
             holder = model.tree.parent(reference.node)
             if isinstance(holder, cst.WithItem):
-                message = "is the class: `with` raises a TypeError; call it"
+                message = "is the class: `with` raises a TypeError"
                 yield self._uncalled(model, reference, message, fixable=True)
             elif isinstance(holder, cst.Decorator):
                 yield self._uncalled(
@@ -45,16 +45,16 @@ class UncalledAutocast(Rule):
             elif isinstance(holder, cst.Call) and _is_statement(model, reference):
                 message = (
                     f"`{_text(model, reference)}(...)` makes a context that nothing enters: all "
-                    "that follows runs without autocast; put it into a `with`"
+                    "that follows runs without autocast"
                 )
-                yield self.report(model, holder, message)
+                yield self.report(model, holder, message, help="put it into a `with`")
 
     def _uncalled(
         self, model: Model, reference: Reference, effect: str, fixable: bool
     ) -> Diagnostic:
-        message = f"`{_text(model, reference)}` {effect}"
-        fix = _fix(model, reference) if fixable else None
-        return self.report(model, reference.node, message, fix=fix)
+        text, fix = _text(model, reference), _fix(model, reference) if fixable else None
+        help = f"call the class: `{text}(...)`"
+        return self.report(model, reference.node, f"`{text}` {effect}", fix=fix, help=help)
 
 
 def _text(model: Model, reference: Reference) -> str:
@@ -64,10 +64,10 @@ def _text(model: Model, reference: Reference) -> str:
 def _decorated(reference: Reference) -> str:
     """What becomes of a function that the class decorates."""
     if reference.name in _NEW:
-        return "takes the function for a device: the decorator raises a ValueError; call it"
+        return "takes the function for a device: the decorator raises a ValueError"
     return (
         "takes the function for its switch and puts a context in its place: calling that raises "
-        "a TypeError; call the class"
+        "a TypeError"
     )
 
 

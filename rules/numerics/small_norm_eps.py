@@ -59,9 +59,10 @@ class SmallNormEps(Rule):
         )
         message = (
             f"eps={model.tree.source(eps)}: the gradient of a constant row, such as padding, "
-            f"grows to 1/sqrt(eps) and overflows float16; {_DEFAULT} leaves room for the loss scale"
+            "grows to 1/sqrt(eps) and overflows float16"
         )
-        yield self.report(model, eps, message, [(shown, "float16 gradients")], fix)
+        help = f"use {_DEFAULT}, which leaves room for the loss scale"
+        yield self.report(model, eps, message, [(shown, "float16 gradients")], fix, help=help)
 
 
 def _is_small(model: Model, eps: cst.BaseExpression) -> bool:

@@ -44,6 +44,7 @@ class ClipBeforeUnscale(Rule):
                 related=[(clip.backward.node, "gradients are scaled here")]
                 + ([(clip.step.node, "and divided by the scale only here")] if clip.step else []),
                 fix=_fix(model, clip),
+                help="call `unscale_` before it, once for each optimizer that steps",
             )
 
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 MESSAGE = (
     "the forward of a training step runs in float16{} and no GradScaler scales the loss: gradients "
-    "below 6e-8 become 0; scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
+    "below 6e-8 become 0"
 )
+HELP = "scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
 BY_DEFAULT = " (the default of autocast on CUDA)"
 
 
@@ -41,6 +42,7 @@ class Fp16WithoutScaler(Rule):
                     (forward.step, "and stepped here"),
                 ],
                 fix=_fix(model, forward.region),
+                help=HELP,
             )
 
 

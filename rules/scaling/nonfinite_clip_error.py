@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MESSAGE = (
     "`error_if_nonfinite=True` ends the run at the first overflow of the loss scale, which a "
-    "scaler provokes on purpose to find its scale and answers by skipping the step; remove it"
+    "scaler provokes on purpose to find its scale and answers by skipping the step"
 )
 
 
@@ -38,6 +38,7 @@ class NonfiniteClipError(Rule):
                 MESSAGE,
                 related=[(clip.backward.node, "the scaled loss may overflow here")],
                 fix=_fix(model, clip),
+                help="leave it out, or pass False",
             )
 
 

@@ -36,15 +36,16 @@ class ScaledGradientRead(Rule):
                 "changes with it",
                 related=[(read.backward.node, "gradients are scaled here"), *step],
                 fix=_fix(model, read),
+                help="call `unscale_` before it, or divide what is read by `get_scale()`",
             )
         for watch in model.reads.watched:
             yield self.report(
                 model,
                 watch.call,
                 "`wandb.watch` logs gradients as backward makes them: they are multiplied by "
-                f"the loss scale, {model.clips.initial_scale:g} at first; log them after "
-                '`unscale_`, and watch with `log="parameters"`',
+                f"the loss scale, {model.clips.initial_scale:g} at first",
                 related=[(watch.cause, "gradients are scaled by this")],
+                help='log them after `unscale_`, and watch with `log="parameters"`',
             )
 
 

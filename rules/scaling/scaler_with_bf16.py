@@ -39,6 +39,7 @@ class ScalerWithBf16(Rule):
                 MESSAGE,
                 related=[(scaler.dtype, "bfloat16 is chosen here")],
                 fix=_fix(model, scaler),
+                help="enable it for float16 only, as `enabled=dtype == torch.float16` does",
             )
 
 
