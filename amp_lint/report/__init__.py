@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from amp_lint import registry
 from amp_lint.engine import applicable
 from amp_lint.rule import Diagnostic
 from amp_lint.source import Source
@@ -38,6 +39,12 @@ class Finding:
         """``path:line:column``, as editors and terminals make it a link."""
         row, column = self.source.position(self.diagnostic.start)
         return f"{self.source.name}:{row}:{column}"
+
+    @property
+    def preview(self) -> bool:
+        """Whether it is reported with ``--preview`` only."""
+        rule = registry.find(self.diagnostic.code)
+        return self.diagnostic.preview or (rule is not None and rule.preview)
 
     @property
     def help(self) -> str:

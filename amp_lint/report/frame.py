@@ -140,6 +140,11 @@ class _Line:
         return " " * indent + paint(marks + label, underline.mark.color, style)
 
 
+def screen(text: str, width: int) -> str:
+    """A line as it stands on the screen, cut to ``width`` columns."""
+    return _Line(text, (), width).text
+
+
 def _cell(character: str) -> str:
     """What to print for a character: tabs as spaces, control characters as their pictures."""
     if character == "\t":

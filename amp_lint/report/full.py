@@ -14,6 +14,7 @@ _NOTES = {
     Applicability.UNSAFE: "This is an unsafe fix and may change runtime behavior",
     Applicability.SUGGEST: "This fix is only shown, never applied",
 }
+_PREVIEW = "This finding is in preview, and less certain than others"
 
 
 def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
@@ -32,7 +33,19 @@ def _block(finding: Finding, style: Style) -> Iterator[str]:
     main = Mark(diagnostic.start, diagnostic.end, "^", "", color)
     related = [Mark(place.start, place.end, "-", place.label, BLUE) for place in diagnostic.related]
     yield from frame(finding.source, finding.place, [main, *related], style)
+    yield from _help(finding, style)
+
+
+def _help(finding: Finding, style: Style) -> Iterator[str]:
+    """What to do; in detail, where it is up to the reader."""
+    fix = finding.diagnostic.fix
     if finding.help:
         yield f"{paint('help', CYAN, style)}: {finding.help}"
-    if diagnostic.fix and diagnostic.fix.applicability in _NOTES:
-        yield f"{paint('note', BOLD, style)}: {_NOTES[diagnostic.fix.applicability]}"
+    if fix and not finding.fixable(style):
+        from amp_lint.report.change import change
+
+        yield from change(finding.source, fix, style)
+    if fix and fix.applicability in _NOTES:
+        yield f"{paint('note', BOLD, style)}: {_NOTES[fix.applicability]}"
+    if finding.preview:
+        yield f"{paint('note', BOLD, style)}: {_PREVIEW}"

@@ -19,7 +19,7 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         row, column = finding.source.position(diagnostic.start)
         end_row, end_column = finding.source.position(diagnostic.end)
         properties = {
-            "title": f"amp-lint ({diagnostic.code})",
+            "title": f"amp-lint ({diagnostic.code}{' in preview' if finding.preview else ''})",
             "file": str(absolute(Path(finding.source.name))),
             "line": str(row),
             "col": str(column),
