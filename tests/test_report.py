@@ -282,6 +282,13 @@ def test_changed_lines_are_cut() -> None:
     assert lines[1].endswith("a…")
 
 
+def test_lines_are_cut_around_what_changes() -> None:
+    _, old, new, _ = changed(f"{'a, ' * 40}x{', a' * 40}\n", ("x", "other"))
+    assert " x" in old
+    assert " other" in new
+    assert max(len(old), len(new)) <= 80
+
+
 def test_a_fix_that_changes_nothing() -> None:
     assert changed("a\n") == changed("a\n", ("a", "a")) == []
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
-from typing import TypeAlias
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from amp_lint import edits
 from amp_lint.report import Style
@@ -15,10 +16,21 @@ from amp_lint.source import LINE_END, Source
 
 CONTEXT = 1
 """Lines shown above and below what changes."""
+_COLORS = {"|": BLUE, "-": RED, "+": GREEN}
 
-_Row: TypeAlias = tuple[str, int, str]
-"""``|`` for a line that stays, ``-``, ``+`` or, for lines left out, ``.``; its number in the file
-as it is, 0 where it is new; its text."""
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One line, or a gap between two changes."""
+
+    sign: str
+    """``|`` for a line that stays, ``-``, ``+``; nothing for a gap."""
+    number: int = 0
+    """Of the line in the file as it is; 0 for a new one."""
+    text: str = ""
+    start: int = 0
+    end: int = 0
+    """Characters that must be seen, from 0: what differs from the line that this one is made of."""
 
 
 def change(source: Source, fix: Fix, style: Style) -> Iterator[str]:
@@ -26,17 +38,16 @@ def change(source: Source, fix: Fix, style: Style) -> Iterator[str]:
     rows = [*_rows(source, fix)] if fix.edits else []
     if not rows:
         return
-    gutter = len(str(max(number for _, number, _ in rows)))
+    gutter = len(str(max(row.number for row in rows)))
     edge = f"{' ' * gutter} {paint('|', BLUE, style)}"
     yield edge
-    for sign, number, text in rows:
-        if sign == ".":
+    for row in rows:
+        if not row.sign:
             yield paint("...", BLUE, style)
             continue
-        color = {"-": RED, "+": GREEN}.get(sign, BLUE)
-        place = paint(f"{number or '':>{gutter}}", BLUE, style)
-        line = screen(text, max(style.width - gutter - 3, 20))
-        yield f"{place} {paint(sign, color, style)} {line}".rstrip()
+        number = paint(f"{row.number or '':>{gutter}}", BLUE, style)
+        text = screen(row.text, row.start, row.end, max(style.width - gutter - 3, 20))
+        yield f"{number} {paint(row.sign, _COLORS[row.sign], style)} {text}".rstrip()
     yield edge
 
 
@@ -45,14 +56,35 @@ def _rows(source: Source, fix: Fix) -> Iterator[_Row]:
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for index, group in enumerate(matcher.get_grouped_opcodes(CONTEXT)):
         if index:
-            yield ".", 0, ""
+            yield _Row("")
         for tag, i, j, k, m in group:
-            sign = "|" if tag == "equal" else "-"
-            yield from (
-                (sign, number, old[number - first]) for number in range(first + i, first + j)
-            )
-            if tag != "equal":
-                yield from (("+", 0, text) for text in new[k:m])
+            if tag == "equal":
+                yield from (_Row("|", first + n, old[n]) for n in range(i, j))
+            else:
+                yield from _replaced(old[i:j], new[k:m], first + i)
+
+
+def _replaced(old: Sequence[str], new: Sequence[str], first: int) -> Iterator[_Row]:
+    spans = [((0, 0), (0, 0))] * max(len(old), len(new))
+    if len(old) == len(new):
+        spans = [_difference(*pair) for pair in zip(old, new, strict=True)]
+    for number, (line, (span, _)) in enumerate(zip(old, spans, strict=False), first):
+        yield _Row("-", number, line, *span)
+    for line, (_, span) in zip(new, spans, strict=False):
+        yield _Row("+", 0, line, *span)
+
+
+def _difference(one: str, other: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The range of each that differs."""
+    start = _common(one, other)
+    end = _common(one[start:][::-1], other[start:][::-1])
+    return (start, len(one) - end), (start, len(other) - end)
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters at the beginning are the same."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _around(source: Source, fix: Fix) -> tuple[list[str], list[str], int]:

@@ -53,7 +53,9 @@ def frame(source: Source, place: str, marks: Sequence[Mark], style: Style) -> It
             yield paint("...", BLUE, style)
         number = paint(f"{row:>{gutter}}", BLUE, style)
         here = underlines.get(row, [])
-        line = _Line(source.line(row), here, max(style.width - gutter - 3, 20))
+        start = min((one.start for one in here), default=0)
+        stop = max((one.end for one in here), default=0)
+        line = _Line(source.line(row), start, stop, max(style.width - gutter - 3, 20))
         yield f"{number} {bar} {line.text}".rstrip()
         yield from (f"{' ' * gutter} {bar} {line.under(one, style)}" for one in here)
     yield f"{' ' * gutter} {bar}"
@@ -104,13 +106,11 @@ def _blank(source: Source, row: int) -> bool:
 
 
 class _Line:
-    """A line as it stands on the screen, cut to ``width`` columns around what is marked."""
+    """A line as it stands on the screen, cut to ``width`` columns around what is to be seen."""
 
-    def __init__(self, text: str, underlines: Sequence[_Underline], width: int) -> None:
+    def __init__(self, text: str, start: int, stop: int, width: int) -> None:
         cells = [_cell(character) for character in text.rstrip()]
         self._columns = [0, *itertools.accumulate(map(_columns, cells))]
-        start = min((one.start for one in underlines), default=0)
-        stop = max((one.end for one in underlines), default=0)
         self._left, self._right = self._window(start, min(stop, len(cells)), width)
         body = "".join(cells[self._left : self._right])
         self.text = _CUT * (self._left > 0) + body + _CUT * (self._right < len(cells))
@@ -140,9 +140,9 @@ class _Line:
         return " " * indent + paint(marks + label, underline.mark.color, style)
 
 
-def screen(text: str, width: int) -> str:
-    """A line as it stands on the screen, cut to ``width`` columns."""
-    return _Line(text, (), width).text
+def screen(text: str, start: int, stop: int, width: int) -> str:
+    """A line as it stands on the screen, cut to ``width`` columns around ``text[start:stop]``."""
+    return _Line(text, start, stop, width).text
 
 
 def _cell(character: str) -> str:
