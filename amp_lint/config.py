@@ -201,7 +201,7 @@ def check_selectors(choice: Choice, others: Iterable[str] = ()) -> None:
     for selector in (*(choice.select or ()), *choice.extend_select, *choice.ignore, *others):
         if not matching(selector):
             raise ConfigError(
-                f"{choice.origin}: {selector!r} matches no rule; `amp-lint rule --all` lists them"
+                f"{choice.origin}: {selector!r} matches no rule; `amp-lint rule` lists them"
             )
 
 

@@ -104,6 +104,8 @@ class Rule:
     severity: ClassVar[Severity]
     preview: ClassVar[bool] = False
     """Off unless ``--preview``: the labelled code has not yet shown the rule to be precise."""
+    fixes: ClassVar[tuple[Applicability, ...]] = ()
+    """The kinds of fix that it may offer, the most trusted first."""
     requires: ClassVar[tuple[frozenset[str], ...]]
     """A file is looked at when it has at least one identifier of every set."""
     calls: ClassVar[frozenset[str]] = frozenset()

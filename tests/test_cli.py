@@ -244,12 +244,43 @@ def test_rule_prints_all_pages(amp_lint: Run) -> None:
         assert registry.page(rule).rstrip() in done.out
 
 
-def test_unknown_rule(main: Run) -> None:
-    done = main("rule", "clip-before-unscaling")
-    assert done.code == 2
-    assert done.err == (
-        "error: clip-before-unscaling: no such rule; there is clip-before-unscale\n"
-    )
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        ("clip-before-unscaling", "there is clip-before-unscale; `amp-lint rule` lists all"),
+        ("AMP999", "`amp-lint rule` lists all"),
+        ("", "`amp-lint rule` lists all"),
+    ],
+)
+def test_unknown_rule(main: Run, key: str, advice: str) -> None:
+    assert main("rule", key) == Result(2, "", f"error: {key}: no such rule; {advice}\n")
+
+
+def test_rules_are_listed(main: Run) -> None:
+    """With name, kinds of fix and what they find, on lines that fit a terminal."""
+    done = main("rule")
+    assert (done.code, done.err) == (0, "")
+    listed, _, legend = done.out.partition("\n\n")
+    lines = listed.splitlines()
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "--preview" in legend
+    for rule, head, summary in zip(registry.all_rules(), lines[::2], lines[1::2], strict=True):
+        assert head.split()[:2] == [rule.code, rule.name]
+        assert head.endswith("preview") is rule.preview
+        assert summary.strip() == registry.summary(rule)
+    assert "  no fix" in _line(lines, "AMP114")
+    assert "  fix: safe, unsafe, shown" in _line(lines, "AMP104")
+
+
+def _line(lines: list[str], code: str) -> str:
+    (line,) = (line for line in lines if line.startswith(code))
+    return line
+
+
+def test_a_prefix_lists_rules(main: Run) -> None:
+    done = main("rule", "amp3")
+    assert done.code == 0
+    assert [line[:6] for line in done.out.splitlines()[::2]] == ["AMP301", "AMP311"]
 
 
 def test_color_only_where_wanted(amp_lint: Run, clip: str) -> None:

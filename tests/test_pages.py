@@ -103,6 +103,19 @@ def test_wrong_fixes(example: Example, rule: Rule) -> None:
     pages.check_wrong(example)
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_the_rule_knows_which_fixes_it_offers(rule: Rule) -> None:
+    fences = [example.flagged for example in page_of(rule).examples]
+    offered = {kind for fence in fences for kind in pages.offers(rule, fence)}
+    assert rule.fixes == tuple(kind for kind in Applicability if kind in offered)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_summary(rule: Rule) -> None:
+    """It has a line of a terminal for itself."""
+    assert re.fullmatch(r"[a-z`].{10,70}[^.]", registry.summary(rule))
+
+
 @pytest.mark.parametrize(("rule", "fence"), cases(lambda page: page.silent))
 def test_silent(rule: Rule, fence: Fence) -> None:
     assert not fence.expected(), "a mark in code that must stay silent"

@@ -20,6 +20,7 @@ class AutocastArguments(Rule):
     code = "AMP206"
     name = "autocast-arguments"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"autocast", "GradScaler"}),)
     calls = frozenset(
         {*misfits.AUTOCAST, *misfits.OLD_AUTOCAST, *misfits.SCALER, *misfits.OLD_SCALER}

@@ -26,6 +26,7 @@ class BackwardInAutocast(Rule):
     code = "AMP201"
     name = "backward-in-autocast"
     severity = Severity.WARNING
+    fixes = (Applicability.SAFE,)
     requires = (frozenset({"backward"}), frozenset({"autocast"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

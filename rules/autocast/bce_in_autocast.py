@@ -28,6 +28,7 @@ class BceInAutocast(Rule):
     code = "AMP204"
     name = "bce-in-autocast"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE,)
     requires = (frozenset({"autocast"}), frozenset({"BCELoss", "binary_cross_entropy"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -20,6 +20,7 @@ class HalfModelTraining(Rule):
     code = "AMP203"
     name = "half-model-training"
     severity = Severity.ERROR
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset({"HalfTensor", "float16", "half"}),
         frozenset({"parameters", "named_parameters"}),

@@ -1,4 +1,4 @@
-"""AMP202: an optimizer steps inside an autocast region that goes on with another forward."""
+"""AMP202: an optimizer steps inside an autocast region before another forward."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class StepInAutocast(Rule):
     code = "AMP202"
     name = "step-in-autocast"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE,)
     requires = (frozenset({"autocast"}), frozenset({"step"}), frozenset({"backward"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -1,4 +1,4 @@
-"""AMP207: the autocast class where a context was meant, or a context that nobody enters."""
+"""AMP207: the autocast class where a context was meant, or one that nobody enters."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class UncalledAutocast(Rule):
     code = "AMP207"
     name = "uncalled-autocast"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"autocast"}),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint import call_edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Diagnostic, Edit, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Edit, Rule, Severity
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -39,6 +39,7 @@ class DeprecatedCudaAmp(Rule):
     code = "AMP401"
     name = "deprecated-cuda-amp"
     severity = Severity.WARNING
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"amp"}), frozenset({"cuda", "cpu"}), frozenset(_SINCE))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -44,6 +44,7 @@ class LogSoftmax(Rule):
     code = "AMP301"
     name = "log-softmax"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"softmax", "Softmax"}),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -35,6 +35,7 @@ class SmallNormEps(Rule):
     code = "AMP311"
     name = "small-norm-eps"
     severity = Severity.INFO
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset(name.rpartition(".")[2] for name in _POSITIONS),
         frozenset({"GradScaler", "HalfTensor", "autocast", "float16", "half"}),

@@ -21,6 +21,7 @@ class ClipBeforeUnscale(Rule):
     code = "AMP101"
     name = "clip-before-unscale"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (
         frozenset(
             {

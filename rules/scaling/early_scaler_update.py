@@ -30,6 +30,7 @@ class EarlyScalerUpdate(Rule):
     code = "AMP106"
     name = "early-scaler-update"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE,)
     requires = (frozenset({"scale"}), frozenset({"step"}), frozenset({"update"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -28,6 +28,7 @@ class Fp16WithoutScaler(Rule):
     name = "fp16-without-scaler"
     severity = Severity.WARNING
     preview = True
+    fixes = (Applicability.SUGGEST,)
     requires = (frozenset({"autocast"}), frozenset({"backward"}), frozenset({"step"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

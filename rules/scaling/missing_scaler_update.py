@@ -37,6 +37,7 @@ class MissingScalerUpdate(Rule):
     code = "AMP105"
     name = "missing-scaler-update"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"scale"}), frozenset({"step"}), frozenset({"backward"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

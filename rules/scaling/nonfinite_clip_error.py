@@ -24,6 +24,7 @@ class NonfiniteClipError(Rule):
     code = "AMP113"
     name = "nonfinite-clip-error"
     severity = Severity.ERROR
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset({"clip_grad_norm", "clip_grad_norm_", "get_total_norm"}),
         frozenset({"scale"}),

@@ -58,6 +58,7 @@ class PrivateScalerState(Rule):
     code = "AMP115"
     name = "private-scaler-state"
     severity = Severity.INFO
+    fixes = (Applicability.SUGGEST,)
     requires = (
         frozenset(
             {

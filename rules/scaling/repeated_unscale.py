@@ -41,6 +41,7 @@ class RepeatedUnscale(Rule):
     code = "AMP103"
     name = "repeated-unscale"
     severity = Severity.ERROR
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset({"clip_grad_norm_", "clip_grad_value_", "unscale_", "unscale_gradients"}),
         frozenset({"_accelerator", "accelerator", "scale"}),

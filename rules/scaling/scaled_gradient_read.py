@@ -19,6 +19,7 @@ class ScaledGradientRead(Rule):
     code = "AMP102"
     name = "scaled-gradient-read"
     severity = Severity.WARNING
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset({"grad", "clip_grad_norm_", "clip_grad_norm", "watch"}),
         frozenset({"scale", "GradScaler"}),

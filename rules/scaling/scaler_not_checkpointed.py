@@ -27,6 +27,7 @@ class ScalerNotCheckpointed(Rule):
     code = "AMP111"
     name = "scaler-not-checkpointed"
     severity = Severity.WARNING
+    fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (
         frozenset({"GradScaler", "ShardedGradScaler"}),
         frozenset({"state_dict"}),

@@ -25,6 +25,7 @@ class ScalerRecreated(Rule):
     code = "AMP108"
     name = "scaler-recreated"
     severity = Severity.WARNING
+    fixes = (Applicability.UNSAFE,)
     requires = (frozenset({"GradScaler", "ShardedGradScaler"}), frozenset({"step"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -25,6 +25,7 @@ class ScalerWithBf16(Rule):
     code = "AMP109"
     name = "scaler-with-bf16"
     severity = Severity.INFO
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset({"GradScaler", "ShardedGradScaler"}),
         frozenset({"bfloat16"}),

@@ -1,4 +1,4 @@
-"""AMP104: an optimizer steps on gradients that are still multiplied by the loss scale."""
+"""AMP104: an optimizer steps on gradients still multiplied by the loss scale."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class StepBypassesScaler(Rule):
     code = "AMP104"
     name = "step-bypasses-scaler"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (frozenset({"step"}), frozenset({"scale"}), frozenset({"backward"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

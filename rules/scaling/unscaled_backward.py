@@ -26,6 +26,7 @@ class UnscaledBackward(Rule):
     code = "AMP107"
     name = "unscaled-backward"
     severity = Severity.ERROR
+    fixes = (Applicability.UNSAFE,)
     requires = (frozenset({"backward"}), frozenset({"step"}), frozenset({"update"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
