@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from amp_lint import config, registry
+from amp_lint.report import page
 from amp_lint.report.color import BOLD, paint
 from amp_lint.rule import SYNTAX_ERROR, Applicability, Rule
 from amp_lint.session import CLEAN, ERROR, style_of
@@ -18,7 +19,7 @@ FIXES = {
 }
 """The kinds of fix, as lists of rules call them."""
 _SYNTAX_ERROR_PAGE = f"""\
-# syntax-error ({SYNTAX_ERROR})
+# {SYNTAX_ERROR} syntax-error
 
 The file is not Python, as the Python that runs amp-lint understands it. Python says what is wrong
 and where. Files that are found in a directory are reported only if they mention mixed precision;
@@ -37,13 +38,13 @@ def explain(arguments: Sequence[str]) -> int:
     """``amp-lint rule [CODE|NAME|--all]``: print the list or pages; the exit code."""
     chosen = _parser().parse_args(arguments)
     if chosen.all:
-        return _print(map(registry.page, registry.all_rules()), between="\n\n")
+        return _print(map(_page, registry.all_rules()), between="\n\n")
     if chosen.rule is None:
         return _print([*_list(registry.all_rules()), _LEGEND])
     if chosen.rule.upper() == SYNTAX_ERROR:
         return _print([_SYNTAX_ERROR_PAGE])
     if rule := registry.find(chosen.rule):
-        return _print([registry.page(rule)])
+        return _print([_page(rule)])
     if several := config.matching(chosen.rule):
         return _print(_list(several))
     print(f"error: {chosen.rule}: no such rule; {_similar(chosen.rule)}", file=sys.stderr)
@@ -68,6 +69,10 @@ def _parser() -> argparse.ArgumentParser:
 def _print(texts: Iterable[str], between: str = "\n") -> int:
     print(between.join(text.rstrip() for text in texts))
     return CLEAN
+
+
+def _page(rule: Rule) -> str:
+    return "\n".join(page.render(registry.page(rule), style_of(sys.stdout)))
 
 
 def _list(rules: Sequence[Rule]) -> Iterator[str]:
