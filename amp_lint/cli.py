@@ -83,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
         "       amp-lint rule [CODE|NAME|--all]\n"
         "       amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]",
         description="Find mixed-precision bugs in PyTorch code and fix them.",
-        epilog="Exit code: 0 nothing found, 1 something found, 2 something went wrong.",
+        epilog="`amp-lint rule` lists the rules, `amp-lint rule AMP101` explains one.\n"
+        "Exit code: 0 nothing found, 1 something found, 2 something went wrong.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -99,8 +101,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_fixing(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--fix", action="store_true", help="apply the safe fixes")
-    group.add_argument("--unsafe-fixes", action="store_true", help="count unsafe fixes in")
-    group.add_argument("--diff", action="store_true", help="show what --fix would change")
+    group.add_argument(
+        "--unsafe-fixes", action="store_true", help="with --fix or --diff, the unsafe fixes too"
+    )
+    group.add_argument(
+        "--diff", action="store_true", help="show what --fix would change, and change nothing"
+    )
     group.add_argument(
         "--prove", action="store_true", help="apply only fixes that experiments prove (needs torch)"
     )

@@ -75,6 +75,7 @@ def test_findings_may_count_as_success(main: Run, clip: str) -> None:
     done = main("--exit-zero", CONCISE)
     assert done.code == 0
     assert "AMP101" in done.out
+    assert main("--exit-zero", "--diff").code == 0
 
 
 def test_diff_shows_the_fix_and_writes_nothing(amp_lint: Run, clip: str) -> None:
@@ -140,6 +141,13 @@ def test_select_and_ignore(main: Run, clip: str) -> None:
     assert main("--select", "AMP4,clip-before-unscale", "a.py").code == 1
     assert main("--select", "AMP4", "--extend-select", "AMP101", "a.py").code == 1
     assert main("--ignore", "AMP1", "a.py").code == 0
+
+
+def test_selecting_nothing_is_told(main: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    warning = "warning: --select names no rule, so that none runs\n"
+    assert main("--select", "") == Result(0, "All checks passed!\n", warning)
+    assert main("--select=", "--extend-select=AMP1").err == ""
 
 
 def test_unknown_selector(main: Run) -> None:
@@ -381,3 +389,12 @@ def test_selecting_a_preview_rule_without_preview(
     assert capsys.readouterr().err == "warning: some-preview has no effect without --preview\n"
     assert cli.main(["--select=some-preview", "--preview", str(tmp_path)]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_selecting_a_preview_rule_in_the_settings_without_preview(main: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    Path("pyproject.toml").write_text('[tool.amp-lint]\nselect = ["AMP110", "AMP1"]\n')
+    done = main("-e")
+    assert done.err.startswith("warning: ")
+    assert done.err.endswith("pyproject.toml: AMP110 has no effect without `preview = true`\n")
+    assert main("--preview").err == main("-q").err == main("--isolated").err == ""

@@ -128,6 +128,32 @@ def test_several_marks_on_a_line() -> None:
     ]
 
 
+def test_a_label_that_does_not_fit_gets_a_line() -> None:
+    text = f"f({'x' * 60}, last)\n"
+    assert frame(text, "f(", "last")[1:] == [
+        "  | ^^",
+        f"  | {' ' * 64}---- place 1",
+    ]
+    text = f"f({'x' * 64}, last)\n"
+    assert frame(text, "f(", "last")[1:] == [
+        "  | ^^",
+        f"  | {' ' * 68}----",
+        f"  | {' ' * 68}place 1",
+    ]
+
+
+def test_long_messages_are_wrapped_on_a_terminal_only() -> None:
+    finding = find("x\n", "x", message="what is wrong " * 5 + "here", applicability=SAFE)
+    first, *_ = render("full", finding).splitlines()
+    assert first == f"AMP101 [*] a-rule: {'what is wrong ' * 5}here"
+    for color in (False, True):
+        wrapped = render("full", finding, style=Style(color, width=50, wrap=True))
+        assert re.sub(r"\033\[[\d;]*m", "", wrapped).splitlines()[:2] == [
+            "AMP101 [*] a-rule: what is wrong what is wrong",
+            "  what is wrong what is wrong what is wrong here",
+        ]
+
+
 def test_blank_lines_around_are_left_out() -> None:
     assert frame("a\n\n\nb\n\n\nc\n", "b") == ["4 | b", "  | ^"]
 
@@ -223,9 +249,8 @@ def test_any_range_of_any_text(text: str, data: st.DataObject) -> None:
     lines = render("full", finding, style=Style(width=width)).split("\n")
     assert any("^" in line for line in lines[3:])
     for line in lines[3:]:
-        if "here" not in line:
-            wide = sum(unicodedata.east_asian_width(c) in "WF" for c in line)
-            assert len(line) + wide <= max(width, 26) + sum(map(unicodedata.combining, line)) * 99
+        wide = sum(unicodedata.east_asian_width(c) in "WF" for c in line)
+        assert len(line) + wide <= max(width, 26) + sum(map(unicodedata.combining, line)) * 99
 
 
 @pytest.mark.parametrize(

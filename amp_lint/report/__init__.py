@@ -25,6 +25,8 @@ class Style:
     """Columns of the screen; code frames are cut to it."""
     unsafe: bool = False
     """Whether unsafe fixes count as fixable."""
+    wrap: bool = False
+    """Whether long texts are broken between words: on a terminal, which breaks within them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 from amp_lint.report import Finding, Style
 from amp_lint.report.color import BLUE, BOLD, CYAN, RED, YELLOW, paint
@@ -27,13 +28,30 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
 def _block(finding: Finding, style: Style) -> Iterator[str]:
     diagnostic = finding.diagnostic
     color = _COLORS[diagnostic.severity]
-    code = paint(diagnostic.code, color, style)
-    mark = paint("[*] ", CYAN, style) if finding.fixable(style) else ""
-    yield f"{code} {mark}{diagnostic.name}: {paint(diagnostic.message, BOLD, style)}"
+    yield from _head(finding, color, style)
     main = Mark(diagnostic.start, diagnostic.end, "^", "", color)
     related = [Mark(place.start, place.end, "-", place.label, BLUE) for place in diagnostic.related]
     yield from frame(finding.source, finding.place, [main, *related], style)
     yield from _help(finding, style)
+
+
+def _head(finding: Finding, color: str, style: Style) -> Iterator[str]:
+    """Code, name and message: one line, unless a terminal is too narrow for it."""
+    diagnostic, mark = finding.diagnostic, "[*] " if finding.fixable(style) else ""
+    start = f"{diagnostic.code} {mark}{diagnostic.name}: "
+    lines = [start + diagnostic.message]
+    if style.wrap:
+        lines = wrap(
+            diagnostic.message,
+            style.width,
+            initial_indent=start,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    code = f"{paint(diagnostic.code, color, style)} {paint(mark, CYAN, style)}{diagnostic.name}: "
+    yield code + paint(lines[0].removeprefix(start), BOLD, style)
+    yield from (paint(line, BOLD, style) for line in lines[1:])
 
 
 def _help(finding: Finding, style: Style) -> Iterator[str]:
