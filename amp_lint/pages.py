@@ -9,7 +9,8 @@ Python fences, told apart by the words after ``py``:
 * ``ok``: silent; ``todo``: a stated false negative, silent today;
 * ``wrong``: a tempting wrong fix of the example above it, which the verifier must refute.
 
-What a reader sees of a page does not show these words, so that text says it: `LABELS`.
+Readers do not see these words, so the text above a fence says it: "Fixed:", "Fixed with
+`--unsafe-fixes`:", and above one or more wrong fixes that the verifier refutes them.
 
 ``target-torch=2.0`` after the words sets the oldest torch that the code must run on.
 
@@ -33,13 +34,6 @@ SECTIONS = (
     "References",
 )
 KINDS = {"", "fixed", "fixed unsafe", "ok", "todo", "wrong"}
-
-LABELS = {
-    "fixed": ("Fixed:",),
-    "fixed unsafe": ("Fixed with `--unsafe-fixes`:",),
-    "wrong": ("A wrong fix, refuted by the verifier", "Wrong fixes, each refuted by the verifier"),
-}
-"""What the text right above a fence, or above several ``wrong`` ones, begins with."""
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"[ \t]*# error: *(?P<codes>AMP\d+(?:, *AMP\d+)*)[ \t]*$")

@@ -7,11 +7,17 @@ import re
 import pytest
 
 from amp_lint import registry
-from amp_lint.pages import FENCE, LABELS, parse, unmarked
+from amp_lint.pages import FENCE, parse, unmarked
 from amp_lint.report import Style
 from amp_lint.report.page import render
 from amp_lint.rule import Rule
 
+LABELS = {
+    "fixed": ("Fixed:",),
+    "fixed unsafe": ("Fixed with `--unsafe-fixes`:",),
+    "wrong": ("A wrong fix, refuted by the verifier", "Wrong fixes, each refuted by the verifier"),
+}
+"""What the text right above a fence, or above several ``wrong`` ones, begins with."""
 PAGE = """\
 # AMP999 toy
 
