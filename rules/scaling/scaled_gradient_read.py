@@ -37,7 +37,7 @@ class ScaledGradientRead(Rule):
                 "changes with it",
                 related=[(read.backward.node, "gradients are scaled here"), *step],
                 fix=_fix(model, read),
-                help="call `unscale_` before it, or divide what is read by `get_scale()`",
+                help="divide what is read by `get_scale()`, or read it after `unscale_`",
             )
         for watch in model.reads.watched:
             yield self.report(
