@@ -8,19 +8,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from amp_lint import __version__, registry, report
+from amp_lint import __version__, report
 from amp_lint.config import ConfigError
-from amp_lint.rule import SYNTAX_ERROR
-from amp_lint.session import CLEAN, ERROR, FOUND, INTERRUPTED, Options, Session
+from amp_lint.session import ERROR, FOUND, INTERRUPTED, Options, Session
 from amp_lint.target import parse_version
-
-_SYNTAX_ERROR_PAGE = f"""\
-# syntax-error ({SYNTAX_ERROR})
-
-The file is not Python, as the Python that runs amp-lint understands it. Python says what is wrong
-and where. Files that are found in a directory are reported only if they mention mixed precision;
-a file that is named is always reported. In flake8 the code also stands for an error that the
-command line would print, such as a wrong setting."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _command(arguments: Sequence[str]) -> int:
     if arguments[:1] == ["rule"]:
+        from amp_lint.explain import explain
+
         return explain(arguments[1:])
     if arguments[:1] == ["verify"]:
         from amp_lint.verify import cli
@@ -62,33 +55,6 @@ def check(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_args(arguments, Options())
     return Session(options).run()
-
-
-def explain(arguments: Sequence[str]) -> int:
-    """``amp-lint rule CODE|NAME|--all``: print pages; the exit code."""
-    parser = argparse.ArgumentParser("amp-lint rule", description="Print the page of a rule.")
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("rule", nargs="?", help="code or name, such as AMP101")
-    which.add_argument("--all", action="store_true", help="print the pages of all rules")
-    chosen = parser.parse_args(arguments)
-    if chosen.rule and chosen.rule.upper() == SYNTAX_ERROR:
-        print(_SYNTAX_ERROR_PAGE)
-        return CLEAN
-    rule = registry.find(chosen.rule) if chosen.rule else None
-    if rule is None and not chosen.all:
-        print(f"error: {chosen.rule}: no such rule; {_similar(chosen.rule)}", file=sys.stderr)
-        return ERROR
-    pages = map(registry.page, registry.all_rules() if rule is None else [rule])
-    print("\n\n".join(page.rstrip() for page in pages))
-    return CLEAN
-
-
-def _similar(key: str) -> str:
-    import difflib
-
-    names = [name for rule in registry.all_rules() for name in (rule.code, rule.name)]
-    close = difflib.get_close_matches(key, names) or [rule.code for rule in registry.all_rules()]
-    return f"there is {', '.join(close)}"
 
 
 def words(value: str) -> list[str]:
@@ -114,10 +80,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "amp-lint",
         usage="amp-lint [OPTIONS] [PATHS]\n"
-        "       amp-lint rule CODE|NAME|--all\n"
+        "       amp-lint rule [CODE|NAME|--all]\n"
         "       amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]",
         description="Find mixed-precision bugs in PyTorch code and fix them.",
-        epilog="Exit code: 0 nothing found, 1 something found, 2 something went wrong.",
+        epilog="`amp-lint rule` lists the rules, `amp-lint rule AMP101` explains one.\n"
+        "Exit code: 0 nothing found, 1 something found, 2 something went wrong.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -133,8 +101,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_fixing(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--fix", action="store_true", help="apply the safe fixes")
-    group.add_argument("--unsafe-fixes", action="store_true", help="count unsafe fixes in")
-    group.add_argument("--diff", action="store_true", help="show what --fix would change")
+    group.add_argument(
+        "--unsafe-fixes", action="store_true", help="with --fix or --diff, the unsafe fixes too"
+    )
+    group.add_argument(
+        "--diff", action="store_true", help="show what --fix would change, and change nothing"
+    )
     group.add_argument(
         "--prove", action="store_true", help="apply only fixes that experiments prove (needs torch)"
     )

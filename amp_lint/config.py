@@ -71,6 +71,7 @@ class Settings:
         self._options = options
         self._noqa = noqa
         self._isolated = isolated
+        self._found: list[Config] = []
         self._nearest = functools.cache(self._find)
         self._target = functools.cache(self._find_target)
         self._selection = functools.cache(self._build)
@@ -101,9 +102,18 @@ class Settings:
         if self._isolated:
             return None
         config = load(folder / "pyproject.toml")
-        if config is None and folder.parent != folder:
+        if config is not None:
+            self._found.append(config)
+        elif folder.parent != folder:
             return self._nearest(folder.parent)
         return config
+
+    def ineffective(self) -> Iterator[str]:
+        """A warning for each selector, in the files read so far, that only preview would heed."""
+        for choice in (config.choice for config in self._found):
+            if not is_preview([choice, self._options]):
+                for selector in ineffective(choice):
+                    yield f"{choice.origin}: {selector} has no effect without `preview = true`"
 
     def _find_target(self, folder: Path) -> Version | None:
         if self._isolated:
@@ -201,7 +211,7 @@ def check_selectors(choice: Choice, others: Iterable[str] = ()) -> None:
     for selector in (*(choice.select or ()), *choice.extend_select, *choice.ignore, *others):
         if not matching(selector):
             raise ConfigError(
-                f"{choice.origin}: {selector!r} matches no rule; `amp-lint rule --all` lists them"
+                f"{choice.origin}: {selector!r} matches no rule; `amp-lint rule` lists them"
             )
 
 

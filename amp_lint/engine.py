@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS = 10
 """Rounds of fixing before a file is said not to converge."""
+
+_SYNTAX_HELP = (
+    f"correct the file or exclude it; it is read as Python {sys.version_info[0]}."
+    f"{sys.version_info[1]}"
+)
 
 Accept: TypeAlias = Callable[[str, Sequence[Diagnostic]], Sequence[Diagnostic]]
 """Asked in each round: of the findings in a text, those whose fix may be applied."""
@@ -55,7 +62,7 @@ class FixResult:
     remaining: list[Diagnostic]
     """The findings in ``text``."""
     dropped: list[Diagnostic]
-    """The findings whose fix would have produced invalid code or did not remove the finding."""
+    """The findings whose fix gives invalid code, does not remove them, or leads to one as bad."""
 
 
 def check(
@@ -96,10 +103,10 @@ def fix(
 ) -> FixResult:
     """Fix what can be fixed, round by round until nothing more applies.
 
-    Each round is checked before it is kept: the text parses and every fixed finding is gone. A
-    fix that fails this is dropped and the round made again without it, so that the worst outcome
-    is the old text. ``named`` and ``links`` as for `check`; what ``accept`` does not let pass stays
-    as it is.
+    Each round is checked before it is kept: the text parses, every fixed finding is gone, and no
+    other has come that is as severe. A fix that fails this is dropped and the round made again
+    without it, so that the worst outcome is the old text. ``named`` and ``links`` as for `check`;
+    what ``accept`` does not let pass stays as it is.
 
     Raises:
         AnalysisError: the file cannot be analysed.
@@ -165,11 +172,31 @@ def _apply(source: Source, recheck: Recheck, result: FixResult, todo: list[Diagn
         return False
     if any(finding.code == SYNTAX_ERROR for finding in remaining):
         return False
-    if len(remaining) > len(result.remaining) - len(applied):
+    done = [by_fix[id(fix)] for fix in applied]
+    if not _improves(result.remaining, done, remaining):
         return False
-    result.fixed += [by_fix[id(fix)] for fix in applied]
+    result.fixed += done
     result.text, result.remaining = text, remaining
     return True
+
+
+def _improves(
+    before: Sequence[Diagnostic], fixed: Sequence[Diagnostic], after: Sequence[Diagnostic]
+) -> bool:
+    """Whether what was fixed is gone, and what came for it, if anything did, is less severe.
+
+    Code that raised or was never reached hides what is wrong with it: a fix may bring that out.
+    """
+    had, has, gone = (Counter(finding.code for finding in each) for each in (before, after, fixed))
+    if any(has[code] > had[code] - count for code, count in gone.items()):
+        return False
+    order = [*Severity]
+    worst = min(order.index(finding.severity) for finding in fixed)
+
+    def as_bad(findings: Sequence[Diagnostic]) -> int:
+        return sum(order.index(finding.severity) <= worst for finding in findings)
+
+    return as_bad(after) <= as_bad(before) - as_bad(fixed)
 
 
 def _identity(text: str, finding: Diagnostic) -> tuple[str, str]:
@@ -278,7 +305,8 @@ def _syntax_error(source: Source, error: SyntaxError) -> Diagnostic:
     width = len(source.line(row))
     start = source.line_starts[row - 1] + min(max((error.offset or 1) - 1, 0), width)
     message = f"SyntaxError: {error.msg}"
-    return Diagnostic(SYNTAX_ERROR, "syntax-error", Severity.ERROR, message, start, start)
+    found = Diagnostic(SYNTAX_ERROR, "syntax-error", Severity.ERROR, message, start, start)
+    return replace(found, help=_SYNTAX_HELP)
 
 
 def applicable(fix: Fix | None, *, unsafe: bool) -> bool:

@@ -53,7 +53,7 @@ class Plugin:
             source = Source(data, self._filename)
             for finding in check(source, selection):
                 row, column = source.position(finding.start)
-                yield row, column - 1, f"{finding.code} {finding.message}"
+                yield row, column - 1, f"{finding.code} {finding.text}"
 
 
 @functools.cache

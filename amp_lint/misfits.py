@@ -25,6 +25,7 @@ _SCALES = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "half": "float16"}
 _DTYPES |= {name: name for name in ("bfloat16", "float16")}
 _WIDE = frozenset(f"torch.{name}" for name in ("double", "float", "float32", "float64"))
+_SWITCH = "pass it as `enabled=`"
 _SCALE_OF = {
     False: "a scale of 0: gradients become NaN at the first step",
     True: "a scale of 1, which protects nothing",
@@ -38,6 +39,8 @@ class Misfit:
 
     node: cst.CSTNode
     message: str
+    help: str
+    """What to write instead."""
     edits: tuple[Edit, ...] | None = None
     """What makes it right, where that is known."""
 
@@ -129,18 +132,18 @@ def _device_type(call: _Call) -> Iterator[Misfit]:
     elif kind == "torch.dtype" and call.by_position(device):
         changes = call.rekey(("dtype",), first=GUESS)
     message = f"`device_type` must be a string, `{text}` is a {kind}: autocast raises a ValueError"
-    yield Misfit(device, message, changes)
+    yield Misfit(device, message, f"give the type of the device first, as {GUESS}", changes)
 
 
 def _no_device(call: _Call) -> Misfit:
     for arg in call.node.args:
         if arg.keyword is not None and arg.keyword.value == "device":
-            message = "autocast has no parameter `device`, and raises a TypeError: `device_type`"
-            return Misfit(
-                arg, message, (edits.replace_node(call.model.tree, arg.keyword, "device_type"),)
-            )
-    message = "autocast without a device raises a TypeError; give the device type first"
-    return Misfit(call.node, message, call_edits.rekey(call.model.tree, call.node, first=GUESS))
+            message = "autocast has no parameter `device`, and raises a TypeError"
+            renamed = edits.replace_node(call.model.tree, arg.keyword, "device_type")
+            return Misfit(arg, message, "call it `device_type`", (renamed,))
+    message = "autocast without a device raises a TypeError"
+    changes = call_edits.rekey(call.model.tree, call.node, first=GUESS)
+    return Misfit(call.node, message, "give the device type first", changes)
 
 
 def _dtype(call: _Call, *, misplaced: bool) -> Iterator[Misfit]:
@@ -154,6 +157,7 @@ def _dtype(call: _Call, *, misplaced: bool) -> Iterator[Misfit]:
             dtype,
             f"`dtype` must be a torch.dtype, `{text}` is a {kind}: entering the context raises a "
             "TypeError, even a disabled one",
+            "pass a dtype such as `torch.bfloat16`, and a switch as `enabled=`",
             _as_dtype(call, dtype, switch=misplaced and kind == "bool"),
         )
 
@@ -181,11 +185,8 @@ def _switched_off(call: _Call) -> Iterator[Misfit]:
     if literal(device) != "cpu" or dtype is None or call.given.get(2, "enabled") is not None:
         return
     if call.model.names.is_only(dtype, _WIDE):
-        message = (
-            f"CPU autocast does not know `{call.text(dtype)}`: it warns and turns itself off; use "
-            "torch.bfloat16, or `enabled=False`"
-        )
-        yield Misfit(dtype, message)
+        message = f"CPU autocast does not know `{call.text(dtype)}`: it warns and turns itself off"
+        yield Misfit(dtype, message, "use torch.bfloat16, or `enabled=False`")
 
 
 def _enabled(call: _Call, place: int) -> Iterator[Misfit]:
@@ -201,7 +202,7 @@ def _enabled(call: _Call, place: int) -> Iterator[Misfit]:
             f"`enabled` must be a bool, `{call.text(enabled)}` is a {kind}: entering the context "
             "raises a TypeError"
         )
-        yield Misfit(enabled, message, changes)
+        yield Misfit(enabled, message, "pass True or False, and a dtype as `dtype=`", changes)
 
 
 def _unwanted_device(call: _Call, parameter: str, device: str) -> Iterator[Misfit]:
@@ -220,7 +221,8 @@ def _unwanted_device(call: _Call, parameter: str, device: str) -> Iterator[Misfi
         effect = f"it is taken for `{parameter}`, and raises a TypeError when that is used"
     message = f"the old API takes no device, `{call.text(given)}` does not fit: {effect}"
     alone = value.partition(":")[0] == device and (named or len(call.given.positional) == 1)
-    yield Misfit(given, message, call.without(given) if alone else None)
+    help = f"leave it out, or use the class in `torch.amp`, which takes {call.text(given)}"
+    yield Misfit(given, message, help, call.without(given) if alone else None)
 
 
 # --- GradScaler -----------------------------------------------------------------------------------
@@ -233,10 +235,10 @@ def _scaler_device(call: _Call) -> Iterator[Misfit]:
     kind, text = call.kind(device), call.text(device)
     if kind == "number":
         message = f"`{text}` is taken for the device and ignored: the scale starts at 65536"
-        yield Misfit(device, message, call.rekey(_SCALES))
+        yield Misfit(device, message, "pass it as `init_scale=`", call.rekey(_SCALES))
     elif kind == "bool":
         message = f"`{text}` is taken for the device and ignored: the scaler is enabled"
-        yield Misfit(device, message, call.rekey(("enabled",)))
+        yield Misfit(device, message, _SWITCH, call.rekey(("enabled",)))
 
 
 def _init_scale(call: _Call, place: int) -> Iterator[Misfit]:
@@ -248,4 +250,4 @@ def _init_scale(call: _Call, place: int) -> Iterator[Misfit]:
     value = literal(scale)
     effect = _SCALE_OF[value if isinstance(value, bool) else ...]
     message = f"`{call.text(scale)}` is taken for `init_scale`: the scaler is enabled with {effect}"
-    yield Misfit(scale, message, call.rekey(("enabled",), skip=place))
+    yield Misfit(scale, message, _SWITCH, call.rekey(("enabled",), skip=place))

@@ -9,6 +9,9 @@ Python fences, told apart by the words after ``py``:
 * ``ok``: silent; ``todo``: a stated false negative, silent today;
 * ``wrong``: a tempting wrong fix of the example above it, which the verifier must refute.
 
+Readers do not see these words, so the text above a fence says it: "Fixed:", "Fixed with
+`--unsafe-fixes`:", and above one or more wrong fixes that the verifier refutes them.
+
 ``target-torch=2.0`` after the words sets the oldest torch that the code must run on.
 
 The linter sees the text as it stands on the page, marks included. Fixed texts are compared
@@ -32,7 +35,7 @@ SECTIONS = (
 )
 KINDS = {"", "fixed", "fixed unsafe", "ok", "todo", "wrong"}
 
-_FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"[ \t]*# error: *(?P<codes>AMP\d+(?:, *AMP\d+)*)[ \t]*$")
 _TARGET = re.compile(r"target-torch=(\d+)\.(\d+)")
 
@@ -91,7 +94,7 @@ def parse(text: str) -> Page:
     Raises:
         PageError: a fence is of no known kind or not where it belongs.
     """
-    prose = _FENCE.sub("", text)
+    prose = FENCE.sub("", text)
     if prose.count("```"):
         raise PageError("a fence is not closed")
     title = re.search(r"^# (.+)$", prose, re.MULTILINE)
@@ -103,7 +106,7 @@ def parse(text: str) -> Page:
 
 
 def _fences(text: str) -> Iterator[Fence]:
-    for match in _FENCE.finditer(text):
+    for match in FENCE.finditer(text):
         language, _, info = match["info"].strip().partition(" ")
         if language not in ("py", "python"):
             continue

@@ -6,6 +6,7 @@ import functools
 import importlib
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from importlib.resources import files
 
@@ -43,6 +44,12 @@ def find(key: str) -> Rule | None:
     """The rule with this code or name, in any case."""
     wanted = key.lower()
     return next((r for r in all_rules() if wanted in (r.code.lower(), r.name)), None)
+
+
+def summary(rule: Rule) -> str:
+    """What the rule finds, in one line; "" where Python leaves docstrings out."""
+    first, _, _ = (sys.modules[type(rule).__module__].__doc__ or "").partition("\n")
+    return first.removeprefix(f"{rule.code}: ").rstrip(".")
 
 
 def page(rule: Rule) -> str:

@@ -83,6 +83,13 @@ class Diagnostic:
     fix: Fix | None = None
     preview: bool = False
     """Reported with ``--preview`` only, whatever the rule is."""
+    help: str = ""
+    """What to do, in a few words; a fix says it more exactly."""
+
+    @property
+    def text(self) -> str:
+        """What is wrong and what to do, for formats that give a finding one line."""
+        return f"{self.message}; {self.help}" if self.help else self.message
 
 
 class Rule:
@@ -97,6 +104,8 @@ class Rule:
     severity: ClassVar[Severity]
     preview: ClassVar[bool] = False
     """Off unless ``--preview``: the labelled code has not yet shown the rule to be precise."""
+    fixes: ClassVar[tuple[Applicability, ...]] = ()
+    """The kinds of fix that it may offer, the most trusted first."""
     requires: ClassVar[tuple[frozenset[str], ...]]
     """A file is looked at when it has at least one identifier of every set."""
     calls: ClassVar[frozenset[str]] = frozenset()
@@ -117,8 +126,15 @@ class Rule:
         message: str,
         related: Sequence[tuple[cst.CSTNode, str]] = (),
         fix: Fix | None = None,
+        *,
+        help: str,
     ) -> Diagnostic:
-        """A finding of this rule on ``node``; ``related`` pairs nodes with what they show."""
+        """A finding of this rule on ``node``; ``related`` pairs nodes with what they show.
+
+        ``message`` says what is wrong and ``help`` what to do about it, whether there is a fix or
+        not. Both begin in lower case, so that they can be read as one sentence.
+        """
         start, end = model.tree.span(node)
         places = tuple(Related(*model.tree.span(other), label) for other, label in related)
-        return Diagnostic(self.code, self.name, self.severity, message, start, end, places, fix)
+        found = (self.code, self.name, self.severity, message, start, end, places, fix)
+        return Diagnostic(*found, help=help)

@@ -145,6 +145,6 @@ def _is_interrupt(error: BaseException | None) -> bool:
 
 def _dropped(finding: Diagnostic) -> str:
     return (
-        f"the fix of {finding.code} ({finding.message}) would have broken the file and was "
-        "dropped; please report it"
+        f"the fix of {finding.code} ({finding.message}) is not applied: with it, the file would "
+        "not parse or have another error; correct it by hand, and please report it"
     )

@@ -101,6 +101,8 @@ class Session:
         jobs = [self._stdin_job()] if self._options.stdin else self._file_jobs()
         outcomes = self._lint([job for job in jobs if job])
         self._progress.clear()
+        for warning in self._settings.ineffective():
+            self._warn(warning)
         for outcome in outcomes:
             for error in outcome.errors:
                 self._error(outcome.name, error)
@@ -123,8 +125,11 @@ class Session:
         return outcomes
 
     def _warn_about_selectors(self) -> None:
-        for selector in config.ineffective(self._options.choice):
+        choice = self._options.choice
+        for selector in config.ineffective(choice):
             self._warn(f"{selector} has no effect without --preview")
+        if not (choice.select or choice.select is None or choice.extend_select):
+            self._warn("--select names no rule, so that none runs")
 
     def _stdin_job(self) -> Job | None:
         name = self._options.stdin_filename or _STDIN
@@ -178,7 +183,7 @@ class Session:
         fixed = sum(len(outcome.fixed) for outcome in outcomes)
         if self._options.diff:
             self._print_diffs(outcomes, found, fixed)
-            code = FOUND if fixed else CLEAN
+            code = FOUND if fixed and not self._options.exit_zero else CLEAN
         else:
             self._print_findings(outcomes, found, fixed)
             forced = fixed and self._options.exit_non_zero_on_fix
@@ -255,7 +260,7 @@ def from_here(path: Path) -> Path:
 def style_of(stream: TextIO, *, unsafe: bool = False) -> Style:
     """What a stream can show."""
     width = shutil.get_terminal_size().columns if stream.isatty() else 80
-    return Style(_wants_color(stream), width, unsafe)
+    return Style(_wants_color(stream), width, unsafe, wrap=stream.isatty())
 
 
 def _wants_color(stream: TextIO) -> bool:

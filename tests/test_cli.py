@@ -14,6 +14,8 @@ import pytest
 
 from amp_lint import __version__, cli, registry
 from amp_lint.progress import Progress
+from amp_lint.report import Style
+from amp_lint.report.page import render
 from amp_lint.rule import Rule, Severity
 from tests.conftest import Result
 
@@ -45,6 +47,16 @@ def test_concise(main: Run, clip: str) -> None:
     assert len(rest) == 2
 
 
+def test_a_syntax_error_says_by_which_python(main: Run) -> None:
+    Path("a.py").write_text("print 'autocast'\n")
+    done = main("-q", "a.py")
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert done.code == 1
+    assert done.out.endswith(
+        f"\nhelp: Correct the file or exclude it; it is read as Python {version}\n\n"
+    )
+
+
 def test_fix(amp_lint: Run, clip: str, fixed: str) -> None:
     Path("a.py").write_text(clip)
     done = amp_lint("--fix")
@@ -63,6 +75,7 @@ def test_findings_may_count_as_success(main: Run, clip: str) -> None:
     done = main("--exit-zero", CONCISE)
     assert done.code == 0
     assert "AMP101" in done.out
+    assert main("--exit-zero", "--diff").code == 0
 
 
 def test_diff_shows_the_fix_and_writes_nothing(amp_lint: Run, clip: str) -> None:
@@ -128,6 +141,13 @@ def test_select_and_ignore(main: Run, clip: str) -> None:
     assert main("--select", "AMP4,clip-before-unscale", "a.py").code == 1
     assert main("--select", "AMP4", "--extend-select", "AMP101", "a.py").code == 1
     assert main("--ignore", "AMP1", "a.py").code == 0
+
+
+def test_selecting_nothing_is_told(main: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    warning = "warning: --select names no rule, so that none runs\n"
+    assert main("--select", "") == Result(0, "All checks passed!\n", warning)
+    assert main("--select=", "--extend-select=AMP1").err == ""
 
 
 def test_unknown_selector(main: Run) -> None:
@@ -216,7 +236,7 @@ def test_version(amp_lint: Run) -> None:
 def test_rule_prints_the_page(main: Run) -> None:
     rule = registry.find("AMP101")
     assert rule is not None
-    page = registry.page(rule).rstrip() + "\n"
+    page = "\n".join(render(registry.page(rule), Style())).rstrip() + "\n"
     assert main("rule", "AMP101") == Result(0, page, "")
     assert main("rule", rule.name.upper()) == Result(0, page, "")
 
@@ -224,22 +244,53 @@ def test_rule_prints_the_page(main: Run) -> None:
 def test_syntax_errors_have_a_page_too(main: Run) -> None:
     done = main("rule", "amp900")
     assert done.code == 0
-    assert done.out.startswith("# syntax-error (AMP900)\n")
+    assert done.out.startswith("# AMP900 syntax-error\n")
 
 
 def test_rule_prints_all_pages(amp_lint: Run) -> None:
     done = amp_lint("rule", "--all")
     assert done.code == 0
     for rule in registry.all_rules():
-        assert registry.page(rule).rstrip() in done.out
+        assert "\n".join(render(registry.page(rule), Style())).rstrip() in done.out
 
 
-def test_unknown_rule(main: Run) -> None:
-    done = main("rule", "clip-before-unscaling")
-    assert done.code == 2
-    assert done.err == (
-        "error: clip-before-unscaling: no such rule; there is clip-before-unscale\n"
-    )
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        ("clip-before-unscaling", "there is clip-before-unscale; `amp-lint rule` lists all"),
+        ("AMP999", "`amp-lint rule` lists all"),
+        ("", "`amp-lint rule` lists all"),
+    ],
+)
+def test_unknown_rule(main: Run, key: str, advice: str) -> None:
+    assert main("rule", key) == Result(2, "", f"error: {key}: no such rule; {advice}\n")
+
+
+def test_rules_are_listed(main: Run) -> None:
+    """With name, kinds of fix and what they find, on lines that fit a terminal."""
+    done = main("rule")
+    assert (done.code, done.err) == (0, "")
+    listed, _, legend = done.out.partition("\n\n")
+    lines = listed.splitlines()
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "--preview" in legend
+    for rule, head, summary in zip(registry.all_rules(), lines[::2], lines[1::2], strict=True):
+        assert head.split()[:2] == [rule.code, rule.name]
+        assert head.endswith("preview") is rule.preview
+        assert summary.strip() == registry.summary(rule)
+    assert "  no fix" in _line(lines, "AMP114")
+    assert "  fix: safe, unsafe, shown" in _line(lines, "AMP104")
+
+
+def _line(lines: list[str], code: str) -> str:
+    (line,) = (line for line in lines if line.startswith(code))
+    return line
+
+
+def test_a_prefix_lists_rules(main: Run) -> None:
+    done = main("rule", "amp3")
+    assert done.code == 0
+    assert [line[:6] for line in done.out.splitlines()[::2]] == ["AMP301", "AMP311"]
 
 
 def test_color_only_where_wanted(amp_lint: Run, clip: str) -> None:
@@ -338,3 +389,12 @@ def test_selecting_a_preview_rule_without_preview(
     assert capsys.readouterr().err == "warning: some-preview has no effect without --preview\n"
     assert cli.main(["--select=some-preview", "--preview", str(tmp_path)]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_selecting_a_preview_rule_in_the_settings_without_preview(main: Run, clip: str) -> None:
+    Path("a.py").write_text(clip)
+    Path("pyproject.toml").write_text('[tool.amp-lint]\nselect = ["AMP110", "AMP1"]\n')
+    done = main("-e")
+    assert done.err.startswith("warning: ")
+    assert done.err.endswith("pyproject.toml: AMP110 has no effect without `preview = true`\n")
+    assert main("--preview").err == main("-q").err == main("--isolated").err == ""

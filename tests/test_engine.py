@@ -84,6 +84,44 @@ def test_a_fix_that_fails_is_dropped_and_the_text_stays(content: str) -> None:
     assert result.dropped
 
 
+class _Other(_Rename):
+    """Finds what the other rule writes."""
+
+    code = "AMP997"
+    name = "other"
+    requires = (frozenset({"old", "new"}),)
+
+    def __init__(self, severity: Severity) -> None:
+        self.found = severity
+
+    def check(self, model: object) -> list[Diagnostic]:
+        at = model.tree.text.find("new")  # type: ignore[attr-defined]
+        return [Diagnostic(self.code, self.name, self.found, "toy", at, at + 3)] * (at >= 0)
+
+
+@pytest.mark.parametrize("severity", Severity)
+def test_what_a_fix_brings_out_must_be_less_severe(severity: Severity) -> None:
+    rules = (_Rename("new"), _Other(severity))
+    result = engine.fix(source("x = old\n"), engine.Selection(rules))
+    less = severity is not _Rename.severity
+    assert _Rename.severity is Severity.ERROR
+    assert result.text == ("x = new\n" if less else "x = old\n")
+    assert [finding.code for finding in result.remaining] == ["AMP997" if less else _Rename.code]
+    assert bool(result.dropped) is not less
+
+
+def test_a_fix_may_bring_out_what_an_error_hid() -> None:
+    text = (
+        "import torch\n"
+        "with torch.cuda.amp.autocast:\n"
+        "    loss = model(x).sum()\n"
+        "    loss.backward()\n"
+    )
+    result = engine.fix(source(text), ALL)
+    assert [finding.code for finding in result.fixed] == ["AMP207", "AMP401", "AMP201"]
+    assert not result.remaining and not result.dropped
+
+
 def test_rounds_go_on_until_nothing_is_left() -> None:
     result = engine.fix(source("x = old\ny = old\n"), engine.Selection((_Rename("new"),)))
     assert result.text == "x = new\ny = new\n"

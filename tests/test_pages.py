@@ -6,15 +6,19 @@ import ast
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 from _pytest.mark import ParameterSet
 
-from amp_lint import edits, registry
+from amp_lint import edits, engine, registry
 from amp_lint.pages import SECTIONS, Example, Fence, Page, PageError, parse, unmarked
+from amp_lint.report import Finding, Style
+from amp_lint.report.full import render
 from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+from amp_lint.source import Source
 from tests import pages
 
 if TYPE_CHECKING:
@@ -84,8 +88,32 @@ def test_layouts(rule: Rule, example: Example) -> None:
 
 
 @examples
+def test_every_finding_says_what_to_do(rule: Rule, example: Example) -> None:
+    """In one line of a terminal, whether a fix is offered or not."""
+    source = Source(example.flagged.text.encode(), "page.py")
+    for found in engine.check(source, pages.selection(rule, example.flagged), named=True):
+        for finding in (Finding(source, found), Finding(source, replace(found, fix=None))):
+            *_, last = (s for s in render([finding], Style()) if s.startswith("help: "))
+            assert re.fullmatch(r"help: [A-Z`].{5,73}[^.;]\n", last), last
+        assert found.help not in found.message
+
+
+@examples
 def test_wrong_fixes(example: Example, rule: Rule) -> None:
     pages.check_wrong(example)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_the_rule_knows_which_fixes_it_offers(rule: Rule) -> None:
+    fences = [example.flagged for example in page_of(rule).examples]
+    offered = {kind for fence in fences for kind in pages.offers(rule, fence)}
+    assert rule.fixes == tuple(kind for kind in Applicability if kind in offered)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_summary(rule: Rule) -> None:
+    """It has a line of a terminal for itself."""
+    assert re.fullmatch(r"[a-z`].{10,70}[^.]", registry.summary(rule))
 
 
 @pytest.mark.parametrize(("rule", "fence"), cases(lambda page: page.silent))

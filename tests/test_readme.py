@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from amp_lint import config, registry
-from amp_lint.pages import parse
-from amp_lint.rule import Applicability, Rule
-from tests import pages
+from amp_lint.explain import FIXES
+from amp_lint.rule import Rule
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -112,11 +111,13 @@ def test_the_table_has_every_rule() -> None:
 @pytest.mark.parametrize("rule", registry.all_rules(), ids=lambda rule: rule.code)
 def test_the_table_says_which_fixes_there_are(rule: Rule) -> None:
     (promised,) = (fixes for code, _, _, fixes in ROWS if code == rule.code)
-    examples = parse(registry.page(rule)).examples
-    offered = {kind for example in examples for kind in pages.offers(rule, example.flagged)}
-    words = {Applicability.SUGGEST: "shown"}
-    kinds = [words.get(kind, kind.value) for kind in Applicability if kind in offered]
-    assert promised == (", ".join(kinds) or "none")
+    assert promised == (", ".join(FIXES[kind] for kind in rule.fixes) or "none")
+
+
+@pytest.mark.parametrize("rule", registry.all_rules(), ids=lambda rule: rule.code)
+def test_the_table_says_what_is_in_preview(rule: Rule) -> None:
+    (row,) = re.findall(rf"^\| \[{rule.code}\].*$", README, re.MULTILINE)
+    assert ("(preview)" in row) is rule.preview
 
 
 def test_all_settings_are_shown(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,15 @@ from hypothesis import strategies as st
 
 from amp_lint import report
 from amp_lint.report import Finding, Style, statistics
+from amp_lint.report.change import change
 from amp_lint.report.diff import diff
 from amp_lint.report.summary import diff_summary, summary
 from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Related, Severity
 from amp_lint.source import Source
 
+NOTE = "This is an unsafe fix and may change runtime behavior"
+CHANGE = "  |\n1 - x\n  + y\n  |\n"
+"""How the fix of `diagnostic` is shown in a file that is an ``x``."""
 SAFE, UNSAFE, SUGGEST = Applicability.SAFE, Applicability.UNSAFE, Applicability.SUGGEST
 
 
@@ -31,9 +36,11 @@ def diagnostic(
     applicability: Applicability | None = None,
     severity: Severity = Severity.ERROR,
     message: str = "something is wrong",
+    help: str = "",
 ) -> Diagnostic:
     fix = Fix("make it right", (Edit(start, end, "y"),), applicability) if applicability else None
-    return Diagnostic("AMP101", "a-rule", severity, message, start, end, tuple(related), fix)
+    found = ("AMP101", "a-rule", severity, message, start, end, tuple(related), fix)
+    return Diagnostic(*found, help=help)
 
 
 def find(text: str, *parts: str, **values: object) -> Finding:
@@ -75,6 +82,25 @@ def test_full() -> None:
     )
 
 
+def test_what_to_do_where_nothing_is_fixed() -> None:
+    finding = find("x\n", "x", help="do otherwise")
+    assert render("full", finding).endswith("\nhelp: Do otherwise\n\n")
+    assert render("github", finding).endswith("AMP101 something is wrong%0A  help: Do otherwise\n")
+
+
+def test_a_fix_says_what_to_do() -> None:
+    finding = find("x\n", "x", help="do otherwise", applicability=SAFE)
+    assert render("full", finding).endswith("\nhelp: make it right\n\n")
+
+
+def test_formats_of_one_line_say_what_to_do_in_the_message() -> None:
+    text = "something is wrong; do otherwise"
+    for fix in (None, SAFE):
+        finding = find("x\n", "x", help="do otherwise", applicability=fix)
+        assert render("concise", finding).endswith(f"{text}\n")
+        assert json.loads(render("json", finding))[0]["message"] == text
+
+
 def test_related_places_far_away() -> None:
     text = "".join(f"line{number:02}\n" for number in range(1, 31))
     assert frame(text, "line20", "line02", "line27") == [
@@ -100,6 +126,32 @@ def test_several_marks_on_a_line() -> None:
         "  |   - place 1",
         "  |      - place 2",
     ]
+
+
+def test_a_label_that_does_not_fit_gets_a_line() -> None:
+    text = f"f({'x' * 60}, last)\n"
+    assert frame(text, "f(", "last")[1:] == [
+        "  | ^^",
+        f"  | {' ' * 64}---- place 1",
+    ]
+    text = f"f({'x' * 64}, last)\n"
+    assert frame(text, "f(", "last")[1:] == [
+        "  | ^^",
+        f"  | {' ' * 68}----",
+        f"  | {' ' * 68}place 1",
+    ]
+
+
+def test_long_messages_are_wrapped_on_a_terminal_only() -> None:
+    finding = find("x\n", "x", message="what is wrong " * 5 + "here", applicability=SAFE)
+    first, *_ = render("full", finding).splitlines()
+    assert first == f"AMP101 [*] a-rule: {'what is wrong ' * 5}here"
+    for color in (False, True):
+        wrapped = render("full", finding, style=Style(color, width=50, wrap=True))
+        assert re.sub(r"\033\[[\d;]*m", "", wrapped).splitlines()[:2] == [
+            "AMP101 [*] a-rule: what is wrong what is wrong",
+            "  what is wrong what is wrong what is wrong here",
+        ]
 
 
 def test_blank_lines_around_are_left_out() -> None:
@@ -197,26 +249,84 @@ def test_any_range_of_any_text(text: str, data: st.DataObject) -> None:
     lines = render("full", finding, style=Style(width=width)).split("\n")
     assert any("^" in line for line in lines[3:])
     for line in lines[3:]:
-        if "here" not in line:
-            wide = sum(unicodedata.east_asian_width(c) in "WF" for c in line)
-            assert len(line) + wide <= max(width, 26) + sum(map(unicodedata.combining, line)) * 99
+        wide = sum(unicodedata.east_asian_width(c) in "WF" for c in line)
+        assert len(line) + wide <= max(width, 26) + sum(map(unicodedata.combining, line)) * 99
 
 
 @pytest.mark.parametrize(
-    ("applicability", "unsafe", "mark", "note"),
+    ("applicability", "unsafe", "mark", "more"),
     [
         (SAFE, False, True, ""),
-        (UNSAFE, False, False, "note: This is an unsafe fix and may change runtime behavior\n"),
-        (UNSAFE, True, True, "note: This is an unsafe fix and may change runtime behavior\n"),
-        (SUGGEST, True, False, "note: This fix is only shown, never applied\n"),
+        (UNSAFE, False, False, f"{CHANGE}note: {NOTE}\n"),
+        (UNSAFE, True, True, f"note: {NOTE}\n"),
+        (SUGGEST, True, False, f"{CHANGE}note: This fix is only shown, never applied\n"),
     ],
 )
-def test_marks_and_notes(applicability: Applicability, unsafe: bool, mark: bool, note: str) -> None:
+def test_marks_and_notes(applicability: Applicability, unsafe: bool, mark: bool, more: str) -> None:
     finding = find("x\n", "x", applicability=applicability)
     style = Style(unsafe=unsafe)
     assert ("[*]" in render("full", finding, style=style)) is mark
     assert ("[*]" in render("concise", finding, style=style)) is mark
-    assert render("full", finding, style=style).endswith(f"help: make it right\n{note}\n")
+    assert render("full", finding, style=style).endswith(f"\nhelp: make it right\n{more}\n")
+
+
+def changed(text: str, *changes: tuple[str, str], width: int = 80) -> list[str]:
+    """The lines that show a fix, which writes the second for the first of each pair."""
+    spans = [(text.index(old), text.index(old) + len(old), new) for old, new in changes]
+    fix = Fix("make it right", tuple(Edit(*span) for span in spans), UNSAFE)
+    return [*change(Source(text.encode(), "a.py"), fix, Style(width=width))]
+
+
+def test_what_a_fix_changes() -> None:
+    text = "a\r\nb\r\nc\r\nd\r\ne\r\n"
+    assert changed(text, ("c\r\n", "")) == ["  |", "2 | b", "3 - c", "4 | d", "  |"]
+    assert changed(text, ("c", "c\r\nx")) == ["  |", "3 | c", "  + x", "4 | d", "  |"]
+    assert changed("a", ("a", "\tb")) == ["  |", "1 - a", "  +     b", "  |"]
+
+
+def test_changes_in_two_places() -> None:
+    text = "".join(f"line{number:02}\n" for number in range(1, 31))
+    assert changed(text, ("line09", "one"), ("line14", "two")) == [
+        "   |",
+        " 8 | line08",
+        " 9 - line09",
+        "   + one",
+        "10 | line10",
+        "...",
+        "13 | line13",
+        "14 - line14",
+        "   + two",
+        "15 | line15",
+        "   |",
+    ]
+
+
+def test_changed_lines_are_cut() -> None:
+    lines = changed(f"x = '{'a' * 90}'\n", ("x", "y"))
+    assert [len(line) for line in lines[1:3]] == [79, 79]
+    assert lines[1].endswith("a…")
+
+
+def test_lines_are_cut_around_what_changes() -> None:
+    _, old, new, _ = changed(f"{'a, ' * 40}x{', a' * 40}\n", ("x", "other"))
+    assert " x" in old
+    assert " other" in new
+    assert max(len(old), len(new)) <= 80
+
+
+def test_a_fix_that_changes_nothing() -> None:
+    assert changed("a\n") == changed("a\n", ("a", "a")) == []
+
+
+@pytest.mark.parametrize(("code", "preview"), [("AMP101", True), ("AMP110", False)])
+def test_preview(code: str, preview: bool) -> None:
+    """A finding may be in preview by itself, or with its rule."""
+    certain = find("x\n", "x")
+    finding = Finding(certain.source, replace(certain.diagnostic, code=code, preview=preview))
+    for each, expected in ((certain, False), (finding, True)):
+        assert json.loads(render("json", each))[0]["preview"] is expected
+        assert ("\nnote: This finding is in preview" in render("full", each)) is expected
+        assert (f"({code} in preview)" in render("github", each)) is expected
 
 
 def test_concise() -> None:
@@ -255,12 +365,14 @@ def test_json_is_that_of_ruff() -> None:
     arguments = ("--output-format=json", "--stdin-filename=a.py")
     (theirs,) = json.loads(ruff("--select=F401", *arguments, stdin="\n  \nimport os\n"))
     (ours,) = json.loads(render("json", find("\n  \nimport os\n", "os", applicability=SAFE)))
+    assert ours.pop("preview") is False
     assert shape({**ours, "url": ""}) == shape(theirs)
     for key in ("filename", "location", "end_location", "noqa_row", "severity", "cell"):
         assert ours[key] == theirs[key], key
     assert list(ours) == list(theirs)
     (theirs,) = json.loads(ruff("--select=E741", *arguments, stdin="l = '''\n'''\n"))
     (ours,) = json.loads(render("json", find("l = '''\n'''\n", "l")))
+    del ours["preview"]
     assert shape({**ours, "url": ""}) == shape(theirs)
     assert ours["noqa_row"] == theirs["noqa_row"] == 2
 

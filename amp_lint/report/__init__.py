@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from amp_lint import registry
 from amp_lint.engine import applicable
 from amp_lint.rule import Diagnostic
 from amp_lint.source import Source
@@ -24,6 +25,8 @@ class Style:
     """Columns of the screen; code frames are cut to it."""
     unsafe: bool = False
     """Whether unsafe fixes count as fixable."""
+    wrap: bool = False
+    """Whether long texts are broken between words: on a terminal, which breaks within them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,18 @@ class Finding:
         """``path:line:column``, as editors and terminals make it a link."""
         row, column = self.source.position(self.diagnostic.start)
         return f"{self.source.name}:{row}:{column}"
+
+    @property
+    def preview(self) -> bool:
+        """Whether it is reported with ``--preview`` only."""
+        rule = registry.find(self.diagnostic.code)
+        return self.diagnostic.preview or (rule is not None and rule.preview)
+
+    @property
+    def help(self) -> str:
+        """What to do: what the fix does, or in general where there is none."""
+        fix, advice = self.diagnostic.fix, self.diagnostic.help
+        return fix.title if fix else advice[:1].upper() + advice[1:]
 
     def fixable(self, style: Style) -> bool:
         """Whether ``--fix`` would apply the fix."""

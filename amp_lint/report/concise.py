@@ -14,4 +14,4 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         code = paint(finding.diagnostic.code, RED, style)
         mark = paint("[*] ", CYAN, style) if finding.fixable(style) else ""
         place = paint(finding.place, BOLD, style)
-        yield f"{place}: {code} {mark}{finding.diagnostic.message}\n"
+        yield f"{place}: {code} {mark}{finding.diagnostic.text}\n"

@@ -53,9 +53,13 @@ def frame(source: Source, place: str, marks: Sequence[Mark], style: Style) -> It
             yield paint("...", BLUE, style)
         number = paint(f"{row:>{gutter}}", BLUE, style)
         here = underlines.get(row, [])
-        line = _Line(source.line(row), here, max(style.width - gutter - 3, 20))
+        start = min((one.start for one in here), default=0)
+        stop = max((one.end for one in here), default=0)
+        line = _Line(source.line(row), start, stop, max(style.width - gutter - 3, 20))
         yield f"{number} {bar} {line.text}".rstrip()
-        yield from (f"{' ' * gutter} {bar} {line.under(one, style)}" for one in here)
+        yield from (
+            f"{' ' * gutter} {bar} {text}" for one in here for text in line.under(one, style)
+        )
     yield f"{' ' * gutter} {bar}"
 
 
@@ -104,13 +108,12 @@ def _blank(source: Source, row: int) -> bool:
 
 
 class _Line:
-    """A line as it stands on the screen, cut to ``width`` columns around what is marked."""
+    """A line as it stands on the screen, cut to ``width`` columns around what is to be seen."""
 
-    def __init__(self, text: str, underlines: Sequence[_Underline], width: int) -> None:
+    def __init__(self, text: str, start: int, stop: int, width: int) -> None:
+        self._screen = width
         cells = [_cell(character) for character in text.rstrip()]
         self._columns = [0, *itertools.accumulate(map(_columns, cells))]
-        start = min((one.start for one in underlines), default=0)
-        stop = max((one.end for one in underlines), default=0)
         self._left, self._right = self._window(start, min(stop, len(cells)), width)
         body = "".join(cells[self._left : self._right])
         self.text = _CUT * (self._left > 0) + body + _CUT * (self._right < len(cells))
@@ -130,14 +133,23 @@ class _Line:
     def _width(self, start: int, stop: int) -> int:
         return self._columns[stop] - self._columns[start]
 
-    def under(self, underline: _Underline, style: Style) -> str:
-        """The line of marks below this line."""
+    def under(self, underline: _Underline, style: Style) -> Iterator[str]:
+        """The line of marks below this line; the label gets one of its own if it needs one."""
         start = min(max(underline.start, self._left), self._right)
         stop = max(min(underline.end, self._right), start)
         indent = self._width(self._left, start) + (self._left > 0)
         marks = underline.mark.character * max(self._width(start, stop), 1)
-        label = f" {underline.mark.label}" if underline.last and underline.mark.label else ""
-        return " " * indent + paint(marks + label, underline.mark.color, style)
+        label, color = underline.mark.label if underline.last else "", underline.mark.color
+        beside = indent + len(marks) + 1 + len(label) <= self._screen
+        text = f"{marks} {label}" if beside and label else marks
+        yield " " * indent + paint(text, color, style)
+        if label and not beside:
+            yield " " * min(indent, max(self._screen - len(label), 0)) + paint(label, color, style)
+
+
+def screen(text: str, start: int, stop: int, width: int) -> str:
+    """A line as it stands on the screen, cut to ``width`` columns around ``text[start:stop]``."""
+    return _Line(text, start, stop, width).text
 
 
 def _cell(character: str) -> str:

@@ -19,7 +19,7 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         row, column = finding.source.position(diagnostic.start)
         end_row, end_column = finding.source.position(diagnostic.end)
         properties = {
-            "title": f"amp-lint ({diagnostic.code})",
+            "title": f"amp-lint ({diagnostic.code}{' in preview' if finding.preview else ''})",
             "file": str(absolute(Path(finding.source.name))),
             "line": str(row),
             "col": str(column),
@@ -27,8 +27,8 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
             "endColumn": str(end_column),
         }
         text = f"{finding.place}: {diagnostic.code} {diagnostic.message}"
-        if diagnostic.fix:
-            text += f"\n  help: {diagnostic.fix.title}"
+        if finding.help:
+            text += f"\n  help: {finding.help}"
         listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
         yield f"::{_COMMANDS[diagnostic.severity]} {listed}::{_data(text)}\n"
 

@@ -1,4 +1,8 @@
-"""ruff's JSON, so that whatever reads ruff's reads ours."""
+"""ruff's JSON, so that whatever reads ruff's reads ours.
+
+One key is ours: ``preview`` says whether a finding is reported with ``--preview`` only, because it
+is less certain than others.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +34,10 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "filename": source.name if source.name == "-" else str(absolute(Path(source.name))),
         "fix": _fix(source, diagnostic.fix) if diagnostic.fix else None,
         "location": _location(source, diagnostic.start),
-        "message": diagnostic.message,
+        "message": diagnostic.text,
         "name": diagnostic.name,
         "noqa_row": Suppressions(source).comment_row(row),
+        "preview": finding.preview,
         "severity": diagnostic.severity.value,
         "url": None,
     }

@@ -20,6 +20,7 @@ class AutocastArguments(Rule):
     code = "AMP206"
     name = "autocast-arguments"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"autocast", "GradScaler"}),)
     calls = frozenset(
         {*misfits.AUTOCAST, *misfits.OLD_AUTOCAST, *misfits.SCALER, *misfits.OLD_SCALER}
@@ -34,7 +35,8 @@ class AutocastArguments(Rule):
             return
         misfit = next(misfits.misfits(model, call, name), None)
         if misfit is not None:
-            yield self.report(model, misfit.node, misfit.message, fix=_fix(model, misfit))
+            fix = _fix(model, misfit)
+            yield self.report(model, misfit.node, misfit.message, fix=fix, help=misfit.help)
 
 
 def _fix(model: Model, misfit: Misfit) -> Fix | None:

@@ -44,9 +44,9 @@ class AutocastDtypeIgnored(Rule):
             yield self.report(
                 model,
                 region.node,
-                f"autocast casts to float16 whatever `--{option.name}` says: it gets no `dtype`; "
-                "pass the chosen one",
+                f"autocast casts to float16 whatever `--{option.name}` says: it gets no `dtype`",
                 [(option.call, "bfloat16 can be chosen here")],
+                help="pass the chosen one as `dtype=`",
             )
 
 

@@ -17,6 +17,9 @@ _MEANS_TO = re.compile(r"contextmanager|context_manager|fixture|hook", re.IGNORE
 """Decorators of generators that enter and leave a region for others."""
 
 
+_INSIDE = "open the region inside the body"
+
+
 class AutocastGenerator(Rule):
     """A decorator that does not last, or a region that lasts too long."""
 
@@ -31,14 +34,15 @@ class AutocastGenerator(Rule):
             what = _kind(model, function)
             entered = [e for e in model.regions.entered(function.body) if e.holder is function]
             if what is not None and entered:
-                yield self.report(model, entered[0].context, _decorated(what))
+                yield self.report(model, entered[0].context, _decorated(what), help=_INSIDE)
         for region, leaving in _leaks(model):
             yield self.report(
                 model,
                 leaving,
                 "`yield` inside an autocast region: autocast stays on in whatever code runs until "
-                "the next item is asked for; yield after the region",
+                "the next item is asked for",
                 [(region.context, "autocast is on from here")],
+                help="yield after the region",
             )
 
 
@@ -50,8 +54,7 @@ def _kind(model: Model, function: cst.FunctionDef) -> str | None:
 
 def _decorated(what: str) -> str:
     return (
-        f"autocast decorates {what}: it is on while the object is made, and not when the body "
-        "runs; open the region inside"
+        f"autocast decorates {what}: it is on while the object is made, and not when the body runs"
     )
 
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 MESSAGE = (
     "`backward` runs inside an autocast region: gradients of operations that autocast keeps in "
     "fp32 (linalg, cdist, fp32 islands) are computed in low precision, with errors of 1e-3 "
-    "instead of 1e-7 or an overflow; end the region before it"
+    "instead of 1e-7 or an overflow"
 )
+HELP = "end the autocast region before `backward`"
 
 
 class BackwardInAutocast(Rule):
@@ -25,6 +26,7 @@ class BackwardInAutocast(Rule):
     code = "AMP201"
     name = "backward-in-autocast"
     severity = Severity.WARNING
+    fixes = (Applicability.SAFE,)
     requires = (frozenset({"backward"}), frozenset({"autocast"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -37,6 +39,7 @@ class BackwardInAutocast(Rule):
                     MESSAGE,
                     related=[(event.region.node, "autocast is on from here")],
                     fix=_fix(model, event),
+                    help=HELP,
                 )
 
 

@@ -18,10 +18,8 @@ _FUNCTION = frozenset({"torch.nn.functional.binary_cross_entropy"})
 _MODULE = frozenset({"torch.nn.BCELoss"})
 _LOGITS = "torch.nn.functional.binary_cross_entropy_with_logits"
 _SIGMOID = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
-MESSAGE = (
-    "`{}` raises a RuntimeError while CUDA autocast is on, even for float32 inputs; use "
-    "`binary_cross_entropy_with_logits`, or compute it under `autocast(enabled=False)`"
-)
+MESSAGE = "`{}` raises a RuntimeError while CUDA autocast is on, even for float32 inputs"
+HELP = "use `binary_cross_entropy_with_logits`, or turn autocast off around it"
 
 
 class BceInAutocast(Rule):
@@ -30,6 +28,7 @@ class BceInAutocast(Rule):
     code = "AMP204"
     name = "bce-in-autocast"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE,)
     requires = (frozenset({"autocast"}), frozenset({"BCELoss", "binary_cross_entropy"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -45,10 +44,12 @@ class BceInAutocast(Rule):
             message = MESSAGE.format(model.tree.source(call.func))
             chain = next(model.reach.running(call), None)
             if chain is not None:
-                yield self.report(model, call.func, message, _related(chain), _fix(model, call))
+                related = _related(chain)
+                yield self.report(model, call.func, message, related, _fix(model, call), help=HELP)
             elif _is_of_a_model(model, call) and model.trainers:
                 where = "{0.name}:{0.line} may run it so".format(model.trainers[0])
-                found = self.report(model, call.func, f"{message}; {where}", fix=_fix(model, call))
+                message = f"{message}; {where}"
+                found = self.report(model, call.func, message, fix=_fix(model, call), help=HELP)
                 yield replace(found, preview=True)
 
 

@@ -20,6 +20,7 @@ class HalfModelTraining(Rule):
     code = "AMP203"
     name = "half-model-training"
     severity = Severity.ERROR
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset({"HalfTensor", "float16", "half"}),
         frozenset({"parameters", "named_parameters"}),
@@ -34,9 +35,10 @@ class HalfModelTraining(Rule):
                 training.dtype if loads and training.dtype is not None else training.cast,
                 "trains float16 parameters: updates under 2**-11 of a weight are lost, Adam's eps "
                 "of 1e-8 is 0 and its steps become inf or NaN, and GradScaler cannot unscale "
-                "float16 gradients; keep the parameters float32 and use autocast",
+                "float16 gradients",
                 [(training.trained, "its parameters are trained here")],
                 _fix(model, training),
+                help="keep the parameters float32 and use autocast",
             )
 
 

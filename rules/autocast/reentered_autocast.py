@@ -29,7 +29,9 @@ class ReenteredAutocast(Rule):
             if outer is not inner:
                 related.append((outer, "it is entered here"))
             related += [(call, "this enters it again") for call in reentry.chain.calls]
-            yield self.report(model, inner, _message(reentry), related)
+            yield self.report(
+                model, inner, _message(reentry), related, help="make a new object for each region"
+            )
 
 
 def _message(reentry: Reentry) -> str:
@@ -37,7 +39,4 @@ def _message(reentry: Reentry) -> str:
         what = "the one object of this decorator is entered again by a call from inside"
     else:
         what = "this autocast object is entered while it is active"
-    return (
-        f"{what}: it forgets the state before, so that autocast stays on after both; make a new "
-        "object for each region"
-    )
+    return f"{what}: it forgets the state before, so that autocast stays on after both"

@@ -1,4 +1,4 @@
-"""AMP202: an optimizer steps inside an autocast region that goes on with another forward."""
+"""AMP202: an optimizer steps inside an autocast region before another forward."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 _LOOP = (
     "the model stops learning: autocast keeps its low-precision copies of the weights until the "
-    "region ends, so every later round computes with the weights of the first; open the region "
-    "inside the loop, around the forward"
+    "region ends, so every later round computes with the weights of the first",
+    "open the region inside the loop, around the forward",
 )
 _NEXT = (
     "the next forward in this region computes with the weights from before this step: autocast "
-    "keeps its low-precision copies until the region ends; close the region before the step"
+    "keeps its low-precision copies until the region ends",
+    "close the region before the step",
 )
+"""What is wrong, and what to do."""
 
 
 class StepInAutocast(Rule):
@@ -30,6 +32,7 @@ class StepInAutocast(Rule):
     code = "AMP202"
     name = "step-in-autocast"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE,)
     requires = (frozenset({"autocast"}), frozenset({"step"}), frozenset({"backward"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -38,8 +41,8 @@ class StepInAutocast(Rule):
             related: list[tuple[cst.CSTNode, str]] = [(stale.region.node, "the region begins here")]
             if not stale.loops:
                 related.append((stale.forward, "another forward was run for this"))
-            message = _LOOP if stale.loops else _NEXT
-            yield self.report(model, stale.step, message, related, _fix(model, stale))
+            message, help = _LOOP if stale.loops else _NEXT
+            yield self.report(model, stale.step, message, related, _fix(model, stale), help=help)
 
 
 def _fix(model: Model, stale: StaleCast) -> Fix | None:

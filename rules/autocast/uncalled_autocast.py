@@ -1,4 +1,4 @@
-"""AMP207: the autocast class where a context was meant, or a context that nobody enters."""
+"""AMP207: the autocast class where a context was meant, or one that nobody enters."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class UncalledAutocast(Rule):
     code = "AMP207"
     name = "uncalled-autocast"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"autocast"}),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -36,7 +37,7 @@ class UncalledAutocast(Rule):
                 continue
             holder = model.tree.parent(reference.node)
             if isinstance(holder, cst.WithItem):
-                message = "is the class: `with` raises a TypeError; call it"
+                message = "is the class: `with` raises a TypeError"
                 yield self._uncalled(model, reference, message, fixable=True)
             elif isinstance(holder, cst.Decorator):
                 yield self._uncalled(
@@ -45,22 +46,22 @@ class UncalledAutocast(Rule):
             elif isinstance(holder, cst.Call) and _is_statement(model, reference):
                 message = (
                     f"`{_text(model, reference)}(...)` makes a context that nothing enters: all "
-                    "that follows runs without autocast; put it into a `with`"
+                    "that follows runs without autocast"
                 )
-                yield self.report(model, holder, message)
+                yield self.report(model, holder, message, help="put it into a `with`")
             elif isinstance(holder, cst.Call) and _is_passed_over(model, holder):
                 message = (
                     f"`{_text(model, reference)}(...)` is not entered: `and` gives its last "
-                    "operand, so the block runs without autocast; write `with a, b:`"
+                    "operand, so the block runs without autocast"
                 )
-                yield self.report(model, holder, message)
+                yield self.report(model, holder, message, help="write `with a, b:`")
 
     def _uncalled(
         self, model: Model, reference: Reference, effect: str, fixable: bool
     ) -> Diagnostic:
-        message = f"`{_text(model, reference)}` {effect}"
-        fix = _fix(model, reference) if fixable else None
-        return self.report(model, reference.node, message, fix=fix)
+        text, fix = _text(model, reference), _fix(model, reference) if fixable else None
+        help = f"call the class: `{text}(...)`"
+        return self.report(model, reference.node, f"`{text}` {effect}", fix=fix, help=help)
 
 
 def _text(model: Model, reference: Reference) -> str:
@@ -70,10 +71,10 @@ def _text(model: Model, reference: Reference) -> str:
 def _decorated(reference: Reference) -> str:
     """What becomes of a function that the class decorates."""
     if reference.name in _NEW:
-        return "takes the function for a device: the decorator raises a ValueError; call it"
+        return "takes the function for a device: the decorator raises a ValueError"
     return (
         "takes the function for its switch and puts a context in its place: calling that raises "
-        "a TypeError; call the class"
+        "a TypeError"
     )
 
 

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 _WIDE = frozenset({"torch.double", "torch.float", "torch.float32", "torch.float64"})
 MESSAGE = (
     "autocast casts both factors back: the product is computed in low precision in spite of the "
-    "casts to float32; compute it under `autocast(enabled=False)`"
+    "casts to float32"
 )
+HELP = "compute it under `autocast(enabled=False)`"
 
 
 class UndoneFloatCast(Rule):
@@ -37,5 +38,5 @@ class UndoneFloatCast(Rule):
                 related: list[tuple[cst.CSTNode, str]] = [(region.node, "autocast is on here")]
                 related += [(cast, "cast to float32") for cast in product.casts]
                 related += [(call, "this runs it") for call in chain.calls]
-                yield self.report(model, product.node, MESSAGE, related)
+                yield self.report(model, product.node, MESSAGE, related, help=HELP)
                 break

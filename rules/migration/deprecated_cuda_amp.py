@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint import call_edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Diagnostic, Edit, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Edit, Rule, Severity
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -39,6 +39,7 @@ class DeprecatedCudaAmp(Rule):
     code = "AMP401"
     name = "deprecated-cuda-amp"
     severity = Severity.WARNING
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"amp"}), frozenset({"cuda", "cpu"}), frozenset(_SINCE))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -54,8 +55,9 @@ class DeprecatedCudaAmp(Rule):
         moves = [Move(reference, *_around(model, reference)) for reference in found]
         fixes = Moves(model, moves, renames).fixes("Use `torch.amp`")
         for reference in without_aliases(model.names, found):
-            message = _message(reference, renames[reference.name])
-            yield self.report(model, reference.node, message, fix=fixes.get(id(reference.node)))
+            message, help = _message(reference), _help(reference, renames[reference.name])
+            fix = fixes.get(id(reference.node))
+            yield self.report(model, reference.node, message, fix=fix, help=help)
 
 
 def _renames(target: tuple[int, int] | None) -> dict[str, str]:
@@ -70,13 +72,14 @@ def _renames(target: tuple[int, int] | None) -> dict[str, str]:
     return renames
 
 
-def _message(reference: Reference, new: str) -> str:
-    keyword = "device_type=" if "custom_" in new else ""
+def _message(reference: Reference) -> str:
     effect = " and warns at every call" if reference.role in ("call", "decorator") else ""
-    return (
-        f"`{reference.name}` is deprecated since torch 2.4{effect}; "
-        f'`{new}({keyword}"{_device(reference)}", ...)` replaces it, with other parameters'
-    )
+    return f"`{reference.name}` is deprecated since torch 2.4{effect}"
+
+
+def _help(reference: Reference, new: str) -> str:
+    keyword = "device_type=" if "custom_" in new else ""
+    return f'use `{new}({keyword}"{_device(reference)}", ...)`, with other parameters'
 
 
 def _device(reference: Reference) -> str:

@@ -44,6 +44,7 @@ class LogSoftmax(Rule):
     code = "AMP301"
     name = "log-softmax"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"softmax", "Softmax"}),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -62,8 +63,9 @@ class LogSoftmax(Rule):
         effect = _WITH_FLOOR if any(_is_floor(model, step) for step in steps) else _PLAIN
         apart = any(step.via for step in steps) and not steps[-1].elsewhere
         related = [(steps[-1].node, "the softmax")] if apart else []
-        message = f"log of a softmax: {effect}; use `log_softmax`"
-        return self.report(model, call, message, related, _fix(model, call, steps))
+        fix = _fix(model, call, steps)
+        message = f"log of a softmax: {effect}"
+        return self.report(model, call, message, related, fix, help="use `log_softmax`")
 
 
 def _steps(model: Model, call: cst.Call) -> list[Operation]:

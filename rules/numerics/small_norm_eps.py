@@ -35,6 +35,7 @@ class SmallNormEps(Rule):
     code = "AMP311"
     name = "small-norm-eps"
     severity = Severity.INFO
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset(name.rpartition(".")[2] for name in _POSITIONS),
         frozenset({"GradScaler", "HalfTensor", "autocast", "float16", "half"}),
@@ -59,9 +60,10 @@ class SmallNormEps(Rule):
         )
         message = (
             f"eps={model.tree.source(eps)}: the gradient of a constant row, such as padding, "
-            f"grows to 1/sqrt(eps) and overflows float16; {_DEFAULT} leaves room for the loss scale"
+            "grows to 1/sqrt(eps) and overflows float16"
         )
-        yield self.report(model, eps, message, [(shown, "float16 gradients")], fix)
+        help = f"use {_DEFAULT}, which leaves room for the loss scale"
+        yield self.report(model, eps, message, [(shown, "float16 gradients")], fix, help=help)
 
 
 def _is_small(model: Model, eps: cst.BaseExpression) -> bool:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from amp_lint.model.clips import ScaledClip
 
 _COMPENSATING_LIMIT = 1e3  # such a max_norm was chosen to make up for the scale
+_HELP = "{} right before the step, after `unscale_` of each optimizer"
 
 
 class ClipBeforeUnscale(Rule):
@@ -21,6 +22,7 @@ class ClipBeforeUnscale(Rule):
     code = "AMP101"
     name = "clip-before-unscale"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (
         frozenset(
             {
@@ -44,6 +46,7 @@ class ClipBeforeUnscale(Rule):
                 related=[(clip.backward.node, "gradients are scaled here")]
                 + ([(clip.step.node, "and divided by the scale only here")] if clip.step else []),
                 fix=_fix(model, clip),
+                help=_HELP.format("clip" if clip.clips else "measure"),
             )
 
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _BEFORE_STEP = (
     "`update` before a step of the same gradients: it forgets which of them are unscaled and may "
-    "change the scale, so the step divides again, or by another scale; update once, after the "
-    "last step"
+    "change the scale, so the step divides again, or by another scale"
 )
 _TWICE = (
     "a second `update` for the same gradients raises AssertionError: nothing was unscaled or "
-    "stepped since the first; update once, after the last step"
+    "stepped since the first"
 )
+_HELP = "update once, after the last step"
 
 
 class EarlyScalerUpdate(Rule):
@@ -30,6 +30,7 @@ class EarlyScalerUpdate(Rule):
     code = "AMP106"
     name = "early-scaler-update"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE,)
     requires = (frozenset({"scale"}), frozenset({"step"}), frozenset({"update"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -37,10 +38,10 @@ class EarlyScalerUpdate(Rule):
         for found in model.mistakes.early_updates:
             related = [(found.cause.node, "stepped here")]
             fix = _move(model, found)
-            yield self.report(model, found.event.node, _BEFORE_STEP, related, fix)
+            yield self.report(model, found.event.node, _BEFORE_STEP, related, fix, help=_HELP)
         for found in model.mistakes.second_updates:
             related = [(found.event.node, "updated here already")]
-            yield self.report(model, found.cause.node, _TWICE, related)
+            yield self.report(model, found.cause.node, _TWICE, related, help=_HELP)
 
 
 def _move(model: Model, found: Found) -> Fix | None:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 MESSAGE = (
     "the forward of a training step runs in float16{} and no GradScaler scales the loss: gradients "
-    "below 6e-8 become 0; scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
+    "below 6e-8 become 0"
 )
+HELP = "scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
 BY_DEFAULT = " (the default of autocast on CUDA)"
 
 
@@ -27,6 +28,7 @@ class Fp16WithoutScaler(Rule):
     name = "fp16-without-scaler"
     severity = Severity.WARNING
     preview = True
+    fixes = (Applicability.SUGGEST,)
     requires = (frozenset({"autocast"}), frozenset({"backward"}), frozenset({"step"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -41,6 +43,7 @@ class Fp16WithoutScaler(Rule):
                     (forward.step, "and stepped here"),
                 ],
                 fix=_fix(model, forward.region),
+                help=HELP,
             )
 
 

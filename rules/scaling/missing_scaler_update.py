@@ -15,16 +15,20 @@ if TYPE_CHECKING:
 
 _STEP = (
     "the next round raises RuntimeError: this path comes back to `step` without `update` in "
-    "between; call `update` after every step"
+    "between",
+    "call `update` after every step",
 )
 _UNSCALED = (
     "leaves after `unscale_` without `update`: the next `unscale_` or `step` raises, or works on "
-    "gradients of two scales; call `update` before leaving"
+    "gradients of two scales",
+    "call `update` before leaving",
 )
 _SCALED = (
     "leaves without `step` and `update`, so the scale never backs off: once the gradients "
-    "overflow, every step is skipped for good; let `scaler.step` skip it"
+    "overflow, every step is skipped for good",
+    "let `scaler.step` skip it, and call `update`",
 )
+"""What is wrong, and what to do."""
 
 
 class MissingScalerUpdate(Rule):
@@ -33,6 +37,7 @@ class MissingScalerUpdate(Rule):
     code = "AMP105"
     name = "missing-scaler-update"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"scale"}), frozenset({"step"}), frozenset({"backward"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -42,13 +47,14 @@ class MissingScalerUpdate(Rule):
             related = (
                 [] if found.event.node is found.cause.node else [(found.cause.node, "stepped")]
             )
-            yield self.report(model, found.event.node, _STEP, related, fix)
+            message, help = _STEP
+            yield self.report(model, found.event.node, message, related, fix, help=help)
         for found in model.mistakes.left_early:
             related = [(found.cause.node, "the gradients are scaled here")]
-            message = _UNSCALED if found.unscaled else _SCALED
+            message, help = _UNSCALED if found.unscaled else _SCALED
             gives_up = found.unscaled and model.mistakes.gives_up_nonfinite(found)
             fix = _update_first(model, found) if gives_up else None
-            yield self.report(model, found.event.node, message, related, fix)
+            yield self.report(model, found.event.node, message, related, fix, help=help)
 
 
 def _outdent(model: Model, found: Found) -> Fix | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MESSAGE = (
     "`error_if_nonfinite=True` ends the run at the first overflow of the loss scale, which a "
-    "scaler provokes on purpose to find its scale and answers by skipping the step; remove it"
+    "scaler provokes on purpose to find its scale and answers by skipping the step"
 )
 
 
@@ -24,6 +24,7 @@ class NonfiniteClipError(Rule):
     code = "AMP113"
     name = "nonfinite-clip-error"
     severity = Severity.ERROR
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset({"clip_grad_norm", "clip_grad_norm_", "get_total_norm"}),
         frozenset({"scale"}),
@@ -38,6 +39,7 @@ class NonfiniteClipError(Rule):
                 MESSAGE,
                 related=[(clip.backward.node, "the scaled loss may overflow here")],
                 fix=_fix(model, clip),
+                help="leave it out, or pass False",
             )
 
 

@@ -14,33 +14,42 @@ if TYPE_CHECKING:
 
 MISSING = "it does not exist when the scaler is disabled"
 UNSET = "it is None until the first `scale`, and does not exist when the scaler is disabled"
-SKIPPED = "to see whether a step was skipped, compare `get_scale()` before and after `update()`"
-OTHERWISE = "it may change; use `scale`, `unscale_`, `step`, `update`, `get_scale`, `state_dict`"
+RAISES = "it raises when the scaler is disabled"
+SKIPPED = "to see a skipped step, compare `get_scale()` before and after `update()`"
+TRACKER = 'read `state_dict()["_growth_tracker"]`'
+OTHERWISE = (
+    "it may change",
+    "use `scale`, `unscale_`, `step`, `update`, `get_scale`, `state_dict`",
+)
 READ = {
-    "_scale": f"{UNSET}; read `get_scale()`",
-    "_get_scale_async": "it raises when the scaler is disabled; read `get_scale()`",
-    "_init_scale": f"{MISSING}; `get_scale()` is the same before the first `scale`",
-    "_growth_factor": f"{MISSING}; read `get_growth_factor()`",
-    "_backoff_factor": f"{MISSING}; read `get_backoff_factor()`",
-    "_growth_interval": f"{MISSING}; read `get_growth_interval()`",
-    "_growth_tracker": f'{UNSET}; read `state_dict()["_growth_tracker"]`',
-    "_get_growth_tracker": f'{MISSING}; read `state_dict()["_growth_tracker"]`',
-    "_per_optimizer_states": f"{MISSING}; {SKIPPED}",
-    "_found_inf_per_device": f"it raises when the scaler is disabled; {SKIPPED}",
+    "_scale": (UNSET, "read `get_scale()`"),
+    "_get_scale_async": (RAISES, "read `get_scale()`"),
+    "_init_scale": (MISSING, "`get_scale()` is the same before the first `scale`"),
+    "_growth_factor": (MISSING, "read `get_growth_factor()`"),
+    "_backoff_factor": (MISSING, "read `get_backoff_factor()`"),
+    "_growth_interval": (MISSING, "read `get_growth_interval()`"),
+    "_growth_tracker": (UNSET, TRACKER),
+    "_get_growth_tracker": (MISSING, TRACKER),
+    "_per_optimizer_states": (MISSING, SKIPPED),
+    "_found_inf_per_device": (RAISES, SKIPPED),
 }
 """Member -> what is wrong with reading it, and what says the same in public."""
 WRITTEN = {
     "_scale": (
-        "a new value between `scale` and `step` multiplies the update by old/new; "
-        "set it with `update(new_scale)`"
+        "a new value between `scale` and `step` multiplies the update by old/new",
+        "set it with `update(new_scale)`",
     ),
-    "_growth_factor": "set it with `set_growth_factor(...)`",
-    "_backoff_factor": "set it with `set_backoff_factor(...)`",
-    "_growth_interval": "set it with `set_growth_interval(...)`",
-    "_init_scale": "it has no effect after the first `scale`; set it with `update(new_scale)`",
-    "_growth_tracker": "`load_state_dict` sets it",
-    "_per_optimizer_states": "`update()` resets it after `unscale_` or `step`",
+    "_growth_factor": ("it may change", "set it with `set_growth_factor(...)`"),
+    "_backoff_factor": ("it may change", "set it with `set_backoff_factor(...)`"),
+    "_growth_interval": ("it may change", "set it with `set_growth_interval(...)`"),
+    "_init_scale": (
+        "it has no effect after the first `scale`",
+        "set the scale with `update(new_scale)`",
+    ),
+    "_growth_tracker": ("it may change", "`load_state_dict` sets it"),
+    "_per_optimizer_states": ("it may change", "`update()` resets it after `unscale_` or `step`"),
 }
+"""Member -> what is wrong with writing it, and what does the same in public."""
 
 
 class PrivateScalerState(Rule):
@@ -49,6 +58,7 @@ class PrivateScalerState(Rule):
     code = "AMP115"
     name = "private-scaler-state"
     severity = Severity.INFO
+    fixes = (Applicability.SUGGEST,)
     requires = (
         frozenset(
             {
@@ -64,9 +74,9 @@ class PrivateScalerState(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every such use."""
         for use in model.scaler_state.private_uses():
-            what = (WRITTEN if use.written else READ).get(use.member, OTHERWISE)
-            message = f"`{use.member}` is private to the scaler: {what}"
-            yield self.report(model, use.whole, message, fix=_fix(model, use))
+            effect, help = (WRITTEN if use.written else READ).get(use.member, OTHERWISE)
+            message = f"`{use.member}` is private to the scaler: {effect}"
+            yield self.report(model, use.whole, message, fix=_fix(model, use), help=help)
 
 
 def _fix(model: Model, use: PrivateUse) -> Fix | None:

@@ -15,20 +15,24 @@ if TYPE_CHECKING:
 
 _AGAIN = (
     "raises in the next round: the gradients stay unscaled until `update`, which this path "
-    "does not reach; unscale only in the round that steps"
+    "does not reach",
+    "unscale only in the round that steps",
 )
 _TWICE = (
     "raises RuntimeError: the gradients of this optimizer were unscaled already since the last "
-    "`update`; unscale once"
+    "`update`",
+    "unscale once before each `update`",
 )
 _STEPPED = (
-    "raises RuntimeError: this optimizer was stepped already since the last `update`; unscale "
-    "before the step"
+    "raises RuntimeError: this optimizer was stepped already since the last `update`",
+    "unscale before the step",
 )
 _ACCELERATE = (
     "raises under fp16: accelerate's clips unscale every prepared optimizer, and this is the "
-    "second one before a step; clip all parameters in one call"
+    "second one before a step",
+    "clip all parameters in one call",
 )
+"""What is wrong, and what to do."""
 
 
 class RepeatedUnscale(Rule):
@@ -37,6 +41,7 @@ class RepeatedUnscale(Rule):
     code = "AMP103"
     name = "repeated-unscale"
     severity = Severity.ERROR
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset({"clip_grad_norm_", "clip_grad_value_", "unscale_", "unscale_gradients"}),
         frozenset({"_accelerator", "accelerator", "scale"}),
@@ -46,10 +51,11 @@ class RepeatedUnscale(Rule):
         """Report the second call, or the one call that the next round repeats."""
         for found in model.mistakes.repeated_unscales:
             related = [] if found.repeats else [(found.cause.node, _label(found))]
-            yield self.report(model, found.event.node, _message(found), related, _fix(model, found))
+            (message, help), fix = _message(found), _fix(model, found)
+            yield self.report(model, found.event.node, message, related, fix, help=help)
 
 
-def _message(found: Found) -> str:
+def _message(found: Found) -> tuple[str, str]:
     if found.by_accelerate:
         return _ACCELERATE
     if found.repeats:

@@ -19,6 +19,7 @@ class ScaledGradientRead(Rule):
     code = "AMP102"
     name = "scaled-gradient-read"
     severity = Severity.WARNING
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset({"grad", "clip_grad_norm_", "clip_grad_norm", "watch"}),
         frozenset({"scale", "GradScaler"}),
@@ -36,15 +37,16 @@ class ScaledGradientRead(Rule):
                 "changes with it",
                 related=[(read.backward.node, "gradients are scaled here"), *step],
                 fix=_fix(model, read),
+                help="divide what is read by `get_scale()`, or read it after `unscale_`",
             )
         for watch in model.reads.watched:
             yield self.report(
                 model,
                 watch.call,
                 "`wandb.watch` logs gradients as backward makes them: they are multiplied by "
-                f"the loss scale, {model.clips.initial_scale:g} at first; log them after "
-                '`unscale_`, and watch with `log="parameters"`',
+                f"the loss scale, {model.clips.initial_scale:g} at first",
                 related=[(watch.cause, "gradients are scaled by this")],
+                help='log them after `unscale_`, and watch with `log="parameters"`',
             )
 
 

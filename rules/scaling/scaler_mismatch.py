@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _MESSAGE = (
     "steps with another scaler than the one that scaled the loss: the update is wrong by the "
-    "ratio of their scales, and neither learns from overflows of the other; use one scaler for both"
+    "ratio of their scales, and neither learns from overflows of the other"
 )
 
 
@@ -28,4 +28,6 @@ class ScalerMismatch(Rule):
         """Report every step by a scaler that is certainly another one."""
         for found in model.mistakes.mismatches:
             related = [(found.cause.node, "scaled here")]
-            yield self.report(model, found.event.node, _MESSAGE, related)
+            yield self.report(
+                model, found.event.node, _MESSAGE, related, help="use one scaler for both"
+            )

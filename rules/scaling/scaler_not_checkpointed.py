@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 MESSAGE = (
     "the checkpoint has the state of `{}` but not of the GradScaler: a resumed run starts at the "
-    "initial scale again and skips steps until it fits; save `{}.state_dict()` and load it"
+    "initial scale again and skips steps until it fits"
 )
+HELP = "save `{}.state_dict()` and load it"
 
 
 class ScalerNotCheckpointed(Rule):
@@ -26,6 +27,7 @@ class ScalerNotCheckpointed(Rule):
     code = "AMP111"
     name = "scaler-not-checkpointed"
     severity = Severity.WARNING
+    fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (
         frozenset({"GradScaler", "ShardedGradScaler"}),
         frozenset({"state_dict"}),
@@ -38,9 +40,10 @@ class ScalerNotCheckpointed(Rule):
             yield self.report(
                 model,
                 checkpoint.node,
-                MESSAGE.format(optimizer, checkpoint.scaler or "scaler"),
+                MESSAGE.format(optimizer),
                 related=[(checkpoint.made, "the scaler is created here")],
                 fix=_fix(model, checkpoint),
+                help=HELP.format(checkpoint.scaler or "scaler"),
             )
 
 

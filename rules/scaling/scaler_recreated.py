@@ -25,18 +25,21 @@ class ScalerRecreated(Rule):
     code = "AMP108"
     name = "scaler-recreated"
     severity = Severity.WARNING
+    fixes = (Applicability.UNSAFE,)
     requires = (frozenset({"GradScaler", "ShardedGradScaler"}), frozenset({"step"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the constructor of every such scaler."""
         for recreation in model.lifetimes.recreated:
             again = recreation.through or _head(recreation.loop)
+            pass_it = ", and pass it in" if recreation.through else ""
             yield self.report(
                 model,
                 recreation.call,
                 _message(model, recreation),
                 related=[(again, "this repeats it")],
                 fix=_fix(model, recreation),
+                help=f"create it once, before the training{pass_it}",
             )
 
 
@@ -46,15 +49,9 @@ def _head(loop: cst.For | cst.While) -> cst.CSTNode:
 
 def _message(model: Model, recreation: Recreation) -> str:
     if recreation.through is None:
-        return (
-            f"`GradScaler` is created in every round of the loop: {EFFECT}; create it once, "
-            "before the training"
-        )
+        return f"`GradScaler` is created in every round of the loop: {EFFECT}"
     name = model.tree.source(recreation.through.func)
-    return (
-        f"`GradScaler` is created in every call of `{name}`, which runs in a loop: {EFFECT}; "
-        "create it once, before the training, and pass it in"
-    )
+    return f"`GradScaler` is created in every call of `{name}`, which runs in a loop: {EFFECT}"
 
 
 def _fix(model: Model, recreation: Recreation) -> Fix | None:

@@ -25,6 +25,7 @@ class ScalerWithBf16(Rule):
     code = "AMP109"
     name = "scaler-with-bf16"
     severity = Severity.INFO
+    fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset({"GradScaler", "ShardedGradScaler"}),
         frozenset({"bfloat16"}),
@@ -39,6 +40,7 @@ class ScalerWithBf16(Rule):
                 MESSAGE,
                 related=[(scaler.dtype, "bfloat16 is chosen here")],
                 fix=_fix(model, scaler),
+                help="enable it for float16 only, as `enabled=dtype == torch.float16` does",
             )
 
 

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 _MESSAGE = (
     "the scheduler steps even when the scaler has skipped the optimizer's step, as it does until "
-    "the scale has settled; step it only if `scaler.get_scale()` did not fall in `update`"
+    "the scale has settled"
 )
+_HELP = "step it only if `scaler.get_scale()` did not fall in `update`"
 
 
 class SchedulerAfterSkippedStep(Rule):
@@ -29,4 +30,4 @@ class SchedulerAfterSkippedStep(Rule):
         """Report every scheduler step between a scaled step and its update."""
         for found in model.mistakes.scheduled:
             related = [(found.cause.node, "skipped if a gradient is inf or NaN")]
-            yield self.report(model, found.event.node, _MESSAGE, related)
+            yield self.report(model, found.event.node, _MESSAGE, related, help=_HELP)

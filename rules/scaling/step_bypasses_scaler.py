@@ -1,4 +1,4 @@
-"""AMP104: an optimizer steps on gradients that are still multiplied by the loss scale."""
+"""AMP104: an optimizer steps on gradients still multiplied by the loss scale."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
 _BYPASS = (
     "`step` of the optimizer itself: the gradients are still multiplied by the loss scale, so "
-    "an update of SGD is {:g} times too large at first, and steps with inf are not skipped; call "
-    "`scaler.step(optimizer)`"
+    "an update of SGD is {:g} times too large at first, and steps with inf are not skipped"
 )
 _DOUBLE = (
-    "this optimizer is stepped twice on the same gradients, once by the scaler and once directly; "
-    "keep `scaler.step(optimizer)`"
+    "this optimizer is stepped twice on the same gradients, once by the scaler and once directly"
 )
 
 
@@ -30,6 +28,7 @@ class StepBypassesScaler(Rule):
     code = "AMP104"
     name = "step-bypasses-scaler"
     severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (frozenset({"step"}), frozenset({"scale"}), frozenset({"backward"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -37,10 +36,12 @@ class StepBypassesScaler(Rule):
         bypass = _BYPASS.format(model.clips.initial_scale)
         for found in model.mistakes.bypasses:
             related = [(found.cause.node, "the gradients are scaled here")]
-            yield self.report(model, found.event.node, bypass, related, _through(model, found))
+            fix, help = _through(model, found), "call `scaler.step(optimizer)` instead"
+            yield self.report(model, found.event.node, bypass, related, fix, help=help)
         for found in model.mistakes.double_steps:
             related = [(found.cause.node, "stepped here too")]
-            yield self.report(model, found.event.node, _DOUBLE, related, _without(model, found))
+            fix, help = _without(model, found), "keep `scaler.step(optimizer)` alone"
+            yield self.report(model, found.event.node, _DOUBLE, related, fix, help=help)
 
 
 def _through(model: Model, found: Found) -> Fix | None:

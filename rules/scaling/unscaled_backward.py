@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _MESSAGE = (
     "the loss is not scaled, but `scaler.step` divides its gradients by the loss scale: the "
-    "update is 65536 times too small at first, and the first one raises; call "
-    "`scaler.scale(loss).backward()`"
+    "update is 65536 times too small at first, and the first one raises"
 )
+_HELP = "call `scaler.scale(loss).backward()`"
 
 
 class UnscaledBackward(Rule):
@@ -26,13 +26,15 @@ class UnscaledBackward(Rule):
     code = "AMP107"
     name = "unscaled-backward"
     severity = Severity.ERROR
+    fixes = (Applicability.UNSAFE,)
     requires = (frozenset({"backward"}), frozenset({"step"}), frozenset({"update"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every plain backward whose gradients only the scaler steps."""
         for found in model.mistakes.unscaled_backwards:
             related = [(found.event.node, "divided by the scale here")]
-            yield self.report(model, found.cause.node, _MESSAGE, related, _fix(model, found))
+            fix = _fix(model, found)
+            yield self.report(model, found.cause.node, _MESSAGE, related, fix, help=_HELP)
 
 
 def _fix(model: Model, found: Found) -> Fix | None:
