@@ -26,6 +26,15 @@ FALLBACKS = {
         from project.versions import _TORCH_GREATER_EQUAL_2_4
         scaler = torch.amp.GradScaler() if _TORCH_GREATER_EQUAL_2_4 else torch.cuda.amp.GradScaler()
     """,
+    "a helper that compares the versions of packages": """
+        import operator
+        import torch
+        from project.packages import compare_version
+        def scaler(**kwargs):
+            if compare_version("torch", operator.ge, "2.3"):
+                return torch.amp.GradScaler("cuda", **kwargs)
+            return torch.cuda.amp.GradScaler(**kwargs)
+    """,
     "a helper that compares versions": """
         import torch
         from accelerate.utils import is_torch_version

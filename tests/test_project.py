@@ -861,6 +861,22 @@ def test_names_that_others_import_stay(tmp_path: Path, main: Run, importer: str)
     assert 'torch.amp.autocast("cuda", enabled=True)' in text
 
 
+def test_what_a_function_imports_is_its_own(tmp_path: Path, main: Run) -> None:
+    text = """\
+        import torch
+
+        def run(model, x):
+            from torch.cuda.amp import autocast
+
+            with autocast(enabled=True):
+                return model(x)
+        """
+    (tmp_path / "common.py").write_text(textwrap.dedent(text))
+    (tmp_path / "other.py").write_text("from common import *\n")
+    main("--fix", "--select", "AMP401", "-q", tmp_path)
+    assert "    from torch.amp import autocast\n" in (tmp_path / "common.py").read_text()
+
+
 def test_names_that_nobody_imports_move(tmp_path: Path, main: Run) -> None:
     (tmp_path / "common.py").write_text(textwrap.dedent(OLD_IMPORT))
     (tmp_path / "other.py").write_text("from common import run\n")

@@ -165,6 +165,7 @@ class Guards:
         about_torch = False
         numbers: list[Version] = []
         for node in descendants(test):
+            about_torch |= isinstance(node, cst.Call) and _asks_by_name(node)
             if isinstance(node, (cst.Name, cst.Attribute)):
                 about_torch |= self._is_version(node)
                 if is_read(self.tree, node):
@@ -203,6 +204,15 @@ class Guards:
         """Whether a flag is set beside an attempt to use the new API."""
         attempt = self.tree.ancestor(node, cst.Try, cst.FunctionDef)
         return isinstance(attempt, cst.Try) and self.mentions(attempt)
+
+
+def _asks_by_name(call: cst.Call) -> bool:
+    """``compare_version("torch", operator.ge, "2.4.0")``, in whatever words."""
+    word = (dotted(call.func) or "").rpartition(".")[2]
+    texts = [
+        arg.value.evaluated_value for arg in call.args if isinstance(arg.value, cst.SimpleString)
+    ]
+    return bool(_ABOUT_VERSIONS.search(word)) and "torch" in texts
 
 
 def _numbers(node: cst.CSTNode) -> Iterator[Version]:

@@ -220,8 +220,10 @@ class Names:
         """Whether other files may import what a binding gives a name to.
 
         They do, as far as is known; or it is in ``__all__``, or imported as itself (PEP 484), or
-        with a comment for linters that say that it is not used.
+        with a comment for linters that say that it is not used. What a function binds is its own.
         """
+        if not any(binding is each for each in self._roots[0].bindings.get(binding.name, ())):
+            return False
         if not self._exported.isdisjoint({binding.name, "*"}) or binding.name in self._listed:
             return True
         alias = binding.node
