@@ -347,6 +347,8 @@ import apex
         "m = nn.Linear(1, 1)\no = Adam(m.parameters())\nm.half()\nm(x).backward()\no.step()",
         "m = nn.Linear(1, 1).half()\ny = m(x).float()\nAdam(m.parameters())",
         "m = M.from_pretrained('x', dtype='float16')\nAdam(m.parameters())",
+        "m = nn.Linear(1, 1).half()\nfor n in m.modules():\n"
+        "    if isinstance(n, nn.BatchNorm2d): n.float()\nAdam(m.parameters())",
     ],
 )
 def test_half_training(body: str) -> None:
@@ -362,6 +364,8 @@ def test_half_training(body: str) -> None:
         "m = nn.Linear(1, 1).half().to(torch.bfloat16)\nAdam(m.parameters())",
         "m = nn.Linear(1, 1).to(torch.bfloat16)\nAdam(m.parameters())",
         "m = nn.Linear(1, 1).half()\nm.bias.float()\nAdam(m.parameters())",
+        "m = nn.Linear(1, 1).half()\nfor n in m.modules():\n"
+        "    if isinstance(n, nn.Linear): n.float()\nAdam(m.parameters())",
         "m = nn.Linear(1, 1).half()\nm.requires_grad_(False)\nAdam(m.parameters())",
         "m = nn.Linear(1, 1)\nt = nn.Linear(1, 1).half()\nAdam(m.parameters())",
         "m = nn.Linear(1, 1).half()\nm = nn.Linear(1, 1)\nAdam(m.parameters())",

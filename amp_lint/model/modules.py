@@ -461,8 +461,14 @@ def _freezes(call: cst.Call) -> bool:
 
 
 def _changes_parameters(body: cst.BaseSuite) -> bool:
-    """Whether a loop over parameters freezes, replaces or casts some of them."""
+    """Whether a loop over parameters freezes, replaces or casts some of them.
+
+    Not those of normalization layers alone: all others stay float16.
+    """
+    norms = {id(node) for part in descendants(body) for node in _of_norms(part)}
     for part in descendants(body):
+        if id(part) in norms:
+            continue
         if isinstance(part, cst.AssignTarget) and isinstance(part.target, cst.Attribute):
             found = part.target.attr.value in ("requires_grad", "data")
         elif isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
@@ -472,6 +478,17 @@ def _changes_parameters(body: cst.BaseSuite) -> bool:
         if found:
             return True
     return False
+
+
+def _of_norms(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What is below ``if isinstance(layer, nn.BatchNorm2d):``."""
+    test = node.test if isinstance(node, cst.If) else None
+    if not isinstance(test, cst.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
+        return
+    kinds = [n for n in descendants(test.args[1].value) if isinstance(n, (cst.Name, cst.Attribute))]
+    kinds = [n for n in kinds if "Norm" in (dotted(n) or "").rpartition(".")[2]]
+    if isinstance(node, cst.If) and kinds:
+        yield from descendants(node.body)
 
 
 def _leaves(block: cst.IndentedBlock) -> bool:
