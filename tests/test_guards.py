@@ -247,3 +247,24 @@ def test_only_what_the_oldest_torch_can_replace(
     source = Source(text.encode(), "target.py")
     findings = engine.check(source, Selection((RULE,), target))
     assert {text[f.start : f.end].rpartition(".")[2] for f in findings} == found
+
+
+@pytest.mark.parametrize(
+    ("use", "lines"),
+    [
+        ("run(model, x, amp)", [5]),  # what is handed on is changed where it is made
+        ("run(model, x, autocast=amp)\n    run(model, amp)", [5]),
+        ("with amp():\n        run(model, x)", [6]),
+        ("with amp():\n        run(model, x, amp)", [6, 7]),
+    ],
+)
+def test_an_alias_is_reported_once(use: str, lines: list[int]) -> None:
+    text = f"""\
+import contextlib
+import torch
+
+def train(model, x):
+    amp = torch.cuda.amp.autocast
+    {use}
+"""
+    assert reported(text) == lines

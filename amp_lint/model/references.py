@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -163,7 +164,18 @@ def read_names(tree: Tree, names: Names, binding: Binding) -> Iterator[cst.Name]
 
 
 def without_aliases(names: Names, found: list[Reference]) -> list[Reference]:
-    """``found`` without the plain aliases whose own uses are in it."""
-    roots = [reference.root for reference in found if reference.root is not None]
-    aliased = {id(binding.value) for root in roots for binding in names.bindings(root)}
-    return [reference for reference in found if id(reference.node) not in aliased]
+    """``found`` with each plain alias once: where it is used, or where it is made.
+
+    An alias that is only handed on is made where the name has to change.
+    """
+    made = {id(reference.node) for reference in found}
+    used: dict[int, list[Reference]] = defaultdict(list)
+    for reference in found:
+        root = reference.root
+        bindings = names.bindings(root) if root is not None else []
+        for value in {id(binding.value) for binding in bindings} & made:
+            used[value].append(reference)
+    handed_on = {key for key, uses in used.items() if {use.role for use in uses} == {"value"}}
+    dropped = used.keys() - handed_on
+    dropped |= {id(use.node) for key in handed_on for use in used[key]}
+    return [reference for reference in found if id(reference.node) not in dropped]
