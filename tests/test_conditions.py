@@ -14,6 +14,7 @@ from amp_lint.model.conditions import (
     Facts,
     Formula,
     Not,
+    Ordered,
     Truthy,
     both,
     either,
@@ -70,7 +71,9 @@ A, B = Truthy("a"), Truthy("b")
         ("a not in words", Not(Truthy("a in words"))),
         ("a == b", Truthy("a == b")),
         ("a != b", Not(Truthy("a == b"))),
-        ("a > 1", Truthy("a > 1")),
+        ("a > 1", Ordered("a > 1", "a", cst.GreaterThan, 1)),
+        ("1 < a", Truthy("1 < a")),
+        ("a > b", Truthy("a > b")),
         ("0 < a < 2", Truthy("0 < a < 2")),
     ],
 )
@@ -130,6 +133,10 @@ def known(*tests: str) -> Facts:
         ("not a", "a and b", (False, True)),
         ("a > 1", "a > 1", (True, False)),
         ("a > 1", "a > 2", (True, True)),
+        ("a == 2", "a > 1", (True, False)),
+        ("a == 0", "a > 0", (False, True)),
+        ("a == 1", "a <= 1", (True, False)),
+        ("a == 'x'", "a > 1", (True, True)),
     ],
 )
 def test_what_follows(before: str, test: str, possible: tuple[bool, bool]) -> None:

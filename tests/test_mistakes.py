@@ -341,6 +341,22 @@ def test_no_mistake(before: str, body: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("test", "count"), [("n > 0", 0), ("n >= 1", 0), ("n < 1", 1), ("m > 0", 1)]
+)
+def test_what_is_left_after_the_loop(test: str, count: int) -> None:
+    loop = under(
+        "for x in loader:\n",
+        SCALED + "n += 1\n" + under("if n == k:\n", STEP + UPDATE + "n = 0\n"),
+    )
+    rest = under(f"if {test}:\n", STEP + UPDATE)
+    model = model_of(
+        HEADER
+        + under("def train(model, optimizer, scaler, loader, k, m):\n", "n = 0\n" + loop + rest)
+    )
+    assert len(found(model)) == count
+
+
+@pytest.mark.parametrize(
     ("loop", "optimizer"),
     [
         ("for opt in optimizers:\n", "opt"),

@@ -8,6 +8,7 @@ formulas over *keys*, texts that name a value (``self.scaler``, ``args.precision
 from __future__ import annotations
 
 import functools
+import operator
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,15 @@ class Equals:
 
     key: str
     constant: Constant
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered(Truthy):
+    """A comparison such as ``count > 0``, its text the key: decided where the count is known."""
+
+    left: str
+    operator: type[cst.BaseCompOp]
+    right: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +170,23 @@ def _comparison(test: cst.Comparison, key_of: KeyOf) -> Formula:
             return _member(key, right) or Truthy(text(test))
         case cst.NotIn():
             return Not(_member(key, right) or Truthy(_positive_text(test)))
-    return Truthy(text(test))
+    return _ordered(test, key) or Truthy(text(test))
+
+
+_ORDER: dict[type[cst.BaseCompOp], Callable[[float, float], bool]] = {
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+}
+
+
+def _ordered(test: cst.Comparison, key: str) -> Formula | None:
+    """``key > 0``, with the number on the right."""
+    sign, right = type(test.comparisons[0].operator), literal(test.comparisons[0].comparator)
+    if sign not in _ORDER or not isinstance(right, (int, float)):
+        return None
+    return Ordered(text(test), key, sign, right)
 
 
 def _equals(key: str, node: cst.BaseExpression) -> Formula | None:
@@ -269,6 +295,8 @@ class Facts:
                 return [self] if condition is truth else []
             case Not(part):
                 return self.assume(part, not truth)
+            case Ordered(_, left, sign, right) if (known := self._number(left)) is not None:
+                return [self] if _ORDER[sign](known, right) is truth else []
             case Truthy(key):
                 return self._with(key, self.by_key.get(key, Fact()).is_truthy(truth))
             case Equals(key, constant):
@@ -277,6 +305,12 @@ class Facts:
                 return self._every(parts) if truth else self._some(parts, truth=False)
             case Any_(parts):
                 return self._some(parts, truth=True) if truth else self._none(parts)
+
+    def _number(self, key: str) -> float | None:
+        """The number that a value is known to be."""
+        fact = self.by_key.get(key)
+        constant = fact.constant if fact is not None and fact.known else None
+        return constant if isinstance(constant, (int, float)) else None
 
     def _every(self, parts: Iterable[Formula]) -> list[Facts]:
         ways = [self]
