@@ -787,6 +787,29 @@ def test_backward_in_a_region(body: str, expected: list[str]) -> None:
     assert train(body) == expected
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "context = torch.autocast('cuda') if amp else nullcontext()",
+        "context = nullcontext() if not amp else torch.autocast('cuda')",
+        "if amp:\n    context = torch.autocast('cuda')\nelse:\n    context = nullcontext()",
+        "context = nullcontext()\nif amp:\n    context = torch.autocast('cuda')",
+    ],
+)
+def test_a_setting_chooses_the_context(made: str) -> None:
+    body = """
+with context:
+    if amp:
+        scaler.scale(loss).backward()
+    else:
+        loss.backward()
+"""
+    expected = ["backward", "scaled@"]
+    assert train("from contextlib import nullcontext\n" + made + body) == expected
+    other = made.replace("if amp", "if a").replace("not amp", "not a")
+    assert train("from contextlib import nullcontext\n" + other + body) == ["backward@", "scaled@"]
+
+
 def test_regions_of_callers_and_decorators() -> None:
     found = cycles(
         """

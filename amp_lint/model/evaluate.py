@@ -8,8 +8,22 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from amp_lint.model.conditions import Equals, Formula, Not, Truthy, formula, mentions, size, text
+from amp_lint.model.conditions import (
+    Equals,
+    Formula,
+    Not,
+    Truthy,
+    both,
+    either,
+    formula,
+    is_mode_test,
+    mentions,
+    opposite,
+    size,
+    text,
+)
 from amp_lint.model.events import EVERY, Event, Kind, Recognizer, is_accelerator
+from amp_lint.model.flow import arms
 from amp_lint.model.forwarding import returned
 from amp_lint.model.gradients import is_limit
 from amp_lint.model.names import Names, dotted
@@ -96,7 +110,17 @@ class Evaluator(ABC):
 
     def enabled(self, region: Region, path: Path, frame: Frame) -> Formula:
         """When the autocast of a region is on."""
-        return True if region.enabled is None else self.formula(region.enabled, path, frame)
+        switch = True if region.enabled is None else self.formula(region.enabled, path, frame)
+        chosen = [self._is_chosen(context, path, frame) for context in region.choices]
+        return both(switch, either(*chosen)) if chosen else switch
+
+    def _is_chosen(self, context: cst.BaseExpression, path: Path, frame: Frame) -> Formula:
+        """When one of several contexts is taken, by the settings that decide it in a function."""
+        if self.tree.ancestor(context, cst.FunctionDef) is not frame.function:
+            return True
+        tests = [(test, holds) for test, holds in arms(self.tree, context) if is_mode_test(test)]
+        formulas = ((self.formula(test, path, frame), holds) for test, holds in tests)
+        return both(*(part if holds else opposite(part) for part, holds in formulas))
 
     def close(self, trace: Cycle) -> None:
         """Note a cycle that is complete."""

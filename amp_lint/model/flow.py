@@ -198,8 +198,8 @@ class Flow:
 
     def exclusive(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
         """Whether the two stand in different arms of one ``if``, so that not both are reached."""
-        arms = {id(test): holds for test, holds in self._arms(first)}
-        return any(arms.get(id(test), holds) != holds for test, holds in self._arms(second))
+        found = {id(test): holds for test, holds in arms(self.tree, first)}
+        return any(found.get(id(test), holds) != holds for test, holds in arms(self.tree, second))
 
     def _order(self, binding: Binding) -> int:
         return self.tree.order(binding.node)
@@ -376,16 +376,7 @@ class Flow:
 
     def guards(self, node: cst.CSTNode) -> list[Guard]:
         """The tests of ``if`` statements and conditional expressions around a place."""
-        return [Guard(test, holds) for test, holds in self._arms(node)]
-
-    def _arms(self, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
-        child = node
-        for holder in self.tree.ancestors(node):
-            if isinstance(holder, (cst.If, cst.IfExp)) and child is not holder.test:
-                yield holder.test, child is holder.body
-            if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
-                return
-            child = holder
+        return [Guard(test, holds) for test, holds in arms(self.tree, node)]
 
     def contradict(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
         """Whether the tests around two places exclude each other, judged by their text."""
@@ -395,6 +386,17 @@ class Flow:
 
     def _text(self, guard: Guard) -> str:
         return "".join(self.tree.source(guard.normal()[0]).split())
+
+
+def arms(tree: Tree, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """The tests that a place of a function is under, innermost first, and how each turned out."""
+    child = node
+    for holder in tree.ancestors(node):
+        if isinstance(holder, (cst.If, cst.IfExp)) and child is not holder.test:
+            yield holder.test, child is holder.body
+        if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+            return
+        child = holder
 
 
 def _in_place(method: str) -> bool:

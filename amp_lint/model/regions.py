@@ -76,6 +76,8 @@ class Region:
     """Whether some arguments are hidden in ``*args`` or ``**kwargs``."""
     conditional: bool = False
     """Whether the context may be something else, such as ``nullcontext``."""
+    choices: tuple[cst.BaseExpression, ...] = ()
+    """Then the autocast contexts that it may be; () where that is decided elsewhere."""
 
     @property
     def never_enabled(self) -> bool:
@@ -251,13 +253,11 @@ class Regions:
         regions = [region for region in found if region is not None]
         if not regions:
             return None
-        first = regions[0]
         if len(regions) == len(alternatives):
-            return first
-        return Region(
-            first.node, first.function, first.dtype, first.enabled, first.device,
-            first.cache_enabled, first.starred, conditional=True,
-        )  # fmt: skip
+            return regions[0]
+        pairs = zip(alternatives, found, strict=True)
+        chosen = tuple(alternative for alternative, region in pairs if region is not None)
+        return replace(regions[0], conditional=True, choices=chosen)
 
     def _of_call(self, node: cst.BaseExpression, steps: int) -> Region | None:
         if not isinstance(node, cst.Call):

@@ -12,6 +12,7 @@ import libcst as cst
 from amp_lint.model.conditions import is_mode_test, text
 from amp_lint.model.events import Kind, Recognizer
 from amp_lint.model.extents import Extents
+from amp_lint.model.flow import arms
 from amp_lint.model.memo import per_node
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
@@ -243,6 +244,8 @@ class Relevance:
         )
         deciders = [node.test for node in branches if id(node) in self.hot]
         deciders += [region.enabled for region in self.regions.all if region.enabled is not None]
+        choices = [context for region in self.regions.all for context in region.choices]
+        deciders += [test for context in choices for test, _ in arms(self.tree, context)]
         for call in self.roles.scaler_calls():
             deciders += [arg.value for arg in call.args]
         found = Counter(word for test in deciders for word in set(_words(test)))
