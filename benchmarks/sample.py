@@ -38,14 +38,11 @@ from typing import Any, NamedTuple
 
 from marked import updated
 
-from amp_lint import registry
 from amp_lint.rule import SYNTAX_ERROR
 
 SEED, SIZE, LEAST = 20, 100, 20
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- sample -->", "<!-- end of sample -->"
-IN_PREVIEW = "may run it so"
-"""How a message ends that a rule gives in preview only, whatever the rule is."""
 
 
 class Site(NamedTuple):
@@ -116,7 +113,8 @@ def population(files: Iterable[Path], labelled: Labelled) -> list[Site]:
         content = Path(finding["filename"]).read_bytes()
         if code != SYNTAX_ERROR:
             order = _hash(f"{SEED} {package} {path} {row} {column} {code}".encode())
-            where = stratum(code, finding["message"], labelled.holds(package, path, content))
+            known = labelled.holds(package, path, content)
+            where = stratum(code, preview=finding["preview"], labelled=known)
             sites[order] = Site(package, path, row, code, piece(content, row, code), where)
     return [sites[order] for order in sorted(sites)]
 
@@ -148,10 +146,8 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def stratum(code: str, message: str, labelled: bool) -> str:
+def stratum(code: str, *, preview: bool, labelled: bool) -> str:
     """The family of a rule, and what sets it apart: ``AMP1xx``, ``AMP1xx, preview``."""
-    rule = registry.find(code)
-    preview = (rule is not None and rule.preview) or message.endswith(IN_PREVIEW)
     return f"{code[:4]}xx" + ", preview" * preview + ", labelled files" * labelled
 
 

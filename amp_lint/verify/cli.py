@@ -225,7 +225,7 @@ def _split(what: Sequence[str]) -> tuple[list[Rule], list[str]]:
         if Path(item).exists():
             paths.append(item)
         elif not (named := config.matching(item)):
-            raise ConfigError(f"{item}: no such rule or file; `amp-lint rule --all` lists rules")
+            raise ConfigError(f"{item}: no such rule or file; `amp-lint rule` lists the rules")
         else:
             rules.update((rule.code, rule) for rule in named)
     return [rules[code] for code in sorted(rules)], paths

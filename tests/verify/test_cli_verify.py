@@ -177,7 +177,7 @@ def test_prove_without_fix_is_refused(quick: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["AMP999"], "AMP999: no such rule or file; `amp-lint rule --all` lists rules"),
+        (["AMP999"], "AMP999: no such rule or file; `amp-lint rule` lists the rules"),
         (["--before=old.py"], "command line: --before and --after stand together, without others"),
         (
             ["--before=old.py", "--after=new.py", "AMP101"],
