@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import builtins
-import difflib
-import functools
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import libcst as cst
 
 from amp_lint.model import Model
 from amp_lint.model.modules import HalfTraining
 from amp_lint.model.regions import DEVICE_AUTOCAST
-from amp_lint.tree import descendants
+from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
-from amp_lint.verify.compare.effects import Effect, Effects, Walker
-from amp_lint.verify.compare.lift import ERASED, Lifter
-from amp_lint.verify.compare.traces import Tracer, changed
-from amp_lint.verify.compare.units import Unit, name_of, units
+from amp_lint.verify.compare.effects import Effect
+from amp_lint.verify.compare.lift import ERASED
+from amp_lint.verify.compare.residue import regions, residue, shown
+from amp_lint.verify.compare.side import Side
+from amp_lint.verify.compare.traces import changed
+from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.compare.uses import compare_uses
 from amp_lint.verify.obligations import (
-    Autocast,
     Comparison,
     Construct,
     Event,
@@ -38,116 +36,24 @@ from amp_lint.verify.obligations import (
 )
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
 
-_MAX_POLICIES = 4
-_BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__path__", "__class__"}
-_CAST_OPERATORS = (cst.MatrixMultiply, cst.Power)
+_MAX_POLICIES = 16
 _DECIDED_ELSEWHERE = frozenset({"backward"})
 """Effects that may come and go: the traces say whether they still do what they did."""
-
-
-@dataclass(eq=False)
-class Side:
-    """One of the two texts, and what was lifted from it."""
-
-    model: Model
-    lifter: Lifter = field(init=False)
-    alias: dict[Term, Term] = field(default_factory=dict)
-    """Losses that were found to be those of the other side, written in another way."""
-    whole: bool = False
-    """Whether what comes after a step or an update belongs to the same trace."""
-
-    def __post_init__(self) -> None:
-        self.lifter = Lifter(self.model)
-
-    @functools.cached_property
-    def units(self) -> dict[str, Unit]:
-        """Functions, classes and the script by name."""
-        return dict(units(self.model))
-
-    @functools.cached_property
-    def effects(self) -> dict[str, Effects]:
-        """What each unit does."""
-        return {name: Walker(self.lifter, unit).found for name, unit in self.units.items()}
-
-    @functools.cached_property
-    def tracer(self) -> Tracer:
-        """Makes the programs of this side."""
-        found = self.effects.values()
-        losses = {key: term for e in found for key, term in e.losses.items()}
-        return Tracer(self.lifter, losses, self.alias, whole=self.whole)
-
-    @functools.cached_property
-    def unbound(self) -> dict[tuple[str, str], cst.Name]:
-        """The names that nothing binds, each with its first use.
-
-        And those that only later lines of their function bind, which is the second part of the key.
-        """
-        found: dict[tuple[str, str], cst.Name] = {}
-        names = self.model.names
-        if names.module.star_imports:
-            return found
-        imported = self._imported
-        for node in self.model.tree.nodes(cst.Name):
-            if not self._is_read(node) or id(node) in imported:
-                continue
-            if node.value not in _BUILTINS and not names.bindings(node):
-                found.setdefault((node.value, ""), node)
-            elif names.is_early(node.value, node):
-                found.setdefault((node.value, name_of(self.model, node)), node)
-        return found
-
-    def _is_read(self, node: cst.Name) -> bool:
-        """Whether a name stands for its value here, and is not a part of something longer."""
-        holder = self.model.tree.parent(node)
-        return not isinstance(holder, (cst.Attribute, cst.Arg)) or holder.value is node
-
-    @property
-    def _imported(self) -> set[int]:
-        """The nodes of import statements, by id."""
-        tree = self.model.tree
-        imports = (*tree.nodes(cst.Import), *tree.nodes(cst.ImportFrom))
-        return {id(node) for statement in imports for node in descendants(statement)}
-
-    def line(self, node: cst.CSTNode) -> int:
-        """The line on which a node starts."""
-        return self.model.source.position(self.model.tree.span(node)[0])[0]
-
-    def states(self, name: str) -> dict[Term, list[tuple[cst.CSTNode, Autocast | None]]]:
-        """What may be cast by autocast in a unit, with the state that it runs in."""
-        found: dict[Term, list[tuple[cst.CSTNode, Autocast | None]]] = defaultdict(list)
-        unit = self.units[name]
-        nodes: list[cst.Call | cst.BinaryOperation] = [
-            *self.model.tree.nodes(cst.Call),
-            *self.model.tree.nodes(cst.BinaryOperation),
-        ]
-        for node in nodes:
-            term = self.effects[name].terms.get(id(node))
-            if term is None or not self._is_cast(node, term):
-                continue
-            if self.model.tree.contains(unit, node):
-                around = self.model.regions.around(node)
-                state = self.tracer.autocast(around[0], node) if around else None
-                found[term].append((node, _casts(state)))
-        return found
-
-    def _is_cast(self, node: cst.Call | cst.BinaryOperation, term: Term) -> bool:
-        if isinstance(node, cst.BinaryOperation):
-            return isinstance(node.operator, _CAST_OPERATORS)
-        return isinstance(term, Op) and not self.model.regions.is_inert_call(node)
 
 
 def changes(before: Side, after: Side) -> Comparison:
     """Everything that has to be shown, the cheapest first."""
     before.whole = after.whole = _spans_updates(before.model) or _spans_updates(after.model)
     expressions, reasons = _expressions(before, after)
-    steps = list(_steps(before, after))
     uses = [*compare_uses(before.lifter, after.lifter)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
+    steps = list(_steps(before, after, entered))
     obligations: list[Obligation] = [*_unbound(before, after)]
     obligations += (use for use in uses if not _shown(use, steps))
     obligations += (p for p in _policies(before, after) if p.place.function not in entered)
     obligations += expressions
-    obligations += (step for step in steps if step.place.function not in entered)
+    obligations += steps
+    reasons += [*residue(before, after), *regions(before, after, entered), *_casts(before, after)]
     return Comparison(tuple(obligations), tuple(dict.fromkeys(reasons)))
 
 
@@ -157,11 +63,6 @@ def _spans_updates(model: Model) -> bool:
     misplaced = mistakes.early_updates or mistakes.second_updates
     left_out = mistakes.steps_without_update or mistakes.left_early or mistakes.bypasses
     return bool(misplaced or left_out) or any(not stale.loops for stale in model.caches.stale)
-
-
-def _casts(state: Autocast | None) -> Autocast | None:
-    """What decides about the dtype of one operation."""
-    return state and replace(state, cache_enabled=None, entry="", lasting=False)
 
 
 def _is_entered(use: Use) -> bool:
@@ -228,7 +129,7 @@ def _expressions(before: Side, after: Side) -> tuple[list[Expression], list[str]
             how = "removed" if name in before.units else "added"
             reasons.append(f"`{name}` was {how}")
             continue
-        for old, new in _aligned(before.effects[name].done, after.effects[name].done):
+        for old, new in differing(before.effects[name].done, after.effects[name].done):
             if old is None or new is None:
                 reasons += _lonely(before, after, old, new)
                 continue
@@ -248,41 +149,12 @@ def _differences(old: Effect, new: Effect) -> Iterator[Difference]:
         yield from differences(one, other)
 
 
-def _aligned(
-    before: list[Effect], after: list[Effect]
-) -> Iterator[tuple[Effect | None, Effect | None]]:
-    """Effects of both sides that differ, side by side; None where one side has none."""
-    old, new = [e.key for e in before], [e.key for e in after]
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag != "equal":
-            yield from _matched(before[i:j], after[k:m])
-
-
-def _matched(
-    before: list[Effect], after: list[Effect]
-) -> Iterator[tuple[Effect | None, Effect | None]]:
-    rest = list(after)
-    for old in before:
-        new = next((e for e in rest if _outline(e) == _outline(old)), None)
-        if new is not None:
-            rest.remove(new)
-        yield old, new
-    yield from ((None, new) for new in rest)
-
-
-def _outline(effect: Effect) -> tuple[object, ...]:
-    head = (effect.term.form, effect.term.name) if isinstance(effect.term, Op) else None
-    callee = effect.term.args[0] if head and head[0] is Form.APPLY else None  # type: ignore[union-attr]
-    return effect.kind, len(effect.guards), (head, callee) if effect.kind == "do" else None
-
-
 def _lonely(before: Side, after: Side, old: Effect | None, new: Effect | None) -> Iterator[str]:
     side, effect, how = (before, old, "removed") if old else (after, new, "added")
     assert effect is not None
     if effect.kind in _DECIDED_ELSEWHERE or effect.term == ERASED:
         return
-    text = side.model.tree.source(effect.node).splitlines()[0]
-    yield f"line {side.line(effect.node)}: `{text}` was {how}"
+    yield f"line {side.line(effect.node)}: `{shown(side, effect.node)}` was {how}"
 
 
 # --- autocast states --------------------------------------------------------------------------
@@ -313,13 +185,17 @@ def _operation(term: Term) -> object:
 # --- training steps ---------------------------------------------------------------------------
 
 
-def _steps(before: Side, after: Side) -> Iterator[Step]:
+def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
+    """The training steps that differ; in ``entered``, regions are compared elsewhere."""
     removed, moved = _halves(before, after)
     kept = [half for half in before.model.modules.half_trainings if half not in removed]
     old, new = before.tracer.programs, after.tracer.programs
     seen = False
     for name in old.keys() | new.keys():
         one, other = old.get(name, Program(())), new.get(name, Program(()))
+        if name in entered:
+            one, other = _without_regions(one), _without_regions(other)
+            one = replace(one, scalers=other.scalers)  # its uses are compared one by one
         if _concerns(removed, before, name):
             one, seen = replace(one, half=("*",)), True
         elif _concerns(kept, before, name):
@@ -332,6 +208,17 @@ def _steps(before: Side, after: Side) -> Iterator[Step]:
             yield Step(place, *different)
     if removed and not seen:
         yield _training(before, removed[0])
+
+
+def _without_regions(program: Program) -> Program:
+    """A program whose regions are compared elsewhere."""
+    return replace(
+        program,
+        traces=tuple(
+            tuple(replace(event, forward=None, active=None) for event in trace)
+            for trace in program.traces
+        ),
+    )
 
 
 def _first_line(program: Program) -> int:
@@ -356,6 +243,16 @@ def _halves(before: Side, after: Side) -> tuple[list[HalfTraining], list[HalfTra
             if key not in trained:
                 moved.append(half)
     return removed, moved
+
+
+def _casts(before: Side, after: Side) -> Iterator[str]:
+    """Casts of trained modules to float16 that the old text does not have."""
+    left = Counter(_half_key(before, half.cast) for half in before.model.modules.half_trainings)
+    for half in after.model.modules.half_trainings:
+        key = _half_key(after, half.cast)
+        if not left[key]:
+            yield f"line {after.line(half.cast)}: `{shown(after, half.cast)}` was added"
+        left[key] -= 1
 
 
 def _half_key(side: Side, cast: cst.Call) -> tuple[str, str]:

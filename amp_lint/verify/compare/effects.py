@@ -9,18 +9,32 @@ left out: they are compared as traces.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
+from amp_lint.model import Model
 from amp_lint.model.conditions import text
-from amp_lint.model.events import Kind
+from amp_lint.model.events import Kind, is_made_from_scale
 from amp_lint.model.gradients import is_gradient
 from amp_lint.model.names import dotted
 from amp_lint.model.pure import PURE_METHODS, QUERIES
+from amp_lint.model.values import arguments
+from amp_lint.tree import descendants
 from amp_lint.verify.compare.lift import ERASED, Lifter
-from amp_lint.verify.terms import Const, Form, Input, Op, Term, children
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, children
 
+_ORDINARY = frozenset({Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE})
+"""Events that are calls like others; `traces` does not replay them."""
+STRICT = "error_if_nonfinite"
+_CLIPS = {
+    "clip_grad_norm": ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"),
+    "clip_grad_norm_": ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"),
+    "clip_grad_value_": ("parameters", "clip_value", "foreach"),
+    "clip_grads_with_norm_": ("parameters", "max_norm", "total_norm", "foreach"),
+    "get_total_norm": ("tensors", "norm_type", "error_if_nonfinite", "foreach"),
+}
+"""The parameters of the functions that limit or measure gradients."""
 _SCOPES = (cst.Lambda, cst.FunctionDef, cst.ClassDef)
 Unit = cst.FunctionDef | cst.ClassDef | cst.Module
 
@@ -42,11 +56,40 @@ class Effect:
         return self.kind, self.guards, self.term
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Mark:
+    """Where an event of the training step stands in the text, and what no trace holds of it."""
+
+    kind: str
+    """That of the event, or ``yield``."""
+    about: str
+    """The optimizer that it steps, clears or unscales, as it is written."""
+    guards: tuple[Term, ...]
+    """The tests, loops and contexts around it, outermost first, without those of AMP."""
+    given: Term
+    """Its arguments but for the loss, the optimizer and the limit of a clip."""
+    before: int
+    """How many effects of the function come before it in the text."""
+    regions: tuple[int, ...]
+    """The autocast contexts around it, by their number in the function."""
+    node: cst.CSTNode
+
+
 @dataclass(slots=True)
 class Effects:
     """The effects of one function, and what its parts were found to stand for."""
 
     done: list[Effect] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    """The events of the training step that stand in the function itself."""
+    contexts: list[cst.BaseExpression] = field(default_factory=list)
+    """What autocast is entered by in it, or was meant to be."""
+    regions: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Id of a call or operator -> the contexts around it, by number."""
+    about_amp: set[Term] = field(default_factory=set)
+    """Tests of a scaler, or of what switches autocast or a scaler on, and their negations."""
+    blocks: set[tuple[Term, ...]] = field(default_factory=set)
+    """What stands around its blocks: their guards."""
     terms: dict[int, Term] = field(default_factory=dict)
     """Id of a call or operator -> its term: what may run under autocast."""
     losses: dict[int, Term] = field(default_factory=dict)
@@ -62,13 +105,24 @@ class Walker:
         self._unit = unit
         self.found = Effects()
         self._loops = 0
+        self._inside: tuple[int, ...] = ()
+        self._flags = switches(lifter.model)
+        if isinstance(unit, cst.FunctionDef):
+            self._defaults(unit.params)
         self._block(_statements(unit.body), {}, ())
+
+    def _defaults(self, given: cst.Parameters) -> None:
+        for param in (*given.posonly_params, *given.params, *given.kwonly_params):
+            if param.default is not None:
+                term = _as_module(self._lifter.term(param.default, {}))
+                self._note(f"default {param.name.value}", (), term, param)
 
     # --- statements ---------------------------------------------------------------------------
 
     def _block(
         self, statements: Iterable[cst.CSTNode], env: dict[str, Term], guards: tuple[Term, ...]
     ) -> None:
+        self.found.blocks.add(guards)
         for statement in statements:
             self._lifter.begin(env)
             match statement:
@@ -87,7 +141,8 @@ class Walker:
                 case cst.Match(subject=subject, cases=cases):
                     self._calls(subject, env, guards)
                     for case in cases:
-                        guard = Op(Form.OTHER, f"case {text(case.pattern)}")
+                        asked = "" if case.guard is None else f" if {text(case.guard)}"
+                        guard = Op(Form.OTHER, f"case {text(case.pattern)}{asked}")
                         self._branch(_statements(case.body), env, (*guards, guard))
 
     def _branch(
@@ -100,9 +155,12 @@ class Walker:
     def _if(self, node: cst.If, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
         self._calls(node.test, env, guards)
         test = self._lifter.term(node.test, env)
+        negated_test = Op(Form.OPERATOR, "not_", (test,))
+        if self._asks_for_amp(node.test):
+            self.found.about_amp |= {test, negated_test}
         one = self._branch(_statements(node.body), env, (*guards, test))
         other = dict(env)
-        negated = (*guards, Op(Form.OPERATOR, "not_", (test,)))
+        negated = (*guards, negated_test)
         if isinstance(node.orelse, cst.If):
             self._if(node.orelse, other, negated)
         elif node.orelse is not None:
@@ -114,6 +172,12 @@ class Walker:
             else:
                 env[name] = self._bounded(name, Op(Form.OTHER, "either", (test, first, second)))
 
+    def _asks_for_amp(self, test: cst.BaseExpression) -> bool:
+        """Whether a test looks at a scaler, or at what switches AMP on and nothing else."""
+        while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            test = test.expression
+        return text(test) in self._flags or any(map(self._model.roles.is_scaler, _parts(test)))
+
     def _bounded(self, name: str, term: Term) -> Term:
         return term if self._lifter.size(term) < 200 else Input(name)
 
@@ -123,7 +187,9 @@ class Walker:
         self._loops += 1
         head = node.iter if isinstance(node, cst.For) else node.test
         self._calls(head, env, guards)
-        guard = Op(Form.OTHER, type(node).__name__.lower(), (self._lifter.term(head, env),))
+        target = (Const(text(node.target)),) if isinstance(node, cst.For) else ()
+        parts = (self._lifter.term(head, env), *target)
+        guard = Op(Form.OTHER, type(node).__name__.lower(), parts)
         changed = {n for t in self._model.steps.relevance.assigned(node) for n in _names(t)}
         for name in changed:
             env[name] = Input(name)
@@ -135,15 +201,21 @@ class Walker:
             self._block(_statements(node.orelse.body), env, guards)
 
     def _with(self, node: cst.With, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
+        outside = self._inside
         for item in node.items:
             if self._is_amp(item.item, env):
+                self._inside = (*self._inside, len(self.found.contexts))
+                self.found.contexts.append(item.item)
                 continue
             self._calls(item.item, env, guards)
-            guards = (*guards, Op(Form.OTHER, "with", (self._lifter.term(item.item, env),)))
+            named = () if item.asname is None else (Const(text(item.asname.name)),)
+            entered = (self._lifter.term(item.item, env), *named)
+            guards = (*guards, Op(Form.OTHER, "with", entered))
             if item.asname is not None:
                 for name in _names(item.asname.name):
                     env[name] = Input(name)
         self._block(_statements(node.body), env, guards)
+        self._inside = outside
 
     def _is_amp(self, context: cst.BaseExpression, env: dict[str, Term]) -> bool:
         """Whether a context is an autocast region, or was meant to be one."""
@@ -156,7 +228,8 @@ class Walker:
         self._block(_statements(node.body), env, (*guards, Op(Form.OTHER, "try")))
         for handler in node.handlers:
             caught = text(handler.type) if handler.type is not None else ""
-            guard = Op(Form.OTHER, f"except {caught}")
+            named = f" as {text(handler.name.name)}" if handler.name is not None else ""
+            guard = Op(Form.OTHER, f"except {caught}{named}")
             self._branch(_statements(handler.body), env, (*guards, guard))
         if node.orelse is not None:
             self._block(_statements(node.orelse.body), env, guards)
@@ -191,6 +264,9 @@ class Walker:
                 self._note(type(node).__name__.lower(), guards, Const(None), node)
             case cst.Del(target=target):
                 self._note(f"del {text(target)}", guards, Const(None), node)
+            case cst.Global(names=names) | cst.Nonlocal(names=names):
+                known = ", ".join(sorted(item.name.value for item in names))
+                self._note(f"{type(node).__name__.lower()} {known}", (), Const(None), node)
 
     def _leave(
         self,
@@ -225,7 +301,9 @@ class Walker:
             env[target.value] = self._bounded(target.value, term)
             if not isinstance(self._unit, cst.FunctionDef) and not same:
                 self._note(f"store {target.value}", guards, term, node)
-        elif not is_gradient(target):
+        elif is_gradient(target):
+            self._mark(Kind.GRADIENT_WRITE, "", Const(None), guards, node)
+        else:
             self._note(f"store {text(target)}", guards, term, node)
             path = dotted(target)
             if path is not None:
@@ -256,18 +334,19 @@ class Walker:
         if isinstance(node, _SCOPES):
             return
         kind = self._kind(node)
-        if kind is Kind.BACKWARD:
+        if kind is not None and kind not in _ORDINARY:
             assert isinstance(node, cst.Call)
-            self._backward(node, env, guards)
-            return
-        if kind not in (None, Kind.OPAQUE, Kind.GRADIENT_READ):
+            self._event(kind, node, env, guards)
             return
         for part in self._model.steps.relevance.expressions(node):
             self._calls(part, env, guards)
+        if isinstance(node, cst.Yield):
+            self._yield(node, env, guards)
         if not isinstance(node, (cst.Call, cst.BinaryOperation)):
             return
         term = self._lifter.term(node, env)
         self.found.terms[id(node)] = term
+        self.found.regions[id(node)] = self._inside
         if isinstance(node, cst.Call) and (top or self._is_opaque(term)):
             self._do(node, term, guards)
 
@@ -282,22 +361,53 @@ class Walker:
     def _kind(self, node: cst.BaseExpression) -> Kind | None:
         return self._model.steps.recognizer.kind(node) if isinstance(node, cst.Call) else None
 
+    def _yield(self, node: cst.Yield, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
+        kind, value = "yield", node.value
+        if isinstance(value, cst.From):
+            kind, value = "yield from", value.item
+        term = Const(None) if value is None else self._lifter.term(value, env)
+        self._mark("yield", "", Const(None), guards, node)
+        self._note(kind, guards, term, node)
+
+    # --- events -------------------------------------------------------------------------------
+
+    def _event(
+        self, kind: Kind, node: cst.Call, env: dict[str, Term], guards: tuple[Term, ...]
+    ) -> None:
+        left = leftover(self._model, kind, node)
+        named = ((name, self._given(value, env)) for name, value in left)
+        given = Op(Form.OTHER, "given", (), tuple(sorted(named, key=lambda item: item[0])))
+        self._mark(kind, about(self._model, kind, node), given, guards, node)
+        if kind is Kind.BACKWARD:
+            self._backward(node, env, guards)
+
+    def _given(self, node: cst.BaseExpression, env: dict[str, Term]) -> Term:
+        """An argument, if it is a limit without the scale."""
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
+            for side, other in ((node.left, node.right), (node.right, node.left)):
+                if is_made_from_scale(side, self._model.values):
+                    return self._given(other, env)
+        return _lenient(self._lifter.term(node, env))
+
+    def _mark(
+        self,
+        kind: Kind | str,
+        subject: str,
+        given: Term,
+        guards: tuple[Term, ...],
+        node: cst.CSTNode,
+    ) -> None:
+        name, before = kind if isinstance(kind, str) else kind.value, len(self.found.done)
+        self.found.marks.append(Mark(name, subject, guards, given, before, self._inside, node))
+
     def _backward(self, node: cst.Call, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
-        loss = self._loss(node)
+        loss = loss_of(self._model, node)
         term: Term = Const(None)
         if loss is not None:
             self._calls(loss, env, guards)
             term = self._lifter.term(loss, env)
         self.found.losses[id(node)] = term
         self._note("backward", _without_loops(guards), term, node)
-
-    def _loss(self, node: cst.Call) -> cst.BaseExpression | None:
-        assert isinstance(node.func, cst.Attribute)
-        takes = self._model.names.is_any(node.func, {"torch.autograd.backward"})
-        owner = (dotted(node.func.value) or "").rpartition(".")[2].strip("_")
-        if takes or owner in ("accelerator", "fabric"):
-            return node.args[0].value if node.args else None
-        return node.func.value
 
     def _is_opaque(self, term: Term) -> bool:
         """Whether a call may do anything but compute its result."""
@@ -309,6 +419,84 @@ class Walker:
             callee = term.args[0]
             return not (isinstance(callee, Op) and callee.form is Form.MODULE)
         return term.form is Form.OTHER and term.name not in ("if", "lambda", "either", "loop")
+
+
+def leftover(model: Model, kind: Kind, node: cst.Call) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """The arguments of an event that no trace holds, by keyword, or else by place."""
+    names = _CLIPS.get(_member(node), ()) if kind is Kind.CLIP else ()
+    skipped = kind is not Kind.CLIP and _is_handed(model, kind, node)
+    for place, arg in enumerate(node.args):
+        name = names[place] if place < len(names) else f"{arg.star}{place}"
+        name = arg.keyword.value if arg.keyword is not None else name
+        if not (skipped and place == 0) and not (
+            name == STRICT and is_strict(model, node) is not None
+        ):
+            yield name, arg.value
+
+
+def is_strict(model: Model, clip: cst.Call) -> bool | None:
+    """Whether a clip raises an error where gradients are not finite; None if it is not known."""
+    given = arguments(clip).get(None, STRICT)
+    values = [False] if given is None else model.values.constants(given)
+    return values[0] if len(values) == 1 and isinstance(values[0], bool) else None
+
+
+def switches(model: Model) -> frozenset[str]:
+    """What autocast or a scaler is switched on by, as it is written there."""
+    values = [region.enabled for region in model.regions.all if region.enabled is not None]
+    given = (arguments(call).get(None, "enabled") for call in model.roles.scaler_calls())
+    return frozenset(text(value) for value in (*values, *given) if value is not None)
+
+
+def _lenient(term: Term) -> Term:
+    """A term without what makes a measure of gradients raise errors, which the traces hold."""
+    if not isinstance(term, Op) or not term.name.startswith("torch.nn.utils."):
+        return term
+    kept = tuple(item for item in term.keywords if item[0] != STRICT)
+    return replace(term, keywords=kept)
+
+
+def _as_module(term: Term) -> Term:
+    """``partial(nn.LayerNorm, eps=1e-5)`` as the layer that it makes for some width."""
+    if not isinstance(term, Op) or term.name != "functools.partial" or not term.args:
+        return term
+    made, *rest = term.args
+    if not isinstance(made, Global) or not made.name.startswith("torch.nn."):
+        return term
+    return Op(Form.MODULE, made.name, (Input("width"), *rest), term.keywords)
+
+
+def _member(node: cst.Call) -> str:
+    return (dotted(node.func) or "").rpartition(".")[2]
+
+
+def _is_handed(model: Model, kind: Kind, node: cst.Call) -> bool:
+    """Whether the first argument is what the event is about: the optimizer, or the loss."""
+    if not isinstance(node.func, cst.Attribute):
+        return False
+    if kind is Kind.BACKWARD:
+        return loss_of(model, node) is not node.func.value
+    scales = model.roles.is_scaler(node.func.value)
+    return _member(node) == "unscale_" or (kind is Kind.STEP and scales and bool(node.args))
+
+
+def about(model: Model, kind: Kind, node: cst.Call) -> str:
+    """The optimizer that an event steps, clears or unscales, as it is written."""
+    if kind not in (Kind.STEP, Kind.UNSCALE, Kind.ZERO_GRAD):
+        return ""
+    if _is_handed(model, kind, node) and node.args:
+        return text(node.args[0].value)
+    return text(node.func.value) if isinstance(node.func, cst.Attribute) else ""
+
+
+def loss_of(model: Model, node: cst.Call) -> cst.BaseExpression | None:
+    """The loss that a backward call is about."""
+    assert isinstance(node.func, cst.Attribute)
+    takes = model.names.is_any(node.func, {"torch.autograd.backward"})
+    owner = (dotted(node.func.value) or "").rpartition(".")[2].strip("_")
+    if takes or owner in ("accelerator", "fabric"):
+        return node.args[0].value if node.args else None
+    return node.func.value
 
 
 def _without_loops(guards: tuple[Term, ...]) -> tuple[Term, ...]:
@@ -323,6 +511,11 @@ def _statements(body: object) -> Sequence[cst.CSTNode]:
         return [cst.SimpleStatementLine(body=body.body)]
     assert isinstance(body, (list, tuple))
     return body
+
+
+def _parts(test: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
+    """The names in a test."""
+    return (node for node in descendants(test) if isinstance(node, (cst.Name, cst.Attribute)))
 
 
 def _names(target: cst.BaseExpression) -> Iterator[str]:

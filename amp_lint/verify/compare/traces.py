@@ -18,6 +18,7 @@ from amp_lint.model.paths import Cycle, last_name
 from amp_lint.model.regions import DEVICE_AUTOCAST, Region
 from amp_lint.model.steps import Steps
 from amp_lint.model.values import arguments, literal
+from amp_lint.verify.compare.effects import is_strict
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.units import SCRIPT, units
 from amp_lint.verify.obligations import Autocast, Clip, Construct, Event, Program, Trace
@@ -150,7 +151,7 @@ class Tracer:
             forward=self._forward(event) if is_backward else None,
             active=self.autocast(event.region, event.node),
             clip=self._clip(event) if event.kind is Kind.CLIP else None,
-            factor=self._factor(event.node) if event.kind is Kind.GRADIENT_WRITE else None,
+            factor=self.factor(event.node) if event.kind is Kind.GRADIENT_WRITE else None,
             scaler_is_none=event.absent,
         )
 
@@ -235,7 +236,7 @@ class Tracer:
             limit=value,
             times_scale=mentions_scale(call, self._model.values),
             norm_type=norm_type if norm_type is not None else 2.0,
-            error_if_nonfinite=literal(given.get(None, "error_if_nonfinite")) is True,
+            error_if_nonfinite=is_strict(self._model, call) is True,
         )
 
     def _member(self, func: cst.BaseExpression) -> str:
@@ -248,7 +249,7 @@ class Tracer:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return float(value) if number else None  # type: ignore[arg-type]
 
-    def _factor(self, node: cst.CSTNode) -> str | float | None:
+    def factor(self, node: cst.CSTNode) -> str | float | None:
         """What gradients are multiplied by, if it is a number, the scale or its inverse."""
         divides, value = _written(node)
         if value is None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from amp_lint.verify.experiments import optimizers, step_checks
 from amp_lint.verify.experiments.literals import Unknown
 from amp_lint.verify.experiments.optimizers import OPTIMIZER
-from amp_lint.verify.experiments.protocol import pairs
+from amp_lint.verify.experiments.protocol import incomparable, pairs
 from amp_lint.verify.experiments.replay import Case, Problem, linear, scaler_arguments
 from amp_lint.verify.experiments.step_checks import BACKWARD, RAISES, READ, VALUE, Evidence, Trial
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step
@@ -62,9 +62,10 @@ def _incomparable(obligation: Step) -> str:
     before, after = obligation.before, obligation.after
     if not before.traces and not after.traces:
         return "no training step was found"
-    for events, what in ((_unknown_writes, "a change of gradients"), (_unknown_limits, "a limit")):
-        if events(before) != events(after):
-            return f"{what} is not a literal, and was rewritten"
+    for pair in pairs(before, after):
+        reason = incomparable(pair)
+        if reason:
+            return reason
     if _unknown_arguments(before) != _unknown_arguments(after):
         return "an argument of an optimizer is not a literal, and was rewritten"
     return ""
@@ -72,20 +73,6 @@ def _incomparable(obligation: Step) -> str:
 
 def _events(program: Program) -> Iterator[Event]:
     return itertools.chain.from_iterable(program.traces)
-
-
-def _unknown_writes(program: Program) -> set[str]:
-    kinds = (e for e in _events(program) if e.kind == "gradient write" and e.factor is None)
-    return {_compact(event.source) for event in kinds}
-
-
-def _unknown_limits(program: Program) -> set[str]:
-    clips = (e for e in _events(program) if e.clip is not None and e.clip.limit is None)
-    return {_compact(e.source) for e in clips if e.clip and e.clip.function != "get_total_norm"}
-
-
-def _compact(source: str) -> str:
-    return "".join(source.split())
 
 
 def _unknown_arguments(program: Program) -> set[tuple[str, str]]:

@@ -1,0 +1,349 @@
+"""What no experiment looks at: it must be the same in both texts.
+
+Experiments show that expressions, steps and autocast objects still do what they did. All else that
+a function is made of is compared here: its parameters, what stands around the events of its
+training steps, their arguments, and their order among the ordinary calls.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+import libcst as cst
+
+from amp_lint.model.events import Kind
+from amp_lint.verify.compare.alignment import pairings
+from amp_lint.verify.compare.effects import Mark
+from amp_lint.verify.compare.lift import ERASED
+from amp_lint.verify.compare.side import Side
+from amp_lint.verify.terms import Form, Op, Term, children
+
+_CORE = frozenset({Kind.BACKWARD.value, Kind.STEP.value, Kind.ZERO_GRAD.value})
+"""Events that code without AMP has too: a fix leaves them where they are."""
+_ON_GRADIENTS = frozenset({Kind.CLIP.value, Kind.GRADIENT_WRITE.value})
+"""Events whose place counts where other calls may change gradients."""
+_NOTHING = Op(Form.OTHER, "given")
+_NO_CONTEXT = "contextlib.nullcontext"
+
+
+def residue(before: Side, after: Side) -> Iterator[str]:
+    """A reason for each thing that differs and that nothing else compares."""
+    for name in before.units:
+        if name in after.units:
+            for check in _CHECKS:
+                yield from check(before, after, name)
+
+
+# --- how a function is declared -----------------------------------------------------------------
+
+
+def _headers(before: Side, after: Side, name: str) -> Iterator[str]:
+    old, new = dict(_header(before, name)), dict(_header(after, name))
+    for what in old:
+        if old[what] != new.get(what):
+            line = before.line(before.units[name])
+            yield f"line {line}: the {what} of `{name}` were rewritten"
+
+
+def _header(side: Side, name: str) -> Iterator[tuple[str, object]]:
+    """What stands in front of a body, but AMP and the annotations."""
+    unit = side.units[name]
+    if isinstance(unit, cst.Module):
+        return
+    decorators = [side.lifter.term(each.decorator, {}) for each in unit.decorators]
+    yield "decorators", [term for term in decorators if not is_amp_term(term)]
+    if isinstance(unit, cst.ClassDef):
+        given = (*unit.bases, *unit.keywords)
+        yield "bases", [(_keyword(arg), side.lifter.term(arg.value, {})) for arg in given]
+    else:
+        yield "parameters", [unit.asynchronous is None, *_parameters(unit.params)]
+
+
+def _keyword(arg: cst.Arg) -> str:
+    return arg.star if arg.keyword is None else arg.keyword.value
+
+
+def _parameters(given: cst.Parameters) -> Iterator[str]:
+    """Names in order, marked if only positional or only by keyword; defaults are effects."""
+    for kind, params in (
+        ("/", given.posonly_params),
+        ("", given.params),
+        ("*", (given.star_arg,)),
+        ("=", given.kwonly_params),
+        ("**", (given.star_kwarg,)),
+    ):
+        for param in params:
+            if isinstance(param, cst.Param):
+                yield kind + param.name.value
+
+
+# --- events -------------------------------------------------------------------------------------
+
+
+def _marks(side: Side, name: str) -> list[Mark]:
+    return [mark for mark in side.effects[name].marks if mark.kind != "yield"]
+
+
+def _by_kind(marks: Iterable[Mark]) -> dict[str, list[Mark]]:
+    found: dict[str, list[Mark]] = defaultdict(list)
+    for mark in marks:
+        found[mark.kind].append(mark)
+    return found
+
+
+def _arguments(before: Side, after: Side, name: str) -> Iterator[str]:
+    """Arguments of events that no trace holds: ``inputs=``, the parameters that are clipped."""
+    old, new = _by_kind(_marks(before, name)), _by_kind(_marks(after, name))
+    for kind, marks in new.items():
+        known = old.get(kind, [])
+        if len(known) == len(marks):
+            pairs = zip(known, marks, strict=True)
+            strange = [other for one, other in pairs if one.given != other.given]
+        else:
+            given = {mark.given for mark in known} | {_NOTHING}
+            strange = [mark for mark in marks if mark.given not in given]
+        for mark in strange:
+            if known or kind != Kind.ZERO_GRAD.value:
+                yield _reason(after, mark, "is called with other arguments")
+
+
+def _objects(before: Side, after: Side, name: str) -> Iterator[str]:
+    """Which optimizers or modules are stepped and cleared: a trace may not tell them apart."""
+    old, new = _by_kind(_marks(before, name)), _by_kind(_marks(after, name))
+    for kind in (Kind.STEP.value, Kind.ZERO_GRAD.value):
+        for side, marks, others in ((before, old, new), (after, new, old)):
+            known = {mark.about for mark in others.get(kind, [])}
+            for mark in marks.get(kind, []):
+                if known and mark.about not in known:
+                    yield _reason(side, mark, "is about another object")
+
+
+def _guards(before: Side, after: Side, name: str) -> Iterator[str]:
+    """Tests, loops and contexts around events."""
+    old, new = _Stacks(before, after, name, which=0), _Stacks(before, after, name, which=1)
+    for mark in new.marks:
+        if not old.explains(new, mark):
+            yield _reason(after, mark, "runs under other conditions")
+    for mark in old.marks:
+        if mark.kind in _CORE and new.has(mark) and not new.explains(old, mark):
+            yield _reason(before, mark, "runs under other conditions")
+
+
+class _Stacks:
+    """What stands around the events of a function in one of two texts."""
+
+    def __init__(self, before: Side, after: Side, name: str, *, which: int) -> None:
+        sides = before, after
+        self.marks = _marks(sides[which], name)
+        amp = [side.effects[name].about_amp for side in sides]
+        self._amp = amp[0] | amp[1]
+        self._blocks = {self._without_amp(b) for b in sides[which].effects[name].blocks}
+        self._own: dict[tuple[str, str], set[tuple[Term, ...]]] = defaultdict(set)
+        for mark in self.marks:
+            self._own[mark.kind, mark.about].add(self.reduced(mark))
+
+    def reduced(self, mark: Mark) -> tuple[Term, ...]:
+        """What stands around an event, but for AMP."""
+        return self._without_amp(mark.guards)
+
+    def _without_amp(self, guards: tuple[Term, ...]) -> tuple[Term, ...]:
+        return tuple(guard for guard in guards if not self._is_amp(guard))
+
+    def has(self, mark: Mark) -> bool:
+        """Whether there is an event of that kind about the same object."""
+        return bool(self._own.get((mark.kind, mark.about)))
+
+    def explains(self, other: _Stacks, mark: Mark) -> bool:
+        """Whether what stands around an event of the other text stands around a block here.
+
+        Around the same event, if it is one that code without AMP has.
+        """
+        stack = other.reduced(mark)
+        if mark.kind in _CORE and self.has(mark):
+            return stack in self._own[mark.kind, mark.about]
+        return stack in self._blocks
+
+    def _is_amp(self, guard: Term) -> bool:
+        if guard in self._amp or is_amp_term(guard):
+            return True
+        return (
+            isinstance(guard, Op)
+            and guard.name in ("not_", "with")
+            and (self._is_amp(guard.args[0]) or _is_no_context(guard.args[0]))
+        )
+
+
+def _is_no_context(term: Term) -> bool:
+    return isinstance(term, Op) and term.name == _NO_CONTEXT
+
+
+def is_amp_term(term: Term) -> bool:
+    """Whether an expression holds something of AMP."""
+    return term == ERASED or any(map(is_amp_term, children(term)))
+
+
+def _reason(side: Side, mark: Mark, how: str) -> str:
+    return f"line {side.line(mark.node)}: `{shown(side, mark.node)}` {how}"
+
+
+def shown(side: Side, node: cst.CSTNode) -> str:
+    """The first line of a piece of code."""
+    return side.model.tree.source(node).splitlines()[0]
+
+
+# --- order --------------------------------------------------------------------------------------
+
+
+def _order(before: Side, after: Side, name: str) -> Iterator[str]:
+    """Events but those of a scaler must stand among the ordinary calls as they stood."""
+    old, new = before.effects[name], after.effects[name]
+    paired = [p for p in pairings(old.done, new.done) if None not in p]
+    kept = [(i, j) for i, j in paired if i is not None and j is not None]
+    kept = [(i, j) for i, j in kept if old.done[i].kind != "backward"]
+    one = _places(old.marks, [i for i, _ in kept])
+    other = _places(new.marks, [j for _, j in kept])
+    for key in one.keys() & other.keys():
+        places = [place for place, _ in one[key]], [place for place, _ in other[key]]
+        if Counter(places[0]) - Counter(places[1]) and Counter(places[1]) - Counter(places[0]):
+            mark = next(m for place, m in other[key] if place not in places[0])
+            yield _reason(after, mark, "was moved over a call")
+
+
+def _places(
+    marks: Iterable[Mark], kept: list[int]
+) -> dict[tuple[str, str], list[tuple[frozenset[int], Mark]]]:
+    """For each of those events the ordinary effects, by their number, that come before it."""
+    found: dict[tuple[str, str], list[tuple[frozenset[int], Mark]]] = defaultdict(list)
+    for mark in marks:
+        if mark.kind in _CORE or mark.kind in _ON_GRADIENTS:
+            ahead = frozenset(n for n, index in enumerate(kept) if index < mark.before)
+            found[mark.kind, mark.about].append((ahead, mark))
+    return found
+
+
+# --- autocast -----------------------------------------------------------------------------------
+
+
+def _yields(before: Side, after: Side, name: str) -> Iterator[str]:
+    """What is active at a ``yield`` is active in the code that runs in between."""
+    old, new = (
+        [m for m in side.effects[name].marks if m.kind == "yield" and m.regions]
+        for side in (before, after)
+    )
+    for mark in new[len(old) :]:
+        yield _reason(after, mark, "leaves the function inside a region")
+
+
+def regions(before: Side, after: Side, entered: set[str]) -> Iterator[str]:
+    """Where an old region raises instead of being entered, it must be around what it was."""
+    for name in before.units.keys() & after.units.keys():
+        old, new = before.effects[name].contexts, after.effects[name].contexts
+        lost = [node for node in old if before.model.regions.of(node) is None]
+        if not lost and name not in entered:
+            continue
+        node = (*lost, *old, before.units[name])[0]
+        if len(old) != len(new):
+            yield f"line {before.line(node)}: a region was added or removed"
+        elif _inside(before, name) != _inside(after, name):
+            yield f"line {before.line(node)}: a region encloses other code than before"
+
+
+def _inside(side: Side, name: str) -> Counter[object]:
+    """How often each operation and event runs in each region of a function."""
+    found = side.effects[name]
+    events: list[object] = [(m.kind, m.about, m.regions) for m in found.marks if m.kind in _CORE]
+    return Counter(events + [(found.terms[key], inside) for key, inside in found.regions.items()])
+
+
+# --- what is erased -----------------------------------------------------------------------------
+
+
+def _erased(before: Side, after: Side, name: str) -> Iterator[str]:
+    """What terms are lifted without: scaled losses, the state of scalers, where they are made."""
+    for found, how in (
+        (_other_scales, "is used beside the backward pass"),
+        (_made_in_loops, "is made anew in each round"),
+        (_unknown_writes, "was added"),
+    ):
+        yield from _more(before, after, name, found, how)
+    for found, how in ((_saved, "was removed"), (_unknown_writes, "was removed")):
+        yield from _more(after, before, name, found, how)
+
+
+Finder = Callable[[Side, str], Iterator[cst.CSTNode]]
+
+
+def _more(before: Side, after: Side, name: str, find: Finder, how: str) -> Iterator[str]:
+    left = Counter(_compact(before, node) for node in find(before, name))
+    for node in find(after, name):
+        if not left[_compact(after, node)]:
+            yield f"line {after.line(node)}: `{shown(after, node)}` {how}"
+        left[_compact(after, node)] -= 1
+
+
+def _compact(side: Side, node: cst.CSTNode) -> str:
+    return "".join(side.model.tree.source(node).split())
+
+
+def _calls(side: Side, name: str) -> Iterator[cst.Call]:
+    """The calls of a function itself, not of those in it."""
+    for call in side.model.tree.nodes(cst.Call):
+        if side.holder(call) is side.units[name]:
+            yield call
+
+
+def _other_scales(side: Side, name: str) -> Iterator[cst.Call]:
+    """Scaled losses that something else than a backward pass may see."""
+    for call in filter(side.model.steps.recognizer.is_scale, _calls(side, name)):
+        holder = side.model.tree.parent(call)
+        if not _feeds(side, call) and not (
+            isinstance(holder, cst.Assign)
+            and all(_feeds(side, read) for read in _reads(side, holder))
+        ):
+            yield call
+
+
+def _feeds(side: Side, node: cst.CSTNode) -> bool:
+    """Whether backward is called on an expression, and nothing else is done with it."""
+    attribute = side.model.tree.parent(node)
+    call = None if attribute is None else side.model.tree.parent(attribute)
+    return isinstance(call, cst.Call) and call.func is attribute and _is_backward(side, call)
+
+
+def _is_backward(side: Side, call: cst.Call) -> bool:
+    return side.model.steps.recognizer.kind(call) is Kind.BACKWARD
+
+
+def _reads(side: Side, made: cst.Assign) -> Iterator[cst.Name]:
+    """Where the name is read that a statement binds."""
+    names = side.model.names
+    for node in side.model.tree.nodes(cst.Name):
+        if node is not made.targets[0].target and any(
+            binding.node is made for binding in names.bindings(node)
+        ):
+            yield node
+
+
+def _made_in_loops(side: Side, name: str) -> Iterator[cst.Call]:
+    """Scalers that a loop makes."""
+    tree = side.model.tree
+    for call in side.model.roles.scaler_calls():
+        around = tree.ancestor(call, cst.For, cst.While, cst.FunctionDef)
+        if isinstance(around, (cst.For, cst.While)) and side.holder(call) is side.units[name]:
+            yield call
+
+
+def _saved(side: Side, name: str) -> Iterator[cst.Call]:
+    """What saves or loads the state of a scaler."""
+    return filter(side.lifter.is_scaler_state, _calls(side, name))
+
+
+def _unknown_writes(side: Side, name: str) -> Iterator[cst.CSTNode]:
+    """Changes of gradients by something else than a number or the scale."""
+    for mark in _marks(side, name):
+        if mark.kind == Kind.GRADIENT_WRITE.value and side.tracer.factor(mark.node) is None:
+            yield mark.node
+
+
+_CHECKS = (_headers, _arguments, _objects, _guards, _order, _yields, _erased)
