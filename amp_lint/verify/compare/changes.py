@@ -15,11 +15,11 @@ from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
 from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.lift import ERASED
-from amp_lint.verify.compare.residue import regions, residue, shown
+from amp_lint.verify.compare.residue import regions, residue, shown, unread_events
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.traces import changed
 from amp_lint.verify.compare.units import name_of
-from amp_lint.verify.compare.uses import compare_uses
+from amp_lint.verify.compare.uses import compare_uses, lonely_uses
 from amp_lint.verify.obligations import (
     Comparison,
     Construct,
@@ -43,17 +43,19 @@ _DECIDED_ELSEWHERE = frozenset({"backward"})
 
 def changes(before: Side, after: Side) -> Comparison:
     """Everything that has to be shown, the cheapest first."""
-    before.whole = after.whole = _spans_updates(before.model) or _spans_updates(after.model)
+    before.whole = after.whole = any(map(_spans_updates, (before.model, after.model)))
     expressions, reasons = _expressions(before, after)
     uses = [*compare_uses(before.lifter, after.lifter)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
-    steps = list(_steps(before, after, entered))
+    unread = [*unread_events(before, after)]
+    steps = [] if unread else list(_steps(before, after, entered))
     obligations: list[Obligation] = [*_unbound(before, after)]
     obligations += (use for use in uses if not _shown(use, steps))
     obligations += (p for p in _policies(before, after) if p.place.function not in entered)
     obligations += expressions
     obligations += steps
-    reasons += [*residue(before, after), *regions(before, after, entered), *_casts(before, after)]
+    reasons += [*residue(before, after), *regions(before, after, entered), *unread]
+    reasons += [*_casts(before, after), *lonely_uses(before.lifter, after.lifter)]
     return Comparison(tuple(obligations), tuple(dict.fromkeys(reasons)))
 
 

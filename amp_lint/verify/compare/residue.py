@@ -192,6 +192,36 @@ def shown(side: Side, node: cst.CSTNode) -> str:
     return side.model.tree.source(node).splitlines()[0]
 
 
+# --- what was not followed ----------------------------------------------------------------------
+
+
+def unread_events(before: Side, after: Side) -> Iterator[str]:
+    """Events that the traces of one text hold, and those of the other do not.
+
+    They stand on paths that were not followed, or are not taken for events there.
+    """
+    for one, other in ((before, after), (after, before)):
+        for name in one.units.keys() & other.units.keys():
+            texts = {_compact(other, mark.node) for mark in _marks(other, name)}
+            calls = {_compact(one, e.node): e.node for e in one.effects[name].done}
+            own = {_compact(one, mark.node) for mark in _marks(one, name)}
+            for text in calls.keys() & (texts - own):
+                yield f"line {one.line(calls[text])}: `{shown(one, calls[text])}` is another call"
+            left = _missed(other, name)
+            for key, mark in _missed(one, name).items():
+                if key not in left:
+                    yield _reason(one, mark, "is on no path that was followed")
+
+
+def _missed(side: Side, name: str) -> dict[object, Mark]:
+    """The events of a function that are in no trace."""
+    found: dict[object, Mark] = {}
+    for mark in _marks(side, name):
+        if (side.line(mark.node), side.model.tree.source(mark.node)) not in side.followed:
+            found[mark.kind, mark.about, mark.guards, mark.given] = mark
+    return found
+
+
 # --- order --------------------------------------------------------------------------------------
 
 

@@ -54,6 +54,13 @@ class Side:
         return Tracer(self.lifter, losses, self.alias, whole=self.whole)
 
     @functools.cached_property
+    def followed(self) -> set[tuple[int, str]]:
+        """Line and text of every event of the traces."""
+        programs = self.tracer.programs.values()
+        events = (event for program in programs for trace in program.traces for event in trace)
+        return {(event.line, event.source) for event in events}
+
+    @functools.cached_property
     def unbound(self) -> dict[tuple[str, str], cst.Name]:
         """The names that nothing binds, each with its first use.
 

@@ -173,7 +173,7 @@ class Tracer:
             for binding in model.names.bindings(name):
                 around = model.regions.around(binding.node)
                 if around and binding.kind in ("assign", "unpack", "augment"):
-                    return self.autocast(around[0], binding.node)
+                    return self.autocast(_of_model(around), binding.node)
                 if isinstance(binding.node, cst.For) and steps > 0:
                     return self._made_in(binding.node.iter, steps - 1)
         return None
@@ -335,6 +335,12 @@ class Tracer:
             )
         )
         return Construct(names[0] if names else "", args, keywords)
+
+
+def _of_model(around: Sequence[Region]) -> Region:
+    """The region of a forward pass; an island of float32 in it is there for the loss."""
+    island = len(around) > 1 and literal(around[0].enabled) is False
+    return around[1] if island else around[0]
 
 
 def _closed(term: Term) -> Term:
