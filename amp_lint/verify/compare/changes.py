@@ -9,13 +9,15 @@ from dataclasses import replace
 import libcst as cst
 
 from amp_lint.model import Model
+from amp_lint.model.events import Kind
 from amp_lint.model.modules import HalfTraining
 from amp_lint.model.regions import DEVICE_AUTOCAST
 from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
 from amp_lint.verify.compare.effects import Effect
+from amp_lint.verify.compare.erasures import shown
 from amp_lint.verify.compare.lift import ERASED
-from amp_lint.verify.compare.residue import regions, residue, shown, unread_events
+from amp_lint.verify.compare.residue import regions, residue, unread_events
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.traces import changed
 from amp_lint.verify.compare.units import name_of
@@ -37,25 +39,31 @@ from amp_lint.verify.obligations import (
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
 
 _MAX_POLICIES = 16
+_EXITS = frozenset({"break", "continue", "raise", "return"})
 _DECIDED_ELSEWHERE = frozenset({"backward"})
 """Effects that may come and go: the traces say whether they still do what they did."""
 
 
 def changes(before: Side, after: Side) -> Comparison:
     """Everything that has to be shown, the cheapest first."""
-    before.whole = after.whole = any(map(_spans_updates, (before.model, after.model)))
+    sides = before, after
+    whole = any(_spans_updates(side.model) for side in sides) or len({*map(_updates, sides)}) > 1
+    before.whole = after.whole = whole
     expressions, reasons = _expressions(before, after)
     uses = [*compare_uses(before.lifter, after.lifter)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
     unread = [*unread_events(before, after)]
+    other_paths = {*_with_other_exits(before, after)}
     steps = [] if unread else list(_steps(before, after, entered))
+    steps = [step for step in steps if step.place.function not in other_paths]
     obligations: list[Obligation] = [*_unbound(before, after)]
     obligations += (use for use in uses if not _shown(use, steps))
     obligations += (p for p in _policies(before, after) if p.place.function not in entered)
     obligations += expressions
     obligations += steps
     reasons += [*residue(before, after), *regions(before, after, entered), *unread]
-    reasons += [*_casts(before, after), *lonely_uses(before.lifter, after.lifter)]
+    reasons += [*_casts(before, after), *_other_states(before, after)]
+    reasons += lonely_uses(before.lifter, after.lifter)
     return Comparison(tuple(obligations), tuple(dict.fromkeys(reasons)))
 
 
@@ -65,6 +73,12 @@ def _spans_updates(model: Model) -> bool:
     misplaced = mistakes.early_updates or mistakes.second_updates
     left_out = mistakes.steps_without_update or mistakes.left_early or mistakes.bypasses
     return bool(misplaced or left_out) or any(not stale.loops for stale in model.caches.stale)
+
+
+def _updates(side: Side) -> int:
+    """How often an update of a scaler is written."""
+    marks = (mark for found in side.effects.values() for mark in found.marks)
+    return sum(mark.kind == Kind.UPDATE.value for mark in marks)
 
 
 def _is_entered(use: Use) -> bool:
@@ -159,6 +173,18 @@ def _lonely(before: Side, after: Side, old: Effect | None, new: Effect | None) -
     yield f"line {side.line(effect.node)}: `{shown(side, effect.node)}` was {how}"
 
 
+def _with_other_exits(before: Side, after: Side) -> Iterator[str]:
+    """The functions of which one text leaves where the other goes on; `_expressions` says so.
+
+    Their paths do not belong together.
+    """
+    for name in before.units.keys() & after.units.keys():
+        for old, new in differing(before.effects[name].done, after.effects[name].done):
+            lonely = new if old is None else old if new is None else None
+            if lonely is not None and lonely.kind in _EXITS:
+                yield name
+
+
 # --- autocast states --------------------------------------------------------------------------
 
 
@@ -168,7 +194,7 @@ def _policies(before: Side, after: Side) -> list[Policy]:
         old, new = before.states(name), after.states(name)
         for term in old.keys() & new.keys():
             if len(old[term]) != len(new[term]):
-                continue
+                continue  # `_other_states` looks at them
             for (one, was), (other, becomes) in zip(old[term], new[term], strict=True):
                 if was != becomes:
                     place = Place(before.line(one), after.line(other), name)
@@ -176,6 +202,17 @@ def _policies(before: Side, after: Side) -> list[Policy]:
                     found.setdefault(key, Policy(place, term, was, becomes))
     inner_first = sorted(found.values(), key=lambda p: (before.lifter.size(p.term), p.place.before))
     return inner_first[:_MAX_POLICIES]
+
+
+def _other_states(before: Side, after: Side) -> Iterator[str]:
+    """Operations that are written more or less often, and somewhere in a state they were never."""
+    for name in before.units.keys() & after.units.keys():
+        old, new = before.states(name), after.states(name)
+        for term in old.keys() & new.keys():
+            known = [state for _, state in old[term]]
+            for node, state in new[term]:
+                if len(old[term]) != len(new[term]) and state not in known:
+                    yield f"line {after.line(node)}: `{shown(after, node)}` runs in another region"
 
 
 def _operation(term: Term) -> object:

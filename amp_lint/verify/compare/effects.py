@@ -9,32 +9,23 @@ left out: they are compared as traces.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import libcst as cst
 
-from amp_lint.model import Model
 from amp_lint.model.conditions import text
 from amp_lint.model.events import Kind, is_made_from_scale
 from amp_lint.model.gradients import is_gradient
 from amp_lint.model.names import dotted
 from amp_lint.model.pure import PURE_METHODS, QUERIES
-from amp_lint.model.values import arguments
 from amp_lint.tree import descendants
 from amp_lint.verify.compare.lift import ERASED, Lifter
+from amp_lint.verify.compare.marks import Mark, about, leftover, lenient, loss_of, switches
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, children
 
 _ORDINARY = frozenset({Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE})
 """Events that are calls like others; `traces` does not replay them."""
-STRICT = "error_if_nonfinite"
-_CLIPS = {
-    "clip_grad_norm": ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"),
-    "clip_grad_norm_": ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"),
-    "clip_grad_value_": ("parameters", "clip_value", "foreach"),
-    "clip_grads_with_norm_": ("parameters", "max_norm", "total_norm", "foreach"),
-    "get_total_norm": ("tensors", "norm_type", "error_if_nonfinite", "foreach"),
-}
-"""The parameters of the functions that limit or measure gradients."""
+_ELSE, _FINALLY = Op(Form.OTHER, "else"), Op(Form.OTHER, "finally")
 _SCOPES = (cst.Lambda, cst.FunctionDef, cst.ClassDef)
 Unit = cst.FunctionDef | cst.ClassDef | cst.Module
 
@@ -56,25 +47,6 @@ class Effect:
         return self.kind, self.guards, self.term
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mark:
-    """Where an event of the training step stands in the text, and what no trace holds of it."""
-
-    kind: str
-    """That of the event, or ``yield``."""
-    about: str
-    """The optimizer that it steps, clears or unscales, as it is written."""
-    guards: tuple[Term, ...]
-    """The tests, loops and contexts around it, outermost first, without those of AMP."""
-    given: Term
-    """Its arguments but for the loss, the optimizer and the limit of a clip."""
-    before: int
-    """How many effects of the function come before it in the text."""
-    regions: tuple[int, ...]
-    """The autocast contexts around it, by their number in the function."""
-    node: cst.CSTNode
-
-
 @dataclass(slots=True)
 class Effects:
     """The effects of one function, and what its parts were found to stand for."""
@@ -88,6 +60,8 @@ class Effects:
     """Id of a call or operator -> the contexts around it, by number."""
     about_amp: set[Term] = field(default_factory=set)
     """Tests of a scaler, or of what switches autocast or a scaler on, and their negations."""
+    stars: list[str] = field(default_factory=list)
+    """The modules of which it imports every name, in order."""
     blocks: set[tuple[Term, ...]] = field(default_factory=set)
     """What stands around its blocks: their guards."""
     terms: dict[int, Term] = field(default_factory=dict)
@@ -107,6 +81,7 @@ class Walker:
         self._loops = 0
         self._inside: tuple[int, ...] = ()
         self._flags = switches(lifter.model)
+        self._shared = frozenset(_used_inside(unit))
         if isinstance(unit, cst.FunctionDef):
             self._defaults(unit.params)
         self._block(_statements(unit.body), {}, ())
@@ -140,10 +115,12 @@ class Walker:
                     self._try(statement, env, guards)
                 case cst.Match(subject=subject, cases=cases):
                     self._calls(subject, env, guards)
+                    branches = []
                     for case in cases:
                         asked = "" if case.guard is None else f" if {text(case.guard)}"
                         guard = Op(Form.OTHER, f"case {text(case.pattern)}{asked}")
-                        self._branch(_statements(case.body), env, (*guards, guard))
+                        branches.append(self._branch(_statements(case.body), env, (*guards, guard)))
+                    self._join(env, branches)
 
     def _branch(
         self, body: Sequence[cst.CSTNode], env: dict[str, Term], guards: tuple[Term, ...]
@@ -191,14 +168,16 @@ class Walker:
         parts = (self._lifter.term(head, env), *target)
         guard = Op(Form.OTHER, type(node).__name__.lower(), parts)
         changed = {n for t in self._model.steps.relevance.assigned(node) for n in _names(t)}
-        for name in changed:
+        for name in sorted(changed):
+            if env.get(name, Input(name)) != Input(name):
+                self._note(f"start {name}", guards, env[name], node)
             env[name] = Input(name)
         inner = self._branch(_statements(node.body), env, (*guards, guard))
         for name in changed & set(inner):
             if inner[name] != env[name]:
                 env[name] = self._bounded(name, Op(Form.OTHER, "loop", (inner[name],)))
         if node.orelse is not None:
-            self._block(_statements(node.orelse.body), env, guards)
+            self._block(_statements(node.orelse.body), env, (*guards, guard, _ELSE))
 
     def _with(self, node: cst.With, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
         outside = self._inside
@@ -225,16 +204,26 @@ class Walker:
     def _try(
         self, node: cst.Try | cst.TryStar, env: dict[str, Term], guards: tuple[Term, ...]
     ) -> None:
-        self._block(_statements(node.body), env, (*guards, Op(Form.OTHER, "try")))
-        for handler in node.handlers:
-            caught = text(handler.type) if handler.type is not None else ""
-            named = f" as {text(handler.name.name)}" if handler.name is not None else ""
-            guard = Op(Form.OTHER, f"except {caught}{named}")
-            self._branch(_statements(handler.body), env, (*guards, guard))
+        caught = [_caught(handler) for handler in node.handlers]
+        tried = Op(Form.OTHER, "try", tuple(map(Const, caught)))
+        self._block(_statements(node.body), env, (*guards, tried))
+        branches = [
+            self._branch(_statements(handler.body), env, (*guards, Op(Form.OTHER, name)))
+            for handler, name in zip((*node.handlers,), caught, strict=True)
+        ]
         if node.orelse is not None:
-            self._block(_statements(node.orelse.body), env, guards)
+            self._block(_statements(node.orelse.body), env, (*guards, tried, _ELSE))
+        self._join(env, branches)
         if node.finalbody is not None:
-            self._block(_statements(node.finalbody.body), env, guards)
+            self._block(_statements(node.finalbody.body), env, (*guards, _FINALLY))
+
+    def _join(self, env: dict[str, Term], branches: Sequence[dict[str, Term]]) -> None:
+        """Go on after branches of which one may have been taken, or none."""
+        for name in {name for branch in branches for name in branch}:
+            known = env.get(name, Input(name))
+            others = [branch[name] for branch in branches if branch.get(name, known) != known]
+            if others:
+                env[name] = self._bounded(name, Op(Form.OTHER, "either", (known, *others)))
 
     # --- simple statements --------------------------------------------------------------------
 
@@ -253,6 +242,8 @@ class Walker:
             case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
                 self._calls(value, env, guards)
                 self._store(target, self._lifter.term(value, env), env, guards, node)
+            case cst.AnnAssign(target=target) if isinstance(self._unit, cst.ClassDef):
+                self._note(f"declare {text(target)}", guards, Const(None), node)
             case cst.AugAssign(target=target, value=value):
                 self._calls(value, env, guards)
                 self._store(target, self._lifter.augmented(node, env), env, guards, node)
@@ -264,6 +255,8 @@ class Walker:
                 self._note(type(node).__name__.lower(), guards, Const(None), node)
             case cst.Del(target=target):
                 self._note(f"del {text(target)}", guards, Const(None), node)
+            case cst.ImportFrom(module=module, names=cst.ImportStar()):
+                self.found.stars.append("" if module is None else text(module))
             case cst.Global(names=names) | cst.Nonlocal(names=names):
                 known = ", ".join(sorted(item.name.value for item in names))
                 self._note(f"{type(node).__name__.lower()} {known}", (), Const(None), node)
@@ -299,7 +292,8 @@ class Walker:
         elif isinstance(target, cst.Name):
             same = env.get(target.value) == term
             env[target.value] = self._bounded(target.value, term)
-            if not isinstance(self._unit, cst.FunctionDef) and not same:
+            local = isinstance(self._unit, cst.FunctionDef) and target.value not in self._shared
+            if not local and not same:
                 self._note(f"store {target.value}", guards, term, node)
         elif is_gradient(target):
             self._mark(Kind.GRADIENT_WRITE, "", Const(None), guards, node)
@@ -387,7 +381,7 @@ class Walker:
             for side, other in ((node.left, node.right), (node.right, node.left)):
                 if is_made_from_scale(side, self._model.values):
                     return self._given(other, env)
-        return _lenient(self._lifter.term(node, env))
+        return lenient(self._lifter.term(node, env))
 
     def _mark(
         self,
@@ -421,41 +415,6 @@ class Walker:
         return term.form is Form.OTHER and term.name not in ("if", "lambda", "either", "loop")
 
 
-def leftover(model: Model, kind: Kind, node: cst.Call) -> Iterator[tuple[str, cst.BaseExpression]]:
-    """The arguments of an event that no trace holds, by keyword, or else by place."""
-    names = _CLIPS.get(_member(node), ()) if kind is Kind.CLIP else ()
-    skipped = kind is not Kind.CLIP and _is_handed(model, kind, node)
-    for place, arg in enumerate(node.args):
-        name = names[place] if place < len(names) else f"{arg.star}{place}"
-        name = arg.keyword.value if arg.keyword is not None else name
-        if not (skipped and place == 0) and not (
-            name == STRICT and is_strict(model, node) is not None
-        ):
-            yield name, arg.value
-
-
-def is_strict(model: Model, clip: cst.Call) -> bool | None:
-    """Whether a clip raises an error where gradients are not finite; None if it is not known."""
-    given = arguments(clip).get(None, STRICT)
-    values = [False] if given is None else model.values.constants(given)
-    return values[0] if len(values) == 1 and isinstance(values[0], bool) else None
-
-
-def switches(model: Model) -> frozenset[str]:
-    """What autocast or a scaler is switched on by, as it is written there."""
-    values = [region.enabled for region in model.regions.all if region.enabled is not None]
-    given = (arguments(call).get(None, "enabled") for call in model.roles.scaler_calls())
-    return frozenset(text(value) for value in (*values, *given) if value is not None)
-
-
-def _lenient(term: Term) -> Term:
-    """A term without what makes a measure of gradients raise errors, which the traces hold."""
-    if not isinstance(term, Op) or not term.name.startswith("torch.nn.utils."):
-        return term
-    kept = tuple(item for item in term.keywords if item[0] != STRICT)
-    return replace(term, keywords=kept)
-
-
 def _as_module(term: Term) -> Term:
     """``partial(nn.LayerNorm, eps=1e-5)`` as the layer that it makes for some width."""
     if not isinstance(term, Op) or term.name != "functools.partial" or not term.args:
@@ -466,37 +425,10 @@ def _as_module(term: Term) -> Term:
     return Op(Form.MODULE, made.name, (Input("width"), *rest), term.keywords)
 
 
-def _member(node: cst.Call) -> str:
-    return (dotted(node.func) or "").rpartition(".")[2]
-
-
-def _is_handed(model: Model, kind: Kind, node: cst.Call) -> bool:
-    """Whether the first argument is what the event is about: the optimizer, or the loss."""
-    if not isinstance(node.func, cst.Attribute):
-        return False
-    if kind is Kind.BACKWARD:
-        return loss_of(model, node) is not node.func.value
-    scales = model.roles.is_scaler(node.func.value)
-    return _member(node) == "unscale_" or (kind is Kind.STEP and scales and bool(node.args))
-
-
-def about(model: Model, kind: Kind, node: cst.Call) -> str:
-    """The optimizer that an event steps, clears or unscales, as it is written."""
-    if kind not in (Kind.STEP, Kind.UNSCALE, Kind.ZERO_GRAD):
-        return ""
-    if _is_handed(model, kind, node) and node.args:
-        return text(node.args[0].value)
-    return text(node.func.value) if isinstance(node.func, cst.Attribute) else ""
-
-
-def loss_of(model: Model, node: cst.Call) -> cst.BaseExpression | None:
-    """The loss that a backward call is about."""
-    assert isinstance(node.func, cst.Attribute)
-    takes = model.names.is_any(node.func, {"torch.autograd.backward"})
-    owner = (dotted(node.func.value) or "").rpartition(".")[2].strip("_")
-    if takes or owner in ("accelerator", "fabric"):
-        return node.args[0].value if node.args else None
-    return node.func.value
+def _caught(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> str:
+    caught = text(handler.type) if handler.type is not None else ""
+    named = f" as {text(handler.name.name)}" if handler.name is not None else ""
+    return f"except {caught}{named}"
 
 
 def _without_loops(guards: tuple[Term, ...]) -> tuple[Term, ...]:
@@ -511,6 +443,14 @@ def _statements(body: object) -> Sequence[cst.CSTNode]:
         return [cst.SimpleStatementLine(body=body.body)]
     assert isinstance(body, (list, tuple))
     return body
+
+
+def _used_inside(unit: Unit) -> Iterator[str]:
+    """The names that the functions in a function use: they see what it assigns."""
+    if isinstance(unit, cst.FunctionDef):
+        for inner in descendants(unit.body):
+            if isinstance(inner, cst.FunctionDef):
+                yield from (n.value for n in descendants(inner) if isinstance(n, cst.Name))
 
 
 def _parts(test: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:

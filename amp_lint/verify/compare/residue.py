@@ -8,14 +8,15 @@ training steps, their arguments, and their order among the ordinary calls.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from amp_lint.model.events import Kind
 from amp_lint.verify.compare.alignment import pairings
-from amp_lint.verify.compare.effects import Mark
+from amp_lint.verify.compare.erasures import compact, erasures, shown
 from amp_lint.verify.compare.lift import ERASED
+from amp_lint.verify.compare.marks import Mark
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.terms import Form, Op, Term, children
 
@@ -187,9 +188,11 @@ def _reason(side: Side, mark: Mark, how: str) -> str:
     return f"line {side.line(mark.node)}: `{shown(side, mark.node)}` {how}"
 
 
-def shown(side: Side, node: cst.CSTNode) -> str:
-    """The first line of a piece of code."""
-    return side.model.tree.source(node).splitlines()[0]
+def _stars(before: Side, after: Side, name: str) -> Iterator[str]:
+    """``from x import *`` may give any name another meaning."""
+    if before.effects[name].stars != after.effects[name].stars:
+        line = before.line(before.units[name])
+        yield f"line {line}: what `{name}` imports by `*` is other than before"
 
 
 # --- what was not followed ----------------------------------------------------------------------
@@ -202,9 +205,9 @@ def unread_events(before: Side, after: Side) -> Iterator[str]:
     """
     for one, other in ((before, after), (after, before)):
         for name in one.units.keys() & other.units.keys():
-            texts = {_compact(other, mark.node) for mark in _marks(other, name)}
-            calls = {_compact(one, e.node): e.node for e in one.effects[name].done}
-            own = {_compact(one, mark.node) for mark in _marks(one, name)}
+            texts = {compact(other, mark.node) for mark in _marks(other, name)}
+            calls = {compact(one, e.node): e.node for e in one.effects[name].done}
+            own = {compact(one, mark.node) for mark in _marks(one, name)}
             for text in calls.keys() & (texts - own):
                 yield f"line {one.line(calls[text])}: `{shown(one, calls[text])}` is another call"
             left = _missed(other, name)
@@ -286,94 +289,4 @@ def _inside(side: Side, name: str) -> Counter[object]:
     return Counter(events + [(found.terms[key], inside) for key, inside in found.regions.items()])
 
 
-# --- what is erased -----------------------------------------------------------------------------
-
-
-def _erased(before: Side, after: Side, name: str) -> Iterator[str]:
-    """What terms are lifted without: scaled losses, the state of scalers, where they are made."""
-    for found, how in (
-        (_other_scales, "is used beside the backward pass"),
-        (_made_in_loops, "is made anew in each round"),
-        (_unknown_writes, "was added"),
-    ):
-        yield from _more(before, after, name, found, how)
-    for found, how in ((_saved, "was removed"), (_unknown_writes, "was removed")):
-        yield from _more(after, before, name, found, how)
-
-
-Finder = Callable[[Side, str], Iterator[cst.CSTNode]]
-
-
-def _more(before: Side, after: Side, name: str, find: Finder, how: str) -> Iterator[str]:
-    left = Counter(_compact(before, node) for node in find(before, name))
-    for node in find(after, name):
-        if not left[_compact(after, node)]:
-            yield f"line {after.line(node)}: `{shown(after, node)}` {how}"
-        left[_compact(after, node)] -= 1
-
-
-def _compact(side: Side, node: cst.CSTNode) -> str:
-    return "".join(side.model.tree.source(node).split())
-
-
-def _calls(side: Side, name: str) -> Iterator[cst.Call]:
-    """The calls of a function itself, not of those in it."""
-    for call in side.model.tree.nodes(cst.Call):
-        if side.holder(call) is side.units[name]:
-            yield call
-
-
-def _other_scales(side: Side, name: str) -> Iterator[cst.Call]:
-    """Scaled losses that something else than a backward pass may see."""
-    for call in filter(side.model.steps.recognizer.is_scale, _calls(side, name)):
-        holder = side.model.tree.parent(call)
-        if not _feeds(side, call) and not (
-            isinstance(holder, cst.Assign)
-            and all(_feeds(side, read) for read in _reads(side, holder))
-        ):
-            yield call
-
-
-def _feeds(side: Side, node: cst.CSTNode) -> bool:
-    """Whether backward is called on an expression, and nothing else is done with it."""
-    attribute = side.model.tree.parent(node)
-    call = None if attribute is None else side.model.tree.parent(attribute)
-    return isinstance(call, cst.Call) and call.func is attribute and _is_backward(side, call)
-
-
-def _is_backward(side: Side, call: cst.Call) -> bool:
-    return side.model.steps.recognizer.kind(call) is Kind.BACKWARD
-
-
-def _reads(side: Side, made: cst.Assign) -> Iterator[cst.Name]:
-    """Where the name is read that a statement binds."""
-    names = side.model.names
-    for node in side.model.tree.nodes(cst.Name):
-        if node is not made.targets[0].target and any(
-            binding.node is made for binding in names.bindings(node)
-        ):
-            yield node
-
-
-def _made_in_loops(side: Side, name: str) -> Iterator[cst.Call]:
-    """Scalers that a loop makes."""
-    tree = side.model.tree
-    for call in side.model.roles.scaler_calls():
-        around = tree.ancestor(call, cst.For, cst.While, cst.FunctionDef)
-        if isinstance(around, (cst.For, cst.While)) and side.holder(call) is side.units[name]:
-            yield call
-
-
-def _saved(side: Side, name: str) -> Iterator[cst.Call]:
-    """What saves or loads the state of a scaler."""
-    return filter(side.lifter.is_scaler_state, _calls(side, name))
-
-
-def _unknown_writes(side: Side, name: str) -> Iterator[cst.CSTNode]:
-    """Changes of gradients by something else than a number or the scale."""
-    for mark in _marks(side, name):
-        if mark.kind == Kind.GRADIENT_WRITE.value and side.tracer.factor(mark.node) is None:
-            yield mark.node
-
-
-_CHECKS = (_headers, _arguments, _objects, _guards, _order, _yields, _erased)
+_CHECKS = (_headers, _arguments, _objects, _guards, _order, _yields, _stars, erasures)

@@ -96,6 +96,14 @@ class Side:
         """The line on which a node starts."""
         return self.model.source.position(self.model.tree.span(node)[0])[0]
 
+    @functools.cached_property
+    def calls(self) -> dict[int, list[cst.Call]]:
+        """Id of a function, class or the script -> the calls in it, but not in those within."""
+        found: dict[int, list[cst.Call]] = defaultdict(list)
+        for call in self.model.tree.nodes(cst.Call):
+            found[id(self.holder(call))].append(call)
+        return found
+
     def holder(self, node: cst.CSTNode) -> Unit:
         """The function, class or script that a place belongs to."""
         for found in self.model.tree.ancestors(node):

@@ -18,8 +18,8 @@ from amp_lint.model.paths import Cycle, last_name
 from amp_lint.model.regions import DEVICE_AUTOCAST, Region
 from amp_lint.model.steps import Steps
 from amp_lint.model.values import arguments, literal
-from amp_lint.verify.compare.effects import is_strict
 from amp_lint.verify.compare.lift import Lifter
+from amp_lint.verify.compare.marks import is_strict
 from amp_lint.verify.compare.units import SCRIPT, units
 from amp_lint.verify.obligations import Autocast, Clip, Construct, Event, Program, Trace
 from amp_lint.verify.terms import Const, Global, Input, Term, show

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -102,6 +103,14 @@ def incomparable(pair: Pair) -> str:
         (one is None) == (other is None) for one, other in zip(old, new, strict=True)
     )
     return "" if same else "a limit is not a literal, and was rewritten"
+
+
+def is_entangled(pair: Pair) -> bool:
+    """Whether the same events come in another order, with several losses and optimizers."""
+    old, new = erased(pair.before), erased(pair.after)
+    traces = pair.before, pair.after
+    several = len(optimizer_keys(*traces)) > 1 and len(loss_names(*traces)) > 1
+    return several and old != new and Counter(old) == Counter(new)
 
 
 def _moved_write(pair: Pair) -> Event | None:
