@@ -17,10 +17,10 @@ from amp_lint.verify.compare.difference import Difference, NotComparableError, d
 from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erasures import shown
 from amp_lint.verify.compare.lift import ERASED
-from amp_lint.verify.compare.residue import regions, residue, unread_events
+from amp_lint.verify.compare.residue import redeclared, regions, residue, unread_events
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.traces import changed
-from amp_lint.verify.compare.units import name_of
+from amp_lint.verify.compare.units import Unit, name_of
 from amp_lint.verify.compare.uses import compare_uses, lonely_uses
 from amp_lint.verify.obligations import (
     Comparison,
@@ -142,22 +142,32 @@ def _expressions(before: Side, after: Side) -> tuple[list[Expression], list[str]
     reasons: list[str] = []
     for name in [*before.units, *(n for n in after.units if n not in before.units)]:
         if name not in after.units or name not in before.units:
-            how = "removed" if name in before.units else "added"
-            reasons.append(f"`{name}` was {how}")
+            if name in before.units or not _is_new(name, after.units[name], before):
+                reasons.append(f"`{name}` was {'removed' if name in before.units else 'added'}")
             continue
+        if [*redeclared(before, after, name)]:
+            continue  # names may stand for something else
         for old, new in differing(before.effects[name].done, after.effects[name].done):
             if old is None or new is None:
                 reasons += _lonely(before, after, old, new)
                 continue
             place = Place(before.line(old.node), after.line(new.node), name)
+            if old.kind == "backward":
+                after.alias[new.term] = old.term
             try:
                 for item in _differences(old, new):
                     found.setdefault(item.pair, Expression(place, *item.pair, item.contexts))
-                if old.kind == "backward":
-                    after.alias[new.term] = old.term
             except NotComparableError as error:
                 reasons.append(f"line {place.before}: {error}")
     return list(found.values()), reasons
+
+
+def _is_new(name: str, unit: Unit, before: Side) -> bool:
+    """Whether a function is one that only its own calls can reach: they are compared."""
+    if not isinstance(unit, cst.FunctionDef) or unit.decorators or unit.name.value != name:
+        return False
+    known = {node.value for node in before.model.tree.nodes(cst.Name)}
+    return name not in known and not name.startswith("__")
 
 
 def _differences(old: Effect, new: Effect) -> Iterator[Difference]:

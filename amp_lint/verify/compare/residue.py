@@ -25,7 +25,6 @@ _CORE = frozenset({Kind.BACKWARD.value, Kind.STEP.value, Kind.ZERO_GRAD.value})
 _ON_GRADIENTS = frozenset({Kind.CLIP.value, Kind.GRADIENT_WRITE.value})
 """Events whose place counts where other calls may change gradients."""
 _NOTHING = Op(Form.OTHER, "given")
-_NO_CONTEXT = "contextlib.nullcontext"
 
 
 def residue(before: Side, after: Side) -> Iterator[str]:
@@ -39,7 +38,8 @@ def residue(before: Side, after: Side) -> Iterator[str]:
 # --- how a function is declared -----------------------------------------------------------------
 
 
-def _headers(before: Side, after: Side, name: str) -> Iterator[str]:
+def redeclared(before: Side, after: Side, name: str) -> Iterator[str]:
+    """What stands in front of the body of a function or class, where it is other than before."""
     old, new = dict(_header(before, name)), dict(_header(after, name))
     for what in old:
         if old[what] != new.get(what):
@@ -168,15 +168,8 @@ class _Stacks:
     def _is_amp(self, guard: Term) -> bool:
         if guard in self._amp or is_amp_term(guard):
             return True
-        return (
-            isinstance(guard, Op)
-            and guard.name in ("not_", "with")
-            and (self._is_amp(guard.args[0]) or _is_no_context(guard.args[0]))
-        )
-
-
-def _is_no_context(term: Term) -> bool:
-    return isinstance(term, Op) and term.name == _NO_CONTEXT
+        negated = isinstance(guard, Op) and guard.name == "not_"
+        return negated and self._is_amp(children(guard)[0])
 
 
 def is_amp_term(term: Term) -> bool:
@@ -289,4 +282,4 @@ def _inside(side: Side, name: str) -> Counter[object]:
     return Counter(events + [(found.terms[key], inside) for key, inside in found.regions.items()])
 
 
-_CHECKS = (_headers, _arguments, _objects, _guards, _order, _yields, _stars, erasures)
+_CHECKS = (redeclared, _arguments, _objects, _guards, _order, _yields, _stars, erasures)

@@ -83,6 +83,8 @@ class Side:
     def _is_read(self, node: cst.Name) -> bool:
         """Whether a name stands for its value here, and is not a part of something longer."""
         holder = self.model.tree.parent(node)
+        if isinstance(holder, cst.Param):
+            return holder.name is not node
         return not isinstance(holder, (cst.Attribute, cst.Arg)) or holder.value is node
 
     @property
