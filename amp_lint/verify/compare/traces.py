@@ -95,11 +95,15 @@ class Tracer:
     # --- events -------------------------------------------------------------------------------
 
     def _trace(self, cycle: Cycle, stepped: set[str | None]) -> Trace:
-        """A cycle as plain data; ``model.zero_grad()`` clears the gradients of every optimizer."""
+        """A cycle as plain data.
+
+        ``model.zero_grad()`` clears the gradients of every optimizer; so does ``p.grad.add_(x)``
+        change them.
+        """
         cleared = {_key(key) for key in stepped}
         return tuple(
             event
-            if event.kind != "zero_grad" or event.optimizer in cleared
+            if event.kind not in ("zero_grad", "gradient write") or event.optimizer in cleared
             else replace(event, optimizer=None)
             for event in self._events(cycle)
         )
