@@ -369,3 +369,90 @@ def test_a_new_helper_is_compared_where_it_is_called(verdict: Verdicts) -> None:
 def test_a_renamed_parameter_is_no_missing_name(verdict: Verdicts) -> None:
     renamed = BETTER.replace("pred", "logits")
     assert verdict(NAMES, (LOSS, renamed), ("pred,", "logits,")) is Verdict.NOT_COMPARABLE
+
+
+COUNTED = """
+    import torch
+
+    def train(model, optimizer, loader, mode):
+        scaler = torch.amp.GradScaler("cuda")
+        step, scale, last = 0, 1.0, 0.0
+        for x in loader:
+            try:
+                weight = mode.weight
+            except AttributeError:
+                weight = 0.5
+            match mode:
+                case "slow":
+                    weight = weight * 2
+            loss = model(x).mean() * weight - last
+            scaler.scale(loss).backward()
+            if step % 4 == 0:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+            last = weight
+            step += 1
+
+        limit = 3
+
+        def report(value):
+            return value < limit
+
+        return report
+"""
+MEASURED = "            torch.nn.utils"
+COUNTED_FIX = (MEASURED, f"            scaler.unscale_(optimizer)\n{MEASURED}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("step += 1", "step += 2"),
+        ("last = weight", "last = weight + 1"),
+        ("step, scale, last = 0, 1.0, 0.0", "step, scale, last = 1, 1.0, 0.0"),
+        ("limit = 3", "limit = 4"),
+        ("weight * 2", "weight * 3"),
+        ("weight = 0.5", "weight = 0.25"),
+    ],
+)
+def test_values_that_pass_through_loops_handlers_and_inner_functions(old: str, new: str) -> None:
+    def lifted(*changes: tuple[str, str]) -> int:
+        found = compare(*changed(COUNTED, COUNTED_FIX, *changes))
+        return len(found.obligations) + len(found.reasons)
+
+    assert lifted() == 1
+    assert lifted((old, new)) > 1
+
+
+def test_a_value_too_large_to_be_kept_is_compared() -> None:
+    many = " + ".join(f"x * {n}" for n in range(150))
+    before = f"def f(x):\n    y = {many}\n    return y\n"
+    assert compare(before, before.replace("x * 77", "x * 78")) != compare(before, before)
+
+
+MODES = """
+    import torch
+
+    def step(model, x, optimizer, scaler, args):
+        optimizer.zero_grad()
+        with torch.autocast("cuda", enabled=args.amp):
+            loss = model(x).mean()
+            if args.amp:
+                scaler.scale(loss).backward()
+            else:
+                loss.backward()
+        if args.amp:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
+"""
+
+
+def test_the_arms_of_a_mode_may_not_be_swapped() -> None:
+    assert "runs under other conditions" in reasons(
+        MODES,
+        ("    if args.amp:\n        scaler.step", "    if not args.amp:\n        scaler.step"),
+    )

@@ -12,6 +12,7 @@ from amp_lint.model import Model
 from amp_lint.model.events import Kind
 from amp_lint.model.modules import HalfTraining
 from amp_lint.model.regions import DEVICE_AUTOCAST
+from amp_lint.tree import descendants
 from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
 from amp_lint.verify.compare.effects import Effect
@@ -166,6 +167,8 @@ def _is_new(name: str, unit: Unit, before: Side) -> bool:
     """Whether a function is one that only its own calls can reach: they are compared."""
     if not isinstance(unit, cst.FunctionDef) or unit.decorators or unit.name.value != name:
         return False
+    if any(isinstance(node, cst.Call) for node in descendants(unit.params)):
+        return False  # of defaults, which are computed as soon as the file is run
     known = {node.value for node in before.model.tree.nodes(cst.Name)}
     return name not in known and not name.startswith("__")
 

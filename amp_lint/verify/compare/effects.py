@@ -26,6 +26,8 @@ from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, children
 _ORDINARY = frozenset({Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE})
 """Events that are calls like others; `traces` does not replay them."""
 _ELSE, _FINALLY = Op(Form.OTHER, "else"), Op(Form.OTHER, "finally")
+_MAX_KEPT = 200
+"""Operations in what a name stands for."""
 _SCOPES = (cst.Lambda, cst.FunctionDef, cst.ClassDef)
 Unit = cst.FunctionDef | cst.ClassDef | cst.Module
 
@@ -80,6 +82,7 @@ class Walker:
         self.found = Effects()
         self._loops = 0
         self._inside: tuple[int, ...] = ()
+        self._statement: cst.CSTNode = unit
         self._flags = switches(lifter.model)
         self._shared = frozenset(_used_inside(unit))
         if isinstance(unit, cst.FunctionDef):
@@ -99,6 +102,7 @@ class Walker:
     ) -> None:
         self.found.blocks.add(guards)
         for statement in statements:
+            self._statement = statement
             self._lifter.begin(env)
             match statement:
                 case cst.SimpleStatementLine(body=body):
@@ -156,7 +160,11 @@ class Walker:
         return text(test) in self._flags or any(map(self._model.roles.is_scaler, _parts(test)))
 
     def _bounded(self, name: str, term: Term) -> Term:
-        return term if self._lifter.size(term) < 200 else Input(name)
+        """What a name stands for; the name itself, noted once, where that is too large."""
+        if self._lifter.size(term) < _MAX_KEPT:
+            return term
+        self._note(f"make {name}", (), term, self._statement)
+        return Input(name)
 
     def _loop(
         self, node: cst.For | cst.While, env: dict[str, Term], guards: tuple[Term, ...]
@@ -173,8 +181,11 @@ class Walker:
                 self._note(f"start {name}", guards, env[name], node)
             env[name] = Input(name)
         inner = self._branch(_statements(node.body), env, (*guards, guard))
-        for name in changed & set(inner):
+        carried = _read_first(node)
+        for name in sorted(changed & set(inner)):
             if inner[name] != env[name]:
+                if name in carried or Input(name) in walk(inner[name]):
+                    self._note(f"next {name}", (*guards, guard), inner[name], node)
                 env[name] = self._bounded(name, Op(Form.OTHER, "loop", (inner[name],)))
         if node.orelse is not None:
             self._block(_statements(node.orelse.body), env, (*guards, guard, _ELSE))
@@ -423,6 +434,18 @@ def _as_module(term: Term) -> Term:
     if not isinstance(made, Global) or not made.name.startswith("torch.nn."):
         return term
     return Op(Form.MODULE, made.name, (Input("width"), *rest), term.keywords)
+
+
+def _read_first(loop: cst.For | cst.While) -> set[str]:
+    """The names of which a round of a loop may read what the one before it made of them."""
+    bound: set[int] = set()
+    first: dict[str, cst.Name] = {}
+    for node in descendants(loop.body):
+        if isinstance(node, (cst.AssignTarget, cst.For, cst.AnnAssign)):
+            bound |= {id(part) for part in descendants(node.target)}
+        if isinstance(node, cst.Name):
+            first.setdefault(node.value, node)
+    return {name for name, node in first.items() if id(node) not in bound}
 
 
 def _caught(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import libcst as cst
 
 from amp_lint.model.events import Kind
+from amp_lint.tree import descendants
 from amp_lint.verify.compare.alignment import pairings
 from amp_lint.verify.compare.erasures import compact, erasures, shown
 from amp_lint.verify.compare.lift import ERASED
@@ -24,6 +26,7 @@ _CORE = frozenset({Kind.BACKWARD.value, Kind.STEP.value, Kind.ZERO_GRAD.value})
 """Events that code without AMP has too: a fix leaves them where they are."""
 _ON_GRADIENTS = frozenset({Kind.CLIP.value, Kind.GRADIENT_WRITE.value})
 """Events whose place counts where other calls may change gradients."""
+_OPPOSITES = {"is_not": "is_", "ne": "eq", "not_in": "in_", "ge": "lt", "gt": "le"}
 _NOTHING = Op(Form.OTHER, "given")
 
 
@@ -129,6 +132,38 @@ def _guards(before: Side, after: Side, name: str) -> Iterator[str]:
     for mark in old.marks:
         if mark.kind in _CORE and new.has(mark) and not new.explains(old, mark):
             yield _reason(before, mark, "runs under other conditions")
+
+
+def _polarities(before: Side, after: Side, name: str) -> Iterator[str]:
+    """What a scaler does may not go from one arm of a test to the other."""
+    old, new = _by_text(before, name), _by_text(after, name)
+    for written in old.keys() & new.keys():
+        ways = [
+            set.intersection(*({_polar(g) for g in m.guards} for m in marks))
+            for marks in (old[written], new[written])
+        ]
+        if any((test, not way) in ways[1] for test, way in ways[0]):
+            yield _reason(after, new[written][0], "runs under other conditions")
+
+
+def _by_text(side: Side, name: str) -> dict[str, list[Mark]]:
+    """The events of a function that name a scaler, by what is written."""
+    found: dict[str, list[Mark]] = defaultdict(list)
+    for mark in _marks(side, name):
+        parts = (n for n in descendants(mark.node) if isinstance(n, (cst.Name, cst.Attribute)))
+        if any(map(side.model.roles.is_scaler, parts)):
+            found[compact(side, mark.node)].append(mark)
+    return found
+
+
+def _polar(guard: Term) -> tuple[Term, bool]:
+    """A test without its negations, and whether it must hold."""
+    if isinstance(guard, Op) and guard.name == "not_":
+        test, way = _polar(guard.args[0])
+        return test, not way
+    if isinstance(guard, Op) and guard.name in _OPPOSITES:
+        return replace(guard, name=_OPPOSITES[guard.name]), False
+    return guard, True
 
 
 class _Stacks:
@@ -282,4 +317,14 @@ def _inside(side: Side, name: str) -> Counter[object]:
     return Counter(events + [(found.terms[key], inside) for key, inside in found.regions.items()])
 
 
-_CHECKS = (redeclared, _arguments, _objects, _guards, _order, _yields, _stars, erasures)
+_CHECKS = (
+    redeclared,
+    _arguments,
+    _objects,
+    _guards,
+    _polarities,
+    _order,
+    _yields,
+    _stars,
+    erasures,
+)
