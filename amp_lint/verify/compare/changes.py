@@ -153,11 +153,11 @@ def _expressions(before: Side, after: Side) -> tuple[list[Expression], list[str]
                 reasons += _lonely(before, after, old, new)
                 continue
             place = Place(before.line(old.node), after.line(new.node), name)
-            if old.kind == "backward":
-                after.alias[new.term] = old.term
             try:
                 for item in _differences(old, new):
                     found.setdefault(item.pair, Expression(place, *item.pair, item.contexts))
+                if old.kind == "backward":
+                    after.alias[new.term] = old.term
             except NotComparableError as error:
                 reasons.append(f"line {place.before}: {error}")
     return list(found.values()), reasons
