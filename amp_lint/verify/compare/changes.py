@@ -53,19 +53,34 @@ def changes(before: Side, after: Side) -> Comparison:
     expressions, reasons = _expressions(before, after)
     uses = [*compare_uses(before.lifter, after.lifter)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
-    unread = [*unread_events(before, after)]
-    other_paths = {*_with_other_exits(before, after)}
-    steps = [] if unread else list(_steps(before, after, entered))
-    steps = [step for step in steps if step.place.function not in other_paths]
+    steps = _comparable_steps(before, after, entered)
+    policies = [p for p in _policies(before, after) if p.place.function not in entered]
     obligations: list[Obligation] = [*_unbound(before, after)]
     obligations += (use for use in uses if not _shown(use, steps))
-    obligations += (p for p in _policies(before, after) if p.place.function not in entered)
-    obligations += expressions
-    obligations += steps
-    reasons += [*residue(before, after), *regions(before, after, entered), *unread]
-    reasons += [*_casts(before, after), *_other_states(before, after)]
-    reasons += lonely_uses(before.lifter, after.lifter)
+    obligations += (*policies[:_MAX_POLICIES], *expressions, *steps)
+    if len(policies) > _MAX_POLICIES:
+        reasons.append("too many operations run in another region")
+    reasons += _uncompared(before, after, entered)
     return Comparison(tuple(obligations), tuple(dict.fromkeys(reasons)))
+
+
+def _uncompared(before: Side, after: Side, entered: set[str]) -> Iterator[str]:
+    """Reasons for what differs and no obligation is about."""
+    yield from residue(before, after)
+    yield from regions(before, after, entered)
+    yield from unread_events(before, after)
+    yield from _casts(before, after)
+    yield from _other_states(before, after)
+    yield from lonely_uses(before.lifter, after.lifter)
+
+
+def _comparable_steps(before: Side, after: Side, entered: set[str]) -> list[Step]:
+    """The steps of functions whose paths belong together; `_uncompared` says it of the others."""
+    if any(True for _ in unread_events(before, after)):
+        return []
+    other_paths = {*_with_other_exits(before, after)}
+    steps = _steps(before, after, entered)
+    return [step for step in steps if step.place.function not in other_paths]
 
 
 def _spans_updates(model: Model) -> bool:
@@ -214,7 +229,7 @@ def _policies(before: Side, after: Side) -> list[Policy]:
                     key = _operation(term), was, becomes
                     found.setdefault(key, Policy(place, term, was, becomes))
     inner_first = sorted(found.values(), key=lambda p: (before.lifter.size(p.term), p.place.before))
-    return inner_first[:_MAX_POLICIES]
+    return inner_first
 
 
 def _other_states(before: Side, after: Side) -> Iterator[str]:
