@@ -10,7 +10,8 @@ from amp_lint.model import Model
 from amp_lint.sieve import TooDeepError, parse
 from amp_lint.source import Source, SourceError
 from amp_lint.tree import LossyParseError
-from amp_lint.verify.compare.changes import Side, changes
+from amp_lint.verify.compare.changes import changes
+from amp_lint.verify.compare.side import Side
 from amp_lint.verify.obligations import Comparison
 
 __all__ = ["compare"]

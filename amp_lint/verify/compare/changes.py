@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import builtins
-import difflib
-import functools
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import libcst as cst
 
 from amp_lint.model import Model
+from amp_lint.model.events import Kind
 from amp_lint.model.modules import HalfTraining
 from amp_lint.model.regions import DEVICE_AUTOCAST
 from amp_lint.tree import descendants
+from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
-from amp_lint.verify.compare.effects import Effect, Effects, Walker
-from amp_lint.verify.compare.lift import ERASED, Lifter
-from amp_lint.verify.compare.traces import Tracer, changed
-from amp_lint.verify.compare.units import Unit, name_of, units
-from amp_lint.verify.compare.uses import compare_uses
+from amp_lint.verify.compare.effects import Effect
+from amp_lint.verify.compare.erasures import shown
+from amp_lint.verify.compare.lift import ERASED
+from amp_lint.verify.compare.residue import redeclared, regions, residue, unread_events
+from amp_lint.verify.compare.side import Side
+from amp_lint.verify.compare.traces import changed
+from amp_lint.verify.compare.units import Unit, name_of
+from amp_lint.verify.compare.uses import compare_uses, lonely_uses
 from amp_lint.verify.obligations import (
-    Autocast,
     Comparison,
     Construct,
     Event,
@@ -38,117 +39,48 @@ from amp_lint.verify.obligations import (
 )
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
 
-_MAX_POLICIES = 4
-_BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__path__", "__class__"}
-_CAST_OPERATORS = (cst.MatrixMultiply, cst.Power)
+_MAX_POLICIES = 16
+_EXITS = frozenset({"break", "continue", "raise", "return"})
 _DECIDED_ELSEWHERE = frozenset({"backward"})
 """Effects that may come and go: the traces say whether they still do what they did."""
 
 
-@dataclass(eq=False)
-class Side:
-    """One of the two texts, and what was lifted from it."""
-
-    model: Model
-    lifter: Lifter = field(init=False)
-    alias: dict[Term, Term] = field(default_factory=dict)
-    """Losses that were found to be those of the other side, written in another way."""
-    whole: bool = False
-    """Whether what comes after a step or an update belongs to the same trace."""
-
-    def __post_init__(self) -> None:
-        self.lifter = Lifter(self.model)
-
-    @functools.cached_property
-    def units(self) -> dict[str, Unit]:
-        """Functions, classes and the script by name."""
-        return dict(units(self.model))
-
-    @functools.cached_property
-    def effects(self) -> dict[str, Effects]:
-        """What each unit does."""
-        return {name: Walker(self.lifter, unit).found for name, unit in self.units.items()}
-
-    @functools.cached_property
-    def tracer(self) -> Tracer:
-        """Makes the programs of this side."""
-        found = self.effects.values()
-        losses = {key: term for e in found for key, term in e.losses.items()}
-        return Tracer(self.lifter, losses, self.alias, whole=self.whole)
-
-    @functools.cached_property
-    def unbound(self) -> dict[tuple[str, str], cst.Name]:
-        """The names that nothing binds, each with its first use.
-
-        And those that only later lines of their function bind, which is the second part of the key.
-        """
-        found: dict[tuple[str, str], cst.Name] = {}
-        names = self.model.names
-        if names.module.star_imports:
-            return found
-        imported = self._imported
-        for node in self.model.tree.nodes(cst.Name):
-            if not self._is_read(node) or id(node) in imported:
-                continue
-            if node.value not in _BUILTINS and not names.bindings(node):
-                found.setdefault((node.value, ""), node)
-            elif names.is_early(node.value, node):
-                found.setdefault((node.value, name_of(self.model, node)), node)
-        return found
-
-    def _is_read(self, node: cst.Name) -> bool:
-        """Whether a name stands for its value here, and is not a part of something longer."""
-        holder = self.model.tree.parent(node)
-        return not isinstance(holder, (cst.Attribute, cst.Arg)) or holder.value is node
-
-    @property
-    def _imported(self) -> set[int]:
-        """The nodes of import statements, by id."""
-        tree = self.model.tree
-        imports = (*tree.nodes(cst.Import), *tree.nodes(cst.ImportFrom))
-        return {id(node) for statement in imports for node in descendants(statement)}
-
-    def line(self, node: cst.CSTNode) -> int:
-        """The line on which a node starts."""
-        return self.model.source.position(self.model.tree.span(node)[0])[0]
-
-    def states(self, name: str) -> dict[Term, list[tuple[cst.CSTNode, Autocast | None]]]:
-        """What may be cast by autocast in a unit, with the state that it runs in."""
-        found: dict[Term, list[tuple[cst.CSTNode, Autocast | None]]] = defaultdict(list)
-        unit = self.units[name]
-        nodes: list[cst.Call | cst.BinaryOperation] = [
-            *self.model.tree.nodes(cst.Call),
-            *self.model.tree.nodes(cst.BinaryOperation),
-        ]
-        for node in nodes:
-            term = self.effects[name].terms.get(id(node))
-            if term is None or not self._is_cast(node, term):
-                continue
-            if self.model.tree.contains(unit, node):
-                around = self.model.regions.around(node)
-                state = self.tracer.autocast(around[0], node) if around else None
-                found[term].append((node, _casts(state)))
-        return found
-
-    def _is_cast(self, node: cst.Call | cst.BinaryOperation, term: Term) -> bool:
-        if isinstance(node, cst.BinaryOperation):
-            return isinstance(node.operator, _CAST_OPERATORS)
-        return isinstance(term, Op) and not self.model.regions.is_inert_call(node)
-
-
 def changes(before: Side, after: Side) -> Comparison:
     """Everything that has to be shown, the cheapest first."""
-    before.whole = after.whole = _spans_updates(before.model) or _spans_updates(after.model)
+    sides = before, after
+    whole = any(_spans_updates(side.model) for side in sides) or len({*map(_updates, sides)}) > 1
+    before.whole = after.whole = whole
     expressions, reasons = _expressions(before, after)
-    steps = list(_steps(before, after))
     uses = [*compare_uses(before.lifter, after.lifter)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
+    steps = _comparable_steps(before, after, entered)
+    policies = [p for p in _policies(before, after) if p.place.function not in entered]
     obligations: list[Obligation] = [*_unbound(before, after)]
     obligations += (use for use in uses if not _shown(use, steps))
-    obligations += (p for p in _policies(before, after) if p.place.function not in entered)
-    obligations += expressions
-    obligations += (step for step in steps if step.place.function not in entered)
+    obligations += (*policies[:_MAX_POLICIES], *expressions, *steps)
+    if len(policies) > _MAX_POLICIES:
+        reasons.append("too many operations run in another region")
+    reasons += _uncompared(before, after, entered)
     return Comparison(tuple(obligations), tuple(dict.fromkeys(reasons)))
+
+
+def _uncompared(before: Side, after: Side, entered: set[str]) -> Iterator[str]:
+    """Reasons for what differs and no obligation is about."""
+    yield from residue(before, after)
+    yield from regions(before, after, entered)
+    yield from unread_events(before, after)
+    yield from _casts(before, after)
+    yield from _other_states(before, after)
+    yield from lonely_uses(before.lifter, after.lifter)
+
+
+def _comparable_steps(before: Side, after: Side, entered: set[str]) -> list[Step]:
+    """The steps of functions whose paths belong together; `_uncompared` says it of the others."""
+    if any(True for _ in unread_events(before, after)):
+        return []
+    other_paths = {*_with_other_exits(before, after)}
+    steps = _steps(before, after, entered)
+    return [step for step in steps if step.place.function not in other_paths]
 
 
 def _spans_updates(model: Model) -> bool:
@@ -159,9 +91,10 @@ def _spans_updates(model: Model) -> bool:
     return bool(misplaced or left_out) or any(not stale.loops for stale in model.caches.stale)
 
 
-def _casts(state: Autocast | None) -> Autocast | None:
-    """What decides about the dtype of one operation."""
-    return state and replace(state, cache_enabled=None, entry="", lasting=False)
+def _updates(side: Side) -> int:
+    """How often an update of a scaler is written."""
+    marks = (mark for found in side.effects.values() for mark in found.marks)
+    return sum(mark.kind == Kind.UPDATE.value for mark in marks)
 
 
 def _is_entered(use: Use) -> bool:
@@ -225,10 +158,12 @@ def _expressions(before: Side, after: Side) -> tuple[list[Expression], list[str]
     reasons: list[str] = []
     for name in [*before.units, *(n for n in after.units if n not in before.units)]:
         if name not in after.units or name not in before.units:
-            how = "removed" if name in before.units else "added"
-            reasons.append(f"`{name}` was {how}")
+            if name in before.units or not _is_new(name, after.units[name], before):
+                reasons.append(f"`{name}` was {'removed' if name in before.units else 'added'}")
             continue
-        for old, new in _aligned(before.effects[name].done, after.effects[name].done):
+        if [*redeclared(before, after, name)]:
+            continue  # names may stand for something else
+        for old, new in differing(before.effects[name].done, after.effects[name].done):
             if old is None or new is None:
                 reasons += _lonely(before, after, old, new)
                 continue
@@ -243,37 +178,19 @@ def _expressions(before: Side, after: Side) -> tuple[list[Expression], list[str]
     return list(found.values()), reasons
 
 
+def _is_new(name: str, unit: Unit, before: Side) -> bool:
+    """Whether a function is one that only its own calls can reach: they are compared."""
+    if not isinstance(unit, cst.FunctionDef) or unit.decorators or unit.name.value != name:
+        return False
+    if any(isinstance(node, cst.Call) for node in descendants(unit.params)):
+        return False  # of defaults, which are computed as soon as the file is run
+    known = {node.value for node in before.model.tree.nodes(cst.Name)}
+    return name not in known and not name.startswith("__")
+
+
 def _differences(old: Effect, new: Effect) -> Iterator[Difference]:
     for one, other in zip((*old.guards, old.term), (*new.guards, new.term), strict=True):
         yield from differences(one, other)
-
-
-def _aligned(
-    before: list[Effect], after: list[Effect]
-) -> Iterator[tuple[Effect | None, Effect | None]]:
-    """Effects of both sides that differ, side by side; None where one side has none."""
-    old, new = [e.key for e in before], [e.key for e in after]
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag != "equal":
-            yield from _matched(before[i:j], after[k:m])
-
-
-def _matched(
-    before: list[Effect], after: list[Effect]
-) -> Iterator[tuple[Effect | None, Effect | None]]:
-    rest = list(after)
-    for old in before:
-        new = next((e for e in rest if _outline(e) == _outline(old)), None)
-        if new is not None:
-            rest.remove(new)
-        yield old, new
-    yield from ((None, new) for new in rest)
-
-
-def _outline(effect: Effect) -> tuple[object, ...]:
-    head = (effect.term.form, effect.term.name) if isinstance(effect.term, Op) else None
-    callee = effect.term.args[0] if head and head[0] is Form.APPLY else None  # type: ignore[union-attr]
-    return effect.kind, len(effect.guards), (head, callee) if effect.kind == "do" else None
 
 
 def _lonely(before: Side, after: Side, old: Effect | None, new: Effect | None) -> Iterator[str]:
@@ -281,8 +198,19 @@ def _lonely(before: Side, after: Side, old: Effect | None, new: Effect | None) -
     assert effect is not None
     if effect.kind in _DECIDED_ELSEWHERE or effect.term == ERASED:
         return
-    text = side.model.tree.source(effect.node).splitlines()[0]
-    yield f"line {side.line(effect.node)}: `{text}` was {how}"
+    yield f"line {side.line(effect.node)}: `{shown(side, effect.node)}` was {how}"
+
+
+def _with_other_exits(before: Side, after: Side) -> Iterator[str]:
+    """The functions of which one text leaves where the other goes on; `_expressions` says so.
+
+    Their paths do not belong together.
+    """
+    for name in before.units.keys() & after.units.keys():
+        for old, new in differing(before.effects[name].done, after.effects[name].done):
+            lonely = new if old is None else old if new is None else None
+            if lonely is not None and lonely.kind in _EXITS:
+                yield name
 
 
 # --- autocast states --------------------------------------------------------------------------
@@ -294,14 +222,25 @@ def _policies(before: Side, after: Side) -> list[Policy]:
         old, new = before.states(name), after.states(name)
         for term in old.keys() & new.keys():
             if len(old[term]) != len(new[term]):
-                continue
+                continue  # `_other_states` looks at them
             for (one, was), (other, becomes) in zip(old[term], new[term], strict=True):
                 if was != becomes:
                     place = Place(before.line(one), after.line(other), name)
                     key = _operation(term), was, becomes
                     found.setdefault(key, Policy(place, term, was, becomes))
     inner_first = sorted(found.values(), key=lambda p: (before.lifter.size(p.term), p.place.before))
-    return inner_first[:_MAX_POLICIES]
+    return inner_first
+
+
+def _other_states(before: Side, after: Side) -> Iterator[str]:
+    """Operations that are written more or less often, and somewhere in a state they were never."""
+    for name in before.units.keys() & after.units.keys():
+        old, new = before.states(name), after.states(name)
+        for term in old.keys() & new.keys():
+            known = [state for _, state in old[term]]
+            for node, state in new[term]:
+                if len(old[term]) != len(new[term]) and state not in known:
+                    yield f"line {after.line(node)}: `{shown(after, node)}` runs in another region"
 
 
 def _operation(term: Term) -> object:
@@ -313,13 +252,17 @@ def _operation(term: Term) -> object:
 # --- training steps ---------------------------------------------------------------------------
 
 
-def _steps(before: Side, after: Side) -> Iterator[Step]:
+def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
+    """The training steps that differ; in ``entered``, regions are compared elsewhere."""
     removed, moved = _halves(before, after)
     kept = [half for half in before.model.modules.half_trainings if half not in removed]
     old, new = before.tracer.programs, after.tracer.programs
     seen = False
     for name in old.keys() | new.keys():
         one, other = old.get(name, Program(())), new.get(name, Program(()))
+        if name in entered:
+            one, other = _without_regions(one), _without_regions(other)
+            one = replace(one, scalers=other.scalers)  # its uses are compared one by one
         if _concerns(removed, before, name):
             one, seen = replace(one, half=("*",)), True
         elif _concerns(kept, before, name):
@@ -332,6 +275,17 @@ def _steps(before: Side, after: Side) -> Iterator[Step]:
             yield Step(place, *different)
     if removed and not seen:
         yield _training(before, removed[0])
+
+
+def _without_regions(program: Program) -> Program:
+    """A program whose regions are compared elsewhere."""
+    return replace(
+        program,
+        traces=tuple(
+            tuple(replace(event, forward=None, active=None) for event in trace)
+            for trace in program.traces
+        ),
+    )
 
 
 def _first_line(program: Program) -> int:
@@ -356,6 +310,16 @@ def _halves(before: Side, after: Side) -> tuple[list[HalfTraining], list[HalfTra
             if key not in trained:
                 moved.append(half)
     return removed, moved
+
+
+def _casts(before: Side, after: Side) -> Iterator[str]:
+    """Casts of trained modules to float16 that the old text does not have."""
+    left = Counter(_half_key(before, half.cast) for half in before.model.modules.half_trainings)
+    for half in after.model.modules.half_trainings:
+        key = _half_key(after, half.cast)
+        if not left[key]:
+            yield f"line {after.line(half.cast)}: `{shown(after, half.cast)}` was added"
+        left[key] -= 1
 
 
 def _half_key(side: Side, cast: cst.Call) -> tuple[str, str]:

@@ -14,13 +14,20 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from amp_lint.model.conditions import text
-from amp_lint.model.events import Kind
+from amp_lint.model.events import Kind, is_made_from_scale
 from amp_lint.model.gradients import is_gradient
 from amp_lint.model.names import dotted
 from amp_lint.model.pure import PURE_METHODS, QUERIES
+from amp_lint.tree import descendants
 from amp_lint.verify.compare.lift import ERASED, Lifter
-from amp_lint.verify.terms import Const, Form, Input, Op, Term, children
+from amp_lint.verify.compare.marks import Mark, about, leftover, lenient, loss_of, switches
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, children
 
+_ORDINARY = frozenset({Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE})
+"""Events that are calls like others; `traces` does not replay them."""
+_ELSE, _FINALLY = Op(Form.OTHER, "else"), Op(Form.OTHER, "finally")
+_MAX_KEPT = 200
+"""Operations in what a name stands for."""
 _SCOPES = (cst.Lambda, cst.FunctionDef, cst.ClassDef)
 Unit = cst.FunctionDef | cst.ClassDef | cst.Module
 
@@ -47,6 +54,18 @@ class Effects:
     """The effects of one function, and what its parts were found to stand for."""
 
     done: list[Effect] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    """The events of the training step that stand in the function itself."""
+    contexts: list[cst.BaseExpression] = field(default_factory=list)
+    """What autocast is entered by in it, or was meant to be."""
+    regions: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Id of a call or operator -> the contexts around it, by number."""
+    about_amp: set[Term] = field(default_factory=set)
+    """Tests of a scaler, or of what switches autocast or a scaler on, and their negations."""
+    stars: list[str] = field(default_factory=list)
+    """The modules of which it imports every name, in order."""
+    blocks: set[tuple[Term, ...]] = field(default_factory=set)
+    """What stands around its blocks: their guards."""
     terms: dict[int, Term] = field(default_factory=dict)
     """Id of a call or operator -> its term: what may run under autocast."""
     losses: dict[int, Term] = field(default_factory=dict)
@@ -62,14 +81,28 @@ class Walker:
         self._unit = unit
         self.found = Effects()
         self._loops = 0
+        self._inside: tuple[int, ...] = ()
+        self._statement: cst.CSTNode = unit
+        self._flags = switches(lifter.model)
+        self._shared = frozenset(_used_inside(unit))
+        if isinstance(unit, cst.FunctionDef):
+            self._defaults(unit.params)
         self._block(_statements(unit.body), {}, ())
+
+    def _defaults(self, given: cst.Parameters) -> None:
+        for param in (*given.posonly_params, *given.params, *given.kwonly_params):
+            if param.default is not None:
+                term = _as_module(self._lifter.term(param.default, {}))
+                self._note(f"default {param.name.value}", (), term, param)
 
     # --- statements ---------------------------------------------------------------------------
 
     def _block(
         self, statements: Iterable[cst.CSTNode], env: dict[str, Term], guards: tuple[Term, ...]
     ) -> None:
+        self.found.blocks.add(guards)
         for statement in statements:
+            self._statement = statement
             self._lifter.begin(env)
             match statement:
                 case cst.SimpleStatementLine(body=body):
@@ -86,9 +119,12 @@ class Walker:
                     self._try(statement, env, guards)
                 case cst.Match(subject=subject, cases=cases):
                     self._calls(subject, env, guards)
+                    branches = []
                     for case in cases:
-                        guard = Op(Form.OTHER, f"case {text(case.pattern)}")
-                        self._branch(_statements(case.body), env, (*guards, guard))
+                        asked = "" if case.guard is None else f" if {text(case.guard)}"
+                        guard = Op(Form.OTHER, f"case {text(case.pattern)}{asked}")
+                        branches.append(self._branch(_statements(case.body), env, (*guards, guard)))
+                    self._join(env, branches)
 
     def _branch(
         self, body: Sequence[cst.CSTNode], env: dict[str, Term], guards: tuple[Term, ...]
@@ -100,9 +136,12 @@ class Walker:
     def _if(self, node: cst.If, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
         self._calls(node.test, env, guards)
         test = self._lifter.term(node.test, env)
+        negated_test = Op(Form.OPERATOR, "not_", (test,))
+        if self._asks_for_amp(node.test):
+            self.found.about_amp |= {test, negated_test}
         one = self._branch(_statements(node.body), env, (*guards, test))
         other = dict(env)
-        negated = (*guards, Op(Form.OPERATOR, "not_", (test,)))
+        negated = (*guards, negated_test)
         if isinstance(node.orelse, cst.If):
             self._if(node.orelse, other, negated)
         elif node.orelse is not None:
@@ -114,8 +153,18 @@ class Walker:
             else:
                 env[name] = self._bounded(name, Op(Form.OTHER, "either", (test, first, second)))
 
+    def _asks_for_amp(self, test: cst.BaseExpression) -> bool:
+        """Whether a test looks at a scaler, or at what switches AMP on and nothing else."""
+        while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            test = test.expression
+        return text(test) in self._flags or any(map(self._model.roles.is_scaler, _parts(test)))
+
     def _bounded(self, name: str, term: Term) -> Term:
-        return term if self._lifter.size(term) < 200 else Input(name)
+        """What a name stands for; the name itself, noted once, where that is too large."""
+        if self._lifter.size(term) < _MAX_KEPT:
+            return term
+        self._note(f"make {name}", (), term, self._statement)
+        return Input(name)
 
     def _loop(
         self, node: cst.For | cst.While, env: dict[str, Term], guards: tuple[Term, ...]
@@ -123,27 +172,40 @@ class Walker:
         self._loops += 1
         head = node.iter if isinstance(node, cst.For) else node.test
         self._calls(head, env, guards)
-        guard = Op(Form.OTHER, type(node).__name__.lower(), (self._lifter.term(head, env),))
+        target = (Const(text(node.target)),) if isinstance(node, cst.For) else ()
+        parts = (self._lifter.term(head, env), *target)
+        guard = Op(Form.OTHER, type(node).__name__.lower(), parts)
         changed = {n for t in self._model.steps.relevance.assigned(node) for n in _names(t)}
-        for name in changed:
+        for name in sorted(changed):
+            if env.get(name, Input(name)) != Input(name):
+                self._note(f"start {name}", guards, env[name], node)
             env[name] = Input(name)
         inner = self._branch(_statements(node.body), env, (*guards, guard))
-        for name in changed & set(inner):
+        carried = _read_first(node)
+        for name in sorted(changed & set(inner)):
             if inner[name] != env[name]:
+                if name in carried or Input(name) in walk(inner[name]):
+                    self._note(f"next {name}", (*guards, guard), inner[name], node)
                 env[name] = self._bounded(name, Op(Form.OTHER, "loop", (inner[name],)))
         if node.orelse is not None:
-            self._block(_statements(node.orelse.body), env, guards)
+            self._block(_statements(node.orelse.body), env, (*guards, guard, _ELSE))
 
     def _with(self, node: cst.With, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
+        outside = self._inside
         for item in node.items:
             if self._is_amp(item.item, env):
+                self._inside = (*self._inside, len(self.found.contexts))
+                self.found.contexts.append(item.item)
                 continue
             self._calls(item.item, env, guards)
-            guards = (*guards, Op(Form.OTHER, "with", (self._lifter.term(item.item, env),)))
+            named = () if item.asname is None else (Const(text(item.asname.name)),)
+            entered = (self._lifter.term(item.item, env), *named)
+            guards = (*guards, Op(Form.OTHER, "with", entered))
             if item.asname is not None:
                 for name in _names(item.asname.name):
                     env[name] = Input(name)
         self._block(_statements(node.body), env, guards)
+        self._inside = outside
 
     def _is_amp(self, context: cst.BaseExpression, env: dict[str, Term]) -> bool:
         """Whether a context is an autocast region, or was meant to be one."""
@@ -153,15 +215,26 @@ class Walker:
     def _try(
         self, node: cst.Try | cst.TryStar, env: dict[str, Term], guards: tuple[Term, ...]
     ) -> None:
-        self._block(_statements(node.body), env, (*guards, Op(Form.OTHER, "try")))
-        for handler in node.handlers:
-            caught = text(handler.type) if handler.type is not None else ""
-            guard = Op(Form.OTHER, f"except {caught}")
-            self._branch(_statements(handler.body), env, (*guards, guard))
+        caught = [_caught(handler) for handler in node.handlers]
+        tried = Op(Form.OTHER, "try", tuple(map(Const, caught)))
+        self._block(_statements(node.body), env, (*guards, tried))
+        branches = [
+            self._branch(_statements(handler.body), env, (*guards, Op(Form.OTHER, name)))
+            for handler, name in zip((*node.handlers,), caught, strict=True)
+        ]
         if node.orelse is not None:
-            self._block(_statements(node.orelse.body), env, guards)
+            self._block(_statements(node.orelse.body), env, (*guards, tried, _ELSE))
+        self._join(env, branches)
         if node.finalbody is not None:
-            self._block(_statements(node.finalbody.body), env, guards)
+            self._block(_statements(node.finalbody.body), env, (*guards, _FINALLY))
+
+    def _join(self, env: dict[str, Term], branches: Sequence[dict[str, Term]]) -> None:
+        """Go on after branches of which one may have been taken, or none."""
+        for name in {name for branch in branches for name in branch}:
+            known = env.get(name, Input(name))
+            others = [branch[name] for branch in branches if branch.get(name, known) != known]
+            if others:
+                env[name] = self._bounded(name, Op(Form.OTHER, "either", (known, *others)))
 
     # --- simple statements --------------------------------------------------------------------
 
@@ -180,6 +253,8 @@ class Walker:
             case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
                 self._calls(value, env, guards)
                 self._store(target, self._lifter.term(value, env), env, guards, node)
+            case cst.AnnAssign(target=target) if isinstance(self._unit, cst.ClassDef):
+                self._note(f"declare {text(target)}", guards, Const(None), node)
             case cst.AugAssign(target=target, value=value):
                 self._calls(value, env, guards)
                 self._store(target, self._lifter.augmented(node, env), env, guards, node)
@@ -191,6 +266,11 @@ class Walker:
                 self._note(type(node).__name__.lower(), guards, Const(None), node)
             case cst.Del(target=target):
                 self._note(f"del {text(target)}", guards, Const(None), node)
+            case cst.ImportFrom(module=module, names=cst.ImportStar()):
+                self.found.stars.append("" if module is None else text(module))
+            case cst.Global(names=names) | cst.Nonlocal(names=names):
+                known = ", ".join(sorted(item.name.value for item in names))
+                self._note(f"{type(node).__name__.lower()} {known}", (), Const(None), node)
 
     def _leave(
         self,
@@ -223,9 +303,12 @@ class Walker:
         elif isinstance(target, cst.Name):
             same = env.get(target.value) == term
             env[target.value] = self._bounded(target.value, term)
-            if not isinstance(self._unit, cst.FunctionDef) and not same:
+            local = isinstance(self._unit, cst.FunctionDef) and target.value not in self._shared
+            if not local and not same:
                 self._note(f"store {target.value}", guards, term, node)
-        elif not is_gradient(target):
+        elif is_gradient(target):
+            self._mark(Kind.GRADIENT_WRITE, "", Const(None), guards, node)
+        else:
             self._note(f"store {text(target)}", guards, term, node)
             path = dotted(target)
             if path is not None:
@@ -256,18 +339,19 @@ class Walker:
         if isinstance(node, _SCOPES):
             return
         kind = self._kind(node)
-        if kind is Kind.BACKWARD:
+        if kind is not None and kind not in _ORDINARY:
             assert isinstance(node, cst.Call)
-            self._backward(node, env, guards)
-            return
-        if kind not in (None, Kind.OPAQUE, Kind.GRADIENT_READ):
+            self._event(kind, node, env, guards)
             return
         for part in self._model.steps.relevance.expressions(node):
             self._calls(part, env, guards)
+        if isinstance(node, cst.Yield):
+            self._yield(node, env, guards)
         if not isinstance(node, (cst.Call, cst.BinaryOperation)):
             return
         term = self._lifter.term(node, env)
         self.found.terms[id(node)] = term
+        self.found.regions[id(node)] = self._inside
         if isinstance(node, cst.Call) and (top or self._is_opaque(term)):
             self._do(node, term, guards)
 
@@ -282,22 +366,53 @@ class Walker:
     def _kind(self, node: cst.BaseExpression) -> Kind | None:
         return self._model.steps.recognizer.kind(node) if isinstance(node, cst.Call) else None
 
+    def _yield(self, node: cst.Yield, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
+        kind, value = "yield", node.value
+        if isinstance(value, cst.From):
+            kind, value = "yield from", value.item
+        term = Const(None) if value is None else self._lifter.term(value, env)
+        self._mark("yield", "", Const(None), guards, node)
+        self._note(kind, guards, term, node)
+
+    # --- events -------------------------------------------------------------------------------
+
+    def _event(
+        self, kind: Kind, node: cst.Call, env: dict[str, Term], guards: tuple[Term, ...]
+    ) -> None:
+        left = leftover(self._model, kind, node)
+        named = ((name, self._given(value, env)) for name, value in left)
+        given = Op(Form.OTHER, "given", (), tuple(sorted(named, key=lambda item: item[0])))
+        self._mark(kind, about(self._model, kind, node), given, guards, node)
+        if kind is Kind.BACKWARD:
+            self._backward(node, env, guards)
+
+    def _given(self, node: cst.BaseExpression, env: dict[str, Term]) -> Term:
+        """An argument, if it is a limit without the scale."""
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
+            for side, other in ((node.left, node.right), (node.right, node.left)):
+                if is_made_from_scale(side, self._model.values):
+                    return self._given(other, env)
+        return lenient(self._lifter.term(node, env))
+
+    def _mark(
+        self,
+        kind: Kind | str,
+        subject: str,
+        given: Term,
+        guards: tuple[Term, ...],
+        node: cst.CSTNode,
+    ) -> None:
+        name, before = kind if isinstance(kind, str) else kind.value, len(self.found.done)
+        self.found.marks.append(Mark(name, subject, guards, given, before, self._inside, node))
+
     def _backward(self, node: cst.Call, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
-        loss = self._loss(node)
+        loss = loss_of(self._model, node)
         term: Term = Const(None)
         if loss is not None:
             self._calls(loss, env, guards)
             term = self._lifter.term(loss, env)
         self.found.losses[id(node)] = term
         self._note("backward", _without_loops(guards), term, node)
-
-    def _loss(self, node: cst.Call) -> cst.BaseExpression | None:
-        assert isinstance(node.func, cst.Attribute)
-        takes = self._model.names.is_any(node.func, {"torch.autograd.backward"})
-        owner = (dotted(node.func.value) or "").rpartition(".")[2].strip("_")
-        if takes or owner in ("accelerator", "fabric"):
-            return node.args[0].value if node.args else None
-        return node.func.value
 
     def _is_opaque(self, term: Term) -> bool:
         """Whether a call may do anything but compute its result."""
@@ -309,6 +424,34 @@ class Walker:
             callee = term.args[0]
             return not (isinstance(callee, Op) and callee.form is Form.MODULE)
         return term.form is Form.OTHER and term.name not in ("if", "lambda", "either", "loop")
+
+
+def _as_module(term: Term) -> Term:
+    """``partial(nn.LayerNorm, eps=1e-5)`` as the layer that it makes for some width."""
+    if not isinstance(term, Op) or term.name != "functools.partial" or not term.args:
+        return term
+    made, *rest = term.args
+    if not isinstance(made, Global) or not made.name.startswith("torch.nn."):
+        return term
+    return Op(Form.MODULE, made.name, (Input("width"), *rest), term.keywords)
+
+
+def _read_first(loop: cst.For | cst.While) -> set[str]:
+    """The names of which a round of a loop may read what the one before it made of them."""
+    bound: set[int] = set()
+    first: dict[str, cst.Name] = {}
+    for node in descendants(loop.body):
+        if isinstance(node, (cst.AssignTarget, cst.For, cst.AnnAssign)):
+            bound |= {id(part) for part in descendants(node.target)}
+        if isinstance(node, cst.Name):
+            first.setdefault(node.value, node)
+    return {name for name, node in first.items() if id(node) not in bound}
+
+
+def _caught(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> str:
+    caught = text(handler.type) if handler.type is not None else ""
+    named = f" as {text(handler.name.name)}" if handler.name is not None else ""
+    return f"except {caught}{named}"
 
 
 def _without_loops(guards: tuple[Term, ...]) -> tuple[Term, ...]:
@@ -323,6 +466,19 @@ def _statements(body: object) -> Sequence[cst.CSTNode]:
         return [cst.SimpleStatementLine(body=body.body)]
     assert isinstance(body, (list, tuple))
     return body
+
+
+def _used_inside(unit: Unit) -> Iterator[str]:
+    """The names that the functions in a function use: they see what it assigns."""
+    if isinstance(unit, cst.FunctionDef):
+        for inner in descendants(unit.body):
+            if isinstance(inner, cst.FunctionDef):
+                yield from (n.value for n in descendants(inner) if isinstance(n, cst.Name))
+
+
+def _parts(test: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
+    """The names in a test."""
+    return (node for node in descendants(test) if isinstance(node, (cst.Name, cst.Attribute)))
 
 
 def _names(target: cst.BaseExpression) -> Iterator[str]:

@@ -19,6 +19,7 @@ from amp_lint.model.regions import DEVICE_AUTOCAST, Region
 from amp_lint.model.steps import Steps
 from amp_lint.model.values import arguments, literal
 from amp_lint.verify.compare.lift import Lifter
+from amp_lint.verify.compare.marks import is_strict
 from amp_lint.verify.compare.units import SCRIPT, units
 from amp_lint.verify.obligations import Autocast, Clip, Construct, Event, Program, Trace
 from amp_lint.verify.terms import Const, Global, Input, Term, show
@@ -94,11 +95,15 @@ class Tracer:
     # --- events -------------------------------------------------------------------------------
 
     def _trace(self, cycle: Cycle, stepped: set[str | None]) -> Trace:
-        """A cycle as plain data; ``model.zero_grad()`` clears the gradients of every optimizer."""
+        """A cycle as plain data.
+
+        ``model.zero_grad()`` clears the gradients of every optimizer; so does ``p.grad.add_(x)``
+        change them.
+        """
         cleared = {_key(key) for key in stepped}
         return tuple(
             event
-            if event.kind != "zero_grad" or event.optimizer in cleared
+            if event.kind not in ("zero_grad", "gradient write") or event.optimizer in cleared
             else replace(event, optimizer=None)
             for event in self._events(cycle)
         )
@@ -150,7 +155,7 @@ class Tracer:
             forward=self._forward(event) if is_backward else None,
             active=self.autocast(event.region, event.node),
             clip=self._clip(event) if event.kind is Kind.CLIP else None,
-            factor=self._factor(event.node) if event.kind is Kind.GRADIENT_WRITE else None,
+            factor=self.factor(event.node) if event.kind is Kind.GRADIENT_WRITE else None,
             scaler_is_none=event.absent,
         )
 
@@ -172,7 +177,7 @@ class Tracer:
             for binding in model.names.bindings(name):
                 around = model.regions.around(binding.node)
                 if around and binding.kind in ("assign", "unpack", "augment"):
-                    return self.autocast(around[0], binding.node)
+                    return self.autocast(_of_model(around), binding.node)
                 if isinstance(binding.node, cst.For) and steps > 0:
                     return self._made_in(binding.node.iter, steps - 1)
         return None
@@ -235,7 +240,7 @@ class Tracer:
             limit=value,
             times_scale=mentions_scale(call, self._model.values),
             norm_type=norm_type if norm_type is not None else 2.0,
-            error_if_nonfinite=literal(given.get(None, "error_if_nonfinite")) is True,
+            error_if_nonfinite=is_strict(self._model, call) is True,
         )
 
     def _member(self, func: cst.BaseExpression) -> str:
@@ -248,7 +253,7 @@ class Tracer:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return float(value) if number else None  # type: ignore[arg-type]
 
-    def _factor(self, node: cst.CSTNode) -> str | float | None:
+    def factor(self, node: cst.CSTNode) -> str | float | None:
         """What gradients are multiplied by, if it is a number, the scale or its inverse."""
         divides, value = _written(node)
         if value is None:
@@ -334,6 +339,12 @@ class Tracer:
             )
         )
         return Construct(names[0] if names else "", args, keywords)
+
+
+def _of_model(around: Sequence[Region]) -> Region:
+    """The region of a forward pass; an island of float32 in it is there for the loss."""
+    island = len(around) > 1 and literal(around[0].enabled) is False
+    return around[1] if island else around[0]
 
 
 def _closed(term: Term) -> Term:

@@ -52,6 +52,21 @@ def compare_uses(before: Lifter, after: Lifter) -> Iterator[Object]:
             yield Object(place, old.use, new.use, old.nested, about)
 
 
+def lonely_uses(before: Lifter, after: Lifter) -> Iterator[str]:
+    """Reasons for what is used on one side only, but for regions and scalers.
+
+    Those are compared by what they do: as states of operations, and in training steps.
+    """
+    old, new = list(_sites(before)), list(_sites(after))
+    paired = {id(site) for pair in _pairs(old, new) for site in pair}
+    for sites, how in ((old, "removed"), (new, "added")):
+        for site in sites:
+            _, member = site.family
+            known = member in ("autocast", "GradScaler") or site.use.kind == "reference"
+            if id(site) not in paired and not known:
+                yield f"line {site.line}: `{member}` was {how}"
+
+
 def _pairs(before: list[_Site], after: list[_Site]) -> Iterator[tuple[_Site, _Site]]:
     old, new = ([site.family for site in sites] for sites in (before, after))
     for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from amp_lint.verify.obligations import Event, Program, Trace
@@ -91,6 +92,51 @@ def _in_order(
         yield one, other
 
 
+def incomparable(pair: Pair) -> str:
+    """Why two paths cannot be held against each other, if they hold what is not known."""
+    moved = _moved_write(pair)
+    if moved is not None:
+        text = " ".join(moved.source.split())
+        return f"`{text}` changes gradients in a way that is not known, and was moved or rewritten"
+    old, new = ([e.clip.limit for e in t if e.clip] for t in (pair.before, pair.after))
+    same = len(old) != len(new) or all(
+        (one is None) == (other is None) for one, other in zip(old, new, strict=True)
+    )
+    return "" if same else "a limit is not a literal, and was rewritten"
+
+
+def is_entangled(pair: Pair) -> bool:
+    """Whether the same events come in another order, with several losses and optimizers."""
+    old, new = erased(pair.before), erased(pair.after)
+    traces = pair.before, pair.after
+    several = len(optimizer_keys(*traces)) > 1 and len(loss_names(*traces)) > 1
+    return several and old != new and Counter(old) == Counter(new)
+
+
+def _moved_write(pair: Pair) -> Event | None:
+    """An unknown change of gradients that another state of them reaches than before.
+
+    It may come to gradients that are not scaled any more, as they are without AMP.
+    """
+    old, new = ([*_writes(trace)] for trace in (pair.before, pair.after))
+    if not pair.equal:
+        return next((event for event, _ in (*new, *old)), None)
+    pairs = zip(old, new, strict=True)
+    return next((event for (_, was), (event, scaled) in pairs if scaled and not was), None)
+
+
+def _writes(trace: Trace) -> Iterator[tuple[Event, bool]]:
+    """The unknown changes of gradients, and whether they are scaled there."""
+    scaled = False
+    for event in trace:
+        if event.kind == "backward":
+            scaled = event.scaler is not None
+        elif event.kind == "unscale_" or event.factor == "1/scale":
+            scaled = False
+        elif event.kind == "gradient write" and event.factor is None:
+            yield event, scaled
+
+
 def completed(pair: Pair) -> Pair:
     """The pair with what neither of the two does and a step needs: its caller does that."""
     if not pair.before or not pair.after:
@@ -153,11 +199,10 @@ def _with_update(pair: Pair) -> Pair:
     if scaler is None or "update" in _kinds(pair):
         return pair
     event = Event("update", _line(pair), f"{scaler}.update()", scaler=scaler)
-    before, after = (
-        (*trace, event) if _checks_for_infinity(trace, scaler) else trace
-        for trace in (pair.before, pair.after)
-    )
-    return replace(pair, before=before, after=after)
+    if not _checks_for_infinity(pair.before, scaler):
+        return pair  # nobody else had to
+    after = (*pair.after, event) if _checks_for_infinity(pair.after, scaler) else pair.after
+    return replace(pair, before=(*pair.before, event), after=after)
 
 
 def _checks_for_infinity(trace: Trace, scaler: str) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from amp_lint.verify.experiments import optimizers, step_checks
 from amp_lint.verify.experiments.literals import Unknown
 from amp_lint.verify.experiments.optimizers import OPTIMIZER
-from amp_lint.verify.experiments.protocol import pairs
+from amp_lint.verify.experiments.protocol import incomparable, is_entangled, pairs
 from amp_lint.verify.experiments.replay import Case, Problem, linear, scaler_arguments
 from amp_lint.verify.experiments.step_checks import BACKWARD, RAISES, READ, VALUE, Evidence, Trial
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step
@@ -28,6 +28,7 @@ _MAGNITUDES = tuple(10.0**n for n in range(-6, 5))
 _CONDITIONS = tuple(10.0**n for n in range(5))
 _COMPLETED = "events that this code leaves to its caller were added: backward, step or update"
 
+_ENTANGLED = "backward passes were reordered, and which optimizer trains on which loss is not known"
 _COMPILED = (
     "a compiled backward pass runs in the region of its forward pass, wherever it is called, "
     'unless torch._functorch.config.backward_pass_autocast is "off", as it was here'
@@ -52,7 +53,15 @@ def judge(obligation: Step, settings: Settings) -> Judgement:
     trials = trials[: len(by_path)]
     found = [*itertools.chain.from_iterable(by_path), *objects]
     decided = _decide([*_feasible(trials, by_path), *objects])
+    if _is_refuted_by_value(decided) and is_entangled(trials[-1].pair):
+        return Judgement(Verdict.NOT_COMPARABLE, _ENTANGLED)
     return _illustrated(decided, obligation, trials, found, settings)
+
+
+def _is_refuted_by_value(judgement: Judgement) -> bool:
+    return judgement.verdict is Verdict.REFUTED and (
+        judgement.after is not None and judgement.after.check == VALUE
+    )
 
 
 # --- what cannot be compared --------------------------------------------------------------------
@@ -62,9 +71,10 @@ def _incomparable(obligation: Step) -> str:
     before, after = obligation.before, obligation.after
     if not before.traces and not after.traces:
         return "no training step was found"
-    for events, what in ((_unknown_writes, "a change of gradients"), (_unknown_limits, "a limit")):
-        if events(before) != events(after):
-            return f"{what} is not a literal, and was rewritten"
+    for pair in pairs(before, after):
+        reason = incomparable(pair)
+        if reason:
+            return reason
     if _unknown_arguments(before) != _unknown_arguments(after):
         return "an argument of an optimizer is not a literal, and was rewritten"
     return ""
@@ -72,20 +82,6 @@ def _incomparable(obligation: Step) -> str:
 
 def _events(program: Program) -> Iterator[Event]:
     return itertools.chain.from_iterable(program.traces)
-
-
-def _unknown_writes(program: Program) -> set[str]:
-    kinds = (e for e in _events(program) if e.kind == "gradient write" and e.factor is None)
-    return {_compact(event.source) for event in kinds}
-
-
-def _unknown_limits(program: Program) -> set[str]:
-    clips = (e for e in _events(program) if e.clip is not None and e.clip.limit is None)
-    return {_compact(e.source) for e in clips if e.clip and e.clip.function != "get_total_norm"}
-
-
-def _compact(source: str) -> str:
-    return "".join(source.split())
 
 
 def _unknown_arguments(program: Program) -> set[tuple[str, str]]:

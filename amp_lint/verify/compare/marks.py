@@ -1,0 +1,112 @@
+"""The events of a training step as they are written, and what no trace holds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from amp_lint.model import Model
+from amp_lint.model.conditions import text
+from amp_lint.model.events import Kind
+from amp_lint.model.names import dotted
+from amp_lint.model.values import arguments
+from amp_lint.verify.terms import Op, Term
+
+STRICT = "error_if_nonfinite"
+_CLIPS = {
+    "clip_grad_norm": ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"),
+    "clip_grad_norm_": ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"),
+    "clip_grad_value_": ("parameters", "clip_value", "foreach"),
+    "clip_grads_with_norm_": ("parameters", "max_norm", "total_norm", "foreach"),
+    "get_total_norm": ("tensors", "norm_type", "error_if_nonfinite", "foreach"),
+}
+"""The parameters of the functions that limit or measure gradients."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mark:
+    """Where an event of the training step stands in the text, and what no trace holds of it."""
+
+    kind: str
+    """That of the event, or ``yield``."""
+    about: str
+    """The optimizer that it steps, clears or unscales, as it is written."""
+    guards: tuple[Term, ...]
+    """The tests, loops and contexts around it, outermost first, without those of AMP."""
+    given: Term
+    """Its arguments but for the loss, the optimizer and the limit of a clip."""
+    before: int
+    """How many effects of the function come before it in the text."""
+    regions: tuple[int, ...]
+    """The autocast contexts around it, by their number in the function."""
+    node: cst.CSTNode
+
+
+def leftover(model: Model, kind: Kind, node: cst.Call) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """The arguments of an event that no trace holds, by keyword, or else by place."""
+    names = _CLIPS.get(_member(node), ()) if kind is Kind.CLIP else ()
+    skipped = kind is not Kind.CLIP and _is_handed(model, kind, node)
+    for place, arg in enumerate(node.args):
+        name = names[place] if place < len(names) else f"{arg.star}{place}"
+        name = arg.keyword.value if arg.keyword is not None else name
+        if not (skipped and place == 0) and not (
+            name == STRICT and is_strict(model, node) is not None
+        ):
+            yield name, arg.value
+
+
+def _member(node: cst.Call) -> str:
+    return (dotted(node.func) or "").rpartition(".")[2]
+
+
+def is_strict(model: Model, clip: cst.Call) -> bool | None:
+    """Whether a clip raises an error where gradients are not finite; None if it is not known."""
+    given = arguments(clip).get(None, STRICT)
+    values = [False] if given is None else model.values.constants(given)
+    return values[0] if len(values) == 1 and isinstance(values[0], bool) else None
+
+
+def switches(model: Model) -> frozenset[str]:
+    """What autocast or a scaler is switched on by, as it is written there."""
+    values = [region.enabled for region in model.regions.all if region.enabled is not None]
+    given = (arguments(call).get(None, "enabled") for call in model.roles.scaler_calls())
+    return frozenset(text(value) for value in (*values, *given) if value is not None)
+
+
+def lenient(term: Term) -> Term:
+    """A term without what makes a measure of gradients raise errors, which the traces hold."""
+    if not isinstance(term, Op) or not term.name.startswith("torch.nn.utils."):
+        return term
+    kept = tuple(item for item in term.keywords if item[0] != STRICT)
+    return replace(term, keywords=kept)
+
+
+def _is_handed(model: Model, kind: Kind, node: cst.Call) -> bool:
+    """Whether the first argument is what the event is about: the optimizer, or the loss."""
+    if not isinstance(node.func, cst.Attribute):
+        return False
+    if kind is Kind.BACKWARD:
+        return loss_of(model, node) is not node.func.value
+    scales = model.roles.is_scaler(node.func.value)
+    return _member(node) == "unscale_" or (kind is Kind.STEP and scales and bool(node.args))
+
+
+def about(model: Model, kind: Kind, node: cst.Call) -> str:
+    """The optimizer that an event steps, clears or unscales, as it is written."""
+    if kind not in (Kind.STEP, Kind.UNSCALE, Kind.ZERO_GRAD):
+        return ""
+    if _is_handed(model, kind, node) and node.args:
+        return text(node.args[0].value)
+    return text(node.func.value) if isinstance(node.func, cst.Attribute) else ""
+
+
+def loss_of(model: Model, node: cst.Call) -> cst.BaseExpression | None:
+    """The loss that a backward call is about."""
+    assert isinstance(node.func, cst.Attribute)
+    takes = model.names.is_any(node.func, {"torch.autograd.backward"})
+    owner = (dotted(node.func.value) or "").rpartition(".")[2].strip("_")
+    if takes or owner in ("accelerator", "fabric"):
+        return node.args[0].value if node.args else None
+    return node.func.value

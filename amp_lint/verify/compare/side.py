@@ -1,0 +1,142 @@
+"""One of two texts that are compared: what was lifted from it."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+import libcst as cst
+
+from amp_lint.model import Model
+from amp_lint.tree import descendants
+from amp_lint.verify.compare.effects import Effects, Walker
+from amp_lint.verify.compare.lift import Lifter
+from amp_lint.verify.compare.traces import Tracer
+from amp_lint.verify.compare.units import Unit, name_of, units
+from amp_lint.verify.obligations import Autocast
+from amp_lint.verify.terms import Op, Term
+
+_BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__path__", "__class__"}
+_CAST_OPERATORS = (cst.MatrixMultiply, cst.Power)
+
+
+@dataclass(eq=False)
+class Side:
+    """One of the two texts, and what was lifted from it."""
+
+    model: Model
+    lifter: Lifter = field(init=False)
+    alias: dict[Term, Term] = field(default_factory=dict)
+    """Losses that were found to be those of the other side, written in another way."""
+    whole: bool = False
+    """Whether what comes after a step or an update belongs to the same trace."""
+
+    def __post_init__(self) -> None:
+        self.lifter = Lifter(self.model)
+
+    @functools.cached_property
+    def units(self) -> dict[str, Unit]:
+        """Functions, classes and the script by name."""
+        return dict(units(self.model))
+
+    @functools.cached_property
+    def effects(self) -> dict[str, Effects]:
+        """What each unit does."""
+        return {name: Walker(self.lifter, unit).found for name, unit in self.units.items()}
+
+    @functools.cached_property
+    def tracer(self) -> Tracer:
+        """Makes the programs of this side."""
+        found = self.effects.values()
+        losses = {key: term for e in found for key, term in e.losses.items()}
+        return Tracer(self.lifter, losses, self.alias, whole=self.whole)
+
+    @functools.cached_property
+    def followed(self) -> set[tuple[int, str]]:
+        """Line and text of every event of the traces."""
+        programs = self.tracer.programs.values()
+        events = (event for program in programs for trace in program.traces for event in trace)
+        return {(event.line, event.source) for event in events}
+
+    @functools.cached_property
+    def unbound(self) -> dict[tuple[str, str], cst.Name]:
+        """The names that nothing binds, each with its first use.
+
+        And those that only later lines of their function bind, which is the second part of the key.
+        """
+        found: dict[tuple[str, str], cst.Name] = {}
+        names = self.model.names
+        if names.module.star_imports:
+            return found
+        imported = self._imported
+        for node in self.model.tree.nodes(cst.Name):
+            if not self._is_read(node) or id(node) in imported:
+                continue
+            if node.value not in _BUILTINS and not names.bindings(node):
+                found.setdefault((node.value, ""), node)
+            elif names.is_early(node.value, node):
+                found.setdefault((node.value, name_of(self.model, node)), node)
+        return found
+
+    def _is_read(self, node: cst.Name) -> bool:
+        """Whether a name stands for its value here, and is not a part of something longer."""
+        holder = self.model.tree.parent(node)
+        if isinstance(holder, cst.Param):
+            return holder.name is not node
+        return not isinstance(holder, (cst.Attribute, cst.Arg)) or holder.value is node
+
+    @property
+    def _imported(self) -> set[int]:
+        """The nodes of import statements, by id."""
+        tree = self.model.tree
+        imports = (*tree.nodes(cst.Import), *tree.nodes(cst.ImportFrom))
+        return {id(node) for statement in imports for node in descendants(statement)}
+
+    def line(self, node: cst.CSTNode) -> int:
+        """The line on which a node starts."""
+        return self.model.source.position(self.model.tree.span(node)[0])[0]
+
+    @functools.cached_property
+    def calls(self) -> dict[int, list[cst.Call]]:
+        """Id of a function, class or the script -> the calls in it, but not in those within."""
+        found: dict[int, list[cst.Call]] = defaultdict(list)
+        for call in self.model.tree.nodes(cst.Call):
+            found[id(self.holder(call))].append(call)
+        return found
+
+    def holder(self, node: cst.CSTNode) -> Unit:
+        """The function, class or script that a place belongs to."""
+        for found in self.model.tree.ancestors(node):
+            if isinstance(found, (cst.FunctionDef, cst.ClassDef)):
+                return found
+        return self.model.tree.module
+
+    def states(self, name: str) -> dict[Term, list[tuple[cst.CSTNode, Autocast | None]]]:
+        """What may be cast by autocast in a unit, with the state that it runs in."""
+        found: dict[Term, list[tuple[cst.CSTNode, Autocast | None]]] = defaultdict(list)
+        unit = self.units[name]
+        nodes: list[cst.Call | cst.BinaryOperation] = [
+            *self.model.tree.nodes(cst.Call),
+            *self.model.tree.nodes(cst.BinaryOperation),
+        ]
+        for node in nodes:
+            term = self.effects[name].terms.get(id(node))
+            if term is None or not self._is_cast(node, term):
+                continue
+            if self.model.tree.contains(unit, node):
+                around = self.model.regions.around(node)
+                state = self.tracer.autocast(around[0], node) if around else None
+                found[term].append((node, _casts(state)))
+        return found
+
+    def _is_cast(self, node: cst.Call | cst.BinaryOperation, term: Term) -> bool:
+        if isinstance(node, cst.BinaryOperation):
+            return isinstance(node.operator, _CAST_OPERATORS)
+        return isinstance(term, Op) and not self.model.regions.is_inert_call(node)
+
+
+def _casts(state: Autocast | None) -> Autocast | None:
+    """What decides about the dtype of one operation."""
+    return state and replace(state, cache_enabled=None, entry="", lasting=False)
