@@ -14,11 +14,15 @@ from amp_lint.verify.experiments import operations
 from amp_lint.verify.experiments.expression import Examination
 from amp_lint.verify.obligations import Expression
 from amp_lint.verify.proof import Judgement, Settings, Verdict
-from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, show
+from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, show, times
 
 
 def judge(obligation: Expression, settings: Settings) -> Judgement:
     """Hold the new expression against the old one, at the level at which it matters."""
+    was, now = times(obligation.before), times(obligation.after)
+    late = [key for key in was.keys() & now.keys() if was[key] != now[key]]
+    if late:
+        return Judgement(Verdict.NOT_COMPARABLE, f"`{min(late)}` is read at another time")
     return _decisive([*_levels(obligation)], settings).judgement()
 
 
@@ -36,7 +40,28 @@ def _decisive(levels: Sequence[Expression], settings: Settings) -> Examination:
 
 def _levels(obligation: Expression) -> list[Expression]:
     pairs = ((obligation.before, obligation.after), *obligation.contexts)
-    return [Expression(obligation.place, closed(one), closed(other)) for one, other in pairs]
+    return [
+        Expression(obligation.place, _in_time(closed(one)), _in_time(closed(other)))
+        for one, other in pairs
+    ]
+
+
+def _in_time(term: Term) -> Term:
+    """A term in which what is read at several times is as many inputs."""
+    found = {key: sorted(at) for key, at in times(term).items()}
+
+    def visit(part: Term) -> Term:
+        match part:
+            case Input(key, at):
+                return Input(key + "'" * found[key].index(at))
+            case Seq(kind, items):
+                return Seq(kind, tuple(map(visit, items)))
+            case Op(form, name, args, keywords):
+                by_name = tuple((key, visit(value)) for key, value in keywords)
+                return Op(form, name, tuple(map(visit, args)), by_name)
+        return part
+
+    return visit(term)
 
 
 def closed(term: Term) -> Term:
