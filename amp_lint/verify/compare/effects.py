@@ -17,9 +17,9 @@ from amp_lint.model.conditions import text
 from amp_lint.model.events import Kind
 from amp_lint.model.gradients import is_gradient
 from amp_lint.model.names import dotted
-from amp_lint.model.pure import PURE_METHODS, QUERIES
 from amp_lint.verify.compare.lift import ERASED, Lifter
-from amp_lint.verify.terms import Const, Form, Input, Op, Term, children
+from amp_lint.verify.compare.purity import is_opaque
+from amp_lint.verify.terms import Const, Form, Input, Op, Term
 
 _SCOPES = (cst.Lambda, cst.FunctionDef, cst.ClassDef)
 Unit = cst.FunctionDef | cst.ClassDef | cst.Module
@@ -62,7 +62,9 @@ class Walker:
         self._unit = unit
         self.found = Effects()
         self._loops = 0
+        lifter.restart()
         self._block(_statements(unit.body), {}, ())
+        lifter.restart()
 
     # --- statements ---------------------------------------------------------------------------
 
@@ -127,7 +129,9 @@ class Walker:
         changed = {n for t in self._model.steps.relevance.assigned(node) for n in _names(t)}
         for name in changed:
             env[name] = Input(name)
+        self._lifter.tick()
         inner = self._branch(_statements(node.body), env, (*guards, guard))
+        self._lifter.tick()
         for name in changed & set(inner):
             if inner[name] != env[name]:
                 env[name] = self._bounded(name, Op(Form.OTHER, "loop", (inner[name],)))
@@ -207,6 +211,8 @@ class Walker:
 
     def _note(self, kind: str, guards: tuple[Term, ...], term: Term, node: cst.CSTNode) -> None:
         self.found.done.append(Effect(kind, guards, term, node))
+        if kind != "backward" and term != ERASED:
+            self._lifter.tick(*_handed(node))
 
     def _store(
         self,
@@ -267,8 +273,9 @@ class Walker:
         if not isinstance(node, (cst.Call, cst.BinaryOperation)):
             return
         term = self._lifter.term(node, env)
-        self.found.terms[id(node)] = term
-        if isinstance(node, cst.Call) and (top or self._is_opaque(term)):
+        if not (isinstance(node, cst.Call) and self._is_scale(node)):
+            self.found.terms[id(node)] = term
+        if isinstance(node, cst.Call) and (top or is_opaque(term)):
             self._do(node, term, guards)
 
     def _do(self, node: cst.Call, term: Term, guards: tuple[Term, ...]) -> None:
@@ -287,7 +294,7 @@ class Walker:
         term: Term = Const(None)
         if loss is not None:
             self._calls(loss, env, guards)
-            term = self._lifter.term(loss, env)
+            term = self._lifter.loss(loss, env)
         self.found.losses[id(node)] = term
         self._note("backward", _without_loops(guards), term, node)
 
@@ -299,16 +306,14 @@ class Walker:
             return node.args[0].value if node.args else None
         return node.func.value
 
-    def _is_opaque(self, term: Term) -> bool:
-        """Whether a call may do anything but compute its result."""
-        if not isinstance(term, Op) or term.form in (Form.FUNCTION, Form.MODULE, Form.OPERATOR):
-            return False
-        if term.form is Form.METHOD:
-            return term.name not in PURE_METHODS and term.name not in QUERIES
-        if term.form is Form.APPLY:
-            callee = term.args[0]
-            return not (isinstance(callee, Op) and callee.form is Form.MODULE)
-        return term.form is Form.OTHER and term.name not in ("if", "lambda", "either", "loop")
+
+def _handed(node: cst.CSTNode) -> Iterator[str]:
+    """The names that a call is of, or gets as they are: it may change what they stand for."""
+    if isinstance(node, cst.Call):
+        owner = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+        for value in (owner, *(arg.value for arg in node.args)):
+            if isinstance(value, cst.Name):
+                yield value.value
 
 
 def _without_loops(guards: tuple[Term, ...]) -> tuple[Term, ...]:
@@ -333,10 +338,3 @@ def _names(target: cst.BaseExpression) -> Iterator[str]:
         path = dotted(target)
         if path is not None:
             yield path
-
-
-def walk(term: Term) -> Iterator[Term]:
-    """A term and all below it."""
-    yield term
-    for child in children(term):
-        yield from walk(child)
