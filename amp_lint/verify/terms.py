@@ -8,8 +8,11 @@ is data; evaluating it runs torch operations of an allow-list and nothing of the
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+WHEN = "@"
+"""Stands for the keyword of an operation that says when it asked, where the answer may change."""
 Value = None | bool | int | float | str
 
 
@@ -53,6 +56,8 @@ class Input:
     """A value that is not known. ``key`` is the text that stands for it."""
 
     key: str
+    at: int = 0
+    """When it is read: how much was done before that may have changed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +95,10 @@ def show(term: Term) -> str:
     match term:
         case Const(value):
             return repr(value)
-        case Global(name) | Input(name):
+        case Global(name):
             return name
+        case Input(key):
+            return key
         case Seq("slice", items):
             return ":".join("" if item == Const(None) else show(item) for item in items)
         case Seq(kind, items):
@@ -111,7 +118,7 @@ _PREFIXES = {"neg": "-", "pos": "+", "invert": "~", "not_": "not "}
 
 def _show_op(op: Op) -> str:
     given = [show(arg) for arg in op.args]
-    given += [f"{name}={show(value)}" for name, value in op.keywords]
+    given += [f"{name}={show(value)}" for name, value in op.keywords if name != WHEN]
     if op.form is Form.OPERATOR:
         if op.name in _PREFIXES:
             return f"{_PREFIXES[op.name]}{given[0]}"
@@ -125,3 +132,19 @@ def _show_op(op: Op) -> str:
     if op.form is Form.APPLY:
         return f"{given[0]}({', '.join(given[1:])})"
     return f"{op.name}({', '.join(given)})"
+
+
+def times(term: Term) -> dict[str, frozenset[int]]:
+    """When each input of a term is read."""
+    found: dict[str, set[int]] = {}
+    for part in walk(term):
+        if isinstance(part, Input):
+            found.setdefault(part.key, set()).add(part.at)
+    return {key: frozenset(at) for key, at in found.items()}
+
+
+def walk(term: Term) -> Iterator[Term]:
+    """A term and all below it."""
+    yield term
+    for child in children(term):
+        yield from walk(child)

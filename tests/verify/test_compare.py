@@ -280,8 +280,11 @@ def test_a_module_that_is_trained_in_float16() -> None:
     assert (gone.before.half, gone.after.half) == (("*",), ())
     ((_, adam),) = gone.before.optimizers
     assert (adam.name, adam.keywords) == ("torch.optim.Adam", (("lr", Const(1e-3)),))
-    kept = only(compared(before, ("lr=1e-3", "lr=1e-3, eps=1e-4")), Step)
+    found = compared(before, ("lr=1e-3", "lr=1e-3, eps=1e-4"))
+    (kept,) = found.obligations
+    assert isinstance(kept, Step)
     assert kept.before.half == kept.after.half == ("*",)
+    assert "Adam" in " ".join(found.reasons)
 
 
 def test_a_name_that_nothing_binds_any_more() -> None:

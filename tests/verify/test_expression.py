@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from amp_lint.verify.experiments import levels
 from amp_lint.verify.experiments.expression import judge
 from amp_lint.verify.obligations import Expression, Place
 from amp_lint.verify.proof import Judgement, Settings, Verdict
@@ -119,6 +120,14 @@ RIGHT = [
     ("F.rms_norm(x, (x.shape[-1],), eps=1e-10)", "F.rms_norm(x, (x.shape[-1],), eps=1e-5)"),
     (VIEWED.format("1e-12"), VIEWED.format("1e-5")),
     ("F.group_norm(x, 4, w, b, 1e-12)", "F.group_norm(x, 4, w, b, 1e-5)"),
+    (
+        "nn.BCELoss(weight=w)(torch.sigmoid(x), y)",
+        "nn.BCEWithLogitsLoss(weight=w)(x, y)",
+    ),
+    (
+        "nn.NLLLoss(w, reduction='sum')(torch.log(F.softmax(x, 1)), y)",
+        "nn.CrossEntropyLoss(w, reduction='sum')(x, y)",
+    ),
 ]
 
 WRONG = [
@@ -152,6 +161,14 @@ WRONG = [
     (NORM, "nn.RMSNorm(64, eps=1e-5)", "value"),
     (NORM, NORM, "finite"),
     (CALLED, "nn.LayerNorm(64, eps=1e-12)(x.float())", "raises"),
+    (NORM, "nn.LayerNorm(64, eps=1e-5, elementwise_affine=False)", "value"),
+    (NORM, "nn.LayerNorm(64, eps=1e-5, bias=False)", "value"),
+    (
+        "(q @ k.transpose(-1, -2)).softmax(-1).log().sum(-1).mean()",
+        "(q @ k.transpose(-1, -2)).log_softmax(-1).sum(-2).mean()",
+        "value",
+    ),
+    ("idx.long()", "idx.half().long()", "value"),
 ]
 
 
@@ -231,7 +248,7 @@ def test_an_eps_says_what_it_changes() -> None:
     notes = judged(NORM, "nn.LayerNorm(64, eps=1e-5)").notes
     assert notes == (
         "changing eps from 1e-12 to 1e-05 changes rows of standard deviation "
-        "1 by 2.1e-05, 0.1 by 0.0021, 0.01 by 0.2",
+        "1 by 2.6e-05, 0.1 by 0.0026, 0.01 by 0.25",
     )
 
 
@@ -284,6 +301,9 @@ def test_compiled_modes_are_measured() -> None:
         "x.__class__",
         "torch.ops.aten.add(x, x)",
         "head(x).log_softmax(-1)",
+        "x.cpu().log_softmax(-1)",
+        "x.log_softmax(-1).to('cuda:1')",
+        "x.log_softmax(-1) + torch.zeros(1, device='cuda')",
     ],
 )
 def test_what_is_not_listed_is_not_run(hostile: str) -> None:
@@ -295,3 +315,56 @@ def test_what_both_hold_need_not_be_known() -> None:
     dropped = "F.dropout(head(x), 0.5)"
     found = judged(f"{dropped}.softmax(-1).log()", f"{dropped}.log_softmax(-1)")
     assert found.verdict is Verdict.PROVEN
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (NORM, "nn.LayerNorm(64, eps=1e-5, dtype=torch.float16)"),
+        (NORM, "nn.LayerNorm(64, eps=1e-5, device='meta')"),
+        ("table[idx]", "table[idx.half()]"),
+        ("x.softmax(-1).log()[idx.long()]", "x.log_softmax(-1)[idx.half().long()]"),
+    ],
+)
+def test_what_no_experiment_shows_is_not_proven(before: str, after: str) -> None:
+    assert judged(before, after).verdict is not Verdict.PROVEN
+
+
+NORMALIZED = "torch.einsum('nc,kc->nk', F.normalize(q, dim=1), F.normalize(k, dim=1))"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ("{}.softmax(1)[:, 0].log()", "{}.log_softmax(1)[:, 0]", Verdict.PROVEN),
+        ("{}.softmax(1)[:, 0].log()", "{}.log_softmax(1)[:, 1]", Verdict.REFUTED),
+        ("{}.softmax(1)[:, 0].log()", "{}.softmax(1)[:, 0].log()", Verdict.REFUTED),
+    ],
+)
+def test_what_both_compute_may_fail_by_itself(before: str, after: str, verdict: Verdict) -> None:
+    """In float16, `F.normalize` divides rows of zeros by zero."""
+    logits = f"({NORMALIZED} / 0.07)"
+    one, other = (term(code.format(logits)) for code in (before, after))
+    assert levels.judge(Expression(Place(1, 1), one, other), EAGER).verdict is verdict
+
+
+def test_an_input_that_is_read_at_another_time_is_another_one() -> None:
+    one, other = (
+        Op(Form.METHOD, name, (Input("state", at), Const(-1)))
+        for name, at in (("softmax", 0), ("log_softmax", 1))
+    )
+    before = Op(Form.METHOD, "log", (one,))
+    found = levels.judge(Expression(Place(1, 1), before, other), EAGER)
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert "another time" in found.statement
+
+
+def test_what_is_read_twice_has_two_values() -> None:
+    old, new = Input("state", 0), Input("state", 1)
+    moved = Op(Form.OPERATOR, "sub", (new, old))
+    nothing = Op(Form.OPERATOR, "sub", (old, Op(Form.OPERATOR, "add", (old, old))))
+    both = Op(Form.OPERATOR, "add", (nothing, new))
+    found = levels.judge(Expression(Place(1, 1), moved, both), EAGER)
+    assert found.verdict is not Verdict.REFUTED
+    swapped = Op(Form.OPERATOR, "sub", (old, new))
+    assert levels.judge(Expression(Place(1, 1), moved, swapped), EAGER).verdict is Verdict.REFUTED

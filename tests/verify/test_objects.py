@@ -297,3 +297,22 @@ def test_settings_that_are_not_literals_may_be_anything() -> None:
     assert moved(product, None, replace(FP16, enabled=None)).verdict is REFUTED
     assert moved(product, FP16, replace(FP16, dtype=None)).verdict is REFUTED
     assert moved(product, replace(FP16, dtype=None), replace(FP16, dtype=None)).verdict is PROVEN
+
+
+def wide(term: Term) -> Op:
+    return Op(Form.METHOD, "float", (term,))
+
+
+ISLAND = replace(FP16, enabled=False)
+TRANSPOSED = Op(Form.METHOD, "transpose", (wide(Input("k")), Const(-2), Const(-1)))
+
+
+@pytest.mark.parametrize("key", [wide(Input("k")), TRANSPOSED], ids=["plain", "transposed"])
+def test_casts_to_float32_may_come_to_count(key: Term) -> None:
+    product = function("matmul", wide(X), key)
+    found = moved(product, FP16, ISLAND)
+    assert (found.verdict, found.after) == (PROVEN, None)
+    assert "casts" in found.statement
+    assert moved(product, ISLAND, FP16).verdict is REFUTED
+    assert moved(product, FP16, BF16).verdict is REFUTED
+    assert moved(function("matmul", wide(X), Input("k")), FP16, ISLAND).verdict is REFUTED

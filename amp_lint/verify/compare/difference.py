@@ -63,6 +63,8 @@ def _within(found: Difference, around: Pair) -> Difference:
 
 def _head(term: Term) -> tuple[object, ...]:
     match term:
+        case Op(Form.APPLY, _, (Op(Form.MODULE, module), *args)):
+            return Form.APPLY, module, len(args)
         case Op(form, name, args, keywords):
             return form, name, len(args), tuple(key for key, _ in keywords)
         case Seq(kind, items):

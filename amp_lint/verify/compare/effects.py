@@ -17,11 +17,11 @@ from amp_lint.model.conditions import text
 from amp_lint.model.events import Kind, is_made_from_scale
 from amp_lint.model.gradients import is_gradient
 from amp_lint.model.names import dotted
-from amp_lint.model.pure import PURE_METHODS, QUERIES
 from amp_lint.tree import descendants
 from amp_lint.verify.compare.lift import ERASED, Lifter
 from amp_lint.verify.compare.marks import Mark, about, leftover, lenient, loss_of, switches
-from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, children
+from amp_lint.verify.compare.purity import is_opaque
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, walk
 
 _ORDINARY = frozenset({Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE})
 """Events that are calls like others; `traces` does not replay them."""
@@ -85,9 +85,11 @@ class Walker:
         self._statement: cst.CSTNode = unit
         self._flags = switches(lifter.model)
         self._shared = frozenset(_used_inside(unit))
+        lifter.restart()
         if isinstance(unit, cst.FunctionDef):
             self._defaults(unit.params)
         self._block(_statements(unit.body), {}, ())
+        lifter.restart()
 
     def _defaults(self, given: cst.Parameters) -> None:
         for param in (*given.posonly_params, *given.params, *given.kwonly_params):
@@ -180,7 +182,9 @@ class Walker:
             if env.get(name, Input(name)) != Input(name):
                 self._note(f"start {name}", guards, env[name], node)
             env[name] = Input(name)
+        self._lifter.tick()
         inner = self._branch(_statements(node.body), env, (*guards, guard))
+        self._lifter.tick()
         carried = _read_first(node)
         for name in sorted(changed & set(inner)):
             if inner[name] != env[name]:
@@ -287,6 +291,8 @@ class Walker:
 
     def _note(self, kind: str, guards: tuple[Term, ...], term: Term, node: cst.CSTNode) -> None:
         self.found.done.append(Effect(kind, guards, term, node))
+        if kind != "backward" and term != ERASED:
+            self._lifter.tick(*_handed(node))
 
     def _store(
         self,
@@ -350,9 +356,10 @@ class Walker:
         if not isinstance(node, (cst.Call, cst.BinaryOperation)):
             return
         term = self._lifter.term(node, env)
-        self.found.terms[id(node)] = term
-        self.found.regions[id(node)] = self._inside
-        if isinstance(node, cst.Call) and (top or self._is_opaque(term)):
+        if not (isinstance(node, cst.Call) and self._is_scale(node)):
+            self.found.terms[id(node)] = term
+            self.found.regions[id(node)] = self._inside
+        if isinstance(node, cst.Call) and (top or is_opaque(term)):
             self._do(node, term, guards)
 
     def _do(self, node: cst.Call, term: Term, guards: tuple[Term, ...]) -> None:
@@ -410,20 +417,18 @@ class Walker:
         term: Term = Const(None)
         if loss is not None:
             self._calls(loss, env, guards)
-            term = self._lifter.term(loss, env)
+            term = self._lifter.loss(loss, env)
         self.found.losses[id(node)] = term
         self._note("backward", _without_loops(guards), term, node)
 
-    def _is_opaque(self, term: Term) -> bool:
-        """Whether a call may do anything but compute its result."""
-        if not isinstance(term, Op) or term.form in (Form.FUNCTION, Form.MODULE, Form.OPERATOR):
-            return False
-        if term.form is Form.METHOD:
-            return term.name not in PURE_METHODS and term.name not in QUERIES
-        if term.form is Form.APPLY:
-            callee = term.args[0]
-            return not (isinstance(callee, Op) and callee.form is Form.MODULE)
-        return term.form is Form.OTHER and term.name not in ("if", "lambda", "either", "loop")
+
+def _handed(node: cst.CSTNode) -> Iterator[str]:
+    """The names that a call is of, or gets as they are: it may change what they stand for."""
+    if isinstance(node, cst.Call):
+        owner = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+        for value in (owner, *(arg.value for arg in node.args)):
+            if isinstance(value, cst.Name):
+                yield value.value
 
 
 def _as_module(term: Term) -> Term:
@@ -489,10 +494,3 @@ def _names(target: cst.BaseExpression) -> Iterator[str]:
         path = dotted(target)
         if path is not None:
             yield path
-
-
-def walk(term: Term) -> Iterator[Term]:
-    """A term and all below it."""
-    yield term
-    for child in children(term):
-        yield from walk(child)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 
 import libcst as cst
 
 from amp_lint.model import Model
+from amp_lint.model.conditions import text
 from amp_lint.model.names import dotted
+from amp_lint.model.pure import PURE_METHODS, QUERIES
 from amp_lint.model.roles import SCALERS
 from amp_lint.model.values import arguments, literal
-from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children
+from amp_lint.tree import children
+from amp_lint.verify.compare.purity import does_more, is_opaque
+from amp_lint.verify.terms import WHEN, Const, Form, Global, Input, Op, Seq, Term
+from amp_lint.verify.terms import children as parts_of
 
 Env = Mapping[str, Term]
 """What the local names stand for."""
@@ -23,9 +29,13 @@ _AMP_FUNCTIONS = re.compile(
     r"torch\.(autocast|GradScaler|(get|set|is)_autocast_\w+|(set|is)_autocast_enabled"
     r"|is_autocast_cache_enabled)$"
 )
+_EMPTY = cst.Module([])
+_TOKENS = ("start", "value", "conversion", "star", "operator", "equal")
 _MAX_INLINED = 4  # calls of helper functions within one another
 ERASED = Const("AMP object")
 """Stands for a GradScaler or an autocast context."""
+SCALED = "scaled"
+"""The name of ``scaler.scale(x)``."""
 
 _BINARY = {
     cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "truediv",
@@ -40,7 +50,8 @@ _AUGMENTED = {
     cst.BitOrAssign: "or_", cst.BitXorAssign: "xor", cst.LeftShiftAssign: "lshift",
     cst.RightShiftAssign: "rshift",
 }  # fmt: skip
-_OF_TENSORS = frozenset({"T", "device", "dtype", "mT", "ndim", "shape"})
+_OF_TENSORS = frozenset({"T", "data", "device", "dtype", "mT", "ndim", "shape"})
+_COMPUTED = (Form.FUNCTION, Form.METHOD, Form.OPERATOR)
 _UNARY = {cst.Minus: "neg", cst.Plus: "pos", cst.BitInvert: "invert", cst.Not: "not_"}
 _COMPARED = {
     cst.LessThan: "lt", cst.LessThanEqual: "le", cst.GreaterThan: "gt",
@@ -52,8 +63,9 @@ _COMPARED = {
 class Lifter:
     """Makes terms of the expressions of one file.
 
-    AMP is erased: ``scaler.scale(loss)`` is ``loss``, a GradScaler or an autocast context is one
-    and the same constant, and a module that is trained in float16 is that module.
+    AMP is erased: a GradScaler or an autocast context is one and the same constant, and a module
+    that is trained in float16 is that module. ``scaler.scale(loss)`` is ``loss`` only for the
+    backward pass: see `loss`.
     """
 
     def __init__(self, model: Model) -> None:
@@ -62,6 +74,8 @@ class Lifter:
         self._paths: dict[int, str] = {}
         self._halves = {id(half.cast): half for half in model.modules.half_trainings}
         self._inlined = 0
+        self._clock = 0
+        self._handed: dict[str, int] = {}
         self._env: Env | None = None
         self._known: dict[int, Term] = {}
 
@@ -69,11 +83,24 @@ class Lifter:
         """Another statement is about to be lifted, with this knowledge of names."""
         self._env, self._known = env, {}
 
+    def restart(self) -> None:
+        """Nothing was done yet."""
+        self._clock = 0
+        self._handed.clear()
+
+    def tick(self, *handed: str) -> None:
+        """Something was done: what is read of objects from here on may be something else.
+
+        So may the values of names, if they were handed to it.
+        """
+        self._clock += 1
+        self._handed.update(dict.fromkeys(handed, self._clock))
+
     def size(self, term: Term) -> int:
         """The number of operations in a term, counted as a tree."""
         known = self._sizes.get(id(term))
         if known is None:
-            known = term, 1 + sum(map(self.size, children(term)))
+            known = term, 1 + sum(map(self.size, parts_of(term)))
             self._sizes[id(term)] = known
         return known[1]
 
@@ -87,7 +114,7 @@ class Lifter:
 
     def _bounded(self, node: cst.BaseExpression, env: Env) -> Term:
         found = self._term(node, env)
-        return found if self.size(found) <= MAX_SIZE else Input(self.model.tree.source(node))
+        return found if self.size(found) <= MAX_SIZE else Input(text(node), self._clock)
 
     def _term(self, node: cst.BaseExpression, env: Env) -> Term:
         constant = literal(node)
@@ -150,7 +177,7 @@ class Lifter:
         constant = literal(values[0]) if len(values) == 1 else ...
         if constant is None or isinstance(constant, (bool, int, float, str)):
             return Const(constant)
-        return Input(node.value)
+        return Input(node.value, self._handed.get(node.value, 0))
 
     def _is_import(self, node: cst.Name) -> bool:
         bindings = self.model.names.bindings(node)
@@ -167,9 +194,27 @@ class Lifter:
         if module is not None:
             return module
         owner = self.term(node.value, env)
-        if isinstance(owner, Input) and node.attr.value not in _OF_TENSORS:
-            return Input(f"{owner.key}.{node.attr.value}")
-        return Op(Form.ATTRIBUTE, node.attr.value, (owner,))
+        if isinstance(owner, Input) and not self._is_of_tensor(node):
+            return Input(f"{owner.key}.{node.attr.value}", self._clock)
+        return Op(Form.ATTRIBUTE, node.attr.value, (owner,), self._when(owner, node.attr.value))
+
+    def _when(self, owner: Term, asked: str) -> tuple[tuple[str, Term], ...]:
+        """The time at which an object is asked for something that may change."""
+        fresh = isinstance(owner, Op) and owner.form in _COMPUTED and not is_opaque(owner)
+        changes = asked in QUERIES or (asked not in PURE_METHODS and asked not in _OF_TENSORS)
+        return ((WHEN, Const(self._clock)),) if changes and self._clock and not fresh else ()
+
+    def _is_of_tensor(self, node: cst.Attribute) -> bool:
+        """Whether an attribute may be one that tensors have: not one that this file assigns."""
+        if node.attr.value not in _OF_TENSORS or dotted(node.value) in ("self", "cls"):
+            return False
+        return text(node) not in self._assigned
+
+    @functools.cached_property
+    def _assigned(self) -> frozenset[str]:
+        """The attributes that this file assigns, which no tensor lets it."""
+        targets = (node.target for node in self.model.tree.nodes(cst.AssignTarget))
+        return frozenset(text(t) for t in targets if isinstance(t, cst.Attribute))
 
     def _path(self, node: cst.BaseExpression) -> str:
         """What `dotted` gives, or "": a long chain is asked for once from each of its links."""
@@ -210,7 +255,9 @@ class Lifter:
             if own or dotted(node.func.value) in ("self", "cls", "super"):
                 return Op(Form.APPLY, "", (callee, *args), keywords)
             owner = self.term(node.func.value, env)
-            return Op(Form.METHOD, node.func.attr.value, (owner, *args), keywords)
+            name = node.func.attr.value
+            when = self._when(owner, name) if name in QUERIES else ()
+            return Op(Form.METHOD, name, (owner, *args), (*when, *keywords))
         return Op(Form.APPLY, "", (self.term(node.func, env), *args), keywords)
 
     def _arguments(
@@ -232,7 +279,7 @@ class Lifter:
         """What a call is without AMP; None if it has nothing to do with it."""
         model = self.model
         if model.steps.recognizer.is_scale(node):
-            return self.term(node.args[0].value, env)
+            return Op(Form.OTHER, SCALED, (self.term(node.args[0].value, env),))
         if self.is_erased(node):
             return self._without_half(node, env)
         names = model.names.qualified(node.func)
@@ -241,10 +288,6 @@ class Lifter:
             return ERASED
         if any(map(is_amp, names)) or names & SCALERS or model.regions.of(node) is not None:
             return ERASED
-        if any(map(_is_optimizer, names)):
-            given = arguments(node).get(0, "params")
-            params = () if given is None else (self.term(given, env),)
-            return Op(Form.OTHER, "optimizer", params)
         return None
 
     def is_erased(self, node: cst.Call) -> bool:
@@ -269,7 +312,7 @@ class Lifter:
         if result is None or function is None or self._inlined >= _MAX_INLINED:
             return None
         given = arguments(node)
-        if given.starred:
+        if given.starred or not _is_plain(function):
             return None
         inner: dict[str, Term] = {}
         for position, param in enumerate(function.params.params):
@@ -280,9 +323,10 @@ class Lifter:
                 inner[param.name.value] = self.term(param.default, {})
         self._inlined += 1
         try:
-            return self.term(result, inner)
+            made = self.term(result, inner)
         finally:
             self._inlined -= 1
+        return None if does_more(made, *inner.values()) else made
 
     # --- what is only compared ----------------------------------------------------------------
 
@@ -292,14 +336,16 @@ class Lifter:
             arms = (node.test, node.body, node.orelse)
             return Op(Form.OTHER, "if", tuple(self.term(arm, env) for arm in arms))
         if isinstance(node, cst.Lambda):
-            return Op(Form.OTHER, "lambda", (self.term(node.body, self._unbound(node, env)),))
+            body = self.term(node.body, self._unbound(node, env))
+            params = _EMPTY.code_for_node(node.params)
+            return Op(Form.OTHER, "lambda", (Const(" ".join(params.split())), body))
         if isinstance(node, cst.Dict):
             return self._dict(node, env)
         inner = self._unbound(node, env)
         parts = tuple(
             self.term(part, inner) for part in self.model.steps.relevance.expressions(node)
         )
-        return Op(Form.OTHER, type(node).__name__, parts)
+        return Op(Form.OTHER, type(node).__name__, (Const(_outline(node)), *parts))
 
     def _dict(self, node: cst.Dict, env: Env) -> Term:
         """A display of a dict, without the state of a scaler, which a checkpoint may hold."""
@@ -307,7 +353,7 @@ class Lifter:
         for element in node.elements:
             if not self.is_scaler_state(element.value):
                 key = getattr(element, "key", None)
-                parts += [self.term(key, env)] if key is not None else []
+                parts.append(Const("**") if key is None else self.term(key, env))
                 parts.append(self.term(element.value, env))
         return Op(Form.OTHER, "dict", tuple(parts))
 
@@ -343,10 +389,50 @@ class Lifter:
         own = set(self.model.names.scope_of(node).bindings)
         return {name: term for name, term in env.items() if name not in own}
 
+    def loss(self, node: cst.BaseExpression, env: Env) -> Term:
+        """What a backward pass starts from, without the scale: the traces say what scales it."""
+        return unscaled(self.term(node, env))
+
     def augmented(self, node: cst.AugAssign, env: Env) -> Term:
         """The term of what ``x += y`` makes of x."""
         name = _AUGMENTED.get(type(node.operator), "add")
         return self._operator(name, self.term(node.target, env), self.term(node.value, env))
+
+
+def _outline(node: cst.CSTNode) -> str:
+    """What an expression says beside the expressions right below it: operators, texts, loops."""
+    found = [getattr(node, name, None) for name in _TOKENS]
+    own = [
+        value if isinstance(value, str) else type(value).__name__
+        for value in found
+        if isinstance(value, (str, cst.CSTNode)) and not isinstance(value, cst.BaseExpression)
+    ]
+    below = ["_" if isinstance(c, cst.BaseExpression) else _outline(c) for c in children(node)]
+    return f"({' '.join([type(node).__name__, *own, *below])})"
+
+
+def unscaled(term: Term) -> Term:
+    """A term without the scale of what it is linear in: ``scaler.scale(a) + scaler.scale(b)``."""
+    match term:
+        case Op(Form.OTHER, name, (inner,)) if name == SCALED:
+            return unscaled(inner)
+        case Op(Form.OPERATOR, "add" | "sub" | "neg" | "pos", args):
+            return Op(term.form, term.name, tuple(map(unscaled, args)))
+        case Op(Form.OPERATOR | Form.METHOD, "truediv" | "div" | "sum" | "mean", (first, *rest)):
+            return Op(term.form, term.name, (unscaled(first), *rest), term.keywords)
+        case Op(Form.OPERATOR, "mul", (Const() as first, second)):
+            return Op(term.form, term.name, (first, unscaled(second)))
+        case Op(Form.OPERATOR, "mul", (first, second)):
+            return Op(term.form, term.name, (unscaled(first), second))
+    return term
+
+
+def _is_plain(function: cst.FunctionDef) -> bool:
+    """Whether a function has no parameters but those that can be given by position."""
+    params = function.params
+    starred = isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None
+    more = starred or params.kwonly_params or params.posonly_params
+    return not (more or function.decorators or function.asynchronous)
 
 
 def is_amp(name: str) -> bool:
@@ -357,11 +443,6 @@ def is_amp(name: str) -> bool:
 def _global(names: Iterable[str]) -> Term:
     (name,) = names
     return ERASED if is_amp(name) else Global(name)
-
-
-def _is_optimizer(name: str) -> bool:
-    module, _, member = name.rpartition(".")
-    return module == "torch.optim" and member[:1].isupper()
 
 
 def _is_module(name: str) -> bool:

@@ -269,8 +269,24 @@ class Experiment:
         if not found:
             raise NotLiftedError(f"no input was found that the old code takes: {reason}")
         varied = [self._trial(s) for s in inputs.variations(found[0].scenario, self.kinds)]
-        runs = [t for t in varied if not t.exactly("oracle", _ORDINARY, self.precisions[0]).error]
-        return [found[0], *runs, *found[1:]][:_MOST_SCENARIOS]
+        runs = [trial for trial in varied if self._runs(trial, "oracle")]
+        return [*self._with_distinct(found[0]), *runs, *found[1:]][:_MOST_SCENARIOS]
+
+    def _runs(self, trial: Trial, *forms: str) -> bool:
+        """Whether forms run in a trial; one that is too large does not."""
+        try:
+            return not any(trial.exactly(f, _ORDINARY, self.precisions[0]).error for f in forms)
+        except NotLiftedError:
+            return False
+
+    def _with_distinct(self, trial: Trial) -> list[Trial]:
+        """A trial, and one in which axes have as many sizes as the code takes."""
+        scenario = inputs.distinct(
+            trial.scenario,
+            lambda other: self._runs(self._trial(other), "oracle"),
+            lambda other: self._runs(self._trial(other), "oracle", "own"),
+        )
+        return [trial] if scenario == trial.scenario else [trial, self._trial(scenario)]
 
     def _small(self) -> list[Trial]:
         found = []

@@ -10,7 +10,7 @@ import enum
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -127,7 +127,12 @@ def _is_target(op: Op, index: int) -> bool:
     names = parameters(op.form, op.name)
     if op.form is not Form.FUNCTION or index >= len(names):
         return False
-    return names[index] == "target" or ("entropy" in op.name and names[index] in _WEIGHTS)
+    return names[index] == "target" or _weighs(op, names[index])
+
+
+def _weighs(op: Op, name: str) -> bool:
+    """Whether an argument weighs a loss."""
+    return name in _WEIGHTS and ("entropy" in op.name or op.name.endswith(_CLASS_LOSSES))
 
 
 def _operand(op: Op, index: int) -> tuple[int, Kind]:
@@ -167,7 +172,7 @@ def targets(*terms: Term) -> frozenset[str]:
         for at, child in enumerate(args):
             visit(child, is_target or (isinstance(term, Op) and _is_target(term, at)))
         for name, child in named.items():
-            weighs = isinstance(term, Op) and name in _WEIGHTS and "entropy" in term.name
+            weighs = isinstance(term, Op) and _weighs(term, name)
             visit(child, is_target or name == "target" or weighs)
 
     for term in terms:
@@ -302,6 +307,51 @@ def variations(scenario: Scenario, kinds: Mapping[str, Kind]) -> Iterator[Scenar
         for other in _OTHERS.get(kinds[key], ()):
             if other != value:
                 yield replace(scenario, static={**scenario.static, key: other})
+
+
+def distinct(
+    scenario: Scenario, takes: Callable[[Scenario], bool], both: Callable[[Scenario], bool]
+) -> Scenario:
+    """The scenario with another size for each axis, where the code takes it.
+
+    First an axis of all tensors is changed, wherever it stands, then one of a single tensor: the
+    keys of an attention need not be as many as the queries. An index has to fit what it is for.
+
+    Args:
+        scenario: one that runs.
+        takes: whether the old code runs in a scenario.
+        both: whether the old and the new code do.
+    """
+    floats = [k for k, kind in scenario.kinds.items() if kind not in (Kind.INDEX, Kind.VECTOR)]
+    rank = max((len(scenario.shapes[key]) for key in floats), default=0)
+    for axis in range(rank):
+        scenario = _resized(scenario, floats, axis, takes)
+    for key, axis in itertools.product(floats[1:], range(rank)):
+        if not {Kind.INDEX, Kind.VECTOR} & set(scenario.kinds.values()):
+            scenario = _resized(scenario, [key], axis, both)
+    return scenario
+
+
+_ANY_SIZE = (3, 5, 6, 2, 4, 7, 9)
+
+
+def _resized(
+    scenario: Scenario, keys: Sequence[str], axis: int, runs: Callable[[Scenario], bool]
+) -> Scenario:
+    """The scenario with a new size of an axis of some tensors, if it runs."""
+    used = {size for shape in scenario.shapes.values() for size in shape}
+    size = next((size for size in _ANY_SIZE if size not in used), 0)
+    old = {scenario.shapes[key][axis] for key in keys if axis < len(scenario.shapes[key])}
+    if not size or old == {1}:
+        return scenario
+    shapes = {
+        key: (*shape[:axis], size, *shape[axis + 1 :])
+        if key in keys and axis < len(shape)
+        else shape
+        for key, shape in scenario.shapes.items()
+    }
+    found = replace(scenario, shapes=shapes)
+    return found if shapes != scenario.shapes and runs(found) else scenario
 
 
 @dataclass(frozen=True, slots=True)

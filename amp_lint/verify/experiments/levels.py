@@ -8,17 +8,23 @@ expression around it: that one decides, as long as it can be run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from amp_lint.verify.experiments import operations
 from amp_lint.verify.experiments.expression import Examination
+from amp_lint.verify.experiments.names import CASTS
 from amp_lint.verify.obligations import Expression
 from amp_lint.verify.proof import Judgement, Settings, Verdict
-from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, show
+from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, show, times, walk
 
 
 def judge(obligation: Expression, settings: Settings) -> Judgement:
     """Hold the new expression against the old one, at the level at which it matters."""
+    was, now = times(obligation.before), times(obligation.after)
+    late = [key for key in was.keys() & now.keys() if was[key] != now[key]]
+    if late:
+        return Judgement(Verdict.NOT_COMPARABLE, f"`{min(late)}` is read at another time")
     return _decisive([*_levels(obligation)], settings).judgement()
 
 
@@ -29,6 +35,16 @@ def _decisive(levels: Sequence[Expression], settings: Settings) -> Examination:
         tried.append(Examination(level, settings))
         if tried[-1].is_repair:
             return tried[-1]
+    found = _outermost(tried)
+    if found.verdict is Verdict.REFUTED:
+        apart = map(_apart, levels)
+        examined = (Examination(each, settings) for each in apart if each not in levels)
+        return next((one for one in examined if one.is_repair), found)
+    return found
+
+
+def _outermost(tried: Sequence[Examination]) -> Examination:
+    """The outermost level that can be run."""
     outer_first = (one for one in reversed(tried) if one.is_comparable)
     runs = (one for one in outer_first if one.verdict is not Verdict.NOT_COMPARABLE)
     return next(runs, tried[0])
@@ -36,7 +52,65 @@ def _decisive(levels: Sequence[Expression], settings: Settings) -> Examination:
 
 def _levels(obligation: Expression) -> list[Expression]:
     pairs = ((obligation.before, obligation.after), *obligation.contexts)
-    return [Expression(obligation.place, closed(one), closed(other)) for one, other in pairs]
+    return [
+        Expression(obligation.place, _in_time(closed(one)), _in_time(closed(other)))
+        for one, other in pairs
+    ]
+
+
+def _apart(level: Expression) -> Expression:
+    """A level with inputs for what both sides compute in the same way, whatever that is worth.
+
+    It may fail by itself, which the new code need not mend: what is right for every value of it is
+    right.
+    """
+    return Expression(
+        level.place,
+        _without(level.before, _operations(level.after)),
+        _without(level.after, _operations(level.before)),
+    )
+
+
+def _operations(term: Term) -> frozenset[Term]:
+    """The operations that give numbers, but for casts: the dtype of a result is told by those."""
+    return frozenset(
+        part
+        for part in walk(term)
+        if isinstance(part, Op) and part.form in _NUMERIC and part.name not in CASTS
+    )
+
+
+_NUMERIC = (Form.FUNCTION, Form.METHOD, Form.OPERATOR, Form.APPLY)
+
+
+def _without(term: Term, shared: AbstractSet[Term]) -> Term:
+    if term in shared and any(isinstance(part, Input) for part in walk(term)):
+        return Input(show(term))
+    match term:
+        case Seq(kind, items):
+            return Seq(kind, tuple(_without(item, shared) for item in items))
+        case Op(form, name, args, keywords):
+            by_name = tuple((key, _without(value, shared)) for key, value in keywords)
+            return Op(form, name, tuple(_without(arg, shared) for arg in args), by_name)
+    return term
+
+
+def _in_time(term: Term) -> Term:
+    """A term in which what is read at several times is as many inputs."""
+    found = {key: sorted(at) for key, at in times(term).items()}
+
+    def visit(part: Term) -> Term:
+        match part:
+            case Input(key, at):
+                return Input(key + "'" * found[key].index(at))
+            case Seq(kind, items):
+                return Seq(kind, tuple(map(visit, items)))
+            case Op(form, name, args, keywords):
+                by_name = tuple((key, visit(value)) for key, value in keywords)
+                return Op(form, name, tuple(map(visit, args)), by_name)
+        return part
+
+    return visit(term)
 
 
 def closed(term: Term) -> Term:

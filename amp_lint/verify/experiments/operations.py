@@ -289,7 +289,7 @@ def _module(op: Op, setting: Setting) -> Program:
 
 
 def _module_of(op: Op, setting: Setting) -> torch.nn.Module:
-    """A module, made once, with the parameters it is born with: ones and zeros."""
+    """A module, made once, with parameters that show: not all ones and zeros."""
     _resolve(op)
     if op.form is Form.METHOD:
         owner = op.args[0]
@@ -303,7 +303,16 @@ def _module_of(op: Op, setting: Setting) -> torch.nn.Module:
         raise NotLiftedError(f"a {op.name} whose size depends on data") from error
     check_size("full", [*args, *keywords.values()])
     made = module_class(op.name)(*args, **keywords)
+    _vary(made)
     return made.to(device=setting.device, dtype=setting.dtype)
+
+
+def _vary(module: torch.nn.Module) -> None:
+    """Give each number of the parameters another value, that is exact in every dtype."""
+    for name, parameter in module.named_parameters(recurse=False):
+        generator = torch.Generator().manual_seed(parameter.numel() + len(name))
+        drawn = torch.randint(-24, 25, parameter.shape, generator=generator) / 64
+        parameter.data = drawn + 1 if name == "weight" else drawn
 
 
 def cast_module(module: torch.nn.Module, name: str, args: list[Any]) -> torch.nn.Module:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from amp_lint.verify.experiments import inputs
+from amp_lint.verify.experiments.names import MOVES
 from amp_lint.verify.experiments.operations import (
     NotLiftedError,
     Setting,
@@ -20,7 +21,7 @@ from amp_lint.verify.experiments.operations import (
 from amp_lint.verify.experiments.replay import Case, region
 from amp_lint.verify.obligations import Autocast, Policy
 from amp_lint.verify.proof import Failure, Judgement, Settings, Verdict
-from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, show
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children, show
 
 DTYPE, RAISES = "dtype", "raises"
 _DTYPES = ("float16", "bfloat16", "float32")
@@ -35,12 +36,36 @@ def judge(obligation: Policy, settings: Settings) -> Judgement:
     found = _scenario(term, settings.device)
     if found is None:
         return Judgement(Verdict.NOT_COMPARABLE, f"found no inputs for {show(obligation.term)}")
-    for case, name in itertools.product(_cases(obligation), _DTYPES):
+    is_wide, mended = _is_wide(obligation.term), False
+    for case, name in itertools.product(_cases(obligation), _DTYPES[-1:] if is_wide else _DTYPES):
         run = _Run(term, found, case, name, settings.device)
         failure = run.compared(obligation.before, obligation.after)
-        if failure is not None and failure.check not in settings.disabled:
+        if failure is not None and is_wide and run.is_wide(obligation.after):
+            mended = True
+        elif failure is not None and failure.check not in settings.disabled:
             return Judgement(Verdict.REFUTED, failure.text, after=failure)
-    return Judgement(Verdict.PROVEN, "autocast makes no difference to its dtype")
+    told = "does not undo its casts any more" if mended else "makes no difference to its dtype"
+    return Judgement(Verdict.PROVEN, f"autocast {told}")
+
+
+def _is_wide(term: Term) -> bool:
+    """Whether all operands are cast to float32 for the operation: it is meant to run in that."""
+    operands = [part for part in children(term) if isinstance(part, (Op, Input))]
+    return bool(operands) and all(map(_is_cast_wide, operands))
+
+
+def _is_cast_wide(term: Term) -> bool:
+    if not isinstance(term, Op):
+        return False
+    if term.form is Form.METHOD and term.name == "to":
+        return Global("torch.float32") in (*term.args[1:], *(value for _, value in term.keywords))
+    if term.form is Form.METHOD and term.name == "float":
+        return True
+    return (
+        term.form in (Form.METHOD, Form.ATTRIBUTE)
+        and term.name in MOVES
+        and _is_cast_wide(term.args[0])
+    )
 
 
 def alone(term: Term) -> Term:
@@ -117,6 +142,10 @@ class _Run:
             return Failure(RAISES, now, given)
         text = f"{show(self.term)} gives {_names(now)} instead of {_names(was)}"
         return Failure(DTYPE, text, given)
+
+    def is_wide(self, state: Autocast | None) -> bool:
+        """Whether all results are float32 in a state."""
+        return set(self._dtypes(state)) == {torch.float32}
 
     def _dtypes(self, state: Autocast | None) -> tuple[torch.dtype, ...] | str:
         """What comes out; the error if one is raised."""

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amp_lint.verify.experiments.names import BUILTINS
+from amp_lint.verify.experiments.names import BUILTINS, CASTS
 from amp_lint.verify.experiments.operations import (
     NotLiftedError,
     function,
@@ -15,7 +15,7 @@ from amp_lint.verify.experiments.operations import (
     not_lifted,
     parameters,
 )
-from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children, show
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, show, walk
 
 _PARTIAL = "functools.partial"
 
@@ -36,10 +36,9 @@ def prepare(before: Term, after: Term) -> Prepared:
     before, after = _unfold(before), _unfold(after)
     before, after = _abstract(before, after), _abstract(after, before)
     before, after = _applied(before), _applied(after)
-    for term in (before, after):
-        reason = not_lifted(term)
-        if reason:
-            raise NotLiftedError(reason)
+    reasons = [not_lifted(before), not_lifted(after), _unseen(before, after)]
+    if any(reasons):
+        raise NotLiftedError(next(filter(None, reasons)))
     return Prepared(before, after)
 
 
@@ -55,11 +54,33 @@ def _unfold(term: Term) -> Term:
         made = _reference(term.args[0].name, term.args[1:], term.keywords)
         if made is not None:
             return made
+    if term.form is Form.APPLY:
+        term = _loss(term)
     keywords = tuple((name, _unfold(value)) for name, value in term.keywords)
     name = term.name.removeprefix("builtins.") if term.form is Form.OTHER else term.name
     is_builtin = term.form is Form.OTHER and name in BUILTINS
     form = Form.FUNCTION if is_builtin else term.form
     return Op(form, name, tuple(map(_unfold, term.args)), keywords)
+
+
+_LOSSES = {
+    "torch.nn.BCELoss": "torch.nn.functional.binary_cross_entropy",
+    "torch.nn.BCEWithLogitsLoss": "torch.nn.functional.binary_cross_entropy_with_logits",
+    "torch.nn.CrossEntropyLoss": "torch.nn.functional.cross_entropy",
+    "torch.nn.NLLLoss": "torch.nn.functional.nll_loss",
+}
+"""Modules whose arguments are those of a function, by the same names."""
+
+
+def _loss(op: Op) -> Op:
+    """The call of a loss module as the call of its function: its weights may be tensors."""
+    callee = op.args[0]
+    if not isinstance(callee, Op) or callee.name not in _LOSSES or len(op.args) != 3:
+        return op
+    names = parameters(callee.form, callee.name)
+    given = (*zip(names, callee.args, strict=False), *callee.keywords, *op.keywords)
+    by_name = tuple(sorted(given, key=lambda item: item[0]))
+    return Op(Form.FUNCTION, _LOSSES[callee.name], op.args[1:], by_name)
 
 
 def _reference(
@@ -89,7 +110,7 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 def _abstract(term: Term, other: Term) -> Term:
     """The term with an input for all that it shares with another and that cannot be run."""
-    shared = set(_parts(other))
+    shared = set(walk(other))
 
     def visit(part: Term) -> Term:
         if isinstance(part, Op) and part in shared and _own_reason(part):
@@ -111,10 +132,63 @@ def _own_reason(op: Op) -> str:
     return not_lifted(Op(op.form, op.name, arguments, () if keywords else op.keywords))
 
 
-def _parts(term: Term) -> Iterator[Term]:
-    yield term
-    for child in children(term):
-        yield from _parts(child)
+_PLAIN = frozenset({"device", "dtype", "inplace", "momentum", "track_running_stats"})
+"""Arguments of modules that make no difference to any experiment."""
+
+
+def _unseen(before: Term, after: Term) -> str:
+    """What differs without any experiment showing it: a device, or how parameters are made."""
+    for told, what in _UNSEEN:
+        if set(told(before)) != set(told(after)):
+            return f"{what} is another one"
+    return ""
+
+
+def _settings(term: Term) -> Iterator[tuple[str, Term]]:
+    for part in walk(term):
+        if isinstance(part, Op) and part.form is Form.MODULE:
+            named = (
+                *zip(parameters(part.form, part.name), part.args, strict=False),
+                *part.keywords,
+            )
+            yield from (
+                (key, value) for key, value in named if key in _PLAIN and not _is_off(value)
+            )
+
+
+def _is_off(term: Term) -> bool:
+    return term in (Const(None), Const(False))
+
+
+def _moves(term: Term) -> Iterator[str]:
+    """The devices that are named; not that of another tensor."""
+    for part in walk(term):
+        if isinstance(part, Op) and part.form is not Form.MODULE:
+            yield from (show(value) for key, value in part.keywords if _is_place(key, value))
+            if part.form is Form.METHOD and part.name in ("cpu", "cuda"):
+                yield part.name
+            if part.form is Form.METHOD and part.name == "to":
+                yield from (show(a) for a in part.args[1:] if isinstance(a, Const) and a.value)
+
+
+def _casts_of_indices(term: Term) -> Iterator[str]:
+    """The casts of indices, which only experiments with huge tables would tell apart."""
+    for part in walk(term):
+        if isinstance(part, Op) and part.form is Form.OPERATOR and part.name == "getitem":
+            below = (each for each in walk(part.args[1]) if isinstance(each, Op))
+            yield from (each.name for each in below if each.name in CASTS - {"cpu", "cuda"})
+
+
+_UNSEEN = (
+    (_settings, "an argument of a module"),
+    (_moves, "a device"),
+    (_casts_of_indices, "the cast of an index"),
+)
+
+
+def _is_place(key: str, value: Term) -> bool:
+    of_tensor = isinstance(value, Op) and value.form is Form.ATTRIBUTE
+    return key == "device" and not of_tensor and not _is_off(value)
 
 
 def _applied(term: Term) -> Term:
@@ -134,5 +208,5 @@ def _applied(term: Term) -> Term:
 def has_norm(term: Term) -> bool:
     """Whether a term holds a norm layer of which the eps has a place in its parameters."""
     return any(
-        isinstance(part, Op) and "eps" in parameters(part.form, part.name) for part in _parts(term)
+        isinstance(part, Op) and "eps" in parameters(part.form, part.name) for part in walk(term)
     )

@@ -272,15 +272,15 @@ class Trial:
 
     def _measure_eps(self, precision: Precision) -> float:
         case, found, dtypes = Case(std=1.0), [], []
+        finest = float(torch.finfo(precision.dtype).eps)
         for which in ("after", "before"):
             done = self._run(which, self.bindings(case, precision), case, precision)
             if not done.outcome.error:
-                found.append(done.seen.eps(MOVES))
+                found.append(done.seen.eps(MOVES) or finest)
                 dtypes.append([value.dtype for value in done.outcome.values])
-        known = [eps for eps in found if eps]
         if len(dtypes) == 2 and dtypes[0] != dtypes[1]:
-            known = known[:1]
-        return min(known, default=float(torch.finfo(precision.dtype).eps))
+            found = found[:1]
+        return min(found, default=finest)
 
     def _run(
         self, which: str, given: Tensors, case: Case, precision: Precision, watched: bool = True

@@ -1,0 +1,75 @@
+"""Which operations only compute, so that it makes no difference when they run, or how often."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from amp_lint.model.pure import PURE_METHODS, QUERIES
+from amp_lint.verify.terms import Const, Form, Op, Term, walk
+
+_NAMESPACES = frozenset(
+    {"torch", "torch.nn.functional", "torch.special", "torch.linalg", "torch.fft", "torch.Tensor"}
+)
+"""Where functions live that compute, the ones below excepted."""
+_RANDOM = frozenset(
+    {
+        "alpha_dropout", "bernoulli", "binomial", "dropout", "dropout1d", "dropout2d", "dropout3d",
+        "feature_alpha_dropout", "fractional_max_pool2d", "fractional_max_pool3d",
+        "gumbel_softmax", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
+        "randint_like", "randn", "randn_like", "randperm", "rrelu",
+    }
+)  # fmt: skip
+_STATEFUL = frozenset(
+    {
+        "batch_norm", "get_rng_state", "initial_seed", "instance_norm", "load", "manual_seed",
+        "save", "seed", "set_default_device", "set_default_dtype", "set_float32_matmul_precision",
+        "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state",
+        "use_deterministic_algorithms",
+    }
+)  # fmt: skip
+_CHANGING_MODULE = re.compile(
+    r"Dropout|BatchNorm|InstanceNorm|RReLU|Fractional|RNN|LSTM|GRU|Transformer|Multihead|Sequential"
+)
+"""Modules that draw random numbers or keep statistics; and those that may hold such ones."""
+_UNKNOWN = ("if", "lambda", "either", "loop")
+
+
+def is_opaque(term: Term) -> bool:
+    """Whether a call may do anything but compute its result, or not the same one again."""
+    if not isinstance(term, Op):
+        return False
+    match term.form:
+        case Form.FUNCTION:
+            return not _computes(term)
+        case Form.MODULE | Form.OPERATOR:
+            return False
+        case Form.METHOD:
+            return term.name not in PURE_METHODS and term.name not in QUERIES
+        case Form.APPLY:
+            return not _is_pure_module(term.args[0])
+    return term.form is Form.OTHER and term.name not in _UNKNOWN
+
+
+def _computes(op: Op) -> bool:
+    """Whether a function of torch gives the same whenever it is called."""
+    space, _, name = op.name.rpartition(".")
+    if space not in _NAMESPACES or name in _RANDOM | _STATEFUL or name.endswith("_"):
+        return False
+    dropout = dict(op.keywords).get("dropout_p", Const(0.0))
+    return dropout in (Const(0.0), Const(0))
+
+
+def _is_pure_module(callee: Term) -> bool:
+    return (
+        isinstance(callee, Op)
+        and callee.form is Form.MODULE
+        and not _CHANGING_MODULE.search(callee.name.rpartition(".")[2])
+    )
+
+
+def does_more(term: Term, *given: Term) -> bool:
+    """Whether an expression does anything but compute, apart from what it was given."""
+    own = Counter(part for part in walk(term) if is_opaque(part))
+    known = {part for one in given for part in walk(one)}
+    return any(part not in known for part in own)

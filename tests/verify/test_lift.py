@@ -1,0 +1,122 @@
+"""What terms keep of expressions: whatever no experiment looks at may not change unseen."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from amp_lint.verify.compare import compare
+
+PROGRAM = """
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+
+    def pick(x, *, dim):
+        return x.argmax(dim)
+
+
+    class Step:
+        def __init__(self, model, T):
+            self.model = model
+            self.T = T
+            self.layer = nn.Linear(4, 4)
+            self.layers = [self.layer, self.layer]
+            self.drop = nn.Dropout(0.1)
+            self.optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95))
+            self.optimizers = [torch.optim.SGD(p, lr=0.1, nesterov=True) for p in model.groups()]
+
+        def loss(self, model, x, y, low, high, first, second, scaler):
+            noise = torch.randn_like(x)
+            kept = self.drop(x)
+            found = model(x + noise)
+            if first and second:
+                found = found * 2
+            if low < y < high:
+                found = found + 1
+            old = model.weight.detach().clone()
+            size = x.norm()
+            self.change(x)
+            moved = (model.weight - old).norm()
+            logs = {**self.state, "moved": moved, "text": f"{moved:.2f} of {size}"}
+            names = [name for name, value in model.items() if value.ndim > 1]
+            key = lambda item, reverse=False: item.size
+            loss = F.mse_loss(found, noise) + kept.mean() + pick(x, dim=1).sum()
+            loss = loss + -torch.log(F.softmax(found / self.T, dim=1)).mean()
+            scaler.scale(loss).backward()
+            return loss.item(), logs, names, key
+"""
+CHANGES = {
+    "optimizer class": ("torch.optim.AdamW(", "torch.optim.Adam("),
+    "learning rate": ("lr=3e-4", "lr=3e-3"),
+    "betas": (", betas=(0.9, 0.95)", ""),
+    "learning rate in a list": ("lr=0.1, nesterov", "lr=0.2, nesterov"),
+    "nesterov": (", nesterov=True", ""),
+    "and, or": ("first and second", "first or second"),
+    "chained comparison": ("low < y < high", "low > y > high"),
+    "one of two comparisons": ("low < y < high", "low < y <= high"),
+    "noise drawn again": ("F.mse_loss(found, noise)", "F.mse_loss(found, torch.randn_like(x))"),
+    "dropout drawn again": ("kept.mean()", "self.drop(x).mean()"),
+    "late snapshot": ("(model.weight - old)", "(model.weight - model.weight.detach().clone())"),
+    "late reading": ("of {size}", "of {x.norm()}"),
+    "format": (":.2f}", ":.3f}"),
+    "text around a format": ("of {size}", "in {size}"),
+    "conversion": ("{size}", "{size!r}"),
+    "unpacked dict": ("**self.state,", "self.state: 1,"),
+    "condition of a comprehension": ("value.ndim > 1]", "value.ndim >= 1]"),
+    "default of a lambda": ("reverse=False", "reverse=True"),
+    "logged loss": ("return loss.item()", "return scaler.scale(loss).item()"),
+    "argument by name": ("pick(x, dim=1)", "pick(x, dim=0)"),
+    "temperature": ("found / self.T", "found / self.t"),
+}
+
+
+def test_an_unchanged_program_leaves_nothing() -> None:
+    text = textwrap.dedent(PROGRAM)
+    found = compare(text, text + "\n# a comment\n")
+    assert (found.obligations, found.reasons) == ((), ())
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_no_check_looks_at_is_told(name: str) -> None:
+    old, new = CHANGES[name]
+    before = textwrap.dedent(PROGRAM)
+    assert before.count(old) == 1
+    found = compare(before, before.replace(old, new))
+    assert found.obligations or found.reasons
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("scaler.scale(loss).backward()", "scaled = scaler.scale(loss); scaled.backward()"),
+        (
+            "F.mse_loss(found, noise) +",
+            "F.mse_loss(\n                found, noise\n            ) +",
+        ),
+        (
+            "if first and second:",
+            "if (\n                first\n                and second  # both\n            ):",
+        ),
+        ("old = model", "before = model.weight; old = model"),
+        ("moved = (model", "change = (model"),
+    ],
+)
+def test_what_makes_no_difference_is_not_told(old: str, new: str) -> None:
+    before = textwrap.dedent(PROGRAM)
+    after = before.replace(old, new)
+    if "change =" in new:
+        after = after.replace('"moved": moved', '"moved": change').replace("{moved:", "{change:")
+    assert before != after
+    found = compare(before, after)
+    assert (found.obligations, found.reasons) == ((), ())
+
+
+def test_a_temperature_is_no_transpose() -> None:
+    before = textwrap.dedent(PROGRAM)
+    new = "F.log_softmax(found / self.T, dim=1).mean()"
+    after = before.replace("torch.log(F.softmax(found / self.T, dim=1)).mean()", new)
+    (obligation,) = compare(before, after).obligations
+    assert "key='self.T'" in repr(obligation)
