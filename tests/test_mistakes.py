@@ -147,6 +147,7 @@ BACKWARD = SCALED.strip()
         pytest.param(
             SCALED + UNSCALE + UPDATE + STEP, ("early_updates", UPDATE, STEP), id="update, step"
         ),
+        pytest.param(SCALED + DIRECT + UPDATE, ("bypasses", DIRECT, BACKWARD), id="a direct step"),
         pytest.param(
             SCALED + STEP + UPDATE + "scaler.step(other)\n",
             ("early_updates", UPDATE, "scaler.step(other)"),
@@ -199,6 +200,12 @@ BACKWARD = SCALED.strip()
 def test_mistake(body: str, expected: tuple[str, str, str]) -> None:
     name, event, cause = expected
     assert found(looped(body)) == [(name, event.strip(), cause.strip())]
+
+
+@pytest.mark.parametrize(("given", "count"), [("2**10", 1), ("init_scale=1", 0), ("2", 1)])
+def test_a_scale_that_is_never_updated(given: str, count: int) -> None:
+    made = f"scaler = torch.cuda.amp.GradScaler({given})\n"
+    assert len(found(looped(SCALED + DIRECT, made))) == count
 
 
 def test_two_scalers() -> None:
@@ -316,6 +323,15 @@ PLAIN = "model(x).backward()\n"
             id="a loss that is rebound",
         ),
         pytest.param(MADE, SCALED + STEP + UPDATE + "scheduler.step()\n", id="scheduler after"),
+        pytest.param(
+            MADE, SCALED + STEP + "scheduler.step(loss)\n" + UPDATE, id="scheduler by a metric"
+        ),
+        pytest.param(
+            "scaler = torch.cuda.amp.GradScaler(1)\n", SCALED + DIRECT, id="a scale that stays 1"
+        ),
+        pytest.param(
+            MADE.replace('"cuda"', '"cuda", 1.0'), SCALED + DIRECT, id="a scale that stays 1.0"
+        ),
         pytest.param(
             MADE.replace('"cuda"', '"cuda", enabled=False'),
             SCALED + STEP + "scheduler.step()\n" + UPDATE,

@@ -15,6 +15,7 @@ from amp_lint.tree import descendants
 
 _CHOICES = re.compile(r"argmax|max|multinomial|sample(_\w+)?")
 """Functions and methods whose result is never an element of probability 0."""
+_ORDERS = ("argmax", "argmin", "argsort")
 _MAX_STEPS = 2
 
 
@@ -35,6 +36,17 @@ class Choices:
         source |= {through.binding.name for step in steps for through in step.via}
         source |= {through.binding.name for through in distribution.via}
         return any(self._is_choice(index, source, _MAX_STEPS) for index in _indices(steps))
+
+    def is_compared(self, call: cst.Call) -> bool:
+        """Whether only the order of a result counts: ``x.log().argmax()``."""
+        parent = self.flow.tree.parent(call)
+        if isinstance(parent, cst.Attribute):
+            holder = self.flow.tree.parent(parent)
+            called = isinstance(holder, cst.Call) and holder.func is parent
+            return called and parent.attr.value in _ORDERS
+        holder = self.flow.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        orders = {f"torch.{name}" for name in _ORDERS}
+        return isinstance(holder, cst.Call) and self.flow.names.is_any(holder.func, orders)
 
     def _is_choice(self, index: cst.CSTNode, source: set[str], steps: int) -> bool:
         """Whether an expression holds a choice from ``source``, and from nothing else."""

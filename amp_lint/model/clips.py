@@ -155,7 +155,7 @@ class Clips:
     @functools.cached_property
     def initial_scale(self) -> float:
         """The scale at the start of a run, if all scalers of the file start with one literal."""
-        given = (arguments(call).get(None, "init_scale") for call in self.roles.scaler_calls())
+        given = map(self.roles.initial_scale, self.roles.scaler_calls())
         scales = {literal(scale) if scale is not None else INITIAL_SCALE for scale in given}
         scale = scales.pop() if len(scales) == 1 else None
         return float(scale) if isinstance(scale, (int, float)) and scale > 0 else INITIAL_SCALE

@@ -194,9 +194,12 @@ class Evaluator(ABC):
         return [(path, scaled)]
 
     def _scale(self, scaler: cst.BaseExpression, path: Path, frame: Frame) -> Value:
-        """The scaled loss; nothing is scaled by a scaler that is known to be disabled."""
+        """The scaled loss; nothing is scaled by a scaler that is off, or whose scale stays 1."""
         key = self.key(scaler, path, frame) or text(scaler)
         for origin in self.roles.scaler_origins(scaler):
+            scale = self.roles.initial_scale(origin)
+            if scale is not None and literal(scale) == 1 and not self.recognizer.updates:
+                return None
             enabled = arguments(origin).get(None, "enabled")
             if enabled is not None and not path.facts.assume(self.formula(enabled, path, frame)):
                 return None

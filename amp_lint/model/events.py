@@ -177,7 +177,8 @@ class Recognizer:
         return self.roles.is_optimizer(owner)
 
     def _is_schedule(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
-        return self.target(call) is None and self.roles.is_scheduler(owner)
+        """One that counts steps: what is given a metric or an epoch counts those."""
+        return self.target(call) is None and not call.args and self.roles.is_scheduler(owner)
 
     @per_node
     def is_scale(self, call: cst.Call) -> bool:
@@ -227,6 +228,11 @@ class Recognizer:
     def eventful(self) -> frozenset[int]:
         """Ids of the functions in which an event may happen, in themselves or in what they call."""
         return self._running(self.event_nodes())
+
+    @functools.cached_property
+    def updates(self) -> bool:
+        """Whether any scaler is updated, so that its scale may change."""
+        return any(self.kind(call) is Kind.UPDATE for call in self.tree.nodes(cst.Call))
 
     @functools.cached_property
     def training(self) -> frozenset[int]:

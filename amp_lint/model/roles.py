@@ -10,7 +10,7 @@ import libcst as cst
 
 from amp_lint.model.forwarding import merged, passed_on, returned
 from amp_lint.model.names import Names, dotted
-from amp_lint.model.values import Values
+from amp_lint.model.values import Values, arguments
 from amp_lint.tree import Tree
 
 SCALERS = frozenset(
@@ -23,6 +23,7 @@ SCALERS = frozenset(
         "fairscale.optim.grad_scaler.ShardedGradScaler",
     }
 )
+_WITHOUT_DEVICE = frozenset({"torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler"})
 _SCALER_NAME = re.compile(r"(^|_)scaler\d*(_|$)|gradscaler|loss_scaler", re.IGNORECASE)
 _OPTIMIZER_NAME = re.compile(r"(^|_)(optim\w*|opts?|opt_\w+|\w+_opt|sgd|adamw?)\d*$", re.IGNORECASE)
 _NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer", re.IGNORECASE)
@@ -112,6 +113,11 @@ class Roles:
     def place(self, constructor: cst.Call) -> cst.Call:
         """Where a constructor call stands, whatever arguments it is given there."""
         return self._places.get(id(constructor), constructor)
+
+    def initial_scale(self, constructor: cst.Call) -> cst.BaseExpression | None:
+        """What a constructor call gives as ``init_scale``, in any of its places."""
+        first = self.names.is_any(constructor.func, _WITHOUT_DEVICE)
+        return arguments(constructor).get(0 if first else 1, "init_scale")
 
     def is_scaler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a GradScaler: constructed as one, used as one, or named so."""

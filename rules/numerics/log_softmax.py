@@ -54,7 +54,8 @@ class LogSoftmax(Rule):
             if isinstance(function, cst.Name) and "log" in function.value.lower():
                 steps = _steps(model, call)
                 if steps and not (
-                    _is_bounded_entropy(model, call, steps)
+                    model.choices.is_compared(call)
+                    or _is_bounded_entropy(model, call, steps)
                     or model.choices.picks_likely(steps[1:-1], steps[-1])
                 ):
                     yield self._diagnose(model, call, steps)
