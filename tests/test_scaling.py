@@ -64,6 +64,7 @@ def test_every_family_has_a_size() -> None:
 
 @pytest.mark.parametrize("family", SMALL)
 def test_every_family_is_python(family: str) -> None:
+    """``compile`` raises where blocks nest deeper than Python allows, which no parser minds."""
     compile(FAMILIES[family].text(max(FAMILIES[family].sizes)), family, "exec")
 
 

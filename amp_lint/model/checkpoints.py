@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.model.events import Kind
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.roles import Roles
 from amp_lint.model.steps import Steps
@@ -74,7 +73,7 @@ class Checkpoints:
     @functools.cached_property
     def incomplete(self) -> list[Checkpoint]:
         """Every such checkpoint, in source order."""
-        if not self._scalers or not self._loads or self._mentions_state:
+        if not self._loads or self._mentions_state or not self._scalers:
             return []
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
         unique = {id(checkpoint.node): checkpoint for checkpoint in found}
@@ -97,12 +96,7 @@ class Checkpoints:
 
     def _updates_in(self, unit: Unit) -> bool:
         """Whether some scaler is updated in a function, class or module."""
-        return any(self.tree.contains(unit, update) for update in self._updates)
-
-    @functools.cached_property
-    def _updates(self) -> list[cst.Call]:
-        calls = self.tree.linked.nodes(cst.Call)
-        return [call for call in calls if self.recognizer.kind(call) is Kind.UPDATE]
+        return any(self.tree.contains(unit, update) for update in self.recognizer.updates)
 
     def _is_trained_with(self, scaler: _Scaler) -> bool:
         """Whether the code that makes a scaler hands it to a function that updates it."""

@@ -230,9 +230,9 @@ class Recognizer:
         return self._running(self.event_nodes())
 
     @functools.cached_property
-    def updates(self) -> bool:
-        """Whether any scaler is updated, so that its scale may change."""
-        return any(self.kind(call) is Kind.UPDATE for call in self.tree.nodes(cst.Call))
+    def updates(self) -> list[cst.Call]:
+        """Every call that updates a scaler, in source order."""
+        return [call for call in self.tree.nodes(cst.Call) if self.kind(call) is Kind.UPDATE]
 
     @functools.cached_property
     def training(self) -> frozenset[int]:

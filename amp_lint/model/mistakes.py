@@ -214,7 +214,7 @@ class Mistakes:
 
     def update_under_test(self, step: Event) -> TestedUpdate | None:
         """The ``update`` below a step that stands alone under an ``if``; None if there are more."""
-        updates = [c for c in self._updates if self._home(c) is self._home(step.node)]
+        updates = self._updates_beside(step.node)
         if len(updates) != 1:
             return None
         (call,) = updates
@@ -241,10 +241,10 @@ class Mistakes:
         early = [pair for root in self.steps.roots for pair in root.early]
         return [event.node for u, event in early if u.node is update.node and event.kind is kind]
 
-    @functools.cached_property
-    def _updates(self) -> list[cst.Call]:
-        calls = self.tree.nodes(cst.Call)
-        return [call for call in calls if self.steps.recognizer.kind(call) is Kind.UPDATE]
+    def _updates_beside(self, node: cst.CSTNode) -> list[cst.Call]:
+        """The updates in the function of a node."""
+        home = self._home(node)
+        return [call for call in self.steps.recognizer.updates if self._home(call) is home]
 
     def _home(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self.tree.ancestor(node, cst.FunctionDef)
@@ -328,7 +328,7 @@ class Mistakes:
         loop = self.tree.ancestor(event.node, cst.For)
         if loop is not None and self._has_one_round(loop):
             return False
-        updates = [call for call in self._updates if self._home(call) is self._home(event.node)]
+        updates = self._updates_beside(event.node)
         picked = filter(self._is_picked, updates)
         apart = any(not self._is_decided_after(event.node, update) for update in picked)
         return not (apart and self._is_picked(event.node))

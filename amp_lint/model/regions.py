@@ -101,7 +101,7 @@ def _put_on_a_stack(call: cst.Call) -> list[cst.BaseExpression]:
     return [call.args[0].value] if entering and len(call.args) == 1 else []
 
 
-def entered_operand(context: cst.BaseExpression) -> cst.BaseExpression:
+def _entered_operand(context: cst.BaseExpression) -> cst.BaseExpression:
     """The context that a ``with`` enters: the last of those joined by ``and``, for all are true."""
     while isinstance(context, cst.BooleanOperation) and isinstance(context.operator, cst.And):
         if not isinstance(context.left, (cst.Call, cst.BooleanOperation)):
@@ -123,8 +123,18 @@ class Regions:
         """The region that entering ``context`` opens, if it may be an autocast context."""
         if id(context) not in self._known:
             self._known[id(context)] = None  # what follows itself is no region
-            self._known[id(context)] = self._region(entered_operand(context), _MAX_STEPS)
+            self._known[id(context)] = self._region(_entered_operand(context), _MAX_STEPS)
         return self._known[id(context)]
+
+    def is_passed_over(self, context: cst.BaseExpression) -> bool:
+        """Whether a context of a ``with`` stands in front of an ``and``: it is not entered."""
+        child: cst.CSTNode = context
+        holder = self.tree.parent(context)
+        passed = False
+        while isinstance(holder, cst.BooleanOperation):
+            passed = passed or (isinstance(holder.operator, cst.And) and holder.left is child)
+            child, holder = holder, self.tree.parent(holder)
+        return passed and isinstance(holder, cst.WithItem)
 
     @functools.cached_property
     def all(self) -> list[Region]:

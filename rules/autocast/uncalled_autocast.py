@@ -49,7 +49,7 @@ class UncalledAutocast(Rule):
                     "that follows runs without autocast"
                 )
                 yield self.report(model, holder, message, help="put it into a `with`")
-            elif isinstance(holder, cst.Call) and _is_passed_over(model, holder):
+            elif isinstance(holder, cst.Call) and model.regions.is_passed_over(holder):
                 message = (
                     f"`{_text(model, reference)}(...)` is not entered: `and` gives its last "
                     "operand, so the block runs without autocast"
@@ -102,17 +102,6 @@ def _fix(model: Model, reference: Reference) -> Fix:
         return Fix("Call it", (Edit(end, end, "()"),), Applicability.SAFE)
     trust = Applicability.SAFE if model.devices.only_cuda else Applicability.UNSAFE
     return Fix('Call it with `"cuda"`', (Edit(end, end, '("cuda")'),), trust)
-
-
-def _is_passed_over(model: Model, call: cst.Call) -> bool:
-    """Whether a call is in the context of a ``with``, in front of an ``and``."""
-    passed = False
-    child: cst.CSTNode = call
-    holder = model.tree.parent(call)
-    while isinstance(holder, cst.BooleanOperation):
-        passed = passed or (isinstance(holder.operator, cst.And) and holder.left is child)
-        child, holder = holder, model.tree.parent(holder)
-    return passed and isinstance(holder, cst.WithItem)
 
 
 def _is_statement(model: Model, reference: Reference) -> bool:

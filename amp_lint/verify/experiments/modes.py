@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -222,8 +222,3 @@ def rounded(given: Mapping[str, torch.Tensor]) -> Tensors:
         key: tensor.double() if tensor.is_floating_point() else tensor
         for key, tensor in given.items()
     }
-
-
-def with_cotangent(case: Case, name: str) -> Case:
-    """The same numbers with another incoming gradient."""
-    return replace(case, cotangent=name)

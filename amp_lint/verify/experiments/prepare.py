@@ -203,10 +203,3 @@ def _applied(term: Term) -> Term:
     names = [p.name for p in taken if p.default is p.empty and p.kind in _NAMED]
     fresh = tuple(Input("x" if index == 0 else name) for index, name in enumerate(names))
     return Op(Form.APPLY, "", (term, *fresh))
-
-
-def has_norm(term: Term) -> bool:
-    """Whether a term holds a norm layer of which the eps has a place in its parameters."""
-    return any(
-        isinstance(part, Op) and "eps" in parameters(part.form, part.name) for part in walk(term)
-    )
