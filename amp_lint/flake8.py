@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import functools
 import io
+import multiprocessing
+import os
 import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amp_lint import __version__
+from amp_lint.import_path import Isolated
 from amp_lint.rule import SYNTAX_ERROR
 
 if TYPE_CHECKING:
@@ -37,7 +40,8 @@ class Plugin:
     def run(self) -> Iterator[Result]:
         """The findings."""
         try:
-            results = [*self._results()]
+            with Isolated():
+                results = [*self._results()]
         except Exception as error:
             results = [(1, 0, f"{SYNTAX_ERROR} amp-lint failed on this file: {error}")]
         yield from ((row, column, text, type(self)) for row, column, text in results)
@@ -54,6 +58,24 @@ class Plugin:
             for finding in check(source, selection):
                 row, column = source.position(finding.start)
                 yield row, column - 1, f"{finding.code} {finding.text}"
+
+
+def _guard_processes() -> None:
+    """Have the processes that flake8 will start import nothing from the working directory.
+
+    Before Python 3.11 there is no such switch. Forked ones begin where flake8 is.
+    """
+    if multiprocessing.get_all_start_methods()[0] != "fork" or _chosen() not in (None, "fork"):
+        os.environ.setdefault("PYTHONSAFEPATH", "1")
+
+
+def _chosen() -> str | None:
+    """How processes are started, if that was decided."""
+    chosen: str | None = multiprocessing.get_start_method(allow_none=True)
+    return chosen
+
+
+_guard_processes()
 
 
 @functools.cache
