@@ -63,6 +63,8 @@ class FixResult:
     """The findings in ``text``."""
     dropped: list[Diagnostic]
     """The findings whose fix gives invalid code, does not remove them, or leads to one as bad."""
+    found: list[Diagnostic]
+    """The findings in the old text."""
 
 
 def check(
@@ -115,7 +117,8 @@ def fix(
     def recheck(text: Source) -> list[Diagnostic]:
         return check(text, selection, named=named or text is not source, links=links)
 
-    result = FixResult(source.text, [], recheck(source), [])
+    found = recheck(source)
+    result = FixResult(source.text, [], found, [], found)
     allowed = {Applicability.SAFE} | ({Applicability.UNSAFE} if unsafe else set())
     refused: set[tuple[str, str]] = set()
     for _ in range(MAX_ROUNDS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,8 @@ class Outcome:
     errors: list[str] = field(default_factory=list)
     before: Source | None = None
     """The text before fixing, where something was fixed."""
+    found: list[Diagnostic] = field(default_factory=list)
+    """The findings in ``before``."""
 
 
 Gate: TypeAlias = Callable[[Job, str, Sequence[Diagnostic]], Sequence[Diagnostic]]
@@ -70,21 +73,32 @@ def run(
 ) -> list[Outcome]:
     """The outcomes, in the order of ``jobs``; ``on_done`` hears how many there are.
 
-    Only fixes that ``gate`` lets pass are applied; with one, all work is done in this process.
+    Files are written by this process alone, each as soon as its outcome is there. Only fixes that
+    ``gate`` lets pass are applied; with one, all work is done in this process.
     """
+    done = itertools.count(1)
+
+    def finish(index: int, outcome: Outcome) -> None:
+        if jobs[index].action is Action.FIX:
+            _write(outcome)
+        on_done(next(done))
+
     if not gate and len(jobs) > 1 and sum(len(job.data) for job in jobs) >= PARALLEL_BYTES:
         from amp_lint import parallel
 
-        return parallel.run(jobs, on_done)
+        return parallel.run(jobs, finish)
     outcomes: list[Outcome] = []
-    for job in jobs:
+    for index, job in enumerate(jobs):
         outcomes.append(lint(job, gate))
-        on_done(len(outcomes))
+        finish(index, outcomes[-1])
     return outcomes
 
 
 def lint(job: Job, gate: Gate | None = None) -> Outcome:
-    """Look at one file and do what is asked; whatever goes wrong becomes an error of the file."""
+    """Look at one text and fix it if asked; whatever goes wrong becomes an error of the file.
+
+    Nothing is written.
+    """
     outcome = Outcome(job.name)
     try:
         source = Source(job.data, job.name)
@@ -123,17 +137,21 @@ def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
         engine.applicable(finding.fix, unsafe=job.unsafe) for finding in result.remaining
     ):
         outcome.errors.append("is not fixed: writing its encoding back would lose bytes")
-    if result.text == source.text:
+    if result.text != source.text:
+        outcome.source = Source(source.encode(result.text), job.name)
+        outcome.fixed, outcome.before, outcome.found = result.fixed, source, result.found
+
+
+def _write(outcome: Outcome) -> None:
+    """Write what was fixed; where that is not possible, nothing was fixed."""
+    if outcome.before is None or outcome.source is None:
         return
-    new = Source(source.encode(result.text), job.name)
-    if job.action is Action.FIX:
-        try:
-            replace(Path(job.name), source.data, new.data)
-        except WriteError as error:
-            outcome.errors.append(str(error))
-            outcome.findings = _check(job, source)
-            return
-    outcome.source, outcome.fixed, outcome.before = new, result.fixed, source
+    try:
+        replace(Path(outcome.name), outcome.before.data, outcome.source.data)
+    except WriteError as error:
+        outcome.errors.append(str(error))
+        outcome.source, outcome.findings = outcome.before, outcome.found
+        outcome.before, outcome.fixed = None, []
 
 
 def _is_interrupt(error: BaseException | None) -> bool:

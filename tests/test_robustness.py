@@ -19,7 +19,7 @@ import pytest
 from amp_lint import cli, parallel, registry, runner
 from amp_lint.engine import Selection
 from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
-from amp_lint.runner import Action, Job
+from amp_lint.runner import Action, Job, Outcome
 from tests.conftest import Result
 
 if TYPE_CHECKING:
@@ -282,6 +282,7 @@ class Crashing(Rule):
 
 @pytest.fixture
 def crashing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rule]:
+    """A rule of a module that is no part of amp-lint, but that workers can import."""
     (tmp_path / "crashing_rule.py").write_text(CRASHING)
     monkeypatch.syspath_prepend(tmp_path)
     import crashing_rule  # type: ignore[import-not-found]
@@ -294,14 +295,15 @@ def test_a_dead_worker_costs_one_file(crashing: Rule) -> None:
     selection = Selection((crashing,))
     texts = {f"{n}.py": f"GradScaler\n{'crash' if n in (2, 5) else 'x'}\n" for n in range(8)}
     jobs = [Job(name, text.encode(), False, selection) for name, text in texts.items()]
-    done: list[int] = []
-    outcomes = parallel.run(jobs, done.append)
+    done: list[tuple[int, Outcome]] = []
+    outcomes = parallel.run(jobs, lambda index, outcome: done.append((index, outcome)))
     assert [outcome.name for outcome in outcomes] == [*texts]
     for outcome in outcomes:
         dead = outcome.name in ("2.py", "5.py")
         assert bool(outcome.errors) is dead
         assert len(outcome.findings) == (not dead)
-    assert done == sorted(done)
+    assert dict(done) == dict(enumerate(outcomes))
+    assert len(done) == len(jobs)
 
 
 def test_processes_and_one_process_agree(

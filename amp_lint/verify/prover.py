@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import threading
@@ -10,8 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from importlib import metadata
 from types import TracebackType
-from typing import ClassVar
 
+from amp_lint import import_path
 from amp_lint.target import Version
 from amp_lint.verify import subjects, worker
 from amp_lint.verify.obligations import Comparison, Obligation, Unbound
@@ -24,10 +25,16 @@ from amp_lint.verify.proof import (
     Shown,
     Verdict,
 )
-from amp_lint.verify.workers import TO_START, Pool, Worker, WorkerError
+from amp_lint.workers import Pool, Worker, WorkerError
 
 NEEDED = ("torch", "hypothesis")
 """Packages of the extra ``verify`` that every experiment needs."""
+MEMORY = 8 * 2**30
+"""Bytes of address space for a worker without CUDA, which reserves far more than it uses."""
+RECURSION = 20_000
+"""Deep terms unpickle and pickle recursively."""
+TO_START = 300.0
+"""Seconds to import torch, which is slow on a cold disk."""
 TO_LIFT = 20.0
 """Seconds to read a change."""
 LIMIT = 30.0
@@ -62,13 +69,25 @@ def choose_device(wanted: str) -> str:
         return wanted
     if metadata.version("torch").endswith("+cpu"):
         return "cpu"
-    asked = Worker(Settings())
+    asked = start_worker(Settings())
     try:
         return "cuda" if asked.call(TO_START, worker.has_cuda) else "cpu"
     except WorkerError as error:
         raise VerifyError(f"torch cannot be imported: {error}") from error
     finally:
         asked.close()
+
+
+def start_worker(settings: Settings) -> Worker:
+    """A process for experiments; torch waits until it is needed.
+
+    Raises:
+        OSError: there is no process to be had.
+    """
+    memory = 0 if settings.device.startswith("cuda") else MEMORY
+    needed = (*import_path.NEEDED, *NEEDED)
+    one_thread = {"OMP_NUM_THREADS": "1"}
+    return Worker(memory=memory, recursion=RECURSION, needed=needed, environment=one_thread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +108,6 @@ class Prover:
     A context manager: its end is the end of the workers.
     """
 
-    _torch: ClassVar[bool] = True
-    """Whether experiments need torch."""
-
     def __init__(
         self,
         settings: Settings | None = None,
@@ -111,7 +127,7 @@ class Prover:
         self.settings = settings or Settings()
         compiles = not {"compiled", "emulated"}.isdisjoint(self.settings.modes)
         self._limit = limit or LIMIT + compiles * TO_COMPILE
-        self._pool = Pool(self.settings, workers)
+        self._pool = Pool(functools.partial(start_worker, self.settings), workers)
         self._environment: Environment | None = None
         self._lock = threading.Lock()
 
@@ -138,12 +154,18 @@ class Prover:
         """
         with self._lock:
             if self._environment is None:
-                call = self._pool.submit(LIMIT, worker.environment, self.settings, torch=True)
+                call = self._pool.submit(
+                    LIMIT, worker.environment, self.settings, prepare=self._prepare
+                )
                 try:
                     self._environment, _ = call.result()
                 except WorkerError as error:
                     raise VerifyError(f"device {self.settings.device}: {error}") from error
             return self._environment
+
+    def _prepare(self, worker_: Worker) -> None:
+        """Import torch."""
+        worker_.call(TO_START, worker.start_torch, self.settings)
 
     def prove(self, change: Change) -> Proof:
         """The verdict on one change; whatever goes wrong with it makes it not comparable.
@@ -204,7 +226,9 @@ class Prover:
                     yield _shown(obligation, _unbound(obligation, self.settings))
                 else:
                     function, args = self._task(obligation)
-                    calls.append(self._pool.submit(self._limit, function, *args, torch=self._torch))
+                    calls.append(
+                        self._pool.submit(self._limit, function, *args, prepare=self._prepare)
+                    )
             rest = obligations[len(obligations) - len(calls) :]
             for obligation, call in zip(rest, calls, strict=True):
                 yield _shown(obligation, _result(call))

@@ -1,27 +1,13 @@
-"""What runs in a worker process: the only place where torch is imported."""
+"""What workers are asked to do: the only place where torch is imported."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
-import pickle
-import queue
-import sys
-import threading
-from typing import TYPE_CHECKING, Any, BinaryIO
 
 from amp_lint.target import Version
 from amp_lint.verify.obligations import Comparison, Expression, Object, Obligation, Policy, Step
 from amp_lint.verify.proof import Environment, Judgement, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-RECURSION_LIMIT = 20_000
-"""Deep terms unpickle and pickle recursively."""
-STACK_BYTES = 512 * 2**20
-TOO_DEEP = "nests too deeply"
 
 _EXPERIMENTS: dict[type[Obligation], str] = {
     Expression: "levels",
@@ -29,63 +15,6 @@ _EXPERIMENTS: dict[type[Obligation], str] = {
     Step: "steps",
     Policy: "policy",
 }
-
-
-def serve(memory: int) -> None:
-    """Answer calls that come through stdin until it is closed.
-
-    A call is a pickled ``(function, args)``; the answer ``(True, result)`` or ``(False, error)``
-    with the error in one line. ``memory`` limits the address space, in bytes; 0 means no limit.
-    """
-    _limit_memory(memory)
-    calls, answers = _take_over_streams()
-    threading.stack_size(STACK_BYTES)
-    sys.setrecursionlimit(RECURSION_LIMIT)
-    todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_work, args=(todo, answers), daemon=True).start()
-    with contextlib.suppress(EOFError):
-        while True:
-            todo.put(pickle.load(calls))
-    os._exit(0)  # nobody is left to work for, so what is under way ends too
-
-
-def _work(todo: queue.SimpleQueue[Any], answers: BinaryIO) -> None:
-    while True:
-        function, args = todo.get()
-        answers.write(_answer(function, args))
-        answers.flush()
-
-
-def _answer(function: Callable[..., object], args: tuple[object, ...]) -> bytes:
-    try:
-        return pickle.dumps((True, function(*args)))
-    except MemoryError:
-        error = "out of memory"
-    except RecursionError:
-        error = TOO_DEEP
-    except Exception as raised:
-        first, *_ = str(raised).splitlines() or [""]
-        error = f"{type(raised).__name__}: {first}"
-    return pickle.dumps((False, error))
-
-
-def _take_over_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Streams for calls and answers, out of reach of what else prints, reads or is started."""
-    calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    return calls, answers
-
-
-def _limit_memory(memory: int) -> None:
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
-    if memory:
-        with contextlib.suppress(ValueError, OSError):  # the limit in force is lower already
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
 def start_torch(settings: Settings) -> None:

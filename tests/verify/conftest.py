@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from amp_lint import registry
-from amp_lint.verify import Prover, Settings, catalogue, workers
+from amp_lint.verify import Prover, Settings, catalogue, prover
 from amp_lint.verify.catalogue import Case, Outcome
-from amp_lint.verify.workers import Pool, Worker
+from amp_lint.workers import Pool, Worker
 from tests.conftest import Result
 
 Run = Callable[..., Result]
@@ -53,15 +53,17 @@ def spare() -> Iterator[list[Worker]]:
 def quick(main: Run, spare: list[Worker], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs amp-lint in an empty directory, in this process, with workers of earlier runs."""
 
+    start = prover.start_worker
+
     def take(settings: Settings) -> Worker:
         on_cpu = settings.device == "cpu"
-        return spare.pop() if spare and on_cpu else Worker(settings)
+        return spare.pop() if spare and on_cpu else start(settings)
 
     def close(pool: Pool) -> None:
         pool._threads.shutdown(wait=True)
         spare.extend(pool._idle)
         pool._idle.clear()
 
-    monkeypatch.setattr(workers, "Worker", take)
+    monkeypatch.setattr(prover, "start_worker", take)
     monkeypatch.setattr(Pool, "close", close)
     return main

@@ -1,8 +1,8 @@
 """Worker processes, of which each may hang or die and cost no more than what it was at.
 
-A worker is an interpreter of its own that imports nothing from the current directory: experiments
-must not pick up a ``torch.py`` that happens to lie there. It is used again for the next call, so
-that importing torch and compiling are paid for once.
+A worker is an interpreter of its own. It imports nothing from the working directory or from
+``PYTHONPATH``, not even while it starts: there may lie a ``signal.py`` or a package ``torch``. It
+is used again for the next call, so that what it has imported and compiled is paid for once.
 """
 
 from __future__ import annotations
@@ -16,25 +16,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import amp_lint
-from amp_lint.parallel import workers as cpus
-from amp_lint.verify import worker as child
-from amp_lint.verify.proof import Settings
+from amp_lint import import_path
+from amp_lint import worker as child
 
 T = TypeVar("T")
 
-MEMORY = 8 * 2**30
-"""Bytes of address space for a worker without CUDA, which reserves far more than it uses."""
-TO_START = 300.0
-"""Seconds to import torch, which is slow on a cold disk."""
 _SERVE = (
-    "import sys; sys.path[:] = sys.argv[2:]; "
-    "from amp_lint.verify.worker import serve; serve(int(sys.argv[1]))"
+    "import sys; memory, recursion = map(int, sys.argv[1:3]); sys.path[:] = sys.argv[3:]; "
+    "from amp_lint.worker import serve; serve(memory, recursion)"
 )
 
 
@@ -42,12 +37,16 @@ class WorkerError(Exception):
     """A call gave no result; the message says why in one line."""
 
 
+class StartError(WorkerError):
+    """There is no process to be had, or no file handle for its streams."""
+
+
 class _NotDataError(Exception):
     """An answer holds an object of another package."""
 
 
 class _Answers(pickle.Unpickler):
-    """Reads plain data and nothing that would have torch imported here."""
+    """Reads plain data and nothing that would have something else imported here."""
 
     def find_class(self, module: str, name: str) -> object:
         if module.startswith("amp_lint.") or (module, name) == ("builtins", "frozenset"):
@@ -55,38 +54,58 @@ class _Answers(pickle.Unpickler):
         raise _NotDataError(f"{module}.{name}")
 
 
+def count() -> int:
+    """How many processes may run at once."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class Worker:
     """One process. After a call that ran out of time, or killed it, it is dead for good."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Start a process; torch waits until `start_torch`."""
-        self._settings = settings
-        self._torch = False
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
-        memory = 0 if settings.device.startswith("cuda") else MEMORY
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVE, str(memory), *_path()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            start_new_session=True,  # Ctrl-C is for us; a compiler it started dies with it
-        )
+    def __init__(
+        self,
+        *,
+        memory: int = 0,
+        recursion: int | None = None,
+        needed: Sequence[str] = import_path.NEEDED,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start a process.
+
+        Args:
+            memory: bytes of address space that it may use; 0 for no limit.
+            recursion: calls within calls that Python allows; the default is this process's.
+            needed: packages that it will import.
+            environment: variables besides those of this process.
+
+        Raises:
+            StartError: the system refuses.
+        """
+        self.prepared = False
+        """For the caller: whether what its calls need has been called."""
+        limits = map(str, (memory, recursion or sys.getrecursionlimit()))
+        with contextlib.ExitStack() as opened:
+            try:
+                self._said = opened.enter_context(tempfile.TemporaryFile())
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", *_flags(), "-c", _SERVE, *limits, *_path(needed)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._said,
+                    env={**os.environ, **(environment or {})},
+                    cwd=Path(sys.executable).anchor,  # nor is anything imported by what it starts
+                    start_new_session=True,  # Ctrl-C is for us; a compiler it started dies with it
+                )
+            except OSError as error:
+                raise StartError(f"no process can be started: {error.strerror}") from error
+            opened.pop_all()  # closed with the process
 
     @property
     def alive(self) -> bool:
         """Whether another call can be made."""
         return self._process.poll() is None
-
-    def start_torch(self) -> None:
-        """Import torch, unless it is there.
-
-        Raises:
-            WorkerError: it cannot be imported.
-        """
-        if not self._torch:
-            self.call(TO_START, child.start_torch, self._settings)
-            self._torch = True
 
     def call(self, limit: float, function: Callable[..., T], *args: object) -> T:
         """The result of ``function(*args)``, for which there are ``limit`` seconds.
@@ -153,11 +172,18 @@ class Worker:
                     stream.close()
 
 
-def _path() -> list[str]:
-    """Where a worker imports from: as here, but not from the current directory."""
+def _path(needed: Sequence[str]) -> list[str]:
+    """Where a worker imports from; the last is where amp-lint itself lies."""
     own = str(Path(amp_lint.__file__).parents[1])
-    here = {"", ".", str(Path.cwd())} - {own}
-    return [*(path for path in sys.path if path not in here), own]
+    return [*(path for path in import_path.trusted(needed) if path != own), own]
+
+
+def _flags() -> list[str]:
+    """What this interpreter was told and the isolated one would not know."""
+    flags = ["-B"] if sys.dont_write_bytecode else []
+    if sys.pycache_prefix:
+        flags += ["-X", f"pycache_prefix={sys.pycache_prefix}"]
+    return flags
 
 
 def _signal(number: int) -> str:
@@ -170,33 +196,49 @@ def _signal(number: int) -> str:
 class Pool:
     """Workers that share calls; a dead one is replaced when the next call comes."""
 
-    def __init__(self, settings: Settings, size: int | None = None) -> None:
+    def __init__(self, start: Callable[[], Worker] = Worker, size: int | None = None) -> None:
         """As many workers as there are CPUs, or ``size``; they start when they are needed."""
-        self._settings = settings
-        self.size = size or cpus()
-        self._threads = ThreadPoolExecutor(self.size, "amp-lint-verify")
+        self._start = start
+        self.size = size or count()
+        self._threads = ThreadPoolExecutor(self.size, "amp-lint-worker")
         self._idle: list[Worker] = []
         self._all: set[Worker] = set()
         self._lock = threading.Lock()
         self._closed = False
 
     def submit(
-        self, limit: float, function: Callable[..., T], *args: object, torch: bool = False
+        self,
+        limit: float,
+        function: Callable[..., T],
+        *args: object,
+        prepare: Callable[[Worker], object] | None = None,
     ) -> Future[tuple[T, float]]:
         """The result of a call in a worker, and the seconds it took.
 
-        The time that a call waits and that importing torch takes does not count against
-        ``limit``. The future raises `WorkerError` like `Worker.call`.
+        ``prepare`` is done before the first call of a worker that asks for it. The time that a
+        call waits and that preparing takes does not count against ``limit``. The future raises
+        `WorkerError` like `Worker` and `Worker.call`.
+
+        Raises:
+            StartError: not even a thread can be started.
         """
-        return self._threads.submit(self._run, limit, function, args, torch)
+        try:
+            return self._threads.submit(self._run, limit, function, args, prepare)
+        except RuntimeError as error:
+            raise StartError(f"no thread can be started: {error}") from error
 
     def _run(
-        self, limit: float, function: Callable[..., T], args: tuple[object, ...], torch: bool
+        self,
+        limit: float,
+        function: Callable[..., T],
+        args: tuple[object, ...],
+        prepare: Callable[[Worker], object] | None,
     ) -> tuple[T, float]:
         worker = self._take()
         try:
-            if torch:
-                worker.start_torch()
+            if prepare and not worker.prepared:
+                prepare(worker)
+                worker.prepared = True
             started = time.perf_counter()
             return worker.call(limit, function, *args), time.perf_counter() - started
         finally:
@@ -208,7 +250,7 @@ class Pool:
                 raise WorkerError("the workers have been stopped")
             if self._idle:
                 return self._idle.pop()
-            worker = Worker(self._settings)
+            worker = self._start()
             self._all.add(worker)
             return worker
 
