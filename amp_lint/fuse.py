@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Render = Callable[[str | None], str]
 """The text of ``h(x)``; with a text given, of ``h`` applied to that instead."""
+_AFTER_BRACKET = re.compile(r"(?<=[(\[{]) ")
+_BEFORE_BRACKET = re.compile(r",? (?=[)\]}])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,8 @@ def _one_line(text: str) -> str:
     """An expression that comes from elsewhere loses the layout it had there."""
     if "#" in text or '"""' in text or "'''" in text:
         return text
-    joined = re.sub(r"\s*\n\s*", " ", text)
-    return re.sub(r",? (?=[)\]}])", "", re.sub(r"(?<=[(\[{]) ", "", joined))
+    joined = " ".join(filter(None, map(str.strip, text.split("\n"))))
+    return _BEFORE_BRACKET.sub("", _AFTER_BRACKET.sub("", joined))
 
 
 def _assignment(through: Through) -> cst.Assign | cst.AnnAssign | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from amp_lint.source import LINE_END, Source
 
 _INLINE = re.compile(r"# noqa(?::\s?(?P<codes>(?:[A-Z]+[0-9]+[,\s]*)+))?", re.IGNORECASE)
-_WHOLE_FILE = re.compile(r"\s*# flake8[:=]\s*noqa", re.IGNORECASE)
+_WHOLE_FILE = re.compile(r"\A\s*# flake8[:=]\s*noqa", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[,\s]+")
 _LINE_ENDS = {tokenize.NL, tokenize.NEWLINE}
 _PLACELESS = {tokenize.DEDENT, tokenize.ENDMARKER}

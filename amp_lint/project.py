@@ -24,6 +24,10 @@ MAX_HOPS = 3
 """Longest chain of imports that is followed; one of them is often a package's ``__init__``."""
 MAX_BYTES = 1_000_000
 """Bytes of the files that one file is linked with."""
+MAX_TRAINERS = 8
+"""Files that are looked into for what may train one file, the nearest first."""
+MAX_PROGRAM = 2_000
+"""Files of one program that are looked at: those that the fewest imports lead to."""
 
 _TRAINS = re.compile(rb"backward|unscale_|clip_grad|autocast|GradScaler|scaler\b")
 """What a file has that may take part in a training step in mixed precision."""
@@ -39,13 +43,9 @@ _RAISES = re.compile(rb"\b(?:BCELoss|binary_cross_entropy)\b")
 """What a model has that autocast refuses."""
 _MOVES = re.compile(rb"c(?:uda|pu)(?:\.| +import +)amp\b")
 """The old interface, whose names fixes import from elsewhere."""
-_IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(?P<module>[.\w]+|\.+[ \t]*\w[.\w]*)[ \t]+import[ \t]*"
-    rb"(?P<names>\((?:[^)#]|#[^\n]*)*\)|(?:[^\n#;\\]|\\\r?\n)*)|import[ \t]+(?P<plain>[^\n#;]+))",
-    re.MULTILINE,
-)
-_COMMENT = re.compile(rb"#[^\n]*")
-_ALIAS = re.compile(rb"([.\w]+)(?:\s+as\s+\w+)?")
+_IMPORT = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
+_KEYWORD = re.compile(rb"\bimport\b")
+_MODULE = re.compile(rb"\A[.\w]+\Z")
 _PART = re.compile(r"\.py$|[/\\]")
 _OUTSIDE = sys.stdlib_module_names | {"torch"}
 
@@ -134,7 +134,7 @@ class Project:
             pairs = zip(Path(file).parts, Path(start).parts, strict=False)
             return -len([*itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)])
 
-        near = sorted(sorted(met - {start}), key=apart)
+        near = sorted(sorted(met - {start}), key=apart)[:MAX_TRAINERS]
         return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
 
     @functools.cached_property
@@ -205,31 +205,74 @@ class Project:
 
 
 def _closure(start: Iterable[str], leads: Mapping[str, Iterable[str]]) -> set[str]:
-    """All that some files lead to, they themselves included."""
-    found = set(start)
+    """What some files lead to, they themselves included; no more than `MAX_PROGRAM`."""
+    found = dict.fromkeys(start)
     for file in (todo := [*found]):  # grows while it is read
-        fresh = [other for other in leads.get(file, ()) if other not in found]
+        if len(found) > MAX_PROGRAM:
+            break
+        fresh = dict.fromkeys(other for other in leads.get(file, ()) if other not in found)
         found.update(fresh)
         todo += fresh
-    return found
+    return set(found)
 
 
 def imports(data: bytes) -> Iterator[tuple[str, str]]:
     """The modules that a file imports, as `Links` spells them, each with what it takes of them.
 
-    ``""`` for the module itself, ``*`` for everything. Imports in strings are among them.
+    ``""`` for the module itself, ``*`` for everything. What looks like an import in a string or in
+    prose is among them.
     """
-    for match in _IMPORT.finditer(data):
-        if match["plain"]:
-            yield from ((name.decode(), "") for name in _ALIAS.findall(match["plain"]))
-            continue
-        module = "".join(match["module"].decode().split())
-        if module.startswith(".") and module.strip("."):
-            module = "." + module
-        names = _COMMENT.sub(b"", match["names"])
-        yield from ((module, name.decode()) for name in _ALIAS.findall(names))
-        if b"*" in names:
-            yield module, "*"
+    starts = [*_IMPORT.finditer(data)]
+    ends = [*(match.start() for match in starts[1:]), len(data)]
+    for match, end in zip(starts, ends, strict=False):
+        rest = _logical_line(data, match.end(), end)
+        yield from _taken(rest) if match[1] == b"from" else _whole(rest)
+
+
+def _logical_line(data: bytes, start: int, end: int) -> bytes:
+    """What follows the word ``from`` or ``import``, its comments left out, until the import ends.
+
+    Nothing, where it does not before ``end``: somebody is writing the file.
+    """
+    first = data[start:end].partition(b"\n")[0]
+    if b"(" not in first and b"\\" not in first:
+        return first.partition(b"#")[0].partition(b";")[0]
+    parts: list[bytes] = []
+    is_open = False
+    for line in data[start:end].split(b"\n"):
+        part = line.partition(b"#")[0].rstrip()
+        parts.append(part.removesuffix(b"\\"))
+        is_open = (is_open or b"(" in part) and b")" not in part
+        if not is_open and not part.endswith(b"\\"):
+            return b" ".join(parts).partition(b";")[0]
+    return b""
+
+
+def _taken(rest: bytes) -> Iterator[tuple[str, str]]:
+    """``.a import b as c, d`` as what `imports` gives."""
+    spaced, *names = _KEYWORD.split(rest, 1)
+    module = b"".join(spaced.split())
+    if not names or not _MODULE.match(module):
+        return
+    text = module.decode()
+    if text.startswith(".") and text.strip("."):
+        text = "." + text
+    for name in _names(names[0].strip(b" \t()")):
+        yield text, name
+
+
+def _whole(rest: bytes) -> Iterator[tuple[str, str]]:
+    """``a.b, c as d`` as what `imports` gives."""
+    for name in _names(rest):
+        yield name, ""
+
+
+def _names(listed: bytes) -> Iterator[str]:
+    """The first word of what stands between commas, where it is a name, dotted or not, or ``*``."""
+    for item in listed.split(b","):
+        word, *_ = item.split() or [b""]
+        if word == b"*" or _MODULE.match(word):
+            yield word.decode()
 
 
 def _spelled(data: bytes) -> Iterator[str]:

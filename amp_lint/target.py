@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from amp_lint import _toml
+from amp_lint import _toml, files
 
 Version = tuple[int, int]
 """A torch release, major and minor."""
 
 _TORCH = re.compile(r"torch(?![\w.-])", re.IGNORECASE)
 _LOWER_BOUNDS = {">=", ">", "==", "~=", "==="}
-_CONDA = re.compile(
-    r"^\s*-\s*[\"']?(?:[\w-]+::)?(?:py)?torch\s*(?P<operator>[<>=!~]=?)\s*(?P<version>\d[\w.]*)",
-    re.MULTILINE,
-)
-_NOT_REQUIREMENT = re.compile(r"\s+#.*|\s+--.*|\\$")
+_OPERATORS = frozenset("<>=~")
+_CONDA = re.compile(r"\A(?:py)?torch[ \t]*([<>=!~]+)[ \t]*(\d[\w.]*)", re.IGNORECASE)
+MAX_BYTES = 1_000_000
+"""Bytes of a file that says what a project needs; a larger one is something else."""
+MAX_LENGTH = 1_000
+"""Characters of one requirement."""
 
 
 def parse_version(text: str) -> Version | None:
     """``"2.3"``, ``"2.3.1+cu121"`` or ``"2"`` as (major, minor); None for what is no version."""
-    from packaging.version import InvalidVersion
     from packaging.version import Version as Parsed
 
     try:
         parsed = Parsed(text)
-    except InvalidVersion:
+    except ValueError:  # no version, or a number of more digits than Python reads
         return None
     return parsed.major, parsed.minor
 
@@ -41,7 +42,7 @@ def torch_requirements(folder: Path) -> list[str]:
     """
     found = [*_pyproject(folder), *_setup_cfg(folder), *_requirements_txt(folder)]
     found += [*_setup_py(folder), *_environment(folder)]
-    return [requirement for requirement in found if _TORCH.match(requirement)]
+    return [text for text in found if len(text) <= MAX_LENGTH and _TORCH.match(text)]
 
 
 def lower_bound(requirements: Iterable[str]) -> Version | None:
@@ -50,15 +51,15 @@ def lower_bound(requirements: Iterable[str]) -> Version | None:
     The lowest bound counts where there are several, as extras and markers choose between them;
     None where nothing is a bound.
     """
-    return min(filter(None, map(_bound, requirements)), default=None)
+    return min(filter(None, map(_bound, dict.fromkeys(requirements))), default=None)
 
 
 def _bound(requirement: str) -> Version | None:
-    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.requirements import Requirement
 
     try:
         specifiers = Requirement(requirement).specifier
-    except InvalidRequirement:
+    except ValueError:
         return None
     versions = (
         parse_version(specifier.version.removesuffix(".*"))
@@ -86,20 +87,18 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _setup_cfg(folder: Path) -> Iterator[str]:
-    text = _text(folder / "setup.cfg")
-    if "torch" not in text:
-        return
-    import configparser
-
-    parser = configparser.ConfigParser(interpolation=None)
-    try:
-        parser.read_string(text)
-    except configparser.Error:
-        return
-    yield from _lines(parser.get("options", "install_requires", fallback=""))
-    if parser.has_section("options.extras_require"):
-        for _, extra in parser.items("options.extras_require"):
-            yield from _lines(extra)
+    """The requirements of a setup.cfg: behind their key, or on lines of their own below it."""
+    section = key = ""
+    for line in _text(folder / "setup.cfg").splitlines():
+        value = line
+        if line.startswith("["):
+            section, key, value = line[1:].partition("]")[0], "", ""
+        elif line.strip() and not line[0].isspace():
+            key, _, value = line.replace(":", "=", 1).partition("=")
+        if section == "options.extras_require" or (
+            section == "options" and key.strip() == "install_requires"
+        ):
+            yield from _lines(value)
 
 
 def _setup_py(folder: Path) -> Iterator[str]:
@@ -117,15 +116,17 @@ def _setup_py(folder: Path) -> Iterator[str]:
 
 
 def _is_plain(text: str) -> bool:
-    return "\n" not in text and bool(re.search(r"[<>=~]", text))
+    return "\n" not in text and not _OPERATORS.isdisjoint(text)
 
 
 def _environment(folder: Path) -> Iterator[str]:
     """What conda is to install: ``pytorch=1.12`` is a version, ``pytorch>=1.12`` a bound."""
     for name in ("environment.yml", "environment.yaml"):
-        for match in _CONDA.finditer(_text(folder / name)):
-            operator = "==" if match["operator"] == "=" else match["operator"]
-            yield f"torch{operator}{match['version']}"
+        for line in _text(folder / name).splitlines():
+            entry, _, spelled = line.strip().partition("-")
+            package = spelled.strip(" \t\"'").rpartition("::")[2]
+            if not entry and (match := _CONDA.match(package)):
+                yield f"torch{'==' if match[1] == '=' else match[1]}{match[2]}"
 
 
 def _requirements_txt(folder: Path) -> Iterator[str]:
@@ -134,7 +135,7 @@ def _requirements_txt(folder: Path) -> Iterator[str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return files.read(path, MAX_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
 
@@ -142,4 +143,5 @@ def _text(path: Path) -> str:
 def _lines(text: str) -> Iterator[str]:
     """Requirements, one a line, without comments and options such as ``--hash``."""
     for line in text.splitlines():
-        yield _NOT_REQUIREMENT.sub("", line.strip()).strip()
+        kept = itertools.takewhile(lambda word: not word.startswith(("#", "--")), line.split())
+        yield " ".join(kept).removesuffix("\\").strip()

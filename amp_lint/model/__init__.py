@@ -149,9 +149,9 @@ class Model:
         return Trainings(self.tree, self.names, self.values, self.reach, recognizer)
 
     @functools.cached_property
-    def trainers(self) -> tuple[Trainer, ...]:
-        """Where other files may train what this one defines under autocast."""
-        return tuple(trainers(self._attached.trainers))
+    def trainer(self) -> Trainer | None:
+        """Where another file may train what this one defines under autocast: the nearest place."""
+        return next(trainers(self._attached.trainers), None)
 
     @functools.cached_property
     def instances(self) -> Instances:

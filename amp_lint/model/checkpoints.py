@@ -23,7 +23,7 @@ _SAVE = re.compile(
 _HARMLESS = frozenset({"print", "len", "str", "type", "isinstance", "info", "debug", "warning"})
 _SCALER = re.compile(r"scaler", re.IGNORECASE)
 _TRAINS = re.compile(r"^_?train(?!er)|_train$|_epoch$")
-_KEY = re.compile(r"\w*scaler\w*", re.IGNORECASE)
+_NOT_WORD = re.compile(r"\W")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Checkpoints:
     def _mentions_state(self) -> bool:
         """Whether the file may save a scaler anywhere: its state, itself, or through another."""
         texts = self.tree.nodes(cst.SimpleString)
-        if any(_KEY.fullmatch(str(text.evaluated_value)) for text in texts):
+        if any(_names_scaler(str(text.evaluated_value)) for text in texts):
             return True
         return any(self._may_save_scaler(call) for call in self.tree.nodes(cst.Call))
 
@@ -372,6 +372,11 @@ class Checkpoints:
 
     def _scope(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
         return self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
+
+
+def _names_scaler(key: str) -> bool:
+    """Whether a string is one word that names a scaler."""
+    return bool(_SCALER.search(key)) and not _NOT_WORD.search(key)
 
 
 def _last(node: cst.BaseExpression) -> str:

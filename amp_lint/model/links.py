@@ -21,11 +21,13 @@ from amp_lint.source import Source, SourceError
 MAX_CHARACTERS = 25_000
 """Text that one file is linked with."""
 
-_EVENT = re.compile(r"backward$|\w*unscale|clip_grad|\w*GradScaler$")
 _STEPPED = re.compile(r"optim|(^|_)opt|sgd|adam|scaler", re.IGNORECASE)
 _DONE = re.compile(EVENTS.encode())
-_CLASS = rb"^class[ \t]+%s[ \t]*(?:\(([^)]*)\))?[^:\n]*:(.*?)(?=^[^\s#)\]}]|\Z)"
-_MADE = rb"\b%s[ \t]*\(|class[ \t]+\w+[ \t]*\([^)]*\b%s\b|\b%s[ \t]+as\b"
+_CLASS = re.compile(rb"^class[ \t]+(\w+)", re.MULTILINE)
+_NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
+"""Where a statement begins that is below no other."""
+_MADE = re.compile(rb"\b(\w+)[ \t]*\(|\b(\w+)[ \t]+as\b")
+_BASES = re.compile(rb"\bclass[ \t]+\w+[ \t]*\(([^)]{0,2000})")
 _ATTRIBUTE = re.compile(rb"\.\s*([^\W\d]\w*)")
 _WORD = re.compile(rb"[^\W\d]\w*")
 _MODULE = re.compile(r"Module$")
@@ -175,16 +177,24 @@ class _Linker:
 
         A class does that is called or derived from, unless its instances are torch's to call.
         """
-        data, name = self._links.files[wanted[0] - 1], re.escape(wanted[1].encode())
-        match = re.search(_CLASS % name, data, re.MULTILINE | re.DOTALL)
-        if match is None:
+        file, name = wanted
+        found = _classes(self._links.files[file - 1]).get(name)
+        if found is None:
             return True
-        if not re.search(_MADE % (name, name, name), self._data):
+        if name not in self._made:
             return False
-        bases = [base.strip().decode("utf-8", "replace") for base in (match[1] or b"").split(b",")]
+        bases, body = found
         if any(map(_OF_TORCH.search, bases)):
             return False
-        return not any(map(_MODULE.search, bases)) or bool(_DONE.search(match[2]))
+        return not any(map(_MODULE.search, bases)) or bool(_DONE.search(body))
+
+    @functools.cached_property
+    def _made(self) -> frozenset[str]:
+        """What the file calls, derives classes from, or gives another name."""
+        pairs = _MADE.findall(self._data)
+        bases = (word for listed in _BASES.findall(self._data) for word in _WORD.findall(listed))
+        words = {word for pair in pairs for word in pair}.union(bases)
+        return frozenset(word.decode("utf-8", "replace") for word in words)
 
     def _visit(self, graph: _Graph, file: int, name: str) -> list[Wanted]:
         """Note what binds a name, and give what that reads."""
@@ -295,6 +305,23 @@ class _Linker:
 
 
 @functools.lru_cache(maxsize=64)
+def _classes(data: bytes) -> dict[str, tuple[tuple[str, ...], bytes]]:
+    """The bases and the text of each class of a file, by name."""
+    starts = [*_CLASS.finditer(data)]
+    found: dict[str, tuple[tuple[str, ...], bytes]] = {}
+    for match, end in zip(starts, [*(m.start() for m in starts[1:]), len(data)], strict=False):
+        text = data[match.end() : end]
+        bases, _, rest = (
+            text.partition(b")") if text.lstrip().startswith(b"(") else (b"", b"", text)
+        )
+        body = rest.partition(b":")[2]
+        below = _NEXT.search(body)
+        names = tuple(b.strip(b" (\t\r\n").decode("utf-8", "replace") for b in bases.split(b","))
+        found.setdefault(match[1].decode(), (names, body[: below.start()] if below else body))
+    return found
+
+
+@functools.lru_cache(maxsize=64)
 def _parsed(data: bytes) -> _File:
     """The statements of a file; none, where it cannot be read as Python."""
     try:
@@ -370,12 +397,18 @@ def _is_event(node: ast.AST) -> bool:
         case ast.Call(func=ast.Attribute(attr="scale" | "update", value=owner)):
             return "scaler" in _last(owner).lower()
         case ast.Call(func=ast.Attribute(attr=name, value=owner)):
-            return bool(_EVENT.match(name)) or (name.endswith("_") and _is_gradient(owner))
+            return _is_event_name(name) or (name.endswith("_") and _is_gradient(owner))
         case ast.Call(func=ast.Name(id=name)):
-            return bool(_EVENT.match(name))
+            return _is_event_name(name)
         case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
             return _is_gradient(target)
     return False
+
+
+def _is_event_name(name: str) -> bool:
+    """Whether what is called so does something in a training step."""
+    named = name == "backward" or name.startswith("clip_grad") or name.endswith("GradScaler")
+    return named or "unscale" in name
 
 
 def _is_context(node: ast.AST) -> bool:

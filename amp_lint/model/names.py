@@ -24,7 +24,7 @@ ScopeNode = (
 )
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 _SCOPES = (cst.Module, cst.FunctionDef, cst.ClassDef, cst.Lambda, *_COMPREHENSIONS)
-_UNUSED = re.compile(r"[^\n]*#\s*noqa\b(?!:)|[^\n]*#\s*noqa:[^\n]*F401", re.IGNORECASE)
+_NOQA = re.compile(r"#[ \t]?noqa\b(:?)", re.IGNORECASE)
 _MAX_STEPS = 20  # longest chain of aliases that is followed
 _MAX_BINDINGS = 200  # of one name; nothing is known of one that has more
 _Known = dict[int, frozenset[str]]
@@ -234,7 +234,7 @@ class Names:
         if from_module and alias.asname is not None and member == binding.name:
             return True
         start = self.tree.span(self.tree.statement(alias) or alias)[0]
-        return bool(_UNUSED.match(self.tree.text, start))
+        return _is_said_unused(self.tree.text[start:].partition("\n")[0])
 
     @functools.cached_property
     def _listed(self) -> frozenset[str]:
@@ -443,6 +443,12 @@ class Names:
 
 
 _BUILTINS = frozenset({"getattr", "hasattr", "isinstance", "setattr", "super", "zip", "enumerate"})
+
+
+def _is_said_unused(line: str) -> bool:
+    """Whether a comment keeps linters from removing an import that nothing here uses."""
+    comment = _NOQA.search(line)
+    return comment is not None and (not comment[1] or "F401" in line[comment.end() :].upper())
 
 
 def _root(scope: Scope) -> Scope:

@@ -17,6 +17,7 @@ from amp_lint.tree import Tree, descendants
 
 _SEEN = (Kind.CLIP, Kind.GRADIENT_READ)
 """What has to see true gradients."""
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Places:
     def _reads_early(self, place: Place, step: Event) -> bool:
         """Whether a name in the inserted line gets its value only below it."""
         names = [part.value for part in descendants(step.node) if isinstance(part, cst.Name)]
-        names += re.findall(r"\w+", place.guard or "")
+        names += _WORD.findall(place.guard or "")
         return any(self.steps.names.is_early(name, place.statement) for name in names)
 
     def _is_kept(self, node: cst.CSTNode) -> bool:

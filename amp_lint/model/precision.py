@@ -47,7 +47,7 @@ _MAX_STEPS = 5
 _MAX_CASES = 12
 _MAX_SIZE = 60
 """Atoms of a formula beyond which a setting is not followed further."""
-_AUTOCAST_DTYPE = re.compile(r"(amp|autocast|mixed_precision)_?\w*dtype", re.IGNORECASE)
+_AUTOCAST = ("amp", "autocast", "mixed_precision")
 # A setting so named, or with such a value, may mean fp16 alone.
 _TELLING = re.compile(r"fp16|half|16|scal|precision|dtype|float", re.IGNORECASE)
 _BF16 = re.compile(r"bf16|bfloat16", re.IGNORECASE)
@@ -129,11 +129,11 @@ class Precision:
                 yield region.dtype, switch
         if not regions and (owner := self.values.enclosing_class(call)) is not None:
             for name, found in self.values.class_attributes(owner).items():
-                if _AUTOCAST_DTYPE.fullmatch(name):
+                if _is_autocast_dtype(name):
                     yield from ((value, True) for value in found)
             for name in self.names.scope_of(owner).bindings:
                 method = self.values.method(owner, name)
-                if method is not None and _AUTOCAST_DTYPE.fullmatch(name):
+                if method is not None and _is_autocast_dtype(name):
                     yield from ((value, self.guard(value)) for value in returned(method))
 
     def _serving_regions(self, call: cst.Call) -> list[Region]:
@@ -364,6 +364,11 @@ class Precision:
                 if isinstance(part, cst.Attribute) and self.names.is_any(part, {BFLOAT16}):
                     return part
         return node
+
+
+def _is_autocast_dtype(name: str) -> bool:
+    """Whether an attribute is called after the dtype of autocast, as ``amp_dtype`` is."""
+    return name.lower().startswith(_AUTOCAST) and name.lower().endswith("dtype")
 
 
 def telling(condition: Formula) -> set[str]:

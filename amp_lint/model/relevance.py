@@ -271,12 +271,13 @@ class Relevance:
 
 
 _NAME = re.compile(r"[\w.@:\[\]*'\"]+")
+_WORD = re.compile(r"\w+")
 
 
 @functools.lru_cache(maxsize=4096)
 def _last_word(key: str) -> str:
     """What `_words` calls the value under a key: its last name, or the text of a whole test."""
-    return re.findall(r"\w+", key)[-1] if _NAME.fullmatch(key) else key
+    return _WORD.findall(key)[-1] if _NAME.fullmatch(key) else key
 
 
 def _words(node: cst.BaseExpression) -> Iterator[str]:

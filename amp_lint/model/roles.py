@@ -25,7 +25,7 @@ SCALERS = frozenset(
 )
 _WITHOUT_DEVICE = frozenset({"torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler"})
 _SCALER_NAME = re.compile(r"(^|_)scaler\d*(_|$)|gradscaler|loss_scaler", re.IGNORECASE)
-_OPTIMIZER_NAME = re.compile(r"(^|_)(optim\w*|opts?|opt_\w+|\w+_opt|sgd|adamw?)\d*$", re.IGNORECASE)
+_DIGITS = "0123456789"
 _NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer", re.IGNORECASE)
 _MAX_STEPS = 2  # helpers within helpers that make a scaler
 _OTHER_FRAMEWORKS = frozenset({"jittor", "mindspore", "oneflow", "paddle", "tensorflow"})
@@ -143,7 +143,7 @@ class Roles:
         last = _last(node)
         if _NOT_OPTIMIZER_NAME.search(last):
             return False
-        return bool(_OPTIMIZER_NAME.search(last))
+        return _names_optimizer(last.lower().split("_"))
 
     def is_scheduler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a learning-rate scheduler, judged by origin and name."""
@@ -152,10 +152,23 @@ class Roles:
                 names = self.names.qualified(value.func)
                 if any(name.startswith("torch.optim.lr_scheduler.") for name in names):
                     return True
-        return bool(_SCHEDULER_NAME.search(_last(node)))
+        return _names_scheduler(_last(node).lower())
 
 
-_SCHEDULER_NAME = re.compile(r"(^|_)(lr_)?sched(uler)?s?\d*(_\w+)?$|lr_sched", re.IGNORECASE)
+def _names_optimizer(words: list[str]) -> bool:
+    """Whether a name, given as its words, is an optimizer's: ``optim_d``, ``opt2``, ``g_opt``."""
+    last = words[-1].rstrip(_DIGITS)
+    named = last in ("opt", "opts", "sgd", "adam", "adamw") or "opt" in words
+    return named or any(word.startswith("optim") for word in words)
+
+
+def _names_scheduler(name: str) -> bool:
+    words = (word.rstrip(_DIGITS) for word in name.split("_"))
+    return "lr_sched" in name or any(
+        word in ("sched", "scheds", "scheduler", "schedulers") for word in words
+    )
+
+
 _PROTOCOL = {"scale", "step", "update", "unscale_", "state_dict"}
 
 

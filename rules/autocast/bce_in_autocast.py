@@ -46,8 +46,8 @@ class BceInAutocast(Rule):
             if chain is not None:
                 related = _related(chain)
                 yield self.report(model, call.func, message, related, _fix(model, call), help=HELP)
-            elif _is_of_a_model(model, call) and model.trainers:
-                where = "{0.name}:{0.line} may run it so".format(model.trainers[0])
+            elif _is_of_a_model(model, call) and (trainer := model.trainer):
+                where = f"{trainer.name}:{trainer.line} may run it so"
                 message = f"{message}; {where}"
                 found = self.report(model, call.func, message, fix=_fix(model, call), help=HELP)
                 yield replace(found, preview=True)

@@ -41,6 +41,7 @@ _DTYPES = {
     "torch.float32": "float32", "torch.float": "float32",
 }  # fmt: skip
 
+_PLACE = re.compile(r"@\d+")
 _DEFAULTS = {"cuda": "float16", "cpu": "bfloat16"}
 
 
@@ -353,7 +354,7 @@ def _closed(term: Term) -> Term:
 
 def _key(key: str | None) -> str | None:
     """A key without the places of calls, which move when a text changes."""
-    return None if key is None else re.sub(r"@\d+", "", key)
+    return None if key is None else _PLACE.sub("", key)
 
 
 def _names_in(model: Model, node: cst.BaseExpression) -> Iterator[cst.Name]:

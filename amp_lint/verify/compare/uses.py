@@ -20,6 +20,7 @@ from amp_lint.verify.obligations import Object, Place, Use
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
 
 _PARTIAL = "functools.partial"
+_DEVICE = re.compile(r"_(gpu|cpu|xla|ipu)(?=_|$)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +38,7 @@ class _Site:
         member = self.use.args[0] if self.use.name == _PARTIAL else Global(self.use.name)
         assert isinstance(member, Global)
         last = member.name.rpartition(".")[2]
-        return self.function, re.sub(r"_(gpu|cpu|xla|ipu)(?=_|$)", "", last)
+        return self.function, _DEVICE.sub("", last)
 
 
 def compare_uses(before: Lifter, after: Lifter) -> Iterator[Object]:

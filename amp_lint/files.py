@@ -1,0 +1,44 @@
+"""Reads files that others have put there: only regular ones, and no more than is wanted."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+class IrregularFileError(OSError):
+    """Reading would block, never end, or mean nothing; ``strerror`` says what the file is."""
+
+
+def read(path: Path, limit: int | None = None) -> bytes:
+    """The bytes of a regular file, and of a link to one.
+
+    With a ``limit``, a file that has more bytes is refused as well.
+
+    Raises:
+        IrregularFileError: it is a directory, a pipe, a socket or a device, or too large.
+        OSError: it cannot be read.
+    """
+    _refuse(path, path.stat().st_mode)  # opening a device may already do something
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        _refuse(path, status.st_mode)
+        if limit is not None and status.st_size > limit:
+            raise IrregularFileError(0, f"has more than {limit} bytes", str(path))
+        return file.read() if limit is None else file.read(limit)
+
+
+def _refuse(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = next((kind for test, kind in _KINDS if test(mode)), "something else")
+        raise IrregularFileError(0, f"is {kind}, no regular file", str(path))
