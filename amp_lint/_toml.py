@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from amp_lint import files
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -23,7 +25,7 @@ def read(path: Path) -> dict[str, Any] | None:
         TomlError: the file cannot be read or parsed.
     """
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        return tomllib.loads(files.read(path).decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

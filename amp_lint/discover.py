@@ -6,11 +6,13 @@ import contextlib
 import errno
 import itertools
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from amp_lint import files
 from amp_lint.config import ConfigError, Settings, absolute, is_checkout
 
 if TYPE_CHECKING:
@@ -90,13 +92,13 @@ class Discovery:
         return not SKIPPED.isdisjoint(parts[:-1]) or self._settings.excluded(path)
 
     def _walk(self, root: Path) -> Iterator[Found]:
-        stack = [(root, _inherited(absolute(root)))]
+        stack = [(root, self._inherited(absolute(root)))]
         while stack:
             folder, inherited = stack.pop()
             entries = self._entries(folder)
             if folder is not root and any(e.name == _VIRTUAL_ENVIRONMENT for e in entries):
                 continue
-            ignores = (*inherited, *_read_ignores(absolute(folder)))
+            ignores = (*inherited, *self._read_ignores(absolute(folder)))
             kept = [entry for entry in entries if self._kept(entry, ignores)]
             folders = [Path(entry.path) for entry in kept if entry.is_dir(follow_symlinks=False)]
             stack += [(below, ignores) for below in reversed(folders)]
@@ -129,9 +131,44 @@ class Discovery:
             return False
         return True
 
+    def _inherited(self, root: Path) -> tuple[_Ignore, ...]:
+        """What the directories above ``root`` in its checkout ignore.
+
+        Nothing, where ``root`` itself is ignored: the user named it.
+        """
+        above: list[Path] = []
+        for folder in (root, *root.parents):
+            above.append(folder)
+            if is_checkout(folder):
+                break
+        else:
+            return ()
+        ignores: tuple[_Ignore, ...] = ()
+        for folder, below in itertools.pairwise(reversed(above)):
+            ignores = (*ignores, *self._read_ignores(folder))
+            if _ignored(below, True, ignores):
+                return ()
+        return ignores
+
+    def _read_ignores(self, folder: Path) -> Iterator[_Ignore]:
+        for name in (".git/info/exclude", ".gitignore"):
+            try:
+                text = files.read(folder / name).decode("utf-8", "replace")
+            except files.IrregularFileError as error:
+                self._on_error(str(folder / name), unreadable(error))
+                continue
+            except OSError:
+                continue
+            lines = text.splitlines()
+            patterns = [line for line in lines if line.strip() and not line.startswith("#")]
+            if patterns:
+                yield _Ignore(folder, _compile(patterns))
+
 
 def unreadable(error: OSError) -> str:
     """What to say about a path that the system does not let us read."""
+    if isinstance(error, files.IrregularFileError):
+        return f"{error.strerror}; exclude it"
     if isinstance(error, FileNotFoundError):
         return "does not exist; check the path"
     if isinstance(error, PermissionError):
@@ -152,7 +189,10 @@ def _is_candidate(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_python(entry: os.DirEntry[str]) -> bool:
-    return entry.name.endswith(".py") and entry.is_file()
+    """Whether an entry is to be read; a link that leads nowhere may be an editor's lock."""
+    with contextlib.suppress(OSError):
+        return entry.name.endswith(".py") and not stat.S_ISDIR(entry.stat().st_mode)
+    return False
 
 
 def _loop(link: Path) -> str:
@@ -174,37 +214,6 @@ def _ignored(path: Path, directory: bool, ignores: Iterable[_Ignore]) -> bool:
         said = ignore.verdict(path, directory)
         verdict = verdict if said is None else said
     return bool(verdict)
-
-
-def _inherited(root: Path) -> tuple[_Ignore, ...]:
-    """What the directories above ``root`` in its checkout ignore.
-
-    Nothing, where ``root`` itself is ignored: the user named it.
-    """
-    above: list[Path] = []
-    for folder in (root, *root.parents):
-        above.append(folder)
-        if is_checkout(folder):
-            break
-    else:
-        return ()
-    ignores: tuple[_Ignore, ...] = ()
-    for folder, below in itertools.pairwise(reversed(above)):
-        ignores = (*ignores, *_read_ignores(folder))
-        if _ignored(below, True, ignores):
-            return ()
-    return ignores
-
-
-def _read_ignores(folder: Path) -> Iterator[_Ignore]:
-    for name in (".git/info/exclude", ".gitignore"):
-        try:
-            lines = (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            continue
-        patterns = [line for line in lines if line.strip() and not line.startswith("#")]
-        if patterns:
-            yield _Ignore(folder, _compile(patterns))
 
 
 def _compile(patterns: list[str]) -> GitIgnoreSpec:

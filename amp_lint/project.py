@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from amp_lint import files
 from amp_lint.config import absolute
 
 MAX_HOPS = 3
@@ -162,7 +163,7 @@ class Project:
 
     def _read(self, file: str) -> bytes:
         try:
-            return self._paths[file].read_bytes()
+            return files.read(self._paths[file])
         except OSError:
             return b""
 

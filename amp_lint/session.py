@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from amp_lint import config, report, runner
+from amp_lint import config, files, report, runner
 from amp_lint.config import Choice, ConfigError, Settings
 from amp_lint.discover import Discovery, Found, unreadable
 from amp_lint.progress import Progress
@@ -158,7 +158,7 @@ class Session:
             self._error(name, "is a notebook, which amp-lint cannot read; export it as Python")
             return None
         try:
-            data = found.path.read_bytes()
+            data = files.read(found.path)
             links = project.links(found.path, data)
             return self._job(found.path, name, data, named=found.named, links=links)
         except OSError as error:

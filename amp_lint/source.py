@@ -10,6 +10,8 @@ import re
 import tokenize
 from pathlib import Path
 
+from amp_lint import files
+
 LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -52,7 +54,7 @@ class Source:
             SourceError: the file cannot be read or decoded.
         """
         try:
-            data = path.read_bytes()
+            data = files.read(path)
         except OSError as error:
             raise SourceError(f"cannot be read: {error.strerror or error}") from error
         return cls(data, str(path))

@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from amp_lint import files
+
 
 class WriteError(Exception):
     """A file could not be written and is as it was; the message says why in one line."""
@@ -25,7 +27,7 @@ def replace(path: Path, old: bytes, new: bytes) -> None:
         if not os.access(target, os.W_OK):
             raise WriteError("is read-only and was not fixed; make it writable")
         with _beside(target, new) as temporary:
-            present = target.read_bytes()
+            present = files.read(target)
             if present == new:
                 return  # done before, by another name of the file
             if present != old:

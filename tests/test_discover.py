@@ -180,9 +180,26 @@ def test_links() -> None:
     assert found("a") == ["a/link.py", "a/real.py"]
 
 
-def test_no_regular_file() -> None:
-    os.mkfifo("pipe.py")
-    assert found() == []
+def test_a_link_that_leads_nowhere_is_no_file() -> None:
+    Path(".#a.py").symlink_to("nobody@nowhere.1")
+    assert search() == ([], [])
+
+
+def test_a_directory_is_walked_whatever_its_name_is() -> None:
+    touch("web.py/a.py")
+    assert found() == ["web.py/a.py"]
+
+
+def test_ignore_files_that_are_no_regular_files() -> None:
+    touch("a/x.py", "b/y.py")
+    os.mkfifo("a/.gitignore")
+    Path("b/.gitignore").mkdir()
+    files, errors = search()
+    assert files == ["a/x.py", "b/y.py"]
+    assert errors == [
+        f"{Path('a/.gitignore').absolute()}: is a named pipe, no regular file; exclude it",
+        f"{Path('b/.gitignore').absolute()}: is a directory, no regular file; exclude it",
+    ]
 
 
 def test_a_broken_configuration_costs_its_directory() -> None:

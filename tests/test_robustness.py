@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from amp_lint import cli, parallel, registry, runner
+from amp_lint import cli, files, parallel, registry, runner
 from amp_lint.engine import Selection
 from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
 from amp_lint.runner import Action, Job, Outcome
@@ -178,14 +178,14 @@ def test_a_file_that_vanishes_or_is_forbidden(
 ) -> None:  # fmt: skip
     for name in ("a.py", "b.py"):
         Path(name).write_text(clip)
-    read = Path.read_bytes
+    read = files.read
 
-    def read_bytes(path: Path) -> bytes:
+    def read_or_fail(path: Path, limit: int | None = None) -> bytes:
         if path == Path("a.py"):
             raise error
-        return read(path)
+        return read(path, limit)
 
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    monkeypatch.setattr(files, "read", read_or_fail)
     assert cli.main([CONCISE]) == 2
     out, err = capsys.readouterr()
     assert out.startswith("b.py:8:9: AMP101")
@@ -266,7 +266,7 @@ def test_a_bug_in_a_rule_costs_one_file(
 
 
 CRASHING = """
-import os, signal
+import os
 from amp_lint.rule import Diagnostic, Rule, Severity
 
 class Crashing(Rule):
@@ -275,7 +275,7 @@ class Crashing(Rule):
 
     def check(self, model):
         if "crash" in model.tree.text:
-            os.kill(os.getpid(), signal.SIGSEGV)
+            os.abort()
         yield Diagnostic("AMP999", "crashing", Severity.ERROR, "m", 0, 1)
 """
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from amp_lint import config, registry, session
+from amp_lint import config, files, registry, session
 from amp_lint.cli import add_selection, positive, words
 from amp_lint.config import ConfigError
 from amp_lint.discover import Discovery, Found, unreadable
@@ -146,7 +146,7 @@ class _Run:
         name = str(session.from_here(found.path))
         try:
             selection = self._choice.selection(found.path)
-            data = found.path.read_bytes()
+            data = files.read(found.path)
             if found.named or selection.sieve.by_bytes(data):
                 return [*sites(Source(data, name), selection, named=found.named)]
         except (SourceError, AnalysisError, ConfigError) as error:
@@ -233,7 +233,7 @@ def _split(what: Sequence[str]) -> tuple[list[Rule], list[str]]:
 
 def _text(path: Path) -> str:
     try:
-        return Source(path.read_bytes(), str(path)).text
+        return Source(files.read(path), str(path)).text
     except OSError as error:
         raise ConfigError(f"{path}: {unreadable(error)}") from error
     except SourceError as error:
