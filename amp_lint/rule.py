@@ -42,6 +42,16 @@ class Severity(enum.Enum):
     """No effect on numbers that matter, or only in rare inputs."""
 
 
+LONGEST_CODE = 48
+"""Characters of the user's code that a message quotes; of longer code it quotes the beginning."""
+
+
+def quoted(code: str) -> str:
+    """The user's code as messages show it: in backquotes, on one line, cut where it is long."""
+    line = " ".join(code.split())
+    return f"`{line if len(line) <= LONGEST_CODE else line[: LONGEST_CODE - 1] + '…'}`"
+
+
 @dataclass(frozen=True, slots=True)
 class Edit:
     """Replace the characters ``[start, end)`` of the decoded text with ``content``."""
@@ -131,8 +141,9 @@ class Rule:
     ) -> Diagnostic:
         """A finding of this rule on ``node``; ``related`` pairs nodes with what they show.
 
-        ``message`` says what is wrong and ``help`` what to do about it, whether there is a fix or
-        not. Both begin in lower case, so that they can be read as one sentence.
+        ``message`` says what happens to the run and ``help`` what to do about it, whether there is
+        a fix or not. Both begin in lower case, so that they can be read as one sentence, and take
+        up to 100 characters, with `quoted` code at most 200; the rest is on the rule's page.
         """
         start, end = model.tree.span(node)
         places = tuple(Related(*model.tree.span(other), label) for other, label in related)

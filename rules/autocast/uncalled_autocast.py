@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -37,7 +37,7 @@ class UncalledAutocast(Rule):
                 continue
             holder = model.tree.parent(reference.node)
             if isinstance(holder, cst.WithItem):
-                message = "is the class: `with` raises a TypeError"
+                message = "is the class, not a context: `with` raises TypeError"
                 yield self._uncalled(model, reference, message, fixable=True)
             elif isinstance(holder, cst.Decorator):
                 yield self._uncalled(
@@ -45,37 +45,35 @@ class UncalledAutocast(Rule):
                 )
             elif isinstance(holder, cst.Call) and _is_statement(model, reference):
                 message = (
-                    f"`{_text(model, reference)}(...)` makes a context that nothing enters: all "
-                    "that follows runs without autocast"
+                    f"{_called(model, reference)} makes a context that nothing enters: what "
+                    "follows runs without autocast"
                 )
                 yield self.report(model, holder, message, help="put it into a `with`")
             elif isinstance(holder, cst.Call) and model.regions.is_passed_over(holder):
                 message = (
-                    f"`{_text(model, reference)}(...)` is not entered: `and` gives its last "
-                    "operand, so the block runs without autocast"
+                    f"{_called(model, reference)} is not entered: `and` gives its last operand, "
+                    "the block runs without autocast"
                 )
                 yield self.report(model, holder, message, help="write `with a, b:`")
 
     def _uncalled(
         self, model: Model, reference: Reference, effect: str, fixable: bool
     ) -> Diagnostic:
-        text, fix = _text(model, reference), _fix(model, reference) if fixable else None
-        help = f"call the class: `{text}(...)`"
-        return self.report(model, reference.node, f"`{text}` {effect}", fix=fix, help=help)
+        message = f"{quoted(model.tree.source(reference.node))} {effect}"
+        fix = _fix(model, reference) if fixable else None
+        help = f"call the class: {_called(model, reference)}"
+        return self.report(model, reference.node, message, fix=fix, help=help)
 
 
-def _text(model: Model, reference: Reference) -> str:
-    return model.tree.source(reference.node)
+def _called(model: Model, reference: Reference) -> str:
+    return quoted(f"{model.tree.source(reference.node)}(...)")
 
 
 def _decorated(reference: Reference) -> str:
     """What becomes of a function that the class decorates."""
     if reference.name in _NEW:
-        return "takes the function for a device: the decorator raises a ValueError"
-    return (
-        "takes the function for its switch and puts a context in its place: calling that raises "
-        "a TypeError"
-    )
+        return "is not called: it takes the function for a device and raises ValueError"
+    return "is not called: the function becomes a context, its calls raise TypeError"
 
 
 def _is_fixable(model: Model, decorator: cst.Decorator) -> bool:

@@ -78,8 +78,12 @@ def _message(reference: Reference) -> str:
 
 
 def _help(reference: Reference, new: str) -> str:
+    """The new name, and its arguments where the reference can have some."""
+    if reference.role in ("annotation", "type"):
+        return f"use `{new}`"
     keyword = "device_type=" if "custom_" in new else ""
-    return f'use `{new}({keyword}"{_device(reference)}", ...)`, with other parameters'
+    use = f'use `{new}({keyword}"{_device(reference)}", ...)`'
+    return f"{use} and name the other arguments" if new.endswith(".autocast") else use
 
 
 def _device(reference: Reference) -> str:
