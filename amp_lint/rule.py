@@ -37,9 +37,30 @@ class Severity(enum.Enum):
     ERROR = "error"
     """Wrong numbers, or a crash."""
     WARNING = "warning"
-    """Wrong numbers for some models, or a call that will be removed."""
+    """Wrong numbers for some models, lost time, or a call that will be removed."""
     INFO = "info"
     """No effect on numbers that matter, or only in rare inputs."""
+
+
+class Effect(enum.Enum):
+    """What a finding does to a run, the worst first, in the words for one and for several."""
+
+    RUINS = ("ruins the run", "ruin the run")
+    LOSES = ("loses accuracy or time", "lose accuracy or time")
+    DEPRECATION = ("deprecation", "deprecations")
+    NOTE = ("note", "notes")
+
+    def count(self, number: int) -> str:
+        """So many findings with this effect: ``2 deprecations``."""
+        one, several = self.value
+        return f"{number} {one if number == 1 else several}"
+
+
+_EFFECTS = {
+    Severity.ERROR: Effect.RUINS,
+    Severity.WARNING: Effect.LOSES,
+    Severity.INFO: Effect.NOTE,
+}
 
 
 LONGEST_CODE = 48
@@ -95,6 +116,13 @@ class Diagnostic:
     """Reported with ``--preview`` only, whatever the rule is."""
     help: str = ""
     """What to do, in a few words; a fix says it more exactly."""
+    deprecated: str = ""
+    """The module whose API is all that is wrong: it works, and is going to be removed."""
+
+    @property
+    def effect(self) -> Effect:
+        """What it does to a run."""
+        return Effect.DEPRECATION if self.deprecated else _EFFECTS[self.severity]
 
     @property
     def text(self) -> str:

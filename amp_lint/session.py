@@ -23,6 +23,8 @@ from amp_lint.runner import Action, Job, Outcome
 CLEAN, FOUND, ERROR, INTERRUPTED = 0, 1, 2, 130
 """Exit codes."""
 _STDIN = "-"
+_COLUMNS = 100
+"""Columns of findings where there is no terminal: those of a message, and of most code."""
 
 
 class Options(argparse.Namespace):
@@ -199,12 +201,12 @@ class Session:
         if options.stdin and options.fix:
             self._print_fixed(outcomes)
             out = sys.stderr
-        style = style_of(out, unsafe=options.unsafe_fixes)
+        style = style_of(out, unsafe=options.unsafe_fixes, columns=_COLUMNS)
         out.writelines(self._render(outcomes, style))
         told = found or fixed or not self._errors
-        if told and not options.quiet and options.output_format in ("full", "concise"):
-            lines = summary(found, fixed, unsafe=options.unsafe_fixes)
-            out.writelines(f"{line}\n" for line in lines)
+        if told and not options.quiet and options.output_format in report.FOR_PEOPLE:
+            for line in summary(found, fixed, unsafe=options.unsafe_fixes):
+                out.writelines(f"{part}\n" for part in report.wrapped(line, style))
 
     def _print_fixed(self, outcomes: Sequence[Outcome]) -> None:
         """Give stdin back, fixed; as it came where it was not looked at or cannot be fixed."""
@@ -257,9 +259,9 @@ def from_here(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def style_of(stream: TextIO, *, unsafe: bool = False) -> Style:
-    """What a stream can show."""
-    width = shutil.get_terminal_size().columns if stream.isatty() else 80
+def style_of(stream: TextIO, *, unsafe: bool = False, columns: int = 80) -> Style:
+    """What a stream can show; ``columns`` of text if it is no terminal."""
+    width = shutil.get_terminal_size().columns if stream.isatty() else columns
     return Style(_wants_color(stream), width, unsafe, wrap=stream.isatty())
 
 

@@ -63,8 +63,9 @@ class Lengthen(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        option = isinstance(node.value, str) and node.value.startswith("--")
-        return ast.Constant(f"{node.value}{LONG}") if option else node
+        if isinstance(node.value, str) and node.value.startswith("--"):
+            return ast.Constant(node.value + LONG)
+        return node
 
     def long(self, name: str) -> str:
         return name + LONG if name in self.names else name

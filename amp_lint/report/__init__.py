@@ -14,6 +14,8 @@ from amp_lint.source import Source
 
 FORMATS = ("full", "concise", "json", "github")
 """The names for ``--output-format``."""
+FOR_PEOPLE = ("full", "concise")
+"""The formats that end with a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,23 @@ class Finding:
     def fixable(self, style: Style) -> bool:
         """Whether ``--fix`` would apply the fix."""
         return applicable(self.diagnostic.fix, unsafe=style.unsafe)
+
+
+def wrapped(text: str, style: Style, start: str = "") -> list[str]:
+    """The lines of a text that stands behind ``start``: one, unless a terminal is too narrow."""
+    if not style.wrap:
+        return [text]
+    from textwrap import wrap
+
+    first, *rest = wrap(
+        text,
+        style.width,
+        initial_indent=start,
+        subsequent_indent="  " if start else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [first.removeprefix(start), *rest]
 
 
 Render: TypeAlias = Callable[[Sequence[Finding], Style], Iterator[str]]

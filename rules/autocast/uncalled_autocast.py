@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
 
 _OLD = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
 _NEW = frozenset({"torch.autocast", "torch.amp.autocast"})
+_ALONE = (
+    "makes a context that nothing enters: what follows runs without autocast",
+    "put it into a `with`",
+)
+_PASSED_OVER = (
+    "is not entered: `and` gives its last operand, the block runs without autocast",
+    "write `with a, b:`",
+)
+"""What becomes of a context that nothing enters, and what to do."""
 _BINDING = frozenset({"classmethod", "property", "staticmethod"})
 
 
@@ -44,17 +54,9 @@ class UncalledAutocast(Rule):
                     model, reference, _decorated(reference), _is_fixable(model, holder)
                 )
             elif isinstance(holder, cst.Call) and _is_statement(model, reference):
-                message = (
-                    f"{_called(model, reference)} makes a context that nothing enters: what "
-                    "follows runs without autocast"
-                )
-                yield self.report(model, holder, message, help="put it into a `with`")
+                yield self._unentered(model, reference, holder, *_ALONE)
             elif isinstance(holder, cst.Call) and model.regions.is_passed_over(holder):
-                message = (
-                    f"{_called(model, reference)} is not entered: `and` gives its last operand, "
-                    "the block runs without autocast"
-                )
-                yield self.report(model, holder, message, help="write `with a, b:`")
+                yield self._unentered(model, reference, holder, *_PASSED_OVER)
 
     def _uncalled(
         self, model: Model, reference: Reference, effect: str, fixable: bool
@@ -63,6 +65,13 @@ class UncalledAutocast(Rule):
         fix = _fix(model, reference) if fixable else None
         help = f"call the class: {_called(model, reference)}"
         return self.report(model, reference.node, message, fix=fix, help=help)
+
+    def _unentered(
+        self, model: Model, reference: Reference, call: cst.Call, effect: str, help: str
+    ) -> Diagnostic:
+        """A warning: the code runs, as slowly as without autocast."""
+        found = self.report(model, call, f"{_called(model, reference)} {effect}", help=help)
+        return replace(found, severity=Severity.WARNING)
 
 
 def _called(model: Model, reference: Reference) -> str:

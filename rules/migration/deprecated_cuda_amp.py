@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint import call_edits
@@ -57,7 +58,8 @@ class DeprecatedCudaAmp(Rule):
         for reference in without_aliases(model.names, found):
             message, help = _message(reference), _help(reference, renames[reference.name])
             fix = fixes.get(id(reference.node))
-            yield self.report(model, reference.node, message, fix=fix, help=help)
+            diagnostic = self.report(model, reference.node, message, fix=fix, help=help)
+            yield replace(diagnostic, deprecated=reference.name.rpartition(".")[0])
 
 
 def _renames(target: tuple[int, int] | None) -> dict[str, str]:

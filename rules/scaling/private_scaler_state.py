@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint import edits
@@ -77,7 +78,13 @@ class PrivateScalerState(Rule):
         for use in model.scaler_state.private_uses():
             effect, help = (WRITTEN if use.written else READ).get(use.member, OTHERWISE)
             message = f"`{use.member}` is private: {effect}"
-            yield self.report(model, use.whole, message, fix=_fix(model, use), help=help)
+            found = self.report(model, use.whole, message, fix=_fix(model, use), help=help)
+            yield replace(found, severity=Severity.WARNING) if _steps_wrong(use) else found
+
+
+def _steps_wrong(use: PrivateUse) -> bool:
+    """Whether the use may change the length of an update; others are a note."""
+    return use.written and use.member == "_scale"
 
 
 def _fix(model: Model, use: PrivateUse) -> Fix | None:
