@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from amp_lint import config, report, runner
+from amp_lint import config, registry, report, runner
 from amp_lint.config import Choice, ConfigError, Settings
 from amp_lint.discover import Discovery, Found, unreadable
 from amp_lint.progress import Progress
 from amp_lint.project import Links, Project
-from amp_lint.report import Finding, Style, statistics
+from amp_lint.report import Finding, Style, digest, statistics
 from amp_lint.report.summary import diff_summary, summary
 from amp_lint.rule import Diagnostic
 from amp_lint.runner import Action, Job, Outcome
@@ -45,6 +45,7 @@ class Options(argparse.Namespace):
     force_exclude: bool
     stdin_filename: str | None
     output_format: str
+    show_all: bool
     statistics: bool
     quiet: bool
     exit_zero: bool
@@ -222,10 +223,23 @@ class Session:
             if outcome.source
         ]
         if not self._options.statistics:
+            if self._options.output_format in report.FOR_PEOPLE:
+                findings = digest.ordered(digest.folded(findings, self._is_asked))
             return report.renderer(self._options.output_format)(findings, style)
         if self._options.output_format == "json":
             return statistics.render_json(findings, style)
         return statistics.render(findings, style)
+
+    def _is_asked(self, finding: Finding) -> bool:
+        """Whether the user wants to see each such finding: all, or those of the rule by name."""
+        if self._options.show_all:
+            return True
+        choices = [self._options.choice]
+        folder = config.absolute(Path(finding.source.name)).parent
+        below = self._settings._nearest(folder)
+        if below and self._options.select is None:
+            choices.append(below.choice)
+        return any(_selects(choice, finding.diagnostic.code) for choice in choices)
 
     def _print_diffs(
         self, outcomes: Sequence[Outcome], found: Sequence[Diagnostic], fixed: int
@@ -252,6 +266,13 @@ class Session:
     def _warn(self, text: str) -> None:
         if not self._options.quiet:
             print(f"warning: {text}", file=sys.stderr)
+
+
+def _selects(choice: Choice, code: str) -> bool:
+    """Whether a choice names a rule or its family, and not only all there are."""
+    named = map(config.matching, (*(choice.select or ()), *choice.extend_select))
+    every = registry.all_rules()
+    return any(rules != every and code in {rule.code for rule in rules} for rules in named)
 
 
 def from_here(path: Path) -> Path:

@@ -11,8 +11,12 @@ from amp_lint.report.color import BOLD, CYAN, OF_SEVERITY, paint
 def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
     """``path:line:column: CODE [*] severity: message; what to do``."""
     for finding in findings:
-        place = paint(finding.place, BOLD, style)
-        yield f"{place}: {title(finding, style)}: {finding.diagnostic.text}\n"
+        yield f"{head(finding, style)}{finding.diagnostic.text}\n"
+
+
+def head(finding: Finding, style: Style) -> str:
+    """What stands before the message."""
+    return f"{paint(finding.place, BOLD, style)}: {title(finding, style)}: "
 
 
 def title(finding: Finding, style: Style) -> str:

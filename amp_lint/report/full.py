@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from amp_lint.report import Finding, Style, wrapped
 from amp_lint.report.color import BLUE, BOLD, CYAN, OF_SEVERITY, paint
-from amp_lint.report.concise import title
+from amp_lint.report.concise import head, title
 from amp_lint.report.frame import Mark, frame
 from amp_lint.rule import Applicability
 
@@ -18,10 +18,19 @@ _PREVIEW = "This finding is in preview, and less certain than others"
 
 
 def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
-    """A block for each finding, with an empty line after it."""
+    """A block for each finding, with an empty line after it; a line for what is folded."""
     for finding in findings:
-        yield from (f"{line}\n" for line in _block(finding, style))
+        lines = _fold(finding, style) if finding.folded else _block(finding, style)
+        yield from (f"{line}\n" for line in lines)
         yield "\n"
+
+
+def _fold(finding: Finding, style: Style) -> Iterator[str]:
+    """The line of the concise format."""
+    plain = head(finding, Style(unsafe=style.unsafe))
+    first, *rest = wrapped(finding.diagnostic.text, style, plain)
+    yield head(finding, style) + first
+    yield from rest
 
 
 def _block(finding: Finding, style: Style) -> Iterator[str]:
