@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from textwrap import wrap
 
 import pytest
@@ -12,12 +13,15 @@ import pytest
 from amp_lint import engine, registry
 from amp_lint.engine import Selection
 from amp_lint.pages import Fence, parse
+from amp_lint.report import Finding, Style
+from amp_lint.report.full import render
 from amp_lint.rule import LONGEST_CODE, Diagnostic, Rule, quoted
 from amp_lint.source import Source
 
 LINE = 100
 """Characters of a short line."""
 RULES = registry.all_rules()
+EXAMPLES = sorted(Path(__file__).parents[1].glob("examples/*.py"))
 LONG = "_of_the_experiment" * 8
 """What names end in where they are long."""
 
@@ -122,6 +126,26 @@ def test_long_function_names_are_cut() -> None:
     check_lines(finding)
     assert "…` is the class" in finding.message
     assert finding.help.endswith("…`")
+
+
+@pytest.mark.parametrize("width", [80, LINE])
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_terminal_breaks_no_line(rule: Rule, width: int) -> None:
+    style = Style(width=width, wrap=True)
+    for fence in examples(rule):
+        source = Source(fence.text.encode(), "page.py")
+        found = [Finding(source, each) for each in findings(rule, fence.text, fence)]
+        lines = "".join(render(found, style)).splitlines()
+        assert max(map(len, lines)) <= width, max(lines, key=len)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples(path: Path) -> None:
+    found = engine.check(Source(path.read_bytes(), path.name), Selection(RULES, preview=True))
+    assert found
+    for finding in found:
+        check_lines(finding)
+        assert len(finding.message) <= LINE
 
 
 def test_code_is_quoted_on_one_line() -> None:
