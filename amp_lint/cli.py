@@ -148,6 +148,9 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--output-format", choices=report.FORMATS, default="full", help="default: full"
     )
+    group.add_argument(
+        "--show-all", action="store_true", help="show each deprecation, not one line for a file"
+    )
     group.add_argument("--statistics", action="store_true", help="show counts for each rule")
     group.add_argument("-q", "--quiet", action="store_true", help="print findings, nothing else")
     group.add_argument(

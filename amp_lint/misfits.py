@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint import call_edits, edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Edit
+from amp_lint.rule import Edit, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -26,10 +26,11 @@ _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "half": "float16"}
 _DTYPES |= {name: name for name in ("bfloat16", "float16")}
 _WIDE = frozenset(f"torch.{name}" for name in ("double", "float", "float32", "float64"))
 _SWITCH = "pass it as `enabled=`"
+_NAMED = {"bool": "the switch as `enabled=`", "torch.dtype": "the dtype as `dtype=`"}
 _SCALE_OF = {
-    False: "a scale of 0: gradients become NaN at the first step",
-    True: "a scale of 1, which protects nothing",
-    ...: "a scale of 0 or 1",
+    False: "the scaler is on with a scale of 0, and the first step gives NaN",
+    True: "the scaler is on with a scale of 1, which protects nothing",
+    ...: "the scaler is on with a scale of 0, which gives NaN, or 1",
 }
 
 
@@ -43,6 +44,7 @@ class Misfit:
     """What to write instead."""
     edits: tuple[Edit, ...] | None = None
     """What makes it right, where that is known."""
+    severity: Severity = Severity.ERROR
 
 
 def misfits(model: Model, node: cst.Call, name: str) -> Iterator[Misfit]:
@@ -68,7 +70,7 @@ class _Call:
         return kind.value if kind is not None else ""
 
     def text(self, argument: cst.BaseExpression) -> str:
-        return self.model.tree.source(argument)
+        return quoted(self.model.tree.source(argument))
 
     def by_position(self, argument: cst.BaseExpression) -> bool:
         return any(argument is each for each in self.given.positional)
@@ -119,31 +121,34 @@ def _device_type(call: _Call) -> Iterator[Misfit]:
     if device is None:
         yield _no_device(call)
         return
-    kind, text = call.kind(device), call.text(device)
+    kind = call.kind(device)
     if kind in ("", "str"):
         return
     changes: tuple[Edit, ...] | None = None
+    help = f"give the type of the device first, as {GUESS}"
     if kind == "torch.device":
+        help = "pass the `type` of the device, which is a string"
         if isinstance(device, (cst.Attribute, cst.Call, cst.Name)):
             end = call.model.tree.outer_span(device)[1]
             changes = (Edit(end, end, ".type"),)
-    elif kind == "bool" and call.by_position(device):
-        changes = call.rekey(_SWITCHES, first=GUESS)
-    elif kind == "torch.dtype" and call.by_position(device):
-        changes = call.rekey(("dtype",), first=GUESS)
-    message = f"`device_type` must be a string, `{text}` is a {kind}: autocast raises a ValueError"
-    yield Misfit(device, message, f"give the type of the device first, as {GUESS}", changes)
+    elif kind in _NAMED and call.by_position(device):
+        help = f"give the device first, as {GUESS}, and {_NAMED[kind]}"
+        changes = call.rekey(_SWITCHES if kind == "bool" else ("dtype",), first=GUESS)
+    message = (
+        f"autocast raises ValueError: its device must be a string, {call.text(device)} is a {kind}"
+    )
+    yield Misfit(device, message, help, changes)
 
 
 def _no_device(call: _Call) -> Misfit:
     for arg in call.node.args:
         if arg.keyword is not None and arg.keyword.value == "device":
-            message = "autocast has no parameter `device`, and raises a TypeError"
+            message = "autocast raises TypeError: it has no parameter `device`"
             renamed = edits.replace_node(call.model.tree, arg.keyword, "device_type")
             return Misfit(arg, message, "call it `device_type`", (renamed,))
-    message = "autocast without a device raises a TypeError"
+    message = "autocast raises TypeError: it is given no device"
     changes = call_edits.rekey(call.model.tree, call.node, first=GUESS)
-    return Misfit(call.node, message, "give the device type first", changes)
+    return Misfit(call.node, message, f"give the type of the device first, as {GUESS}", changes)
 
 
 def _dtype(call: _Call, *, misplaced: bool) -> Iterator[Misfit]:
@@ -151,18 +156,19 @@ def _dtype(call: _Call, *, misplaced: bool) -> Iterator[Misfit]:
     dtype = call.given.get(1, "dtype")
     if dtype is None:
         return
-    kind, text = call.kind(dtype), call.text(dtype)
+    kind = call.kind(dtype)
     if kind in ("bool", "str", "number", "torch.device"):
-        yield Misfit(
-            dtype,
-            f"`dtype` must be a torch.dtype, `{text}` is a {kind}: entering the context raises a "
-            "TypeError, even a disabled one",
-            "pass a dtype such as `torch.bfloat16`, and a switch as `enabled=`",
-            _as_dtype(call, dtype, switch=misplaced and kind == "bool"),
+        message = (
+            f"entering autocast raises TypeError, even a disabled one: its `dtype` is "
+            f"{call.text(dtype)}, a {kind}"
         )
+        help, changes = _as_dtype(call, dtype, switch=misplaced and kind == "bool")
+        yield Misfit(dtype, message, help, changes)
 
 
-def _as_dtype(call: _Call, dtype: cst.BaseExpression, *, switch: bool) -> tuple[Edit, ...] | None:
+def _as_dtype(
+    call: _Call, dtype: cst.BaseExpression, *, switch: bool
+) -> tuple[str, tuple[Edit, ...] | None]:
     """``False`` was meant for ``enabled``, ``"bfloat16"`` for ``torch.bfloat16``."""
     from amp_lint.model.values import literal
 
@@ -170,11 +176,12 @@ def _as_dtype(call: _Call, dtype: cst.BaseExpression, *, switch: bool) -> tuple[
     if switch and call.by_position(dtype):
         rest = [call.kind(value) for value in positional[2:]]
         fits = rest[:1] in ([], ["torch.dtype"])
-        return call.rekey(_SWITCHES, skip=1) if fits else None
+        return f"pass {_NAMED['bool']}", call.rekey(_SWITCHES, skip=1) if fits else None
     name, torch = literal(dtype), call.model.names.spelling(call.node, "torch")
     if isinstance(name, str) and name in _DTYPES and torch is not None:
-        return (edits.replace_node(call.model.tree, dtype, f"{torch}.{_DTYPES[name]}"),)
-    return None
+        meant = f"{torch}.{_DTYPES[name]}"
+        return f"pass {quoted(meant)}", (edits.replace_node(call.model.tree, dtype, meant),)
+    return "pass a dtype such as `torch.bfloat16`", None
 
 
 def _switched_off(call: _Call) -> Iterator[Misfit]:
@@ -185,8 +192,11 @@ def _switched_off(call: _Call) -> Iterator[Misfit]:
     if literal(device) != "cpu" or dtype is None or call.given.get(2, "enabled") is not None:
         return
     if call.model.names.is_only(dtype, _WIDE):
-        message = f"CPU autocast does not know `{call.text(dtype)}`: it warns and turns itself off"
-        yield Misfit(dtype, message, "use torch.bfloat16, or `enabled=False`")
+        message = (
+            f"CPU autocast turns itself off, with a warning: it does not cast to {call.text(dtype)}"
+        )
+        help = "use `torch.bfloat16`, or `enabled=False`"
+        yield Misfit(dtype, message, help, severity=Severity.WARNING)
 
 
 def _enabled(call: _Call, place: int) -> Iterator[Misfit]:
@@ -199,10 +209,10 @@ def _enabled(call: _Call, place: int) -> Iterator[Misfit]:
         if kind == "torch.dtype" and place == 0 and call.by_position(enabled):
             changes = call.rekey(("dtype",))
         message = (
-            f"`enabled` must be a bool, `{call.text(enabled)}` is a {kind}: entering the context "
-            "raises a TypeError"
+            f"entering autocast raises TypeError: its `enabled` is {call.text(enabled)}, a {kind}"
         )
-        yield Misfit(enabled, message, "pass True or False, and a dtype as `dtype=`", changes)
+        help = f"pass {_NAMED[kind]}" if kind in _NAMED else "pass True or False"
+        yield Misfit(enabled, message, help, changes)
 
 
 def _unwanted_device(call: _Call, parameter: str, device: str) -> Iterator[Misfit]:
@@ -216,13 +226,20 @@ def _unwanted_device(call: _Call, parameter: str, device: str) -> Iterator[Misfi
     if given is None or not isinstance(value, str):
         return
     if named is not None:
-        effect = "it raises a TypeError"
+        effect = "this call raises TypeError"
+    elif parameter == "enabled":
+        effect = "entering autocast raises TypeError"
     else:
-        effect = f"it is taken for `{parameter}`, and raises a TypeError when that is used"
-    message = f"the old API takes no device, `{call.text(given)}` does not fit: {effect}"
+        effect = "the first `scale` raises TypeError"
+    message = f"{effect}: the old API takes no device, and {call.text(given)} is one"
     alone = value.partition(":")[0] == device and (named or len(call.given.positional) == 1)
-    help = f"leave it out, or use the class in `torch.amp`, which takes {call.text(given)}"
-    yield Misfit(given, message, help, call.without(given) if alone else None)
+    changes = call.without(given) if alone else None
+    help = (
+        "leave it out"
+        if changes
+        else "leave it out, or use the class in `torch.amp`, which takes it"
+    )
+    yield Misfit(given, message, help, changes)
 
 
 # --- GradScaler -----------------------------------------------------------------------------------
@@ -232,13 +249,13 @@ def _scaler_device(call: _Call) -> Iterator[Misfit]:
     device = call.given.get(0, "device")
     if device is None or not call.by_position(device):
         return
-    kind, text = call.kind(device), call.text(device)
+    kind, ignored = call.kind(device), f"{call.text(device)} is taken for the device and ignored"
     if kind == "number":
-        message = f"`{text}` is taken for the device and ignored: the scale starts at 65536"
-        yield Misfit(device, message, "pass it as `init_scale=`", call.rekey(_SCALES))
+        message, changes = f"{ignored}: the scale starts at 65536", call.rekey(_SCALES)
+        yield Misfit(device, message, "pass it as `init_scale=`", changes, Severity.WARNING)
     elif kind == "bool":
-        message = f"`{text}` is taken for the device and ignored: the scaler is enabled"
-        yield Misfit(device, message, _SWITCH, call.rekey(("enabled",)))
+        message, changes = f"{ignored}: the scaler is enabled", call.rekey(("enabled",))
+        yield Misfit(device, message, _SWITCH, changes, Severity.WARNING)
 
 
 def _init_scale(call: _Call, place: int) -> Iterator[Misfit]:
@@ -249,5 +266,6 @@ def _init_scale(call: _Call, place: int) -> Iterator[Misfit]:
         return
     value = literal(scale)
     effect = _SCALE_OF[value if isinstance(value, bool) else ...]
-    message = f"`{call.text(scale)}` is taken for `init_scale`: the scaler is enabled with {effect}"
-    yield Misfit(scale, message, _SWITCH, call.rekey(("enabled",), skip=place))
+    message = f"{call.text(scale)} is taken for `init_scale`: {effect}"
+    severity = Severity.WARNING if value is True else Severity.ERROR
+    yield Misfit(scale, message, _SWITCH, call.rekey(("enabled",), skip=place), severity)

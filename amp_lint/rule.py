@@ -37,9 +37,40 @@ class Severity(enum.Enum):
     ERROR = "error"
     """Wrong numbers, or a crash."""
     WARNING = "warning"
-    """Wrong numbers for some models, or a call that will be removed."""
+    """Wrong numbers for some models, lost time, or a call that will be removed."""
     INFO = "info"
     """No effect on numbers that matter, or only in rare inputs."""
+
+
+class Effect(enum.Enum):
+    """What a finding does to a run, the worst first, in the words for one and for several."""
+
+    RUINS = ("ruins the run", "ruin the run")
+    LOSES = ("loses accuracy or time", "lose accuracy or time")
+    DEPRECATION = ("deprecation", "deprecations")
+    NOTE = ("note", "notes")
+
+    def count(self, number: int) -> str:
+        """So many findings with this effect: ``2 deprecations``."""
+        one, several = self.value
+        return f"{number} {one if number == 1 else several}"
+
+
+_EFFECTS = {
+    Severity.ERROR: Effect.RUINS,
+    Severity.WARNING: Effect.LOSES,
+    Severity.INFO: Effect.NOTE,
+}
+
+
+LONGEST_CODE = 48
+"""Characters of the user's code that a message quotes; of longer code it quotes the beginning."""
+
+
+def quoted(code: str) -> str:
+    """The user's code as messages show it: in backquotes, on one line, cut where it is long."""
+    line = " ".join(code.split())
+    return f"`{line if len(line) <= LONGEST_CODE else line[: LONGEST_CODE - 1] + '…'}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +116,13 @@ class Diagnostic:
     """Reported with ``--preview`` only, whatever the rule is."""
     help: str = ""
     """What to do, in a few words; a fix says it more exactly."""
+    deprecated: str = ""
+    """The module whose API is all that is wrong: it works, and is going to be removed."""
+
+    @property
+    def effect(self) -> Effect:
+        """What it does to a run."""
+        return Effect.DEPRECATION if self.deprecated else _EFFECTS[self.severity]
 
     @property
     def text(self) -> str:
@@ -131,8 +169,9 @@ class Rule:
     ) -> Diagnostic:
         """A finding of this rule on ``node``; ``related`` pairs nodes with what they show.
 
-        ``message`` says what is wrong and ``help`` what to do about it, whether there is a fix or
-        not. Both begin in lower case, so that they can be read as one sentence.
+        ``message`` says what happens to the run and ``help`` what to do about it, whether there is
+        a fix or not. Both begin in lower case, so that they can be read as one sentence, and take
+        up to 100 characters, with `quoted` code at most 200; the rest is on the rule's page.
         """
         start, end = model.tree.span(node)
         places = tuple(Related(*model.tree.span(other), label) for other, label in related)

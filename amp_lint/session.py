@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from amp_lint import config, files, report, runner
+from amp_lint import config, files, registry, report, runner
 from amp_lint.config import Choice, ConfigError, Settings
 from amp_lint.discover import Discovery, Found, unreadable
 from amp_lint.progress import Progress
 from amp_lint.project import Links, Project
-from amp_lint.report import Finding, Style, statistics
+from amp_lint.report import Finding, Style, digest, statistics
 from amp_lint.report.summary import diff_summary, summary
 from amp_lint.rule import Diagnostic
 from amp_lint.runner import Action, Job, Outcome
@@ -23,6 +23,8 @@ from amp_lint.runner import Action, Job, Outcome
 CLEAN, FOUND, ERROR, INTERRUPTED = 0, 1, 2, 130
 """Exit codes."""
 _STDIN = "-"
+_COLUMNS = 100
+"""Columns of findings where there is no terminal: those of a message, and of most code."""
 
 
 class Options(argparse.Namespace):
@@ -43,6 +45,7 @@ class Options(argparse.Namespace):
     force_exclude: bool
     stdin_filename: str | None
     output_format: str
+    show_all: bool
     statistics: bool
     quiet: bool
     exit_zero: bool
@@ -199,12 +202,12 @@ class Session:
         if options.stdin and options.fix:
             self._print_fixed(outcomes)
             out = sys.stderr
-        style = style_of(out, unsafe=options.unsafe_fixes)
+        style = style_of(out, unsafe=options.unsafe_fixes, columns=_COLUMNS)
         out.writelines(self._render(outcomes, style))
         told = found or fixed or not self._errors
-        if told and not options.quiet and options.output_format in ("full", "concise"):
-            lines = summary(found, fixed, unsafe=options.unsafe_fixes)
-            out.writelines(f"{line}\n" for line in lines)
+        if told and not options.quiet and options.output_format in report.FOR_PEOPLE:
+            for line in summary(found, fixed, unsafe=options.unsafe_fixes):
+                out.writelines(f"{part}\n" for part in report.wrapped(line, style))
 
     def _print_fixed(self, outcomes: Sequence[Outcome]) -> None:
         """Give stdin back, fixed; as it came where it was not looked at or cannot be fixed."""
@@ -220,10 +223,23 @@ class Session:
             if outcome.source
         ]
         if not self._options.statistics:
+            if self._options.output_format in report.FOR_PEOPLE:
+                findings = digest.ordered(digest.folded(findings, self._is_asked))
             return report.renderer(self._options.output_format)(findings, style)
         if self._options.output_format == "json":
             return statistics.render_json(findings, style)
         return statistics.render(findings, style)
+
+    def _is_asked(self, finding: Finding) -> bool:
+        """Whether the user wants to see each such finding: all, or those of the rule by name."""
+        if self._options.show_all:
+            return True
+        choices = [self._options.choice]
+        folder = config.absolute(Path(finding.source.name)).parent
+        below = self._settings._nearest(folder)
+        if below and self._options.select is None:
+            choices.append(below.choice)
+        return any(_selects(choice, finding.diagnostic.code) for choice in choices)
 
     def _print_diffs(
         self, outcomes: Sequence[Outcome], found: Sequence[Diagnostic], fixed: int
@@ -252,14 +268,21 @@ class Session:
             print(f"warning: {text}", file=sys.stderr)
 
 
+def _selects(choice: Choice, code: str) -> bool:
+    """Whether a choice names a rule or its family, and not only all there are."""
+    named = map(config.matching, (*(choice.select or ()), *choice.extend_select))
+    every = registry.all_rules()
+    return any(rules != every and code in {rule.code for rule in rules} for rules in named)
+
+
 def from_here(path: Path) -> Path:
     """``path`` from the current directory, where it lies below it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def style_of(stream: TextIO, *, unsafe: bool = False) -> Style:
-    """What a stream can show."""
-    width = shutil.get_terminal_size().columns if stream.isatty() else 80
+def style_of(stream: TextIO, *, unsafe: bool = False, columns: int = 80) -> Style:
+    """What a stream can show; ``columns`` of text if it is no terminal."""
+    width = shutil.get_terminal_size().columns if stream.isatty() else columns
     return Style(_wants_color(stream), width, unsafe, wrap=stream.isatty())
 
 

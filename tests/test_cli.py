@@ -32,18 +32,18 @@ def test_findings_are_printed_with_place_code_name_and_fix(amp_lint: Run, clip: 
     Path("a.py").write_text(clip)
     done = amp_lint()
     assert done.code == 1
-    assert done.out.startswith("AMP101 [*] clip-before-unscale: ")
+    assert done.out.startswith("AMP101 [*] error: clip-before-unscale\n`clip_grad_norm_` ")
     assert "\n --> a.py:8:9\n" in done.out.replace("  -->", " -->")
     assert "gradients are scaled here" in done.out
     assert "\nhelp: " in done.out
-    assert done.out.endswith("Found 1 error.\n[*] 1 fixable with `--fix`.\n")
+    assert done.out.endswith("Found 1 error: 1 ruins the run.\n[*] 1 fixable with `--fix`.\n")
     assert "\033" not in done.out
 
 
 def test_concise(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
     first, *rest = main(CONCISE).out.splitlines()
-    assert first.startswith("a.py:8:9: AMP101 [*] ")
+    assert first.startswith("a.py:8:9: AMP101 [*] error: ")
     assert len(rest) == 2
 
 
@@ -344,7 +344,7 @@ def test_absolute_paths_are_shown_from_here(main: Run, clip: str, tmp_path: Path
 
 def test_a_file_named_twice_is_linted_once(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
-    assert "Found 1 error." in main("a.py", ".", "./a.py").out
+    assert "Found 1 error: " in main("a.py", ".", "./a.py").out
 
 
 def test_runs_from_any_directory(main: Run, clip: str) -> None:

@@ -35,7 +35,7 @@ def examples(tmp_path: Path) -> Path:
 
 def found(main: Run) -> set[str]:
     """Place, code and mark of every finding in the examples."""
-    lines = main("--output-format=concise", "--quiet", "examples").out.splitlines()
+    lines = main("--output-format=concise", "--show-all", "-q", "examples").out.splitlines()
     return {" ".join(re.findall(r"^\S+ AMP\d+|\[\*\]", line)) for line in lines}
 
 

@@ -70,7 +70,7 @@ def test_both_hooks(hooks: Path, tmp_path: Path, clip: str, fixed: str) -> None:
     first, second = done.stdout.split("- hook id: ")[1:]
     assert first.startswith("amp-lint\n- exit code: 1\n"), done.stdout
     assert "a.py:8:9" in first
-    assert "Found 1 error." in first
+    assert "Found 1 error: " in first
     assert second.startswith("amp-lint-fix\n- files were modified by this hook\n"), done.stdout
     assert "Found 1 error (1 fixed, 0 remaining)." in second
     assert (tmp_path / "a.py").read_text() == fixed

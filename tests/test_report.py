@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,14 +58,15 @@ def render(name: str, *findings: Finding, style: Style | None = None) -> str:
 def frame(text: str, *parts: str, style: Style | None = None) -> list[str]:
     """The lines of the code frame."""
     lines = render("full", find(text, *parts), style=style).splitlines()
-    return lines[3 : lines.index("") - 1]
+    return lines[4 : lines.index("") - 1]
 
 
 def test_full() -> None:
     text = "import a\n\ndef f():\n    first(a)\n    second\n\n    third(a)\n\n    last\n"
     finding = find(text, "third(a)", "first(a)", applicability=SAFE)
     assert render("full", finding) == (
-        "AMP101 [*] a-rule: something is wrong\n"
+        "AMP101 [*] error: a-rule\n"
+        "something is wrong\n"
         " --> a.py:7:5\n"
         "  |\n"
         "4 |     first(a)\n"
@@ -143,15 +144,18 @@ def test_a_label_that_does_not_fit_gets_a_line() -> None:
 
 
 def test_long_messages_are_wrapped_on_a_terminal_only() -> None:
-    finding = find("x\n", "x", message="what is wrong " * 5 + "here", applicability=SAFE)
-    first, *_ = render("full", finding).splitlines()
-    assert first == f"AMP101 [*] a-rule: {'what is wrong ' * 5}here"
+    text = "what is wrong " * 5 + "here"
+    finding = find("x\n", "x", message=text, help="do " * 20 + "it")
+    assert render("full", finding).splitlines()[1] == text
     for color in (False, True):
         wrapped = render("full", finding, style=Style(color, width=50, wrap=True))
-        assert re.sub(r"\033\[[\d;]*m", "", wrapped).splitlines()[:2] == [
-            "AMP101 [*] a-rule: what is wrong what is wrong",
-            "  what is wrong what is wrong what is wrong here",
+        lines = re.sub(r"\033\[[\d;]*m", "", wrapped).splitlines()
+        assert lines[:3] == [
+            "AMP101 error: a-rule",
+            "what is wrong what is wrong what is wrong what is",
+            "wrong what is wrong here",
         ]
+        assert lines[-3:-1] == [f"help: Do{' do' * 14}", f"  {'do ' * 5}it"]
 
 
 def test_blank_lines_around_are_left_out() -> None:
@@ -206,7 +210,7 @@ def test_a_range_up_to_the_next_line() -> None:
 
 def test_an_empty_range_at_the_end() -> None:
     finding = Finding(Source(b"a = (", "a.py"), diagnostic(5, 5))
-    assert render("full", finding).splitlines()[3:5] == ["1 | a = (", "  |      ^"]
+    assert render("full", finding).splitlines()[4:6] == ["1 | a = (", "  |      ^"]
 
 
 def test_long_lines_are_cut_around_the_finding() -> None:
@@ -247,8 +251,8 @@ def test_any_range_of_any_text(text: str, data: st.DataObject) -> None:
     source = Source(text.encode(), "a.py") if "coding" not in text else Source(b"x\n" * 99, "a.py")
     finding = Finding(source, diagnostic(first, second, related=[related]))
     lines = render("full", finding, style=Style(width=width)).split("\n")
-    assert any("^" in line for line in lines[3:])
-    for line in lines[3:]:
+    assert any("^" in line for line in lines[4:])
+    for line in lines[4:]:
         wide = sum(unicodedata.east_asian_width(c) in "WF" for c in line)
         assert len(line) + wide <= max(width, 26) + sum(map(unicodedata.combining, line)) * 99
 
@@ -330,7 +334,12 @@ def test_preview(code: str, preview: bool) -> None:
 
 
 def test_concise() -> None:
-    assert render("concise", find("a\n  x\n", "x")) == "a.py:2:3: AMP101 something is wrong\n"
+    assert (
+        render("concise", find("a\n  x\n", "x")) == "a.py:2:3: AMP101 error: something is wrong\n"
+    )
+    assert render("concise", find("x\n", "x", severity=Severity.INFO, applicability=SAFE)) == (
+        "a.py:1:1: AMP101 [*] info: something is wrong\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -405,6 +414,11 @@ def safe_and_unsafe(safe: int, unsafe: int, none: int) -> tuple[str, list[Diagno
     return program, found + [diagnostic()] * none
 
 
+def plain(lines: Iterable[str]) -> list[str]:
+    """A summary without what it says of the run, which ruff does not know."""
+    return [re.sub(r": \d+ ruins? the run", "", line) for line in lines]
+
+
 CASES = [(0, 0, 0), (1, 0, 0), (2, 0, 0), (0, 1, 0), (0, 2, 0), (1, 1, 0), (2, 2, 1), (0, 0, 1)]
 
 
@@ -414,7 +428,7 @@ def test_summary_in_the_words_of_ruff(safe: int, unsafe: int, none: int, allow: 
     program, found = safe_and_unsafe(safe, unsafe, none)
     options = ["--select=F401,E711,E741", "--output-format=concise", *["--unsafe-fixes"] * allow]
     theirs = [line for line in ruff(*options, stdin=program).splitlines() if ": " not in line]
-    assert [*summary(found, 0, unsafe=allow)] == theirs
+    assert plain(summary(found, 0, unsafe=allow)) == theirs
 
 
 def ruff_messages(*arguments: str, stdin: str) -> list[str]:
@@ -429,9 +443,42 @@ def test_summary_of_fixing_in_the_words_of_ruff(safe: int, unsafe: int, none: in
     options = ("--select=F401,E711,E741", "--output-format=concise")
     left = found[safe:]
     theirs = ruff_messages(*options, "--fix", stdin=program)
-    assert [*summary(left, safe, unsafe=False)] == theirs
+    assert plain(summary(left, safe, unsafe=False)) == theirs
     theirs = ruff_messages(*options, "--diff", stdin=program)
     assert [*diff_summary(left, safe, unsafe=False)] == theirs
+
+
+WARNING, INFO = Severity.WARNING, Severity.INFO
+OLD = replace(diagnostic(severity=WARNING), deprecated="torch.old")
+
+
+@pytest.mark.parametrize(
+    ("found", "fixed", "line"),
+    [
+        ([diagnostic()], 0, "Found 1 error: 1 ruins the run."),
+        (
+            [OLD, diagnostic(severity=INFO), diagnostic(severity=WARNING), diagnostic()],
+            0,
+            "Found 4 errors: 1 ruins the run, 1 loses accuracy or time, 1 deprecation, 1 note.",
+        ),
+        (
+            [*[OLD] * 2, *[diagnostic(severity=INFO)] * 3],
+            1,
+            "Found 6 errors (1 fixed, 5 remaining: 2 deprecations, 3 notes).",
+        ),
+        (
+            [*[diagnostic(severity=WARNING)] * 2, *[diagnostic()] * 10],
+            0,
+            "Found 12 errors: 10 ruin the run, 2 lose accuracy or time.",
+        ),
+        ([], 2, "Found 2 errors (2 fixed, 0 remaining)."),
+    ],
+)
+def test_the_summary_says_what_findings_do_to_the_run(
+    found: list[Diagnostic], fixed: int, line: str
+) -> None:
+    first, *_ = summary(found, fixed, unsafe=False)
+    assert first == line
 
 
 def test_statistics() -> None:

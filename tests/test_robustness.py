@@ -122,7 +122,7 @@ def test_what_nests_too_deeply_for_python_is_no_python(main: Run, text: str, pla
     done = main(CONCISE)
     assert done.code == 1
     assert done.out.startswith(f"a.py:{place}")
-    assert "AMP900 SyntaxError: too many" in done.out
+    assert "AMP900 error: SyntaxError: too many" in done.out
 
 
 def test_a_syntax_error_is_a_finding_with_a_place(main: Run) -> None:
@@ -137,7 +137,7 @@ def test_a_syntax_error_in_a_file_without_any_word_of_ours(main: Run) -> None:
     assert main().code == 0
     done = main("a.py", "--fix", CONCISE)
     assert done.code == 1
-    assert done.out.startswith("a.py:1:1: AMP900 SyntaxError: ")
+    assert done.out.startswith("a.py:1:1: AMP900 error: SyntaxError: ")
 
 
 def test_bad_paths(main: Run, clip: str) -> None:

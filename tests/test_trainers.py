@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -56,6 +57,14 @@ def test_a_model_that_is_trained_elsewhere(tmp_path: Path, main: Run) -> None:
     (line,) = found(tmp_path, main, FILES, "--preview")
     assert "model.py:7:16: AMP204" in line
     assert "trainer.py:7 may run it so" in line
+
+
+def test_the_end_of_a_long_path_is_shown(tmp_path: Path, main: Run) -> None:
+    name = f"trainer_{'of_the_experiment_' * 4}1"
+    program = PROGRAM.replace("trainer", name)
+    files = {"model.py": MODEL, f"{name}.py": TRAINER, "program.py": program}
+    (line,) = found(tmp_path, main, files, "--preview")
+    assert re.search(r"autocast, .+; …\w{44}\.py:7 may run it so; ", line)
 
 
 def test_only_in_preview(tmp_path: Path, main: Run) -> None:

@@ -14,6 +14,8 @@ from amp_lint.source import Source
 
 FORMATS = ("full", "concise", "json", "github")
 """The names for ``--output-format``."""
+FOR_PEOPLE = ("full", "concise")
+"""The formats whose findings are ordered by harm and folded, and followed by a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Finding:
 
     source: Source
     diagnostic: Diagnostic
+    folded: tuple[Diagnostic, ...] = ()
+    """The findings that it stands for, if there are several."""
 
     @property
     def place(self) -> str:
@@ -55,8 +59,26 @@ class Finding:
         return fix.title if fix else advice[:1].upper() + advice[1:]
 
     def fixable(self, style: Style) -> bool:
-        """Whether ``--fix`` would apply the fix."""
-        return applicable(self.diagnostic.fix, unsafe=style.unsafe)
+        """Whether ``--fix`` would apply the fix; one of them, if it stands for several findings."""
+        findings = self.folded or (self.diagnostic,)
+        return any(applicable(finding.fix, unsafe=style.unsafe) for finding in findings)
+
+
+def wrapped(text: str, style: Style, start: str = "") -> list[str]:
+    """The lines of a text that stands behind ``start``: one, unless a terminal is too narrow."""
+    if not style.wrap:
+        return [text]
+    from textwrap import wrap
+
+    first, *rest = wrap(
+        text,
+        style.width,
+        initial_indent=start,
+        subsequent_indent="  " if start else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [first.removeprefix(start), *rest]
 
 
 Render: TypeAlias = Callable[[Sequence[Finding], Style], Iterator[str]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amp_lint.report import Style
+from amp_lint.rule import Severity
 
 BOLD = "1"
 BLUE = "1;34"
@@ -10,6 +11,7 @@ CYAN = "36"
 GREEN = "32"
 RED = "1;31"
 YELLOW = "1;33"
+OF_SEVERITY = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.INFO: BLUE}
 
 
 def paint(text: str, color: str, style: Style) -> str:

@@ -1,20 +1,25 @@
-"""The closing lines, in ruff's words."""
+"""The closing lines, in ruff's words, and what the findings do to the run."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from amp_lint.engine import applicable
-from amp_lint.rule import Applicability, Diagnostic
+from amp_lint.rule import Applicability, Diagnostic, Effect
 
 
 def summary(found: Sequence[Diagnostic], fixed: int, *, unsafe: bool) -> Iterator[str]:
-    """What was found, what was fixed, and which option fixes more."""
+    """What was found and does harm, what was fixed, and which option fixes more."""
     if not found and not fixed:
         yield "All checks passed!"
         return
-    total = _plural(len(found) + fixed, "error")
-    yield f"Found {total} ({fixed} fixed, {len(found)} remaining)." if fixed else f"Found {total}."
+    total, left = _plural(len(found) + fixed, "error"), _effects(found)
+    yield (
+        f"Found {total} ({fixed} fixed, {len(found)} remaining{left})."
+        if fixed
+        else (f"Found {total}{left}.")
+    )
     safe, hidden = _fixable(found, unsafe), _hidden(found, unsafe)
     more = f"{_plural(hidden, 'unsafe fix')} available with `--fix --unsafe-fixes`"
     if safe:
@@ -32,6 +37,12 @@ def diff_summary(found: Sequence[Diagnostic], fixed: int, *, unsafe: bool) -> It
     elif hidden:
         more = f"{_plural(hidden, 'fix')} available with `--unsafe-fixes`"
         yield f"No errors would be fixed ({more})."
+
+
+def _effects(found: Sequence[Diagnostic]) -> str:
+    counts = Counter(finding.effect for finding in found)
+    told = ", ".join(effect.count(counts[effect]) for effect in Effect if counts[effect])
+    return f": {told}" if told else ""
 
 
 def _fixable(found: Sequence[Diagnostic], unsafe: bool) -> int:

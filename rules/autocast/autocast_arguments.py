@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint import misfits
@@ -36,7 +37,8 @@ class AutocastArguments(Rule):
         misfit = next(misfits.misfits(model, call, name), None)
         if misfit is not None:
             fix = _fix(model, misfit)
-            yield self.report(model, misfit.node, misfit.message, fix=fix, help=misfit.help)
+            found = self.report(model, misfit.node, misfit.message, fix=fix, help=misfit.help)
+            yield replace(found, severity=misfit.severity)
 
 
 def _fix(model: Model, misfit: Misfit) -> Fix | None:
@@ -45,4 +47,4 @@ def _fix(model: Model, misfit: Misfit) -> Fix | None:
     guessed = any(misfits.GUESS in edit.content for edit in misfit.edits)
     safe = not guessed or model.devices.only_cuda
     trust = Applicability.SAFE if safe else Applicability.UNSAFE
-    return Fix("Give each argument to its own parameter", misfit.edits, trust)
+    return Fix(misfit.help[:1].upper() + misfit.help[1:], misfit.edits, trust)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
-from amp_lint.rule import Diagnostic, Rule, Severity
+from amp_lint.rule import Diagnostic, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -44,7 +44,8 @@ class AutocastDtypeIgnored(Rule):
             yield self.report(
                 model,
                 region.node,
-                f"autocast casts to float16 whatever `--{option.name}` says: it gets no `dtype`",
+                f"autocast casts to float16 whatever {quoted(f'--{option.name}')} says: it gets no "
+                "`dtype`",
                 [(option.call, "bfloat16 can be chosen here")],
                 help="pass the chosen one as `dtype=`",
             )

@@ -39,8 +39,8 @@ class AutocastGenerator(Rule):
             yield self.report(
                 model,
                 leaving,
-                "`yield` inside an autocast region: autocast stays on in whatever code runs until "
-                "the next item is asked for",
+                "autocast stays on outside of this region: `yield` leaves it on for the code that "
+                "asks for items",
                 [(region.context, "autocast is on from here")],
                 help="yield after the region",
             )
@@ -53,9 +53,7 @@ def _kind(model: Model, function: cst.FunctionDef) -> str | None:
 
 
 def _decorated(what: str) -> str:
-    return (
-        f"autocast decorates {what}: it is on while the object is made, and not when the body runs"
-    )
+    return f"autocast is off when the body of {what} runs: it is on only while the object is made"
 
 
 def _leaks(model: Model) -> Iterator[tuple[Entered, cst.Yield]]:

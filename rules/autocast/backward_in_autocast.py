@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from amp_lint.model.events import Event
 
 MESSAGE = (
-    "`backward` runs inside an autocast region: gradients of operations that autocast keeps in "
-    "fp32 (linalg, cdist, fp32 islands) are computed in low precision, with errors of 1e-3 "
-    "instead of 1e-7 or an overflow"
+    "`backward` runs under autocast: gradients of linalg or a float32 region are off by 1e-3, not "
+    "1e-7"
 )
 HELP = "end the autocast region before `backward`"
 

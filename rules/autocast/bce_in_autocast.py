@@ -8,17 +8,27 @@ from typing import TYPE_CHECKING
 
 from amp_lint import edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+from amp_lint.rule import (
+    LONGEST_CODE,
+    Applicability,
+    Diagnostic,
+    Edit,
+    Fix,
+    Rule,
+    Severity,
+    quoted,
+)
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.model.reach import Chain
+    from amp_lint.model.trainers import Trainer
 
 _FUNCTION = frozenset({"torch.nn.functional.binary_cross_entropy"})
 _MODULE = frozenset({"torch.nn.BCELoss"})
 _LOGITS = "torch.nn.functional.binary_cross_entropy_with_logits"
 _SIGMOID = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
-MESSAGE = "`{}` raises a RuntimeError while CUDA autocast is on, even for float32 inputs"
+MESSAGE = "{} raises RuntimeError under CUDA autocast, even for float32 inputs"
 HELP = "use `binary_cross_entropy_with_logits`, or turn autocast off around it"
 
 
@@ -41,16 +51,23 @@ class BceInAutocast(Rule):
         for call in model.tree.nodes(cst.Call):
             if not _is_loss(model, call) or is_attempt(model.tree, call) or _is_asked(model, call):
                 continue
-            message = MESSAGE.format(model.tree.source(call.func))
+            message = MESSAGE.format(quoted(model.tree.source(call.func)))
             chain = next(model.reach.running(call), None)
             if chain is not None:
                 related = _related(chain)
                 yield self.report(model, call.func, message, related, _fix(model, call), help=HELP)
             elif _is_of_a_model(model, call) and (trainer := model.trainer):
-                where = f"{trainer.name}:{trainer.line} may run it so"
-                message = f"{message}; {where}"
+                message = f"{message}; {_place(trainer)} may run it so"
                 found = self.report(model, call.func, message, fix=_fix(model, call), help=HELP)
                 yield replace(found, preview=True)
+
+
+def _place(trainer: Trainer) -> str:
+    """Path and line; of a long path the end, which says more than the beginning."""
+    name = trainer.name
+    if len(name) > LONGEST_CODE:
+        name = f"…{name[1 - LONGEST_CODE :]}"
+    return f"{name}:{trainer.line}"
 
 
 def _is_of_a_model(model: Model, call: cst.Call) -> bool:

@@ -33,9 +33,8 @@ class HalfModelTraining(Rule):
             yield self.report(
                 model,
                 training.dtype if loads and training.dtype is not None else training.cast,
-                "trains float16 parameters: updates under 2**-11 of a weight are lost, Adam's eps "
-                "of 1e-8 is 0 and its steps become inf or NaN, and GradScaler cannot unscale "
-                "float16 gradients",
+                "trained parameters are float16: updates under 2**-11 of a weight are lost, Adam's "
+                "are inf or NaN",
                 [(training.trained, "its parameters are trained here")],
                 _fix(model, training),
                 help="keep the parameters float32 and use autocast",

@@ -36,7 +36,7 @@ class ReenteredAutocast(Rule):
 
 def _message(reentry: Reentry) -> str:
     if isinstance(reentry.inner.holder, cst.FunctionDef):
-        what = "the one object of this decorator is entered again by a call from inside"
-    else:
-        what = "this autocast object is entered while it is active"
-    return f"{what}: it forgets the state before, so that autocast stays on after both"
+        return (
+            "autocast stays on for good: this decorator's one object is entered again from inside"
+        )
+    return "autocast stays on for good: this object is entered again while it is active"

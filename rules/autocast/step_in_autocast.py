@@ -14,16 +14,15 @@ if TYPE_CHECKING:
     from amp_lint.model.caches import StaleCast
 
 _LOOP = (
-    "the model stops learning: autocast keeps its low-precision copies of the weights until the "
-    "region ends, so every later round computes with the weights of the first",
+    "the model stops learning: every round in this region computes with copies of the first "
+    "weights",
     "open the region inside the loop, around the forward",
 )
 _NEXT = (
-    "the next forward in this region computes with the weights from before this step: autocast "
-    "keeps its low-precision copies until the region ends",
+    "the next forward in this region ignores this step: it computes with copies of the old weights",
     "close the region before the step",
 )
-"""What is wrong, and what to do."""
+"""What happens, and what to do."""
 
 
 class StepInAutocast(Rule):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
 
 _OLD = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
 _NEW = frozenset({"torch.autocast", "torch.amp.autocast"})
+_ALONE = (
+    "makes a context that nothing enters: what follows runs without autocast",
+    "put it into a `with`",
+)
+_PASSED_OVER = (
+    "is not entered: `and` gives its last operand, the block runs without autocast",
+    "write `with a, b:`",
+)
+"""What becomes of a context that nothing enters, and what to do."""
 _BINDING = frozenset({"classmethod", "property", "staticmethod"})
 
 
@@ -37,45 +47,42 @@ class UncalledAutocast(Rule):
                 continue
             holder = model.tree.parent(reference.node)
             if isinstance(holder, cst.WithItem):
-                message = "is the class: `with` raises a TypeError"
+                message = "is the class, not a context: `with` raises TypeError"
                 yield self._uncalled(model, reference, message, fixable=True)
             elif isinstance(holder, cst.Decorator):
                 yield self._uncalled(
                     model, reference, _decorated(reference), _is_fixable(model, holder)
                 )
             elif isinstance(holder, cst.Call) and _is_statement(model, reference):
-                message = (
-                    f"`{_text(model, reference)}(...)` makes a context that nothing enters: all "
-                    "that follows runs without autocast"
-                )
-                yield self.report(model, holder, message, help="put it into a `with`")
+                yield self._unentered(model, reference, holder, *_ALONE)
             elif isinstance(holder, cst.Call) and model.regions.is_passed_over(holder):
-                message = (
-                    f"`{_text(model, reference)}(...)` is not entered: `and` gives its last "
-                    "operand, so the block runs without autocast"
-                )
-                yield self.report(model, holder, message, help="write `with a, b:`")
+                yield self._unentered(model, reference, holder, *_PASSED_OVER)
 
     def _uncalled(
         self, model: Model, reference: Reference, effect: str, fixable: bool
     ) -> Diagnostic:
-        text, fix = _text(model, reference), _fix(model, reference) if fixable else None
-        help = f"call the class: `{text}(...)`"
-        return self.report(model, reference.node, f"`{text}` {effect}", fix=fix, help=help)
+        message = f"{quoted(model.tree.source(reference.node))} {effect}"
+        fix = _fix(model, reference) if fixable else None
+        help = f"call the class: {_called(model, reference)}"
+        return self.report(model, reference.node, message, fix=fix, help=help)
+
+    def _unentered(
+        self, model: Model, reference: Reference, call: cst.Call, effect: str, help: str
+    ) -> Diagnostic:
+        """A warning: the code runs, as slowly as without autocast."""
+        found = self.report(model, call, f"{_called(model, reference)} {effect}", help=help)
+        return replace(found, severity=Severity.WARNING)
 
 
-def _text(model: Model, reference: Reference) -> str:
-    return model.tree.source(reference.node)
+def _called(model: Model, reference: Reference) -> str:
+    return quoted(f"{model.tree.source(reference.node)}(...)")
 
 
 def _decorated(reference: Reference) -> str:
     """What becomes of a function that the class decorates."""
     if reference.name in _NEW:
-        return "takes the function for a device: the decorator raises a ValueError"
-    return (
-        "takes the function for its switch and puts a context in its place: calling that raises "
-        "a TypeError"
-    )
+        return "is not called: it takes the function for a device and raises ValueError"
+    return "is not called: the function becomes a context, its calls raise TypeError"
 
 
 def _is_fixable(model: Model, decorator: cst.Decorator) -> bool:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 _WIDE = frozenset({"torch.double", "torch.float", "torch.float32", "torch.float64"})
 MESSAGE = (
-    "autocast casts both factors back: the product is computed in low precision in spite of the "
-    "casts to float32"
+    "autocast casts both factors back: this product is computed in low precision, not in float32"
 )
 HELP = "compute it under `autocast(enabled=False)`"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint import call_edits
@@ -57,7 +58,8 @@ class DeprecatedCudaAmp(Rule):
         for reference in without_aliases(model.names, found):
             message, help = _message(reference), _help(reference, renames[reference.name])
             fix = fixes.get(id(reference.node))
-            yield self.report(model, reference.node, message, fix=fix, help=help)
+            diagnostic = self.report(model, reference.node, message, fix=fix, help=help)
+            yield replace(diagnostic, deprecated=reference.name.rpartition(".")[0])
 
 
 def _renames(target: tuple[int, int] | None) -> dict[str, str]:
@@ -78,8 +80,12 @@ def _message(reference: Reference) -> str:
 
 
 def _help(reference: Reference, new: str) -> str:
+    """The new name, and its arguments where the reference can have some."""
+    if reference.role in ("annotation", "type"):
+        return f"use `{new}`"
     keyword = "device_type=" if "custom_" in new else ""
-    return f'use `{new}({keyword}"{_device(reference)}", ...)`, with other parameters'
+    use = f'use `{new}({keyword}"{_device(reference)}", ...)`'
+    return f"{use} and name the other arguments" if new.endswith(".autocast") else use
 
 
 def _device(reference: Reference) -> str:

@@ -29,12 +29,11 @@ _DIM_NAME = re.compile(r"(^|_|\.)(dim|axis)(_|$|\d)", re.IGNORECASE)
 
 
 _PLAIN = (
-    "-inf for a logit 104 below the largest (17.3 in float16), "
-    "with NaN gradients from 88.7 (11.1) on"
+    "log(softmax) is -inf 104 below the top logit, its gradient NaN 88.7 below (float16: 17.3 and "
+    "11.1)"
 )
 _WITH_FLOOR = (
-    "the added floor hides the -inf, but value and gradient are wrong below it, "
-    "and in float16 an eps under 3e-8 is 0"
+    "the floor under log(softmax) hides the -inf: what lies below it is wrong and gets no gradient"
 )
 
 
@@ -61,11 +60,10 @@ class LogSoftmax(Rule):
                     yield self._diagnose(model, call, steps)
 
     def _diagnose(self, model: Model, call: cst.Call, steps: list[Operation]) -> Diagnostic:
-        effect = _WITH_FLOOR if any(_is_floor(model, step) for step in steps) else _PLAIN
+        message = _WITH_FLOOR if any(_is_floor(model, step) for step in steps) else _PLAIN
         apart = any(step.via for step in steps) and not steps[-1].elsewhere
         related = [(steps[-1].node, "the softmax")] if apart else []
         fix = _fix(model, call, steps)
-        message = f"log of a softmax: {effect}"
         return self.report(model, call, message, related, fix, help="use `log_softmax`")
 
 

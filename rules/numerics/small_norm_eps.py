@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint import edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -58,12 +59,19 @@ class SmallNormEps(Rule):
             (edits.replace_node(model.tree, eps, _DEFAULT),),
             Applicability.UNSAFE,
         )
+        given, growth = quoted(f"eps={model.tree.source(eps)}"), f"{_growth(model, eps):.2g}"
         message = (
-            f"eps={model.tree.source(eps)}: the gradient of a constant row, such as padding, "
-            "grows to 1/sqrt(eps) and overflows float16"
+            f"{given} makes gradients of constant rows, as in padding, {growth} times larger: "
+            "float16 overflows"
         )
         help = f"use {_DEFAULT}, which leaves room for the loss scale"
         yield self.report(model, eps, message, [(shown, "float16 gradients")], fix, help=help)
+
+
+def _growth(model: Model, eps: cst.BaseExpression) -> float:
+    """The most that the gradient of a row without variance grows by: 1/sqrt(eps)."""
+    values = model.values.constants(eps)
+    return max(1 / math.sqrt(value) for value in values if isinstance(value, float))
 
 
 def _is_small(model: Model, eps: cst.BaseExpression) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint import edits
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -51,18 +51,14 @@ class ClipBeforeUnscale(Rule):
 
 
 def _message(clip: ScaledClip) -> str:
-    limit = f"{clip.limit:g}" if clip.limit is not None else clip.parameter
-    effect = "max_norm/scale" if clip.limit is None else f"{clip.limit / clip.scale:.2g}"
+    scaled, scale = "gradients that are still scaled", f"{clip.scale:g}"
     if not clip.clips:
-        return (
-            f"`{clip.function}` measures gradients that are still multiplied by the loss scale: "
-            f"the norm is {clip.scale:g} times too large at the initial scale"
-        )
-    return (
-        f"`{clip.function}` limits gradients that are still multiplied by the loss scale: "
-        f"after `step` divides by it the limit is {effect}, not {limit} "
-        f"(at scale {clip.scale:g})"
-    )
+        return f"`{clip.function}` measures {scaled}: the norm starts {scale} times too large"
+    if clip.limit is None:
+        effect = f"the limit becomes `{clip.parameter}` / {scale}"
+    else:
+        effect = f"at scale {scale} the limit is {clip.limit / clip.scale:.2g}, not {clip.limit:g}"
+    return f"`{clip.function}` clips {scaled}: {effect}"
 
 
 def _fix(model: Model, clip: ScaledClip) -> Fix | None:
@@ -72,7 +68,7 @@ def _fix(model: Model, clip: ScaledClip) -> Fix | None:
     compensated = clip.limit is not None and clip.limit >= _COMPENSATING_LIMIT
     certain = place.certain and not compensated
     return Fix(
-        f"Insert `{place.code}` before the clip",
+        f"Insert {quoted(place.code)} before the clip",
         (edits.insert_before(model.tree, place.statement, place.code, place.guard),),
         Applicability.SAFE if certain else Applicability.UNSAFE,
     )

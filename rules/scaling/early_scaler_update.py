@@ -14,12 +14,10 @@ if TYPE_CHECKING:
     from amp_lint.model.mistakes import Found
 
 _BEFORE_STEP = (
-    "`update` before a step of the same gradients: it forgets which of them are unscaled and may "
-    "change the scale, so the step divides again, or by another scale"
+    "`update` comes before the last `step`: that one divides the gradients again, or by a new scale"
 )
 _TWICE = (
-    "a second `update` for the same gradients raises AssertionError: nothing was unscaled or "
-    "stepped since the first"
+    "the second `update` raises AssertionError: nothing was unscaled or stepped since the first"
 )
 _HELP = "update once, after the last step"
 

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from amp_lint.model.regions import Region
 
 MESSAGE = (
-    "the forward of a training step runs in float16{} and no GradScaler scales the loss: gradients "
-    "below 6e-8 become 0"
+    "this forward runs in float16{} and nothing scales its loss: gradients below 6e-8 become 0"
 )
 HELP = "scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
-BY_DEFAULT = " (the default of autocast on CUDA)"
+BY_DEFAULT = " by default"
 
 
 class Fp16WithoutScaler(Rule):

@@ -7,28 +7,26 @@ from typing import TYPE_CHECKING
 
 from amp_lint import edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.model.mistakes import Found
 
 _STEP = (
-    "the next round raises RuntimeError: this path comes back to `step` without `update` in "
-    "between",
+    "`step` raises RuntimeError in the next round: this path comes back without `update`",
     "call `update` after every step",
 )
 _UNSCALED = (
-    "leaves after `unscale_` without `update`: the next `unscale_` or `step` raises, or works on "
-    "gradients of two scales",
+    "leaving here skips `update`: the next `unscale_` raises, and a `step` without it is wrong",
     "call `update` before leaving",
 )
 _SCALED = (
-    "leaves without `step` and `update`, so the scale never backs off: once the gradients "
-    "overflow, every step is skipped for good",
+    "leaving here skips `update`: the scale never falls, so once gradients overflow, no step is "
+    "taken",
     "let `scaler.step` skip it, and call `update`",
 )
-"""What is wrong, and what to do."""
+"""What happens, and what to do."""
 
 
 class MissingScalerUpdate(Rule):
@@ -74,4 +72,4 @@ def _update_first(model: Model, found: Found) -> Fix | None:
     if len(statement.body) != 1:
         return None
     edit = edits.insert_before(model.tree, statement, f"{scaler}.update()")
-    return Fix(f"Insert `{scaler}.update()`", (edit,), Applicability.UNSAFE)
+    return Fix(f"Insert {quoted(f'{scaler}.update()')}", (edit,), Applicability.UNSAFE)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from amp_lint.model.strict_clips import StrictClip
 
 MESSAGE = (
-    "`error_if_nonfinite=True` ends the run at the first overflow of the loss scale, which a "
-    "scaler provokes on purpose to find its scale and answers by skipping the step"
+    "`error_if_nonfinite=True` ends the run at the first overflow, by which a scaler finds its "
+    "scale"
 )
 
 

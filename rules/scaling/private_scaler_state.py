@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint import edits
@@ -12,13 +13,14 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.model.scaler_state import PrivateUse
 
-MISSING = "it does not exist when the scaler is disabled"
-UNSET = "it is None until the first `scale`, and does not exist when the scaler is disabled"
-RAISES = "it raises when the scaler is disabled"
+MISSING = "it is missing in a disabled scaler"
+UNSET = "it is None before the first `scale` and missing in a disabled scaler"
+RAISES = "it raises in a disabled scaler"
+CHANGES = "another torch may not have it"
 SKIPPED = "to see a skipped step, compare `get_scale()` before and after `update()`"
 TRACKER = 'read `state_dict()["_growth_tracker"]`'
 OTHERWISE = (
-    "it may change",
+    CHANGES,
     "use `scale`, `unscale_`, `step`, `update`, `get_scale`, `state_dict`",
 )
 READ = {
@@ -36,18 +38,18 @@ READ = {
 """Member -> what is wrong with reading it, and what says the same in public."""
 WRITTEN = {
     "_scale": (
-        "a new value between `scale` and `step` multiplies the update by old/new",
+        "a new value between `scale` and `step` multiplies the update by old / new",
         "set it with `update(new_scale)`",
     ),
-    "_growth_factor": ("it may change", "set it with `set_growth_factor(...)`"),
-    "_backoff_factor": ("it may change", "set it with `set_backoff_factor(...)`"),
-    "_growth_interval": ("it may change", "set it with `set_growth_interval(...)`"),
+    "_growth_factor": (CHANGES, "set it with `set_growth_factor(...)`"),
+    "_backoff_factor": (CHANGES, "set it with `set_backoff_factor(...)`"),
+    "_growth_interval": (CHANGES, "set it with `set_growth_interval(...)`"),
     "_init_scale": (
         "it has no effect after the first `scale`",
         "set the scale with `update(new_scale)`",
     ),
-    "_growth_tracker": ("it may change", "`load_state_dict` sets it"),
-    "_per_optimizer_states": ("it may change", "`update()` resets it after `unscale_` or `step`"),
+    "_growth_tracker": (CHANGES, "`load_state_dict` sets it"),
+    "_per_optimizer_states": (CHANGES, "`update()` resets it after `unscale_` or `step`"),
 }
 """Member -> what is wrong with writing it, and what does the same in public."""
 
@@ -75,8 +77,14 @@ class PrivateScalerState(Rule):
         """Report every such use."""
         for use in model.scaler_state.private_uses():
             effect, help = (WRITTEN if use.written else READ).get(use.member, OTHERWISE)
-            message = f"`{use.member}` is private to the scaler: {effect}"
-            yield self.report(model, use.whole, message, fix=_fix(model, use), help=help)
+            message = f"`{use.member}` is private: {effect}"
+            found = self.report(model, use.whole, message, fix=_fix(model, use), help=help)
+            yield replace(found, severity=Severity.WARNING) if _steps_wrong(use) else found
+
+
+def _steps_wrong(use: PrivateUse) -> bool:
+    """Whether the use may change the length of an update; others are a note."""
+    return use.written and use.member == "_scale"
 
 
 def _fix(model: Model, use: PrivateUse) -> Fix | None:

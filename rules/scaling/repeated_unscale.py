@@ -14,25 +14,22 @@ if TYPE_CHECKING:
     from amp_lint.model.mistakes import Found
 
 _AGAIN = (
-    "raises in the next round: the gradients stay unscaled until `update`, which this path "
-    "does not reach",
+    "`unscale_` raises RuntimeError in the next round: this path comes back without `update`",
     "unscale only in the round that steps",
 )
 _TWICE = (
-    "raises RuntimeError: the gradients of this optimizer were unscaled already since the last "
-    "`update`",
+    "`unscale_` raises RuntimeError: this optimizer was unscaled already since the last `update`",
     "unscale once before each `update`",
 )
 _STEPPED = (
-    "raises RuntimeError: this optimizer was stepped already since the last `update`",
+    "`unscale_` raises RuntimeError: this optimizer was stepped already since the last `update`",
     "unscale before the step",
 )
 _ACCELERATE = (
-    "raises under fp16: accelerate's clips unscale every prepared optimizer, and this is the "
-    "second one before a step",
+    "the second clip before a step raises RuntimeError in fp16: each one unscales every optimizer",
     "clip all parameters in one call",
 )
-"""What is wrong, and what to do."""
+"""What happens, and what to do."""
 
 
 class RepeatedUnscale(Rule):

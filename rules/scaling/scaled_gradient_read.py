@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint import edits
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -27,14 +27,14 @@ class ScaledGradientRead(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report what reads gradients on a path where they are scaled, and `wandb.watch`."""
+        scale = f"{model.clips.initial_scale:g}"
         for read in model.reads.scaled:
             step = [(read.step.node, "and divided by the scale only here")] if read.step else []
             yield self.report(
                 model,
                 read.call,
-                "the gradients are still multiplied by the loss scale here: what is read is "
-                f"{model.clips.initial_scale:g} times too large at the initial scale, and "
-                "changes with it",
+                f"these gradients are still scaled: they look {scale} times too large, and change "
+                "with the scale",
                 related=[(read.backward.node, "gradients are scaled here"), *step],
                 fix=_fix(model, read),
                 help="divide what is read by `get_scale()`, or read it after `unscale_`",
@@ -43,8 +43,8 @@ class ScaledGradientRead(Rule):
             yield self.report(
                 model,
                 watch.call,
-                "`wandb.watch` logs gradients as backward makes them: they are multiplied by "
-                f"the loss scale, {model.clips.initial_scale:g} at first",
+                f"`wandb.watch` logs gradients while they are scaled: they look {scale} times too "
+                "large at first",
                 related=[(watch.cause, "gradients are scaled by this")],
                 help='log them after `unscale_`, and watch with `log="parameters"`',
             )
@@ -55,7 +55,7 @@ def _fix(model: Model, read: ScaledRead) -> Fix | None:
     if place is None:
         return None
     return Fix(
-        f"Insert `{place.code}` before the gradients are read",
+        f"Insert {quoted(place.code)} before the gradients are read",
         (edits.insert_before(model.tree, place.statement, place.code, place.guard),),
         Applicability.UNSAFE,
     )

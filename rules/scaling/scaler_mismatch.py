@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
 _MESSAGE = (
-    "steps with another scaler than the one that scaled the loss: the update is wrong by the "
-    "ratio of their scales, and neither learns from overflows of the other"
+    "this scaler did not scale the loss: the update is wrong as soon as the two scales differ"
 )
 
 

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 
 from amp_lint import dict_edits, edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.model.checkpoints import Checkpoint
     from amp_lint.rule import Edit
 
-MESSAGE = (
-    "the checkpoint has the state of `{}` but not of the GradScaler: a resumed run starts at the "
-    "initial scale again and skips steps until it fits"
-)
-HELP = "save `{}.state_dict()` and load it"
+MESSAGE = "the checkpoint lacks the scaler of {}: a resumed run skips steps to find its scale again"
+HELP = "save {} and load it"
 
 
 class ScalerNotCheckpointed(Rule):
@@ -36,14 +33,15 @@ class ScalerNotCheckpointed(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every such checkpoint."""
         for checkpoint in model.checkpoints.incomplete:
-            optimizer = model.tree.source(checkpoint.optimizer)
+            optimizer = quoted(model.tree.source(checkpoint.optimizer))
+            state = quoted(f"{checkpoint.scaler or 'scaler'}.state_dict()")
             yield self.report(
                 model,
                 checkpoint.node,
                 MESSAGE.format(optimizer),
                 related=[(checkpoint.made, "the scaler is created here")],
                 fix=_fix(model, checkpoint),
-                help=HELP.format(checkpoint.scaler or "scaler"),
+                help=HELP.format(state),
             )
 
 

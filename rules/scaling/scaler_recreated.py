@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 from amp_lint import edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.model.lifetimes import Recreation
 
-EFFECT = (
-    "each one starts at its initial scale (65536 unless `init_scale` says otherwise), so steps are "
-    "skipped until the scale fits, again and again"
-)
+EFFECT = "each one skips steps to find the scale again"
 
 
 class ScalerRecreated(Rule):
@@ -49,9 +46,9 @@ def _head(loop: cst.For | cst.While) -> cst.CSTNode:
 
 def _message(model: Model, recreation: Recreation) -> str:
     if recreation.through is None:
-        return f"`GradScaler` is created in every round of the loop: {EFFECT}"
-    name = model.tree.source(recreation.through.func)
-    return f"`GradScaler` is created in every call of `{name}`, which runs in a loop: {EFFECT}"
+        return f"`GradScaler` is new in every round: {EFFECT}"
+    name = quoted(model.tree.source(recreation.through.func))
+    return f"`GradScaler` is new in every call of {name}: {EFFECT}"
 
 
 def _fix(model: Model, recreation: Recreation) -> Fix | None:

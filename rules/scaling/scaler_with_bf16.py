@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from amp_lint.model.precision import Bf16Scaler
 
 MESSAGE = (
-    "`GradScaler` can be enabled while the autocast region it serves is bfloat16: bf16 gradients "
-    "do not underflow, so scaling changes no bit of the result; what it adds is a skipped step "
-    "when a gradient is inf or NaN, and its own cost"
+    "`GradScaler` can be on with bfloat16, which needs none: it costs time and skips only inf and "
+    "NaN"
 )
 
 

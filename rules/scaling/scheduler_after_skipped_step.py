@@ -10,10 +10,7 @@ from amp_lint.rule import Diagnostic, Rule, Severity
 if TYPE_CHECKING:
     from amp_lint.model import Model
 
-_MESSAGE = (
-    "the scheduler steps even when the scaler has skipped the optimizer's step, as it does until "
-    "the scale has settled"
-)
+_MESSAGE = "the scheduler also counts steps that the scaler skips: the learning rate runs ahead"
 _HELP = "step it only if `scaler.get_scale()` did not fall in `update`"
 
 

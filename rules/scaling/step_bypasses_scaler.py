@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 
 from amp_lint import edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.model.mistakes import Found
 
 _BYPASS = (
-    "`step` of the optimizer itself: the gradients are still multiplied by the loss scale, so "
-    "an update of SGD is {:g} times too large at first, and steps with inf are not skipped"
+    "this step takes gradients that are still scaled: updates of SGD are {:g} times too large at "
+    "first"
 )
-_DOUBLE = (
-    "this optimizer is stepped twice on the same gradients, once by the scaler and once directly"
-)
+_DOUBLE = "the optimizer steps twice on the same gradients, once by the scaler and once directly"
 
 
 class StepBypassesScaler(Rule):
@@ -56,9 +54,9 @@ def _through(model: Model, found: Found) -> Fix | None:
     optimizer = model.tree.source(call.func.value)
     step = edits.replace_node(model.tree, call, f"{scaler}.step({optimizer})")
     if model.mistakes.is_updated(found.event):
-        return Fix(f"Use `{scaler}.step({optimizer})`", (step,), Applicability.SAFE)
+        return Fix(f"Use {quoted(f'{scaler}.step({optimizer})')}", (step,), Applicability.SAFE)
     update = edits.insert_after(model.tree, statement, f"{scaler}.update()")
-    return Fix(f"Use `{scaler}.step` and `update`", (step, update), Applicability.UNSAFE)
+    return Fix(f"Use {quoted(f'{scaler}.step')} and `update`", (step, update), Applicability.UNSAFE)
 
 
 def _without(model: Model, found: Found) -> Fix | None:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from amp_lint import edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.model.mistakes import Found
 
 _MESSAGE = (
-    "the loss is not scaled, but `scaler.step` divides its gradients by the loss scale: the "
-    "update is 65536 times too small at first, and the first one raises"
+    "this loss is not scaled: the first `scaler.step` raises, later updates are {:g} times too "
+    "small"
 )
 _HELP = "call `scaler.scale(loss).backward()`"
 
@@ -31,10 +31,11 @@ class UnscaledBackward(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every plain backward whose gradients only the scaler steps."""
+        message = _MESSAGE.format(model.clips.initial_scale)
         for found in model.mistakes.unscaled_backwards:
             related = [(found.event.node, "divided by the scale here")]
             fix = _fix(model, found)
-            yield self.report(model, found.cause.node, _MESSAGE, related, fix, help=_HELP)
+            yield self.report(model, found.cause.node, message, related, fix, help=_HELP)
 
 
 def _fix(model: Model, found: Found) -> Fix | None:
@@ -47,4 +48,4 @@ def _fix(model: Model, found: Found) -> Fix | None:
         return None
     scaler, loss = model.tree.source(step.func.value), call.func.value
     edit = edits.replace_node(model.tree, loss, f"{scaler}.scale({model.tree.source(loss)})")
-    return Fix(f"Scale the loss by `{scaler}`", (edit,), Applicability.UNSAFE)
+    return Fix(f"Scale the loss by {quoted(scaler)}", (edit,), Applicability.UNSAFE)
