@@ -95,8 +95,7 @@ def remove_statement(tree: Tree, small: cst.BaseSmallStatement, moved: str = "")
 
 def _only_guards(tree: Tree, node: cst.If) -> bool:
     is_elif = isinstance(tree.parent(node), cst.If)
-    calls = any(tree.contains(node.test, call) for call in tree.nodes(cst.Call))
-    return node.orelse is None and not is_elif and not calls
+    return node.orelse is None and not is_elif and not tree.below(node.test, cst.Call)
 
 
 def _remove_if(tree: Tree, node: cst.If) -> Edit | None:
@@ -226,9 +225,9 @@ def _strings(tree: Tree, holder: cst.CSTNode, begin: int) -> set[int]:
     """Offsets of the lines that begin inside a string, and so must not be changed."""
     inside: set[int] = set()
     for kind in (cst.SimpleString, cst.FormattedString):
-        for node in tree.nodes(kind):
+        for node in tree.below(holder, kind):
             start, end = tree.span(node)
-            if end > begin and "\n" in tree.text[start:end] and tree.contains(holder, node):
+            if end > begin and "\n" in tree.text[start:end]:
                 inside.update(
                     offset for offset, _ in _lines(tree.text, start, end) if offset != start
                 )

@@ -148,8 +148,8 @@ def _adjacent(model: Model, outer: cst.Call, through: Through) -> bool:
         return False
     if block.body.index(second) != block.body.index(first) + 1:
         return False
-    earlier = [c for c in tree.nodes(cst.Call) if tree.order(c) < tree.order(outer)]
-    return all(tree.contains(c, outer) for c in earlier if tree.contains(second, c))
+    earlier = tree.between(cst.Call, tree.order(second), tree.order(outer))
+    return all(tree.contains(call, outer) for call in earlier)
 
 
 def _name_the_input(

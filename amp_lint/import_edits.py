@@ -8,7 +8,7 @@ spelled out in full. So no set of applied fixes leaves a name without its import
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.edits import insert_before
 from amp_lint.model.names import canonical, dotted
-from amp_lint.model.references import is_read, read_names
+from amp_lint.model.references import Readers, is_read
 from amp_lint.rule import Applicability, Edit, Fix
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from amp_lint.model.references import Reference
 
 Edits = tuple[Edit, ...]
+MAX_SHARED = 200
+"""Edits of a fix that every finding shows which it repairs; of a longer one only the first does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,13 +46,46 @@ class _Group:
     moves: list[Move] = field(default_factory=list)
     edits: set[Edit | None] = field(default_factory=set)
 
-    def fix(self, title: str) -> Fix | None:
+    def fixes(self, title: str) -> Iterator[tuple[Move, Fix | None]]:
+        """The fix of each move: the same for all, of which the first shows it if it is long."""
+        fix = self._fix(title)
+        for move in self.moves:
+            yield move, fix
+            if fix is not None and len(fix.edits) > MAX_SHARED:
+                break
+
+    def _fix(self, title: str) -> Fix | None:
         edits = [edit for edit in self.edits if edit is not None]
         if len(edits) < len(self.edits) or not edits:
             return None
         safe = all(move.safe for move in self.moves)
         ordered = tuple(sorted(edits, key=lambda edit: (edit.start, edit.end)))
         return Fix(title, ordered, Applicability.SAFE if safe else Applicability.UNSAFE)
+
+
+class _Groups:
+    """Groups by key: what has a key in common is one group."""
+
+    def __init__(self) -> None:
+        self._groups: dict[object, _Group] = {}
+        self._keys: dict[int, list[object]] = {}
+
+    def joined(self, keys: Sequence[object]) -> _Group:
+        """The one group of all ``keys``, into which their groups so far are joined."""
+        found = {id(g): g for key in keys if (g := self._groups.get(key)) is not None}
+        largest, *others = sorted(found.values(), key=lambda g: -len(g.moves)) or [_Group()]
+        known = self._keys.setdefault(id(largest), [])
+        for other in others:  # into the largest, so that each move is moved few times
+            largest.moves += other.moves
+            largest.edits |= other.edits
+            known += self._keys.pop(id(other))
+        known += keys
+        self._groups.update(dict.fromkeys(known if others else keys, largest))
+        return largest
+
+    def all(self) -> Iterable[_Group]:
+        """Every group once."""
+        return {id(group): group for group in self._groups.values()}.values()
 
 
 class Moves:
@@ -61,30 +96,39 @@ class Moves:
         self._tree, self._names = model.tree, model.names
         self._is_package = PurePath(model.source.name).name == "__init__.py"
         self._renames = renames
-        self._uses: dict[int, list[cst.Name]] = {}
+        self._readers = Readers(model.tree, model.names)
         self._froms: dict[int, Edits | None] = {}
+        self._complete: dict[tuple[int, str], bool] = {}
         possible = [move for move in moves if move.edits is not None]
         self._by_node = {id(move.reference.node): move for move in possible}
         self._moves = [
             m for m in possible if m.reference.role != "alias" or self._alias_moves(m.reference)
         ]
         self._by_node = {id(move.reference.node): move for move in self._moves}
+        self._complete.clear()
 
     def fixes(self, title: str) -> dict[int, Fix | None]:
         """``id`` of the node of a reference -> its fix, where it has one."""
-        groups: dict[object, _Group] = {}
+        groups = _Groups()
         for move in self._moves:
             keys, spelling = self._place(move)
-            group = _merge(groups, [*keys, *self._type_key(move), id(move)])
+            group = groups.joined([*keys, *self._type_key(move), id(move)])
             group.moves.append(move)
             group.edits.update((None,) if spelling is None else (*spelling, *(move.edits or ())))
-        return {id(m.reference.node): groups[id(m)].fix(title) for m in self._moves}
+        return {
+            id(move.reference.node): fix
+            for group in groups.all()
+            for move, fix in group.fixes(title)
+        }
 
     def _type_key(self, move: Move) -> Iterator[object]:
         """An ``isinstance`` moves together with what makes the objects that it looks at."""
-        name = move.reference.name
-        if any(m.reference.role == "type" and m.reference.name == name for m in self._moves):
-            yield name
+        if move.reference.name in self._types:
+            yield move.reference.name
+
+    @functools.cached_property
+    def _types(self) -> set[str]:
+        return {move.reference.name for move in self._moves if move.reference.role == "type"}
 
     def _place(self, move: Move) -> tuple[list[object], Edits | None]:
         """The groups that a move belongs to, and the edits of its name and import."""
@@ -148,16 +192,17 @@ class Moves:
         bindings = self._names.bindings(reference.root) if reference.root is not None else []
         return bindings[0] if len(bindings) == 1 else None
 
-    def _read(self, binding: Binding) -> list[cst.Name]:
-        if id(binding) not in self._uses:
-            self._uses[id(binding)] = list(read_names(self._tree, self._names, binding))
-        return self._uses[id(binding)]
-
     def _all_move(self, binding: Binding, new: str) -> bool:
         """Whether every use of a name moves, to what ``new`` in place of its binding gives."""
+        key = id(binding), new
+        if key not in self._complete:
+            self._complete[key] = self._is_complete(binding, new)
+        return self._complete[key]
+
+    def _is_complete(self, binding: Binding, new: str) -> bool:
         if self._names.is_exported(binding) or self._may_fail(binding):
             return False
-        for use in self._read(binding):
+        for use in self._readers.of(binding):
             move = self._by_node.get(id(use)) or self._by_node.get(id(self._tree.parent(use)))
             if move is None or move.reference.role == "alias":
                 return False
@@ -188,7 +233,11 @@ class Moves:
             return False
         target = assign.targets[0].target
         bindings = self._names.visible(assign, target.value) if isinstance(target, cst.Name) else []
-        if len(bindings) != 1 or bindings[0].node is not assign or not self._read(bindings[0]):
+        if (
+            len(bindings) != 1
+            or bindings[0].node is not assign
+            or not self._readers.of(bindings[0])
+        ):
             return False
         return self._all_move(bindings[0], self._renames[reference.name])
 
@@ -228,7 +277,7 @@ class Moves:
         new = self._renames.get(canonical(binding.qualified or ""))
         if new is None or not self._all_move(binding, new):
             return None
-        if not self._read(binding) and (self._is_package or alias.asname is not None):
+        if not self._readers.of(binding) and (self._is_package or alias.asname is not None):
             return None  # imported for others
         return new.rpartition(".")[0]
 
@@ -255,18 +304,3 @@ class Moves:
         moved = ", ".join(self._tree.source(a) for a in aliases if id(a) in moving)
         added = f"from {next(iter(moving.values()))} import {moved}"
         return insert_before(self._tree, line, added), Edit(start, end, "".join(chunks))
-
-
-def _merge(groups: dict[object, _Group], keys: list[object]) -> _Group:
-    """The one group of all ``keys``, into which their groups so far are joined."""
-    found = {id(groups[key]): groups[key] for key in keys if key in groups}
-    first, *others = found.values() or [_Group()]
-    for other in others:
-        first.moves += other.moves
-        first.edits |= other.edits
-    joined = {id(group) for group in others}
-    for key, group in groups.items():
-        if id(group) in joined:
-            groups[key] = first
-    groups.update(dict.fromkeys(keys, first))
-    return first

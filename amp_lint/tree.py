@@ -112,6 +112,8 @@ class Tree:
         self._parents: dict[int, cst.CSTNode] = {}
         self._by_type: dict[type[cst.CSTNode], list[cst.CSTNode]] = defaultdict(list)
         self._order: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+        self._ranks: dict[type[cst.CSTNode], list[int]] = {}
         self._walk(self.module, self._by_type)
         self._texts = (text, *attached)
         self._own = len(self._order)
@@ -137,6 +139,17 @@ class Tree:
         """All nodes of exactly this type, in source order."""
         return self._by_type.get(node_type, [])  # type: ignore[return-value]
 
+    def named(self, name: str) -> Sequence[cst.Name]:
+        """All places where a name is written, also as an attribute or a keyword, in order."""
+        return self._named.get(name, ())
+
+    @functools.cached_property
+    def _named(self) -> dict[str, list[cst.Name]]:
+        found: dict[str, list[cst.Name]] = defaultdict(list)
+        for node in self.nodes(cst.Name):
+            found[node.value].append(node)
+        return dict(found)
+
     def order(self, node: cst.CSTNode) -> int:
         """The rank of a node in source order."""
         return self._order[id(node)]
@@ -159,9 +172,32 @@ class Tree:
                 return holder
         return None
 
+    def end(self, node: cst.CSTNode) -> int:
+        """The rank after that of the last node below ``node``."""
+        known = self._ends.get(id(node))
+        if known is None:
+            last = node
+            while below := tuple(children(last)):
+                last = below[-1]
+            known = self._ends[id(node)] = self.order(last) + 1
+        return known
+
     def contains(self, outer: cst.CSTNode, inner: cst.CSTNode) -> bool:
         """Whether ``inner`` is ``outer`` or lies below it."""
-        return inner is outer or any(holder is outer for holder in self.ancestors(inner))
+        return self.order(outer) <= self.order(inner) < self.end(outer)
+
+    def below(self, node: cst.CSTNode, node_type: type[Node]) -> Sequence[Node]:
+        """The nodes of exactly this type in a subtree, its root included, in source order."""
+        return self.between(node_type, self.order(node), self.end(node))
+
+    def between(self, node_type: type[Node], first: int, end: int) -> Sequence[Node]:
+        """The nodes of exactly this type with ranks from ``first`` to below ``end``."""
+        nodes = self.nodes(node_type)
+        ranks = self._ranks.get(node_type)
+        if ranks is None:
+            ranks = self._ranks[node_type] = [self.order(each) for each in nodes]
+        start = bisect.bisect_left(ranks, first)
+        return nodes[start : bisect.bisect_left(ranks, end)]
 
     def statement(self, node: cst.CSTNode) -> cst.BaseStatement | None:
         """The innermost statement that holds ``node``: a whole line or a compound statement."""
@@ -219,7 +255,8 @@ class _LinkedTree(Tree):
         self._tree = tree
         self.text = "\n".join(tree._texts)
         self._texts, self._own = tree._texts, tree._own
-        self._parents, self._order = tree._parents, tree._order
+        self._parents, self._order, self._ends = tree._parents, tree._order, tree._ends
+        self._ranks = {}
         self._by_type = defaultdict(list, {kind: [*n] for kind, n in tree._by_type.items()})
         for module in self.attached:
             self._walk(module, self._by_type)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_lint.model.events import Kind
-from amp_lint.model.extents import Extents
 from amp_lint.model.regions import Region, Regions
 from amp_lint.model.steps import Steps
 from amp_lint.model.values import arguments, literal
@@ -46,7 +45,6 @@ class Caches:
         self.tree = tree
         self.regions = regions
         self.steps = steps
-        self.extents = Extents(tree)
 
     @functools.cached_property
     def stale(self) -> list[StaleCast]:
@@ -95,7 +93,7 @@ class Caches:
     def _calls(self, kind: Kind, body: cst.BaseSuite) -> list[cst.Call]:
         """The calls of a kind in a body, not in functions defined there, in source order."""
         home = self._home(body)
-        calls = self.extents.below(body, cst.Call)
+        calls = self.tree.below(body, cst.Call)
         found = (call for call in calls if self.steps.recognizer.kind(call) is kind)
         return [call for call in found if self._home(call) is home]
 

@@ -101,7 +101,7 @@ class Checkpoints:
     def _is_trained_with(self, scaler: _Scaler) -> bool:
         """Whether the code that makes a scaler hands it to a function that updates it."""
         name = dotted(scaler.target)
-        calls = (c for c in self.tree.nodes(cst.Call) if self.tree.contains(scaler.unit, c))
+        calls = self.tree.below(scaler.unit, cst.Call)
         return any(
             self._trains(call) for call in calls if any(dotted(a.value) == name for a in call.args)
         )
@@ -185,8 +185,7 @@ class Checkpoints:
             return node
         name = parent.targets[0].target.value
         scope = self._scope(parent)
-        uses = [n for n in self.tree.nodes(cst.Name) if n.value == name]
-        uses = [n for n in uses if self.tree.contains(scope, n)]
+        uses = [n for n in self.tree.named(name) if self.tree.contains(scope, n)]
         entries = (n for n in uses if self._holder(n) is not None)
         return next(entries, node)
 
@@ -227,8 +226,7 @@ class Checkpoints:
         if name is None:
             return False
         scope = self._scope(holder)
-        uses = [n for n in self.tree.nodes(cst.Name) if n.value == name]
-        uses = [n for n in uses if self.tree.contains(scope, n)]
+        uses = [n for n in self.tree.named(name) if self.tree.contains(scope, n)]
         return any(map(self._is_in_save, uses)) and not any(map(self._may_grow, uses))
 
     def _name(self, holder: cst.BaseExpression) -> str | None:
@@ -278,8 +276,7 @@ class Checkpoints:
         if unit is scaler.unit:
             return True
         return isinstance(unit, cst.FunctionDef) and any(
-            self.recognizer.target(call) is unit and self.tree.contains(scaler.unit, call)
-            for call in self.tree.nodes(cst.Call)
+            self.tree.contains(scaler.unit, call) for call in self.recognizer.calls_of(unit)
         )
 
     # --- what a fix needs ---------------------------------------------------------------------
@@ -326,8 +323,8 @@ class Checkpoints:
         limit = self.tree.order(scaler.call)
         early = {
             id(target)
-            for call in self.tree.nodes(cst.Call)
-            if self.tree.contains(start, call) and self.tree.order(call) < limit
+            for call in self.tree.below(start, cst.Call)
+            if self.tree.order(call) < limit
             for target in self._reached(call)
         }
         return id(method) not in early
@@ -340,8 +337,7 @@ class Checkpoints:
             target = self.recognizer.target(todo.pop())
             if target is not None and id(target) not in found:
                 found[id(target)] = target
-                calls = self.tree.linked.nodes(cst.Call)
-                todo += [call for call in calls if self.tree.contains(target, call)]
+                todo += self.tree.linked.below(target, cst.Call)
         return list(found.values())
 
     @functools.cached_property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -204,6 +204,18 @@ class Recognizer:
         """The function of this file that a call runs: by name, method, or ``__call__``."""
         return self._targets.get(id(call))
 
+    def calls_of(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+        """The calls that run a function, in source order."""
+        return self._calls_of.get(id(function), ())
+
+    @functools.cached_property
+    def _calls_of(self) -> dict[int, list[cst.Call]]:
+        found: dict[int, list[cst.Call]] = defaultdict(list)
+        for call in self.tree.nodes(cst.Call):
+            if (target := self.target(call)) is not None:
+                found[id(target)].append(call)
+        return dict(found)
+
     @functools.cached_property
     def _targets(self) -> dict[int, cst.FunctionDef]:
         calls = self.tree.nodes(cst.Call)
@@ -253,11 +265,9 @@ class Recognizer:
     def _callers(self) -> dict[int, set[int]]:
         """Id of a function -> ids of the functions that call it."""
         inside: dict[int, set[int]] = defaultdict(set)
-        for call in self.tree.nodes(cst.Call):
-            function = self.tree.ancestor(call, cst.FunctionDef)
-            target = self.target(call)
-            if function is not None and target is not None:
-                inside[id(target)].add(id(function))
+        for target, calls in self._calls_of.items():
+            holders = (self.tree.ancestor(call, cst.FunctionDef) for call in calls)
+            inside[target] = {id(holder) for holder in holders if holder is not None}
         return inside
 
     def _function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.model.extents import Extents
 from amp_lint.model.memo import per_node
 from amp_lint.model.names import Binding, Names, Scope, dotted
 from amp_lint.model.pure import PURE_BUILTINS, PURE_METHODS, is_pure_function
@@ -85,7 +84,6 @@ class Flow:
     def __init__(self, tree: Tree, names: Names) -> None:
         self.tree = tree
         self.names = names
-        self.extents = Extents(tree)
         self._ranked: dict[int, _Ranked] = {}
         self._read_by: dict[int, dict[int, list[cst.Name]]] = {}
 
@@ -123,7 +121,7 @@ class Flow:
         at = self.tree.order(use)
         return [
             binding
-            for binding in ranked.between(self.tree.order(loop), self.extents.end(loop))
+            for binding in ranked.between(self.tree.order(loop), self.tree.end(loop))
             if binding.node is not loop
             and (self._order(binding) >= at or self._computes(binding, use))
         ]
@@ -134,9 +132,7 @@ class Flow:
             holder
             for holder in self.tree.ancestors(use)
             if isinstance(holder, _LOOPS)
-            and (
-                last is None or last.node is holder or not self.extents.contains(holder, last.node)
-            )
+            and (last is None or last.node is holder or not self.tree.contains(holder, last.node))
         ]
         return loops[-1] if loops else None
 
@@ -150,7 +146,7 @@ class Flow:
         if not self._same_scope(node, found[0]) or not self._dominates(found[0], node):
             return None
         for path, at in self._writes_between(found[0].node, node, node.value):
-            inside = self.extents.contains(at, node)
+            inside = self.tree.contains(at, node)
             if path == node.value and at is not found[0].node and not inside:
                 return None
         return found[0]
@@ -164,7 +160,7 @@ class Flow:
             found = self._readers_of(bindings).get(id(binding), [])
         else:
             found = [name for name in self._reads[binding.name] if self._may_see(name, binding)]
-        return [name for name in found if self.extents.contains(scope, name)]
+        return [name for name in found if self.tree.contains(scope, name)]
 
     @per_node
     def _have_one_home(self, ranked: _Ranked) -> bool:
@@ -220,12 +216,12 @@ class Flow:
         """Whether the use is part of what the binding computes its value from (``x = f(x)``)."""
         node = binding.node
         inside = node.iter if isinstance(node, cst.For) else node
-        return not isinstance(node, cst.CompFor) and self.extents.contains(inside, name)
+        return not isinstance(node, cst.CompFor) and self.tree.contains(inside, name)
 
     def _dominates(self, binding: Binding, use: cst.CSTNode) -> bool:
         if binding.kind == "parameter":
             return True
-        return self.extents.contains(self._suite(binding.node), use)
+        return self.tree.contains(self._suite(binding.node), use)
 
     def _suite(self, node: cst.CSTNode) -> cst.CSTNode:
         """The innermost block all of whose statements run if ``node`` does."""
@@ -279,7 +275,7 @@ class Flow:
 
         Names may be bound there; other calls than those known to change nothing may not be made.
         """
-        first, last = self.extents.end(since), self.tree.order(until)
+        first, last = self.tree.end(since), self.tree.order(until)
         writes = (node for rank, _, node in self._writes if first <= rank < last)
         if any(isinstance(node, _MAY_BE_IN_PLACE) for node in writes):
             return False
@@ -340,8 +336,8 @@ class Flow:
         """The ranks of nodes that may run between two places, loops around the second included."""
         last = self.tree.order(until)
         for holder in self.tree.ancestors(until):
-            if isinstance(holder, _LOOPS) and not self.extents.contains(holder, since):
-                last = self.extents.end(holder)
+            if isinstance(holder, _LOOPS) and not self.tree.contains(holder, since):
+                last = self.tree.end(holder)
         return self.tree.order(since), last
 
     @functools.cached_property

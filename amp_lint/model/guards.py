@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_lint.model.memo import per_node
 from amp_lint.model.names import Names, canonical, dotted
 from amp_lint.model.references import is_read
 from amp_lint.model.values import Values, literal
@@ -99,14 +100,18 @@ class Guards:
 
     def _left_before(self, block: cst.IndentedBlock | cst.Module, child: cst.CSTNode) -> bool:
         """Whether ``if NEW: return ...`` stands above ``child`` in its block."""
+        leaving = self._leaving(block)
+        return leaving is not None and self.tree.order(leaving) < self.tree.order(child)
+
+    @per_node
+    def _leaving(self, block: cst.IndentedBlock | cst.Module) -> cst.CSTNode | None:
+        """The first ``if NEW: return ...`` of a block."""
         for statement in block.body:
-            if statement is child:
-                break
             if not isinstance(statement, cst.If) or not _leaves(statement.body):
                 continue
             if self.mentions(statement) and self._tells(statement.test, statement):
-                return True
-        return False
+                return statement
+        return None
 
     def _tells(self, test: cst.BaseExpression, holder: cst.CSTNode) -> bool:
         """Whether a test tells releases with the new API from those without."""

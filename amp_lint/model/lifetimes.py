@@ -127,7 +127,7 @@ class Lifetimes:
 
     def _optimizers(self, made: _Made, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """What the scaler steps below a node, if its scaled losses are from there too."""
-        calls = [c for c in self.tree.nodes(cst.Call) if self.tree.contains(node, c)]
+        calls = self.tree.below(node, cst.Call)
         own = [c for c in calls if isinstance(c.func, cst.Attribute) and c.args]
         own = [c for c in own if dotted(c.func.value) == made.name]  # type: ignore[attr-defined]
         if any(self.recognizer.is_scale(call) for call in own):
@@ -142,13 +142,13 @@ class Lifetimes:
     def _restores(self, made: _Made, node: cst.CSTNode) -> bool:
         """Whether the new scaler gets the state of an old one."""
         return any(
-            dotted(call.func) == f"{made.name}.load_state_dict" and self.tree.contains(node, call)
-            for call in self.tree.nodes(cst.Call)
+            dotted(call.func) == f"{made.name}.load_state_dict"
+            for call in self.tree.below(node, cst.Call)
         )
 
     def _ends_at_once(self, loop: Loop) -> bool:
         """Whether a loop only repeats what failed: it is left at the end of its first round."""
-        leaves = (*self.tree.nodes(cst.Break), *self.tree.nodes(cst.Return))
+        leaves = (*self.tree.below(loop, cst.Break), *self.tree.below(loop, cst.Return))
         return any(self._is_unconditional(leave, loop) for leave in leaves)
 
     def _is_unconditional(self, leave: cst.CSTNode, loop: Loop) -> bool:
@@ -169,7 +169,7 @@ class Lifetimes:
 
     def _assigned_in_calls(self, loop: Loop) -> set[str]:
         """The attributes that the functions called in a loop assign."""
-        calls = (c for c in self.tree.nodes(cst.Call) if self.tree.contains(loop, c))
+        calls = self.tree.below(loop, cst.Call)
         targets = {id(t): t for c in calls if (t := self.recognizer.target(c)) is not None}
         names = {name for target in targets.values() for name in self._assigned(target)}
         return {name for name in names if "." in name}
@@ -183,8 +183,8 @@ class Lifetimes:
         if self._restores(made, function) or not self._is_one_epoch(made, function):
             return None
         optimizers = list(self._optimizers(made, function))
-        for call in self.tree.nodes(cst.Call):
-            loop = self._loop(call) if self.recognizer.target(call) is function else None
+        for call in self.recognizer.calls_of(function):
+            loop = self._loop(call)
             if loop is None or self._ends_at_once(loop) or not optimizers:
                 continue
             if all(self._is_given(o, function, call, loop) for o in optimizers):
@@ -193,8 +193,8 @@ class Lifetimes:
 
     def _is_one_epoch(self, made: _Made, function: cst.FunctionDef) -> bool:
         """Whether the losses are scaled in one loop at most: not a training of many epochs."""
-        scales = [c for c in self.tree.nodes(cst.Call) if self.recognizer.is_scale(c)]
-        own = [c for c in scales if self.tree.contains(function, c)]
+        calls = self.tree.below(function, cst.Call)
+        own = [call for call in calls if self.recognizer.is_scale(call)]
         return all(len(list(self._loops(call))) <= 1 for call in own)
 
     def _is_given(

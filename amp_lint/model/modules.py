@@ -124,12 +124,19 @@ class Modules:
 
     def is_pretrained(self, node: cst.CSTNode) -> bool:
         """Whether the class around a place is made to be loaded with published weights."""
-        if any(call.func.attr.value == "from_pretrained" for call in self.tree.nodes(cst.Call)
-               if isinstance(call.func, cst.Attribute)):  # fmt: skip
+        if self._loads_pretrained:
             return True
         owner = self.values.enclosing_class(node)
         bases = [dotted(base.value) or "" for base in owner.bases] if owner is not None else []
         return any("pretrained" in base.lower() for base in bases)
+
+    @functools.cached_property
+    def _loads_pretrained(self) -> bool:
+        holders = map(self.tree.parent, self.tree.named("from_pretrained"))
+        return any(
+            isinstance(holder, cst.Attribute) and isinstance(self.tree.parent(holder), cst.Call)
+            for holder in holders
+        )
 
     # --- what is trained ----------------------------------------------------------------------
 
@@ -150,8 +157,8 @@ class Modules:
         function = self.tree.ancestor(clip, cst.FunctionDef) or self.tree.module
         methods = {
             call.func.attr.value
-            for call in self.tree.nodes(cst.Call)
-            if isinstance(call.func, cst.Attribute) and self.tree.contains(function, call)
+            for call in self.tree.below(function, cst.Call)
+            if isinstance(call.func, cst.Attribute)
         }
         return {"backward", "step"} <= methods
 

@@ -26,6 +26,7 @@ _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 _SCOPES = (cst.Module, cst.FunctionDef, cst.ClassDef, cst.Lambda, *_COMPREHENSIONS)
 _NOQA = re.compile(r"#[ \t]?noqa\b(:?)", re.IGNORECASE)
 _MAX_STEPS = 20  # longest chain of aliases that is followed
+_MAX_PARTS = 20  # of a qualified name
 _MAX_BINDINGS = 200  # of one name; nothing is known of one that has more
 _Known = dict[int, frozenset[str]]
 Links = Mapping[tuple[int, str], int]
@@ -101,6 +102,7 @@ class Names:
         for root in self._roots:
             self._build(root.node, root)
         self._resolved: dict[int, frozenset[str]] = {}
+        self._sources: dict[tuple[int, str], frozenset[str]] = {}
         self._spelled: dict[int, frozenset[str]] = {}
 
     # --- scopes -------------------------------------------------------------------------------
@@ -157,10 +159,7 @@ class Names:
     def is_free(self, name: str, at: cst.CSTNode) -> bool:
         """Whether the function around a place, or the module, does not use a name at all."""
         holder = self.tree.ancestor(at, cst.FunctionDef) or self.tree.module
-        return not any(
-            node.value == name and self.tree.contains(holder, node)
-            for node in self.tree.nodes(cst.Name)
-        )
+        return not any(self.tree.contains(holder, node) for node in self.tree.named(name))
 
     def is_early(self, name: str, at: cst.CSTNode) -> bool:
         """Whether only lines below a place bind a name in its scope, so that reading it raises."""
@@ -193,14 +192,33 @@ class Names:
                 for bindings in scope.bindings.values():
                     yield from bindings
 
+    def fellows(self, binding: Binding) -> list[Binding]:
+        """What binds the same name in the same scope: a list that no other names have."""
+        return self._fellows[id(binding)]
+
+    @functools.cached_property
+    def _fellows(self) -> dict[int, list[Binding]]:
+        lists = (found for scope in self._scopes.values() for found in scope.bindings.values())
+        return {id(binding): found for found in lists for binding in found}
+
     def spelling(self, node: cst.CSTNode, module: str) -> str | None:
         """A name that can only be the imported ``module`` where ``node`` stands."""
-        names = {b.name for b in self.every_binding() if b.qualified == module}
-        for name in sorted(names, key=lambda name: (name != module, name)):
-            bindings = self.visible(node, name)
-            if bindings and all(b.qualified == module for b in bindings):
+        names = self._imported_as.get(module, ())
+        for name in sorted(names, key=lambda name: (name != module, name))[:_MAX_BINDINGS]:
+            bindings = self.visible(node, name)[: _MAX_BINDINGS + 1]
+            few = len(bindings) <= _MAX_BINDINGS
+            if bindings and few and all(b.qualified == module for b in bindings):
                 return name
         return None
+
+    @functools.cached_property
+    def _imported_as(self) -> dict[str, set[str]]:
+        """Qualified name -> the names that are bound to it somewhere in the file."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for binding in self.every_binding():
+            if binding.qualified is not None:
+                found[binding.qualified].add(binding.name)
+        return found
 
     def spelling_of(self, node: cst.CSTNode, qualified: str) -> str | None:
         """How a qualified name is written where ``node`` stands, by what is imported there.
@@ -222,7 +240,7 @@ class Names:
         They do, as far as is known; or it is in ``__all__``, or imported as itself (PEP 484), or
         with a comment for linters that say that it is not used. What a function binds is its own.
         """
-        if not any(binding is each for each in self._roots[0].bindings.get(binding.name, ())):
+        if self.fellows(binding) is not self._roots[0].bindings.get(binding.name):
             return False
         if not self._exported.isdisjoint({binding.name, "*"}) or binding.name in self._listed:
             return True
@@ -234,7 +252,8 @@ class Names:
         if from_module and alias.asname is not None and member == binding.name:
             return True
         start = self.tree.span(self.tree.statement(alias) or alias)[0]
-        return _is_said_unused(self.tree.text[start:].partition("\n")[0])
+        end = self.tree.text.find("\n", start)
+        return _is_said_unused(self.tree.text[start : end if end >= 0 else None])
 
     @functools.cached_property
     def _listed(self) -> frozenset[str]:
@@ -260,7 +279,7 @@ class Names:
         if known is None:
             names = self.spelled(node)
             part = self.part(node) if names else 0
-            known = frozenset(n for name in names for n in self._passed_on(part, name, _MAX_STEPS))
+            known = frozenset(n for name in names for n in self._passed_on(part, name))
             self._resolved[id(node)] = known
         return known
 
@@ -322,12 +341,14 @@ class Names:
     def _star_imports(self, node: cst.CSTNode) -> list[str]:
         return self._roots[self.part(node)].star_imports
 
-    def definition(self, node: cst.CSTNode) -> cst.FunctionDef | cst.ClassDef | None:
+    def definition(
+        self, node: cst.CSTNode, steps: int = _MAX_STEPS
+    ) -> cst.FunctionDef | cst.ClassDef | None:
         """The function or class that a name stands for, if it can be only that.
 
         One of this file, or of a linked one that it is imported from.
         """
-        if not isinstance(node, (cst.Name, cst.Attribute)):
+        if not isinstance(node, (cst.Name, cst.Attribute)) or steps <= 0:
             return None
         bindings = self.bindings(node) if isinstance(node, cst.Name) else []
         if self._links and (not bindings or bindings[0].qualified is not None):
@@ -336,7 +357,7 @@ class Names:
             return bindings[0].node
         if len(bindings) == 1 and isinstance(bindings[0].value, cst.Name):
             value = bindings[0].value
-            return self.definition(value) if value.value != _last_part(node) else None
+            return self.definition(value, steps - 1) if value.value != _last_part(node) else None
         return None
 
     # --- linked files -------------------------------------------------------------------------
@@ -425,10 +446,17 @@ class Names:
                     return found
         return None
 
-    def _passed_on(self, part: int, name: str, steps: int) -> Iterator[str]:
+    def _passed_on(self, part: int, name: str) -> frozenset[str]:
         """The names that a qualified name of a text has where it comes from."""
-        found = self._linked(part, name) if steps > 0 else None
-        if found is None:
+        key = part, name
+        if key not in self._sources:
+            self._sources[key] = frozenset({name})  # for one that leads back to itself
+            self._sources[key] = frozenset(self._follow(part, name))
+        return self._sources[key]
+
+    def _follow(self, part: int, name: str) -> Iterator[str]:
+        found = self._linked(part, name)
+        if found is None or name.count(".") > _MAX_PARTS:
             yield name
             return
         to, bindings, rest = found
@@ -437,7 +465,7 @@ class Names:
             if binding.kind == "assign" and binding.value is not None:
                 names = self.spelled(binding.value)
             for each in names:
-                yield from map(canonical, self._passed_on(to, f"{each}{rest}", steps - 1))
+                yield from map(canonical, self._passed_on(to, f"{each}{rest}"))
         if not any(binding.qualified or binding.kind == "assign" for binding in bindings):
             yield name
 

@@ -156,8 +156,8 @@ class Reads:
         home = self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
         uses = [
             name
-            for name in self.tree.nodes(cst.Name)
-            if name.value == target.value and name is not target and self.tree.contains(home, name)
+            for name in self.tree.named(target.value)
+            if name is not target and self.tree.contains(home, name)
         ]
         return all(map(self._is_tested, uses))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -155,12 +154,23 @@ def _argument_role(tree: Tree, names: Names, arg: cst.Arg, indexed: bool) -> Rol
     return "value"
 
 
-def read_names(tree: Tree, names: Names, binding: Binding) -> Iterator[cst.Name]:
-    """Where the name that ``binding`` binds is read, and may mean this binding."""
-    for node in tree.nodes(cst.Name):
-        same = node.value == binding.name and is_read(tree, node)
-        if same and binding in names.bindings(node):
-            yield node
+class Readers:
+    """Where names are read, by what they may mean there."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self._tree = tree
+        self._names = names
+        self._known: dict[str, dict[int, list[cst.Name]]] = {}
+
+    def of(self, binding: Binding) -> list[cst.Name]:
+        """The places, in source order, where a name is read and may mean a binding."""
+        name = binding.name
+        if name not in self._known:
+            found = self._known[name] = defaultdict(list)
+            for node in self._tree.named(name):
+                if is_read(self._tree, node):
+                    found[id(self._names.bindings(node))].append(node)
+        return self._known[name].get(id(self._names.fellows(binding)), [])
 
 
 def without_aliases(names: Names, found: list[Reference]) -> list[Reference]:

@@ -248,8 +248,7 @@ class Regions:
             if any(self.names.is_any(base.value, _FUNCTION) for base in owner.bases):
                 decorators = [
                     self.tree.source(decorator.decorator)
-                    for decorator in self.tree.nodes(cst.Decorator)
-                    if self.tree.contains(owner, decorator)
+                    for decorator in self.tree.below(owner, cst.Decorator)
                 ]
                 if not any("custom_bwd" in text for text in decorators):
                     return True

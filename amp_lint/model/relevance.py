@@ -11,7 +11,6 @@ import libcst as cst
 
 from amp_lint.model.conditions import is_mode_test, text
 from amp_lint.model.events import Kind, Recognizer
-from amp_lint.model.extents import Extents
 from amp_lint.model.flow import arms
 from amp_lint.model.memo import per_node
 from amp_lint.model.regions import Regions
@@ -36,7 +35,6 @@ class Relevance:
         self.roles = roles
         self.regions = regions
         self.recognizer = recognizer
-        self.extents = Extents(tree)
         self._assigned: dict[int, tuple[cst.BaseExpression, ...]] = {}
         self._expressions: dict[int, tuple[cst.BaseExpression, ...]] = {}
 
@@ -66,7 +64,7 @@ class Relevance:
 
     def _targets(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         for kind in (cst.AssignTarget, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr):
-            yield from (item.target for item in self.extents.below(node, kind))  # type: ignore[attr-defined]
+            yield from (item.target for item in self.tree.below(node, kind))  # type: ignore[attr-defined]
 
     def is_idle(self, line: cst.SimpleStatementLine) -> bool:
         """Whether a line has no events, assigns nothing and goes on to the next one."""
@@ -153,7 +151,7 @@ class Relevance:
     @per_node
     def _guards_clip(self, node: cst.CSTNode) -> bool:
         """Whether what stands below a node is a clip with its ``unscale_``."""
-        calls = self.extents.below(node, cst.Call)
+        calls = self.tree.below(node, cst.Call)
         kinds = {self.recognizer.kind(call) for call in calls}
         scaled = any(self.recognizer.is_scale(call) for call in calls)
         return Kind.CLIP in kinds and not kinds & {Kind.STEP, Kind.UPDATE} and not scaled
@@ -166,7 +164,7 @@ class Relevance:
             and self.uses_scaler(inner.body) is not self.uses_scaler(inner.orelse)
             and id(inner.body) in self.hot
             and id(inner.orelse) in self.hot
-            for inner in self.extents.below(node, cst.If)
+            for inner in self.tree.below(node, cst.If)
         )
 
     def has_backward(self, node: cst.CSTNode) -> bool:

@@ -21,7 +21,6 @@ import libcst as cst
 
 from amp_lint.model.evaluate import Parts
 from amp_lint.model.events import Event, Kind, Recognizer
-from amp_lint.model.extents import Extents
 from amp_lint.model.names import Names
 from amp_lint.model.paths import Cycle
 from amp_lint.model.regions import Regions
@@ -82,7 +81,6 @@ class Steps:
         self.relevance = Relevance(tree, roles, regions, self.recognizer)
         parts = (tree, names, roles, regions, self.recognizer, self.relevance)
         self._parts = Parts(*parts, exact=exact, whole=whole)
-        self._extents = Extents(tree)
 
     @functools.cached_property
     def roots(self) -> tuple[Root, ...]:
@@ -109,7 +107,7 @@ class Steps:
 
     def _size(self, function: cst.FunctionDef | cst.Module) -> int:
         """How many statements a function has."""
-        return sum(len(self._extents.below(function, kind)) for kind in _STATEMENTS)
+        return sum(len(self.tree.below(function, kind)) for kind in _STATEMENTS)
 
     @functools.cached_property
     def backwards(self) -> list[Event]:

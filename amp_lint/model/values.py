@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -12,7 +13,7 @@ import libcst as cst
 from amp_lint.model.names import Names, dotted
 from amp_lint.tree import Tree
 
-_MAX_STEPS = 12
+_MAX_BITS = 1024  # a float has no larger numbers
 MAX_ALTERNATIVES = 200
 """Expressions that are looked at to find what one may stand for."""
 
@@ -121,20 +122,24 @@ class Values:
             return []
         owner, name = self.enclosing_class(node), node.attr.value
         for ancestor in self._lineage(owner) if owner is not None else ():
-            found = [v for v in self.class_attributes(ancestor).get(name, []) if v is not node]
-            if found:
+            assigned = self.class_attributes(ancestor).get(name, [])
+            if len(assigned) > MAX_ALTERNATIVES:
+                return []
+            if found := [value for value in assigned if value is not node]:
                 return found
         return []
 
     def _lineage(self, owner: cst.ClassDef) -> list[cst.ClassDef]:
-        """A class and its bases, as far as they are known, each once."""
-        found = [owner]
-        for each in found:  # grows while it is read
-            bases = (self.names.definition(base.value) for base in each.bases)
-            found += (
-                base for base in bases if isinstance(base, cst.ClassDef) and base not in found
-            )
-        return found
+        """A class and its bases, as far as they are known, each once, depth first."""
+        found: dict[int, cst.ClassDef] = {}
+        todo = [owner]
+        while todo and len(found) < MAX_ALTERNATIVES:
+            each = todo.pop()
+            if id(each) not in found:
+                found[id(each)] = each
+                bases = [self.names.definition(base.value) for base in each.bases]
+                todo += (base for base in reversed(bases) if isinstance(base, cst.ClassDef))
+        return [*found.values()]
 
     def function(self, node: cst.BaseExpression) -> cst.FunctionDef | None:
         """The function that ``f``, ``self.f`` or ``module.f`` calls, if it can be only one.
@@ -147,20 +152,13 @@ class Values:
         found = self.names.definition(node)
         return found if isinstance(found, cst.FunctionDef) else None
 
-    def method(
-        self, owner: cst.ClassDef, name: str, steps: int = _MAX_STEPS
-    ) -> cst.FunctionDef | None:
+    def method(self, owner: cst.ClassDef, name: str) -> cst.FunctionDef | None:
         """The method of a class, its own or inherited from a class that is known."""
-        bindings = self.names.scope_of(owner).bindings.get(name, [])
-        functions = [b.node for b in bindings if isinstance(b.node, cst.FunctionDef)]
-        if bindings:
-            return functions[-1] if functions else None
-        for base in owner.bases:
-            parent = self.names.definition(base.value)
-            if isinstance(parent, cst.ClassDef) and parent is not owner and steps > 0:
-                found = self.method(parent, name, steps - 1)
-                if found is not None:
-                    return found
+        for each in self._lineage(owner):
+            bindings = self.names.scope_of(each).bindings.get(name, [])
+            functions = [b.node for b in bindings if isinstance(b.node, cst.FunctionDef)]
+            if functions or (bindings and each is owner):
+                return functions[-1] if functions else None
         return None
 
     def instance_class(self, node: cst.BaseExpression) -> cst.ClassDef | None:
@@ -194,6 +192,19 @@ class Values:
     def class_attributes(self, owner: cst.ClassDef) -> dict[str, list[cst.BaseExpression]]:
         """Attribute name -> every value that the class body or a method assigns to it."""
         return self._class_attributes[id(owner)]
+
+    def takers(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+        """The calls that a function is handed to."""
+        return self._takers.get(id(function), ())
+
+    @functools.cached_property
+    def _takers(self) -> dict[int, list[cst.Call]]:
+        found: dict[int, list[cst.Call]] = defaultdict(list)
+        for call in self.tree.nodes(cst.Call):
+            for arg in call.args:
+                if (function := self.function(arg.value)) is not None:
+                    found[id(function)].append(call)
+        return dict(found)
 
     @functools.cached_property
     def _class_attributes(self) -> dict[int, dict[str, list[cst.BaseExpression]]]:
@@ -234,8 +245,11 @@ def literal(node: cst.BaseExpression | None) -> object:
     """The value of a literal number, string, bool or None; ``...`` when it is not one."""
     if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
         return {"True": True, "False": False, "None": None}[node.value]
-    if isinstance(node, (cst.Integer, cst.Float)):
+    if isinstance(node, cst.Float):
         return node.evaluated_value
+    if isinstance(node, cst.Integer):
+        number = node.evaluated_value
+        return number if number.bit_length() < _MAX_BITS else ...
     if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
         return node.evaluated_value
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
@@ -243,6 +257,7 @@ def literal(node: cst.BaseExpression | None) -> object:
         return -value if isinstance(value, (int, float)) else ...
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
         base, exponent = literal(node.left), literal(node.right)
-        if isinstance(base, (int, float)) and isinstance(exponent, int) and abs(exponent) < 128:
-            return float(base) ** exponent if base else ...
+        if isinstance(base, (int, float)) and isinstance(exponent, int) and base:
+            with contextlib.suppress(OverflowError):
+                return float(base) ** exponent
     return ...

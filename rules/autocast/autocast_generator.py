@@ -73,9 +73,5 @@ def _is_meant(model: Model, function: cst.FunctionDef) -> bool:
     """Whether the generator is there to be a context itself."""
     if any(_MEANS_TO.search(model.tree.source(each.decorator)) for each in function.decorators):
         return True
-    return any(
-        _MEANS_TO.search(model.tree.source(call.func))
-        for call in model.tree.nodes(cst.Call)
-        for arg in call.args
-        if model.values.function(arg.value) is function
-    )
+    takers = model.values.takers(function)
+    return any(_MEANS_TO.search(model.tree.source(call.func)) for call in takers)

@@ -92,10 +92,9 @@ def _is_asked(model: Model, call: cst.Call) -> bool:
     """Whether the code looks whether autocast is on."""
     asked = ("torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled")
     return any(
-        isinstance(other, cst.Call) and model.names.is_any(other.func, asked)
+        model.names.is_any(other.func, asked)
         for guard in model.flow.guards(call)
-        for other in model.tree.nodes(cst.Call)
-        if model.tree.contains(guard.test, other)
+        for other in model.tree.below(guard.test, cst.Call)
     )
 
 

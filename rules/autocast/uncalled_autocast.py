@@ -93,9 +93,8 @@ def _is_fixable(model: Model, decorator: cst.Decorator) -> bool:
     function = model.tree.parent(decorator)
     if not isinstance(function, cst.FunctionDef) or function.asynchronous is not None:
         return False
-    if any(
-        model.tree.ancestor(y, cst.FunctionDef) is function for y in model.tree.nodes(cst.Yield)
-    ):
+    yields = model.tree.below(function, cst.Yield)
+    if any(model.tree.ancestor(each, cst.FunctionDef) is function for each in yields):
         return False
     return not any(
         isinstance(other.decorator, cst.Name) and other.decorator.value in _BINDING
