@@ -16,15 +16,13 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amp_lint import _toml, registry
 from amp_lint.engine import Selection
+from amp_lint.gitignore import Pattern, PatternError, Patterns
 from amp_lint.rule import Rule
 from amp_lint.target import Version, lower_bound, parse_version, torch_requirements
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 _PREFIX = "AMP"
 
@@ -257,8 +255,10 @@ class _Table:
         )
         exclude, per_file = self._strings("exclude"), self._per_file_ignores()
         check_selectors(choice, (selector for _, selectors in per_file for selector in selectors))
-        self._check_patterns("exclude", exclude)
-        self._check_patterns("per-file-ignores", (pattern for pattern, _ in per_file))
+        for pattern in exclude:
+            self._check_pattern("exclude", pattern)
+        for pattern, _ in per_file:
+            self._check_pattern("per-file-ignores", pattern)
         return Config(self._path.parent, choice, exclude, per_file)
 
     def _error(self, key: str, what: str) -> ConfigError:
@@ -296,10 +296,10 @@ class _Table:
             for pattern, selectors in value.items()
         )
 
-    def _check_patterns(self, key: str, patterns: Iterable[str]) -> None:
+    def _check_pattern(self, key: str, pattern: str) -> None:
         try:
-            _spec(tuple(patterns))
-        except ValueError as error:
+            Pattern.parse(pattern)
+        except PatternError as error:
             raise self._error(key, f"has a bad pattern: {error}") from error
 
 
@@ -326,17 +326,15 @@ def _matches(
 ) -> bool:
     if not patterns:
         return False
-    relative = absolute(path).relative_to(absolute(config.root)).as_posix()
-    return _spec(patterns).match_file(relative + "/" * directory)
+    names = absolute(path).relative_to(absolute(config.root)).parts
+    return bool(_compiled(patterns).verdict_from_above(names, directory=directory))
 
 
 @functools.cache
-def _spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
-    """The compiled patterns.
+def _compiled(patterns: tuple[str, ...]) -> Patterns:
+    """The patterns, understood.
 
     Raises:
-        ValueError: one of them is malformed.
+        PatternError: one of them is malformed.
     """
-    from pathspec import GitIgnoreSpec
-
-    return GitIgnoreSpec.from_lines(patterns)
+    return Patterns(filter(None, map(Pattern.parse, patterns)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import itertools
@@ -9,12 +10,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from amp_lint.config import ConfigError, Settings, absolute, is_checkout
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+from amp_lint.gitignore import Pattern, Patterns, TooLongError, understood
 
 SKIPPED = frozenset({
     ".bzr", ".direnv", ".eggs", ".git", ".git-rewrite", ".hg", ".idea", ".ipynb_checkpoints",
@@ -42,23 +40,27 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Ignore:
-    """One ``.gitignore`` and the directory that its patterns are relative to."""
+    """One ``.gitignore``; it is asked about nothing but what is below its directory."""
 
-    folder: Path
-    spec: GitIgnoreSpec
-
-    def verdict(self, path: Path, directory: bool) -> bool | None:
-        """True: ignored. False: a ``!`` pattern takes it back. None: nothing said."""
-        relative = path.relative_to(self.folder).as_posix() + "/" * directory
-        return self.spec.check_file(relative).include
+    depth: int
+    """Of how many parts the path of the directory consists."""
+    patterns: Patterns
 
 
 class Discovery:
     """One search. What goes wrong with a path is told to ``on_error`` and the search goes on."""
 
-    def __init__(self, settings: Settings, on_error: OnError, *, force_exclude: bool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        on_error: OnError,
+        *,
+        force_exclude: bool,
+        on_warning: OnError = lambda path, what: None,
+    ) -> None:
         self._settings = settings
         self._on_error = on_error
+        self._on_warning = on_warning
         self._force_exclude = force_exclude
 
     def files(self, paths: Iterable[Path]) -> Iterator[Found]:
@@ -90,13 +92,13 @@ class Discovery:
         return not SKIPPED.isdisjoint(parts[:-1]) or self._settings.excluded(path)
 
     def _walk(self, root: Path) -> Iterator[Found]:
-        stack = [(root, _inherited(absolute(root)))]
+        stack = [(root, self._inherited(absolute(root)))]
         while stack:
             folder, inherited = stack.pop()
             entries = self._entries(folder)
             if folder is not root and any(e.name == _VIRTUAL_ENVIRONMENT for e in entries):
                 continue
-            ignores = (*inherited, *_read_ignores(absolute(folder)))
+            ignores = (*inherited, *self._read_ignores(absolute(folder)))
             kept = [entry for entry in entries if self._kept(entry, ignores)]
             folders = [Path(entry.path) for entry in kept if entry.is_dir(follow_symlinks=False)]
             stack += [(below, ignores) for below in reversed(folders)]
@@ -128,6 +130,35 @@ class Discovery:
             self._on_error(entry.path, problem)
             return False
         return True
+
+    def _inherited(self, root: Path) -> tuple[_Ignore, ...]:
+        """What the directories above ``root`` in its checkout ignore.
+
+        Nothing, where ``root`` itself is ignored: the user named it.
+        """
+        above: list[Path] = []
+        for folder in (root, *root.parents):
+            above.append(folder)
+            if is_checkout(folder):
+                break
+        else:
+            return ()
+        ignores: tuple[_Ignore, ...] = ()
+        for folder, below in itertools.pairwise(reversed(above)):
+            ignores = (*ignores, *self._read_ignores(folder))
+            if _ignored(below, True, ignores):
+                return ()
+        return ignores
+
+    def _read_ignores(self, folder: Path) -> Iterator[_Ignore]:
+        for name in (".git/info/exclude", ".gitignore"):
+            parsed = [*map(understood, _lines(folder / name))]
+            patterns = [line for line in parsed if isinstance(line, Pattern)]
+            too_long = [line for line in parsed if isinstance(line, TooLongError)]
+            if too_long:
+                self._on_warning(str(folder / name), f"{too_long[0]} and ignores nothing")
+            if patterns:
+                yield _Ignore(len(folder.parts), Patterns(patterns))
 
 
 def unreadable(error: OSError) -> str:
@@ -169,53 +200,18 @@ def _loop(link: Path) -> str:
 
 def _ignored(path: Path, directory: bool, ignores: Iterable[_Ignore]) -> bool:
     """Whether git ignores a path; of several files that speak of it the nearest counts."""
-    verdict = None
+    verdict, parts = None, path.parts
     for ignore in ignores:
-        said = ignore.verdict(path, directory)
+        said = ignore.patterns.verdict(parts[ignore.depth :], directory=directory)
         verdict = verdict if said is None else said
     return bool(verdict)
 
 
-def _inherited(root: Path) -> tuple[_Ignore, ...]:
-    """What the directories above ``root`` in its checkout ignore.
-
-    Nothing, where ``root`` itself is ignored: the user named it.
-    """
-    above: list[Path] = []
-    for folder in (root, *root.parents):
-        above.append(folder)
-        if is_checkout(folder):
-            break
-    else:
-        return ()
-    ignores: tuple[_Ignore, ...] = ()
-    for folder, below in itertools.pairwise(reversed(above)):
-        ignores = (*ignores, *_read_ignores(folder))
-        if _ignored(below, True, ignores):
-            return ()
-    return ignores
-
-
-def _read_ignores(folder: Path) -> Iterator[_Ignore]:
-    for name in (".git/info/exclude", ".gitignore"):
-        try:
-            lines = (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            continue
-        patterns = [line for line in lines if line.strip() and not line.startswith("#")]
-        if patterns:
-            yield _Ignore(folder, _compile(patterns))
-
-
-def _compile(patterns: list[str]) -> GitIgnoreSpec:
-    """The patterns that can be understood; git passes over the others too."""
-    from pathspec import GitIgnoreSpec
-
-    understood: list[str] = []
-    for pattern in patterns:
-        try:
-            GitIgnoreSpec.from_lines([pattern])
-        except ValueError:
-            continue
-        understood.append(pattern)
-    return GitIgnoreSpec.from_lines(understood)
+def _lines(path: Path) -> list[str]:
+    """The lines of a file as git reads them; none where it cannot be read."""
+    try:
+        data = path.read_bytes() if path.is_file() else b""
+    except OSError:
+        return []
+    text = os.fsdecode(data.removeprefix(codecs.BOM_UTF8))
+    return [line.removesuffix("\r") for line in text.split("\n")]
