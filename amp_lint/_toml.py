@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,28 @@ def read(path: Path) -> dict[str, Any] | None:
         TomlError: the file cannot be read or parsed.
     """
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe is to wait for its writer
+            raise TomlError("is no file")
+        return loads(path.read_bytes().decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise TomlError(f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise TomlError(f"is not UTF-8: {error}") from error
+
+
+def loads(text: str) -> dict[str, Any]:
+    """The tables of a text.
+
+    Raises:
+        TomlError: the text cannot be parsed.
+    """
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise TomlError(f"is not TOML: {error}") from error
+    except ValueError as error:  # what `int` says about thousands of digits
+        raise TomlError("has a number of too many digits") from error
     except RecursionError as error:
         raise TomlError("nests too deeply") from error

@@ -10,9 +10,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from amp_lint.config import ConfigError, Settings, absolute, is_checkout
-from amp_lint.gitignore import Pattern, Patterns, TooLongError, understood
+from amp_lint.config import Settings, absolute, is_checkout
+
+if TYPE_CHECKING:
+    from amp_lint.gitignore import Patterns
 
 SKIPPED = frozenset({
     ".bzr", ".direnv", ".eggs", ".git", ".git-rewrite", ".hg", ".idea", ".ipynb_checkpoints",
@@ -66,11 +69,12 @@ class Discovery:
     def files(self, paths: Iterable[Path]) -> Iterator[Found]:
         """The files, each once: those of a directory by name, then those of its directories.
 
-        A named file comes whatever its name is, even if it is excluded, unless ``force_exclude``.
+        What is named comes even if it is excluded, unless ``force_exclude``; a named file comes
+        whatever its name is.
         """
         seen: set[Path] = set()
         for path in paths:
-            for found in self._walk(path) if _is_directory(path) else self._named(path):
+            for found in self._below(path) if _is_directory(path) else self._named(path):
                 if (key := absolute(found.path)) not in seen:
                     seen.add(key)
                     yield found
@@ -78,18 +82,23 @@ class Discovery:
     def _named(self, path: Path) -> Iterator[Found]:
         try:
             path.stat()
-            if not (self._force_exclude and self._excluded_by_name(path)):
+            if not self._excluded_by_name(path, directory=False):
                 yield Found(path, named=True)
         except OSError as error:
             self._on_error(str(path), unreadable(error))
-        except ConfigError as error:
-            self._on_error("", str(error))
 
-    def _excluded_by_name(self, path: Path) -> bool:
+    def _below(self, path: Path) -> Iterator[Found]:
+        return iter(()) if self._excluded_by_name(path, directory=True) else self._walk(path)
+
+    def _excluded_by_name(self, path: Path, *, directory: bool) -> bool:
+        if not self._force_exclude:
+            return False
         here = Path.cwd()
         full = absolute(path)
         parts = full.relative_to(here).parts if full.is_relative_to(here) else path.parts[1:]
-        return not SKIPPED.isdisjoint(parts[:-1]) or self._settings.excluded(path)
+        folders = parts if directory else parts[:-1]
+        excluded = self._settings.excluded(path, directory=directory)
+        return excluded or not SKIPPED.isdisjoint(folders)
 
     def _walk(self, root: Path) -> Iterator[Found]:
         stack = [(root, self._inherited(absolute(root)))]
@@ -118,13 +127,9 @@ class Discovery:
         directory = entry.is_dir(follow_symlinks=False)
         if entry.name in SKIPPED if directory else not _is_candidate(entry):
             return False
-        try:
-            if _ignored(absolute(path), directory, ignores):
-                return False
-            if self._settings.excluded(path, directory=directory):
-                return False
-        except ConfigError as error:
-            self._on_error("", str(error))
+        if _ignored(absolute(path), directory, ignores):
+            return False
+        if self._settings.excluded(path, directory=directory, alone=True):
             return False
         if entry.is_symlink() and (problem := _loop(path)):
             self._on_error(entry.path, problem)
@@ -152,12 +157,14 @@ class Discovery:
 
     def _read_ignores(self, folder: Path) -> Iterator[_Ignore]:
         for name in (".git/info/exclude", ".gitignore"):
-            parsed = [*map(understood, _lines(folder / name))]
-            patterns = [line for line in parsed if isinstance(line, Pattern)]
-            too_long = [line for line in parsed if isinstance(line, TooLongError)]
-            if too_long:
-                self._on_warning(str(folder / name), f"{too_long[0]} and ignores nothing")
-            if patterns:
+            if lines := _lines(folder / name):
+                from amp_lint.gitignore import Pattern, Patterns, TooLongError, understood
+
+                parsed = [*map(understood, lines)]
+                patterns = [line for line in parsed if isinstance(line, Pattern)]
+                too_long = [line for line in parsed if isinstance(line, TooLongError)]
+                if too_long:
+                    self._on_warning(str(folder / name), f"{too_long[0]} and ignores nothing")
                 yield _Ignore(len(folder.parts), Patterns(patterns))
 
 
@@ -214,4 +221,4 @@ def _lines(path: Path) -> list[str]:
     except OSError:
         return []
     text = os.fsdecode(data.removeprefix(codecs.BOM_UTF8))
-    return [line.removesuffix("\r") for line in text.split("\n")]
+    return [line.removesuffix("\r") for line in text.split("\n")] if text else []

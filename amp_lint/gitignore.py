@@ -17,10 +17,10 @@ MAX_LENGTH = 4096
 """Characters of the longest pattern that is understood; no path is longer."""
 
 _SHOWN = 40
-_TOKEN = re.compile(r"\\(?P<quoted>.)|(?P<stars>\*+)|(?P<plain>[^\\])", re.DOTALL)
-_SET_ITEM = re.compile(
-    r"\[:(?P<name>[^\]]*):\]|(?:\\(?P<quoted>.)|(?P<plain>[^\\]))(?:-(?!\])\\?(?P<last>.))?",
-    re.DOTALL,
+_TOKEN = r"(?s)\\(?P<quoted>.)|(?P<stars>\*+)|(?P<plain>[^\\])"
+_SET_ITEM = (
+    r"(?s)\[:(?P<name>[^\]]*):\]|"
+    r"(?:\\(?P<quoted>.)|(?P<plain>[^\\]))(?:-(?!\])\\?(?P<last>.))?"
 )
 _NAMED_SETS = {
     "alnum": "0-9A-Za-z",
@@ -50,13 +50,8 @@ class TooLongError(PatternError):
     """A pattern is longer than `MAX_LENGTH`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _One:
-    """A part of a pattern that matches one character."""
-
-    expression: str
-    literal: str | None = None
-    """The only character that it matches."""
+_One = tuple[str, str | None]
+"""What matches one character: a regular expression, and the character if it is always the same."""
 
 
 class _Glob:
@@ -67,7 +62,7 @@ class _Glob:
         self._parts = parts
         ones = [part for part in parts if part is not None]
         self._shortest = len(ones)
-        literals = [one.literal for one in ones if one.literal is not None]
+        literals = [literal for _, literal in ones if literal is not None]
         self.literal = "".join(literals) if len(literals) == len(parts) else None
         """The only name that looks like that."""
         self._any = not ones and self.literal is None
@@ -92,14 +87,14 @@ class _Glob:
             if part is None:
                 pieces.append("")
             else:
-                pieces[-1] += part.expression
+                pieces[-1] += part[0]
         first, *middle = pieces[:-1] or [""]
         found = (f"(?=(?P<g{n}>.*?{piece}))(?P=g{n})" for n, piece in enumerate(middle))
         gap = ".*" if len(pieces) > 1 else ""
         return re.compile(f"{first}{''.join(found)}{gap}{pieces[-1]}", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pattern:
     """One line of a ``.gitignore``."""
 
@@ -247,9 +242,9 @@ def _parts(text: str) -> Iterator[_One | str]:
     Raises:
         PatternError: the text is malformed.
     """
-    position = 0
+    position, tokens = 0, re.compile(_TOKEN)
     while position < len(text):
-        token = _TOKEN.match(text, position)
+        token = tokens.match(text, position)
         if token is None:
             raise PatternError(text, "ends in a backslash")
         position = token.end()
@@ -259,12 +254,12 @@ def _parts(text: str) -> Iterator[_One | str]:
         elif character == "/":
             yield character
         elif token["plain"] == "?":
-            yield _One(".")
+            yield ".", None
         elif token["plain"] == "[":
             expression, position = _set(text, position)
-            yield _One(expression)
+            yield expression, None
         else:
-            yield _One(re.escape(character), character)
+            yield re.escape(character), character
 
 
 def _set(text: str, position: int) -> tuple[str, int]:
@@ -276,8 +271,9 @@ def _set(text: str, position: int) -> tuple[str, int]:
     negated = text[position : position + 1] in ("!", "^")
     position += negated
     items: list[str] = []
+    pattern = re.compile(_SET_ITEM)
     while not items or text[position : position + 1] != "]":
-        item = _SET_ITEM.match(text, position)
+        item = pattern.match(text, position)
         if item is None:
             raise PatternError(text, "has a [ without its ]")
         position = item.end()
