@@ -25,14 +25,26 @@ def read(path: Path) -> dict[str, Any] | None:
         TomlError: the file cannot be read or parsed.
     """
     try:
-        return tomllib.loads(files.read(path).decode("utf-8"))
+        return loads(files.read(path).decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise TomlError(f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise TomlError(f"is not UTF-8: {error}") from error
+
+
+def loads(text: str) -> dict[str, Any]:
+    """The tables of a text.
+
+    Raises:
+        TomlError: the text cannot be parsed.
+    """
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise TomlError(f"is not TOML: {error}") from error
+    except ValueError as error:  # what `int` says about thousands of digits
+        raise TomlError("has a number of too many digits") from error
     except RecursionError as error:
         raise TomlError("nests too deeply") from error

@@ -1,17 +1,23 @@
-"""The command line: ``amp-lint [OPTIONS] [PATHS]``, ``amp-lint rule`` and ``amp-lint verify``."""
+"""The command line: ``amp-lint [check] [OPTIONS] [PATHS]`` and its other commands."""
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from amp_lint import __version__, report
-from amp_lint.config import ConfigError
-from amp_lint.session import ERROR, FOUND, INTERRUPTED, Options, Session
-from amp_lint.target import parse_version
+from amp_lint import __version__
+from amp_lint.arguments import parse
+from amp_lint.choice import ConfigError
+from amp_lint.session import CLEAN, ERROR, FOUND, INTERRUPTED, Session
+from amp_lint.suggest import did_you_mean
+
+COMMANDS = ("check", "help", "rule", "verify", "version")
+"""What the first argument may be; a path that is called so is written ``./check``."""
+_TOO_LONG = 12
+"""Letters of a word that is no misspelled command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,131 +42,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: Sequence[str]) -> int:
-    if arguments[:1] == ["rule"]:
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("", arguments)
+    if command == "rule":
         from amp_lint.explain import explain
 
-        return explain(arguments[1:])
-    if arguments[:1] == ["verify"]:
+        return explain(rest)
+    if command == "verify":
         from amp_lint.verify import cli
 
-        return cli.main(arguments[1:])
-    return check(arguments)
+        return cli.main(rest)
+    if command == "help":
+        return _help(rest)
+    if command == "version":
+        print(f"amp-lint {__version__}")
+        return CLEAN
+    return check(rest if command == "check" else arguments)
 
 
 def check(arguments: Sequence[str]) -> int:
     """Lint, and fix where asked; the exit code.
 
     Raises:
-        ConfigError: an option is wrong.
+        ConfigError: an option is wrong, or what should be a path is a misspelled command.
     """
-    options = _parser().parse_args(arguments, Options())
+    options = parse(arguments)
+    first = options.paths[0] if options.paths else ""
+    if first.isalpha() and len(first) < _TOO_LONG and not Path(first).exists():
+        if first in COMMANDS:
+            raise ConfigError(f"{first}: no such path; as a command it stands before all options")
+        if meant := did_you_mean(first, COMMANDS):
+            raise ConfigError(f"{first}: no such path{meant}")
     return Session(options).run()
 
 
-def words(value: str) -> list[str]:
-    """What stands between the commas."""
-    return [item.strip() for item in value.split(",") if item.strip()]
-
-
-def _version(value: str) -> tuple[int, int]:
-    version = parse_version(value)
-    if version is None:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a version such as 2.3")
-    return version
-
-
-def positive(value: str) -> int:
-    """A number from 1."""
-    if not value.isdecimal() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a positive number")
-    return int(value)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "amp-lint",
-        usage="amp-lint [OPTIONS] [PATHS]\n"
-        "       amp-lint rule [CODE|NAME|--all]\n"
-        "       amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]",
-        description="Find mixed-precision bugs in PyTorch code and fix them.",
-        epilog="`amp-lint rule` lists the rules, `amp-lint rule AMP101` explains one.\n"
-        "Exit code: 0 nothing found, 1 something found, 2 something went wrong.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "paths", nargs="*", metavar="PATHS", help="files, directories, - for stdin (default: .)"
-    )
-    parser.add_argument("--version", action="version", version=f"amp-lint {__version__}")
-    _add_fixing(parser.add_argument_group("fixing"))
-    add_selection(parser.add_argument_group("rules"))
-    _add_files(parser.add_argument_group("files"))
-    _add_output(parser.add_argument_group("output"))
-    return parser
-
-
-def _add_fixing(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--fix", action="store_true", help="apply the safe fixes")
-    group.add_argument(
-        "--unsafe-fixes", action="store_true", help="with --fix or --diff, the unsafe fixes too"
-    )
-    group.add_argument(
-        "--diff", action="store_true", help="show what --fix would change, and change nothing"
-    )
-    group.add_argument(
-        "--prove", action="store_true", help="apply only fixes that experiments prove (needs torch)"
-    )
-
-
-def add_selection(group: argparse._ArgumentGroup) -> None:
-    """The options that say which rules run."""
-    for name, text in (
-        ("--select", "run only these: codes, prefixes, names or ALL, separated by commas"),
-        ("--extend-select", "run these too"),
-        ("--ignore", "do not run these"),
-    ):
-        group.add_argument(name, action="extend", type=words, metavar="RULES", help=text)
-    group.add_argument("--preview", action="store_true", default=None, help="run preview rules too")
-    group.add_argument(
-        "--target-torch",
-        type=_version,
-        metavar="VERSION",
-        help="oldest torch that fixed code must run on (default: what the project requires)",
-    )
-    group.add_argument(
-        "--ignore-noqa", action="store_true", help="report what noqa comments suppress too"
-    )
-    group.add_argument(
-        "--isolated",
-        action="store_true",
-        help="ignore all configuration files, and the torch that the project requires",
-    )
-
-
-def _add_files(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--force-exclude", action="store_true", help="exclude even files that are named"
-    )
-    group.add_argument("--stdin-filename", metavar="PATH", help="what to call stdin")
-
-
-def _add_output(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--output-format", choices=report.FORMATS, default="full", help="default: full"
-    )
-    group.add_argument(
-        "--show-all", action="store_true", help="show each deprecation, not one line for a file"
-    )
-    group.add_argument("--statistics", action="store_true", help="show counts for each rule")
-    group.add_argument("-q", "--quiet", action="store_true", help="print findings, nothing else")
-    group.add_argument(
-        "-e", "--exit-zero", action="store_true", help="exit with 0 even if something is found"
-    )
-    group.add_argument(
-        "--exit-non-zero-on-fix",
-        action="store_true",
-        help="exit with 1 if something was fixed, even if nothing is left",
-    )
+def _help(arguments: Sequence[str]) -> int:
+    command = arguments[0] if arguments else "check"
+    if command not in COMMANDS:
+        meant = did_you_mean(command, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
+        raise ConfigError(f"help: {command}: no such command{meant}")
+    return _command([command if command in ("rule", "verify") else "check", "--help"])
 
 
 if __name__ == "__main__":

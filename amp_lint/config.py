@@ -1,8 +1,10 @@
-"""Which rules run on which file: ``[tool.amp-lint]`` and the command line.
+"""What governs a file: settings files, the command line, the torch that the project requires.
 
-The settings of a file come from the nearest ``pyproject.toml`` upwards that has a
-``[tool.amp-lint]`` table; tables are not merged. Options of the command line stand above it.
-Path patterns are those of ``.gitignore``, relative to the directory of the ``pyproject.toml``.
+The settings of a file come from the nearest directory upwards that has some, in
+``.amp-lint.toml``, ``amp-lint.toml`` or the table ``[tool.amp-lint]`` of ``pyproject.toml``; those
+of several directories are not merged. ``--config`` and the options of the command line stand above
+them. Path patterns are those of ``.gitignore``, relative to the directory of the settings file, or
+to the current one on the command line.
 
 ``target-torch`` defaults to the lower bound of the torch requirement in the nearest directory
 upwards that declares one, within the checkout; no bound means the newest torch.
@@ -12,131 +14,226 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from amp_lint import _toml, registry
+from amp_lint import registry, settings_file
+from amp_lint.choice import (
+    Choice,
+    ConfigError,
+    check_selectors,
+    ineffective,
+    is_preview,
+    matching,
+    resolve,
+)
 from amp_lint.engine import Selection
 from amp_lint.rule import Rule
-from amp_lint.target import Version, lower_bound, parse_version, torch_requirements
+from amp_lint.target import OPTION, Declared, Target, lower_bound, torch_requirements
 
 if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+    from amp_lint.gitignore import Patterns
+    from amp_lint.silence import Silence
 
-_PREFIX = "AMP"
-
-
-class ConfigError(Exception):
-    """A setting is wrong; the message names where, which, and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One layer of choices: a configuration file, or the command line."""
-
-    origin: str
-    """What to call the layer in an error."""
-    select: tuple[str, ...] | None = None
-    extend_select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    preview: bool | None = None
-    target_torch: Version | None = None
+__all__ = [
+    "Choice",
+    "ConfigError",
+    "Settings",
+    "absolute",
+    "from_here",
+    "ineffective",
+    "is_checkout",
+    "matching",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
-    """A ``[tool.amp-lint]`` table."""
+@dataclass(frozen=True)
+class Governing:
+    """What governs a file."""
 
-    root: Path
-    """The directory that its patterns are relative to."""
-    choice: Choice
-    exclude: tuple[str, ...] = ()
-    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    layers: tuple[Choice, ...]
+    """A later one stands above an earlier one."""
+    sound: bool
+    """Whether no settings file was passed over, for an error, that would have been nearer."""
+    ignored: tuple[str, ...]
+    """The selectors that ``per-file-ignores`` takes away from the file."""
+    target: Target | None
+
+    def asks_for(self, code: str) -> bool:
+        """Whether a rule or its family is selected, and not only all there are."""
+        every = registry.all_rules()
+        for layer in reversed(self.layers):
+            named = map(matching, layer.selectors)
+            if any(rules != every and code in {rule.code for rule in rules} for rules in named):
+                return True
+            if layer.select is not None:
+                return False
+        return False
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that are chosen."""
+        dropped = {rule for selector in self.ignored for rule in matching(selector)}
+        return tuple(rule for rule in resolve(self.layers) if rule not in dropped)
 
 
 class Settings:
     """The settings of every file of a run."""
 
-    def __init__(self, options: Choice, *, noqa: bool = True, isolated: bool = False) -> None:
+    def __init__(
+        self,
+        options: Choice,
+        *,
+        config: Sequence[str] = (),
+        noqa: bool = True,
+        isolated: bool = False,
+        on_error: Callable[[str], None] | None = None,
+    ) -> None:
         """Settings below the choices of the command line; whether ``noqa`` comments count.
 
-        ``isolated`` settings are the command line and nothing else: no file is read.
+        ``config`` are the values of ``--config``. ``isolated`` settings are the command line and
+        nothing else: no file is read. A settings file with an error is told to ``on_error`` and
+        passed over; without that function every question about a file below raises ConfigError.
 
         Raises:
-            ConfigError: a selector in ``options`` matches no rule.
+            ConfigError: a selector in ``options`` matches no rule, or ``config`` is wrong.
         """
-        self._options = options
+        check_selectors(options)
+        self._named, inline = settings_file.named(config)
+        if self._named and isolated:
+            raise ConfigError("command line: --isolated reads no settings file; leave one out")
+        self._above = (*inline, options)
         self._noqa = noqa
         self._isolated = isolated
-        self._found: list[Config] = []
+        self._on_error = on_error
+        self._read = [choice for choice in (self._named, *inline) if choice]
         self._nearest = functools.cache(self._find)
         self._target = functools.cache(self._find_target)
         self._selection = functools.cache(self._build)
-        check_selectors(options)
+        self._silences = functools.cache(_silences)
+        self._heard: dict[tuple[Rule, Target], tuple[Silence, frozenset[str]]] = {}
+        self._latest = functools.lru_cache(1)(self._govern)
+
+    def governing(self, path: Path) -> Governing:
+        """What governs a file."""
+        return self._latest(path)
 
     def selection(self, path: Path) -> Selection:
-        """The rules for a file, and the torch its fixes are for.
+        """The rules for a file, and the torch its fixes are for."""
+        return self._selection(self.governing(path))
 
-        Raises:
-            ConfigError: the configuration of the file is wrong.
-        """
-        folder = absolute(path).parent
-        config = self._nearest(folder)
-        ignored = tuple(_ignored_here(config, path)) if config else ()
-        target = self._options.target_torch or (config and config.choice.target_torch)
-        return self._selection(config, ignored, target or self._target(folder))
+    def silences(self, path: Path) -> tuple[Silence, ...]:
+        """What rules do not report in a file because of its target."""
+        return self._silences(self.governing(path))
 
-    def excluded(self, path: Path, *, directory: bool = False) -> bool:
-        """Whether the configuration leaves this path out.
+    def listen(self, path: Path, data: bytes) -> None:
+        """Look for what rules do not report in a file because of its target, for `notes`."""
+        for silence in self.silences(path):
+            if words := silence.heard_in(data):
+                key = silence.rule, silence.target
+                _, others = self._heard.get(key, (silence, frozenset[str]()))
+                self._heard[key] = silence, others | words
 
-        Raises:
-            ConfigError: the configuration of the path is wrong.
-        """
-        config = self._nearest(absolute(path).parent)
-        return config is not None and _matches(config, config.exclude, path, directory)
+    def notes(self) -> Iterator[str]:
+        """A line for each rule that was kept from reporting something in the run so far."""
+        return (silence.note(words) for silence, words in self._heard.values())
 
-    def _find(self, folder: Path) -> Config | None:
-        if self._isolated:
-            return None
-        config = load(folder / "pyproject.toml")
-        if config is not None:
-            self._found.append(config)
-        elif folder.parent != folder:
-            return self._nearest(folder.parent)
-        return config
+    def excluded(self, path: Path, *, directory: bool = False, alone: bool = False) -> bool:
+        """Whether the settings leave this path out; ``alone``, whatever holds for those above."""
+        layers, _ = self._layers(absolute(path).parent)
+        base = next((layer for layer in reversed(layers) if layer.exclude is not None), None)
+        excluding = [(base, base.exclude or ())] if base else []
+        excluding += [(layer, layer.extend_exclude) for layer in layers]
+        verdict: bool | None = None
+        for layer, patterns in excluding:
+            if patterns:
+                names, compiled = _names(layer, path), _compiled(patterns)
+                ask = compiled.verdict if alone else compiled.verdict_from_above
+                said = ask(names, directory=directory)
+                verdict = verdict if said is None else said
+        return bool(verdict)
 
-    def ineffective(self) -> Iterator[str]:
-        """A warning for each selector, in the files read so far, that only preview would heed."""
-        for choice in (config.choice for config in self._found):
-            if not is_preview([choice, self._options]):
+    def warnings(self) -> Iterator[str]:
+        """What is of no use in the settings that were read so far, and what was not read at all."""
+        for choice in self._read:
+            if not is_preview([choice, *self._above]):
                 for selector in ineffective(choice):
                     yield f"{choice.origin}: {selector} has no effect without `preview = true`"
+        options = self._above[-1]
+        if not any(is_preview([choice, *self._above]) for choice in (*self._read, options)):
+            for selector in ineffective(options):
+                yield f"{selector} has no effect without --preview"
+        if not self._isolated and not self._named:
+            for choice in self._read:
+                yield from settings_file.shadowed(Path(choice.origin))
+            yield from settings_file.unread(Path.cwd())
 
-    def _find_target(self, folder: Path) -> Version | None:
+    def _govern(self, path: Path) -> Governing:
+        folder = absolute(path).parent
+        layers, sound = self._layers(folder)
+        return Governing(layers, sound, tuple(_ignored(layers, path)), self._oldest(layers, folder))
+
+    def _layers(self, folder: Path) -> tuple[tuple[Choice, ...], bool]:
+        """The layers for the files of a directory, and whether the nearest settings count."""
+        choice, sound = (self._named, True) if self._named else self._nearest(folder)
+        return (choice, *self._above) if choice else self._above, sound
+
+    def _find(self, folder: Path) -> tuple[Choice | None, bool]:
+        """The settings in a directory or above it, and whether none had to be passed over."""
+        if self._isolated:
+            return None, True
+        sound = True
+        try:
+            if choice := settings_file.in_folder(folder):
+                self._read.append(choice)
+                return choice, True
+        except ConfigError as error:
+            if self._on_error is None:
+                raise
+            self._on_error(f"{error} (passed over, nothing below it is changed)")
+            sound = False
+        if folder.parent == folder:
+            return None, sound
+        choice, above = self._nearest(folder.parent)
+        return choice, above and sound
+
+    def _oldest(self, layers: Sequence[Choice], folder: Path) -> Target | None:
+        for layer in reversed(layers):
+            if layer.target_torch:
+                version = "{}.{}".format(*layer.target_torch)
+                says = f"{from_here(Path(layer.origin))} says target-torch {version}"
+                given = layer is self._above[-1]
+                return Target(layer.target_torch, f"{OPTION} is {version}" if given else says)
+        return self._target(folder)
+
+    def _find_target(self, folder: Path) -> Target | None:
         if self._isolated:
             return None
-        requirements = torch_requirements(folder)
-        if requirements:
-            return lower_bound(requirements)
+        if declared := torch_requirements(folder):
+            return _target(declared)
         if folder.parent == folder or is_checkout(folder):
             return None
         return self._target(folder.parent)
 
-    def _build(
-        self, config: Config | None, ignored: tuple[str, ...], target: Version | None
-    ) -> Selection:
-        layers = [config.choice, self._options] if config else [self._options]
-        dropped = {rule for selector in ignored for rule in matching(selector)}
-        rules = tuple(rule for rule in resolve(layers) if rule not in dropped)
-        return Selection(rules, target, self._noqa, is_preview(layers))
+    def _build(self, governing: Governing) -> Selection:
+        off = {silence.rule for silence in self._silences(governing) if silence.whole}
+        rules = tuple(rule for rule in governing.rules if rule not in off)
+        target = governing.target.version if governing.target else None
+        return Selection(rules, target, self._noqa, is_preview(governing.layers))
 
 
 def absolute(path: Path) -> Path:
     """``path`` from the root, ``..`` resolved by name: a link is governed from where it stands."""
     return Path(os.path.abspath(path))  # noqa: PTH100  (pathlib would follow the link)
+
+
+def from_here(path: Path) -> Path:
+    """``path`` from the current directory, where it lies below it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def is_checkout(folder: Path) -> bool:
@@ -146,197 +243,59 @@ def is_checkout(folder: Path) -> bool:
     return False
 
 
-def matching(selector: str) -> tuple[Rule, ...]:
-    """The rules that a selector names: ``ALL``, a code or a prefix of codes, or a name."""
-    upper = selector.upper()
-    if upper == "ALL":
-        return registry.all_rules()
-    return tuple(
-        rule
-        for rule in registry.all_rules()
-        if rule.name == selector.lower()
-        or (upper.startswith(_PREFIX) and rule.code.startswith(upper))
-    )
+def _silences(governing: Governing) -> tuple[Silence, ...]:
+    """What the target keeps the rules from reporting."""
+    if governing.target is None:
+        return ()
+    from amp_lint.silence import Silence
+
+    found = [Silence(rule, governing.target) for rule in governing.rules]
+    return tuple(silence for silence in found if silence.words)
 
 
-def resolve(layers: Sequence[Choice]) -> tuple[Rule, ...]:
-    """The rules that run, in order of code; a later layer stands above an earlier one.
-
-    Within a layer a longer selector wins over a shorter one: ``select = ["AMP101"]`` with
-    ``ignore = ["AMP1"]`` runs AMP101. A layer without ``select`` changes what the one below chose.
-    """
-    chosen = set(registry.all_rules())
-    for layer in layers:
-        chosen = _choose(layer, chosen)
-    preview = is_preview(layers)
-    return tuple(
-        rule for rule in registry.all_rules() if rule in chosen and preview >= rule.preview
-    )
+def _target(declared: Sequence[Declared]) -> Target | None:
+    """The lowest bound counts where there are several: extras and markers choose between them."""
+    bounds = [(bound, *each) for each in dict.fromkeys(declared) if (bound := lower_bound(each[0]))]
+    if not bounds:
+        return None
+    lowest, requirement, file = min(bounds, key=operator.itemgetter(0))
+    return Target(lowest, f"{from_here(file)} asks for {requirement}")
 
 
-def is_preview(layers: Sequence[Choice]) -> bool:
-    """Whether preview rules run; a later layer stands above an earlier one."""
-    return next((c.preview for c in reversed(layers) if c.preview is not None), False)
-
-
-def _choose(layer: Choice, below: set[Rule]) -> set[Rule]:
-    chosen = below if layer.select is None else set()
-    adding = [(selector, True) for selector in (*(layer.select or ()), *layer.extend_select)]
-    removing = [(selector, False) for selector in layer.ignore]
-    for selector, add in sorted(adding + removing, key=lambda item: _specificity(item[0])):
-        chosen = chosen.union(matching(selector)) if add else chosen.difference(matching(selector))
-    return chosen
-
-
-def _specificity(selector: str) -> int:
-    """How narrow a selector is: ``ALL``, a shorter prefix, a longer one, a code or a name."""
-    if selector.upper() == "ALL":
-        return 0
-    return len(selector) if selector.upper().startswith(_PREFIX) else len("AMP101")
-
-
-def ineffective(choice: Choice) -> Iterator[str]:
-    """The selectors that choose only rules which need ``--preview``, where it is not given."""
-    for selector in (*(choice.select or ()), *choice.extend_select):
-        if not choice.preview and all(rule.preview for rule in matching(selector)):
-            yield selector
-
-
-def check_selectors(choice: Choice, others: Iterable[str] = ()) -> None:
-    """Refuse a selector that matches no rule.
-
-    Raises:
-        ConfigError: naming the selector and where it stands.
-    """
-    for selector in (*(choice.select or ()), *choice.extend_select, *choice.ignore, *others):
-        if not matching(selector):
-            raise ConfigError(
-                f"{choice.origin}: {selector!r} matches no rule; `amp-lint rule` lists them"
-            )
-
-
-def load(pyproject: Path) -> Config | None:
-    """The ``[tool.amp-lint]`` table of a file; None where there is no file or no table.
-
-    Raises:
-        ConfigError: the file is broken, a key is unknown, or a value is wrong.
-    """
-    try:
-        tool = (_toml.read(pyproject) or {}).get("tool", {})
-    except _toml.TomlError as error:
-        raise ConfigError(f"{pyproject}: {error}; correct it") from error
-    table = tool.get("amp-lint") if isinstance(tool, dict) else None
-    return None if table is None else _Table(pyproject, table).config()
-
-
-class _Table:
-    """Reads the values of one table; every error names the file and the key."""
-
-    def __init__(self, path: Path, values: object) -> None:
-        self._path = path
-        if not isinstance(values, dict):
-            raise ConfigError(f"{path}: tool.amp-lint must be a table")
-        self._values: dict[str, Any] = values
-        unknown = sorted(values.keys() - _KEYS)
-        if unknown:
-            raise self._error(unknown[0], f"is no setting; settings are {', '.join(_KEYS)}")
-
-    def config(self) -> Config:
-        """The table, checked.
-
-        Raises:
-            ConfigError: a value is wrong.
-        """
-        choice = Choice(
-            origin=str(self._path),
-            select=self._strings("select") if "select" in self._values else None,
-            extend_select=self._strings("extend-select"),
-            ignore=self._strings("ignore"),
-            preview=self._preview(),
-            target_torch=self._target_torch(),
-        )
-        exclude, per_file = self._strings("exclude"), self._per_file_ignores()
-        check_selectors(choice, (selector for _, selectors in per_file for selector in selectors))
-        self._check_patterns("exclude", exclude)
-        self._check_patterns("per-file-ignores", (pattern for pattern, _ in per_file))
-        return Config(self._path.parent, choice, exclude, per_file)
-
-    def _error(self, key: str, what: str) -> ConfigError:
-        return ConfigError(f"{self._path}: tool.amp-lint.{key} {what}")
-
-    def _strings(self, key: str) -> tuple[str, ...]:
-        return self._string_list(key, self._values.get(key, []))
-
-    def _string_list(self, key: str, value: object) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._error(key, 'must be a list of strings such as ["..."]')
-        return tuple(value)
-
-    def _preview(self) -> bool | None:
-        value = self._values.get("preview")
-        if value is not None and not isinstance(value, bool):
-            raise self._error("preview", "must be true or false")
-        return value
-
-    def _target_torch(self) -> Version | None:
-        if "target-torch" not in self._values:
-            return None
-        value = self._values["target-torch"]
-        version = parse_version(value) if isinstance(value, str) else None
-        if version is None:
-            raise self._error("target-torch", f'must be a string such as "2.3", not {value!r}')
-        return version
-
-    def _per_file_ignores(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        value = self._values.get("per-file-ignores", {})
-        if not isinstance(value, dict):
-            raise self._error("per-file-ignores", 'must be a table such as {"tests/*" = ["AMP1"]}')
-        return tuple(
-            (pattern, self._string_list(f"per-file-ignores.{pattern!r}", selectors))
-            for pattern, selectors in value.items()
-        )
-
-    def _check_patterns(self, key: str, patterns: Iterable[str]) -> None:
-        try:
-            _spec(tuple(patterns))
-        except ValueError as error:
-            raise self._error(key, f"has a bad pattern: {error}") from error
-
-
-_KEYS = (
-    "exclude",
-    "extend-select",
-    "ignore",
-    "per-file-ignores",
-    "preview",
-    "select",
-    "target-torch",
-)
-
-
-def _ignored_here(config: Config, path: Path) -> Iterator[str]:
+def _ignored(layers: Sequence[Choice], path: Path) -> Iterator[str]:
     """The selectors that ``per-file-ignores`` takes away from a file."""
-    for pattern, selectors in config.per_file_ignores:
-        if _matches(config, (pattern,), path):
-            yield from selectors
+    said = [layer for layer in layers if layer.per_file_ignores is not None]
+    base = [(layer, layer.per_file_ignores or ()) for layer in said[-1:]]
+    for layer, ignored in (*base, *((each, each.extend_per_file_ignores) for each in layers)):
+        for pattern, selectors in ignored:
+            if _means(layer, pattern, path):
+                yield from selectors
 
 
-def _matches(
-    config: Config, patterns: tuple[str, ...], path: Path, directory: bool = False
-) -> bool:
-    if not patterns:
-        return False
-    relative = absolute(path).relative_to(absolute(config.root)).as_posix()
-    return _spec(patterns).match_file(relative + "/" * directory)
+def _means(layer: Choice, pattern: str, path: Path) -> bool:
+    """Whether a pattern is for a file; one with ``!`` is for all others."""
+    others = pattern.startswith("!")
+    compiled = _compiled((pattern.removeprefix("!"),))
+    return bool(compiled.verdict_from_above(_names(layer, path), directory=False)) != others
+
+
+def _names(layer: Choice, path: Path) -> tuple[str, ...]:
+    """The names on the way to a path from where the patterns of a layer stand.
+
+    Beside it only what a pattern says of any directory counts, for which an empty name stands.
+    """
+    root, path = absolute(layer.root), absolute(path)
+    return path.relative_to(root).parts if root in path.parents else ("", *path.parts[1:])
 
 
 @functools.cache
-def _spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
-    """The compiled patterns.
+def _compiled(patterns: tuple[str, ...]) -> Patterns:
+    """The patterns, understood; ``./`` at the beginning is how a shell completes a path.
 
     Raises:
-        ValueError: one of them is malformed.
+        PatternError: one of them is malformed.
     """
-    from pathspec import GitIgnoreSpec
+    from amp_lint.gitignore import Pattern, Patterns
 
-    return GitIgnoreSpec.from_lines(patterns)
+    rooted = (pattern.removeprefix(".") if pattern[:2] == "./" else pattern for pattern in patterns)
+    return Patterns(filter(None, map(Pattern.parse, rooted)))

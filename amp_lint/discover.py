@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import itertools
@@ -13,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amp_lint import files
-from amp_lint.config import ConfigError, Settings, absolute, is_checkout
+from amp_lint.config import Settings, absolute, is_checkout
 
 if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+    from amp_lint.gitignore import Patterns
 
 SKIPPED = frozenset({
     ".bzr", ".direnv", ".eggs", ".git", ".git-rewrite", ".hg", ".idea", ".ipynb_checkpoints",
@@ -44,33 +45,38 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Ignore:
-    """One ``.gitignore`` and the directory that its patterns are relative to."""
+    """One ``.gitignore``; it is asked about nothing but what is below its directory."""
 
-    folder: Path
-    spec: GitIgnoreSpec
-
-    def verdict(self, path: Path, directory: bool) -> bool | None:
-        """True: ignored. False: a ``!`` pattern takes it back. None: nothing said."""
-        relative = path.relative_to(self.folder).as_posix() + "/" * directory
-        return self.spec.check_file(relative).include
+    depth: int
+    """Of how many parts the path of the directory consists."""
+    patterns: Patterns
 
 
 class Discovery:
     """One search. What goes wrong with a path is told to ``on_error`` and the search goes on."""
 
-    def __init__(self, settings: Settings, on_error: OnError, *, force_exclude: bool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        on_error: OnError,
+        *,
+        force_exclude: bool,
+        on_warning: OnError = lambda path, what: None,
+    ) -> None:
         self._settings = settings
         self._on_error = on_error
+        self._on_warning = on_warning
         self._force_exclude = force_exclude
 
     def files(self, paths: Iterable[Path]) -> Iterator[Found]:
         """The files, each once: those of a directory by name, then those of its directories.
 
-        A named file comes whatever its name is, even if it is excluded, unless ``force_exclude``.
+        What is named comes even if it is excluded, unless ``force_exclude``; a named file comes
+        whatever its name is.
         """
         seen: set[Path] = set()
         for path in paths:
-            for found in self._walk(path) if _is_directory(path) else self._named(path):
+            for found in self._below(path) if _is_directory(path) else self._named(path):
                 if (key := absolute(found.path)) not in seen:
                     seen.add(key)
                     yield found
@@ -78,18 +84,23 @@ class Discovery:
     def _named(self, path: Path) -> Iterator[Found]:
         try:
             path.stat()
-            if not (self._force_exclude and self._excluded_by_name(path)):
+            if not self._excluded_by_name(path, directory=False):
                 yield Found(path, named=True)
         except OSError as error:
             self._on_error(str(path), unreadable(error))
-        except ConfigError as error:
-            self._on_error("", str(error))
 
-    def _excluded_by_name(self, path: Path) -> bool:
+    def _below(self, path: Path) -> Iterator[Found]:
+        return iter(()) if self._excluded_by_name(path, directory=True) else self._walk(path)
+
+    def _excluded_by_name(self, path: Path, *, directory: bool) -> bool:
+        if not self._force_exclude:
+            return False
         here = Path.cwd()
         full = absolute(path)
         parts = full.relative_to(here).parts if full.is_relative_to(here) else path.parts[1:]
-        return not SKIPPED.isdisjoint(parts[:-1]) or self._settings.excluded(path)
+        folders = parts if directory else parts[:-1]
+        excluded = self._settings.excluded(path, directory=directory)
+        return excluded or not SKIPPED.isdisjoint(folders)
 
     def _walk(self, root: Path) -> Iterator[Found]:
         stack = [(root, self._inherited(absolute(root)))]
@@ -118,13 +129,9 @@ class Discovery:
         directory = entry.is_dir(follow_symlinks=False)
         if entry.name in SKIPPED if directory else not _is_candidate(entry):
             return False
-        try:
-            if _ignored(absolute(path), directory, ignores):
-                return False
-            if self._settings.excluded(path, directory=directory):
-                return False
-        except ConfigError as error:
-            self._on_error("", str(error))
+        if _ignored(absolute(path), directory, ignores):
+            return False
+        if self._settings.excluded(path, directory=directory, alone=True):
             return False
         if entry.is_symlink() and (problem := _loop(path)):
             self._on_error(entry.path, problem)
@@ -152,17 +159,27 @@ class Discovery:
 
     def _read_ignores(self, folder: Path) -> Iterator[_Ignore]:
         for name in (".git/info/exclude", ".gitignore"):
-            try:
-                text = files.read(folder / name).decode("utf-8", "replace")
-            except files.IrregularFileError as error:
-                self._on_error(str(folder / name), unreadable(error))
-                continue
-            except OSError:
-                continue
-            lines = text.splitlines()
-            patterns = [line for line in lines if line.strip() and not line.startswith("#")]
-            if patterns:
-                yield _Ignore(folder, _compile(patterns))
+            if lines := self._lines(folder / name):
+                from amp_lint.gitignore import Pattern, Patterns, TooLongError, understood
+
+                parsed = [*map(understood, lines)]
+                patterns = [line for line in parsed if isinstance(line, Pattern)]
+                too_long = [line for line in parsed if isinstance(line, TooLongError)]
+                if too_long:
+                    self._on_warning(str(folder / name), f"{too_long[0]} and ignores nothing")
+                yield _Ignore(len(folder.parts), Patterns(patterns))
+
+    def _lines(self, path: Path) -> list[str]:
+        """The lines of a file as git reads them; none where it cannot be read."""
+        try:
+            data = files.read(path)
+        except files.IrregularFileError as error:
+            self._on_error(str(path), unreadable(error))
+            return []
+        except OSError:
+            return []
+        text = os.fsdecode(data.removeprefix(codecs.BOM_UTF8))
+        return [line.removesuffix("\r") for line in text.split("\n")] if text else []
 
 
 def unreadable(error: OSError) -> str:
@@ -209,22 +226,8 @@ def _loop(link: Path) -> str:
 
 def _ignored(path: Path, directory: bool, ignores: Iterable[_Ignore]) -> bool:
     """Whether git ignores a path; of several files that speak of it the nearest counts."""
-    verdict = None
+    verdict, parts = None, path.parts
     for ignore in ignores:
-        said = ignore.verdict(path, directory)
+        said = ignore.patterns.verdict(parts[ignore.depth :], directory=directory)
         verdict = verdict if said is None else said
     return bool(verdict)
-
-
-def _compile(patterns: list[str]) -> GitIgnoreSpec:
-    """The patterns that can be understood; git passes over the others too."""
-    from pathspec import GitIgnoreSpec
-
-    understood: list[str] = []
-    for pattern in patterns:
-        try:
-            GitIgnoreSpec.from_lines([pattern])
-        except ValueError:
-            continue
-        understood.append(pattern)
-    return GitIgnoreSpec.from_lines(understood)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from amp_lint.source import LINE_END, Source
 
@@ -38,6 +38,15 @@ class Suppressions:
     def comment_row(self, row: int) -> int:
         """The line at whose end a comment for this line has to stand."""
         return self._ranges.get(row, (row, row))[1]
+
+    def code(self) -> list[tuple[int, str]]:
+        """The tokens, without comments.
+
+        Raises:
+            tokenize.TokenError, SyntaxError: the file is not Python.
+        """
+        tokens = ((token.type, token.string) for token in _tokens(self._lines))
+        return [token for token in tokens if token[0] != tokenize.COMMENT]
 
     def _joined_lines(self, row: int) -> str:
         """The text in which a comment for this line may stand."""
@@ -67,6 +76,15 @@ class Suppressions:
             return {}  # each line for itself
 
 
+def comment(line: str, codes: Sequence[str]) -> tuple[int, str]:
+    """What to insert into a line, and at which column (from 0), to suppress the codes on it."""
+    given, added = _INLINE.search(line), ", ".join(codes)
+    if given and given["codes"]:
+        last = given["codes"].rstrip(" \t\f\v,")
+        return given.start("codes") + len(last), f", {added}"
+    return len(line.rstrip()), f"  # noqa: {added}"
+
+
 def _joined(lines: list[str]) -> Iterator[tuple[int, int]]:
     """First and last row of the tokens up to each line end.
 
@@ -74,12 +92,16 @@ def _joined(lines: list[str]) -> Iterator[tuple[int, int]]:
         tokenize.TokenError, SyntaxError: the lines are not Python.
     """
     rows: list[int] = []
-    for token in tokenize.generate_tokens(functools.partial(next, iter(lines), "")):
+    for token in _tokens(lines):
         if token.type not in _PLACELESS:
             rows += [token.start[0], token.end[0]]
         if token.type in _LINE_ENDS:
             yield min(rows), max(rows)
             rows.clear()
+
+
+def _tokens(lines: list[str]) -> Iterator[tokenize.TokenInfo]:
+    return tokenize.generate_tokens(functools.partial(next, iter(lines), ""))
 
 
 def _suppresses(text: str, code: str) -> bool:

@@ -7,7 +7,7 @@ deserves one.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -146,6 +146,11 @@ class Rule:
     """The kinds of fix that it may offer, the most trusted first."""
     requires: ClassVar[tuple[frozenset[str], ...]]
     """A file is looked at when it has at least one identifier of every set."""
+    since: ClassVar[Mapping[str, tuple[int, int]]] = {}
+    """For words that it looks for, the torch that brought what it recommends in their place.
+
+    Uses of a word are not reported in code that must run on an older torch.
+    """
     calls: ClassVar[frozenset[str]] = frozenset()
     """Qualified names; a call of one of them is handed to `visit_call`."""
 

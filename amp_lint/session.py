@@ -6,12 +6,12 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from amp_lint import config, files, registry, report, runner
-from amp_lint.config import Choice, ConfigError, Settings
+from amp_lint import files, report, runner
+from amp_lint.config import Choice, ConfigError, Settings, absolute, from_here
 from amp_lint.discover import Discovery, Found, unreadable
 from amp_lint.progress import Progress
 from amp_lint.project import Links, Project
@@ -19,6 +19,10 @@ from amp_lint.report import Finding, Style, digest, statistics
 from amp_lint.report.summary import diff_summary, summary
 from amp_lint.rule import Diagnostic
 from amp_lint.runner import Action, Job, Outcome
+from amp_lint.writer import WriteError
+
+if TYPE_CHECKING:
+    from amp_lint.output import Output
 
 CLEAN, FOUND, ERROR, INTERRUPTED = 0, 1, 2, 130
 """Exit codes."""
@@ -35,32 +39,60 @@ class Options(argparse.Namespace):
     unsafe_fixes: bool
     diff: bool
     prove: bool
+    add_noqa: bool
     select: list[str] | None
     extend_select: list[str] | None
     ignore: list[str] | None
+    per_file_ignores: list[tuple[str, tuple[str, ...]]] | None
+    extend_per_file_ignores: list[tuple[str, tuple[str, ...]]] | None
     preview: bool | None
     target_torch: tuple[int, int] | None
+    config: list[str] | None
     isolated: bool
     ignore_noqa: bool
+    exclude: list[str] | None
+    extend_exclude: list[str] | None
     force_exclude: bool
     stdin_filename: str | None
     output_format: str
     show_all: bool
+    output_file: str | None
     statistics: bool
+    show_files: bool
+    show_settings: bool
     quiet: bool
     exit_zero: bool
     exit_non_zero_on_fix: bool
 
     @property
     def choice(self) -> Choice:
-        """What the command line says about rules."""
+        """What the command line says about rules and files."""
+        per_file = self.per_file_ignores
         return Choice(
-            "command line",
-            None if self.select is None else tuple(self.select),
-            tuple(self.extend_select or ()),
-            tuple(self.ignore or ()),
-            self.preview,
-            self.target_torch,
+            origin="command line",
+            select=None if self.select is None else tuple(self.select),
+            extend_select=tuple(self.extend_select or ()),
+            ignore=tuple(self.ignore or ()),
+            preview=self.preview,
+            target_torch=self.target_torch,
+            exclude=None if self.exclude is None else tuple(self.exclude),
+            extend_exclude=tuple(self.extend_exclude or ()),
+            per_file_ignores=None if per_file is None else tuple(per_file),
+            extend_per_file_ignores=tuple(self.extend_per_file_ignores or ()),
+        )
+
+    def settings(self, on_error: Callable[[str], None]) -> Settings:
+        """What governs the files; an error in a settings file is told and the file passed over.
+
+        Raises:
+            ConfigError: an option is wrong.
+        """
+        return Settings(
+            self.choice,
+            config=self.config or (),
+            noqa=not self.ignore_noqa,
+            isolated=self.isolated,
+            on_error=on_error,
         )
 
     @property
@@ -87,29 +119,46 @@ class Session:
         """
         if _STDIN in options.paths and not options.stdin:
             raise ConfigError("command line: '-' cannot stand with other paths; give one or them")
+        if options.add_noqa and (options.stdin or options.action is not Action.REPORT):
+            raise ConfigError("command line: --add-noqa works on files, without --fix or --diff")
         if options.prove and options.action is Action.REPORT:
             raise ConfigError("command line: --prove proves fixes; give --fix or --diff with it")
         self._options = options
-        self._settings = Settings(
-            options.choice, noqa=not options.ignore_noqa, isolated=options.isolated
-        )
+        self._settings = options.settings(lambda problem: self._error("", problem))
         self._progress = Progress(enabled=not options.quiet)
         self._errors: set[str] = set()
+        self._file = _output(options.output_file) if options.output_file else None
+        self._out = self._file.stream if self._file else sys.stdout
         self._stdin = b""
         self._refuted = False
 
     def run(self) -> int:
-        """Lint, fix and print; the exit code."""
-        self._warn_about_selectors()
-        jobs = [self._stdin_job()] if self._options.stdin else self._file_jobs()
-        outcomes = self._lint([job for job in jobs if job])
+        """Lint, fix and print, or show what would be linted; the exit code."""
+        self._warn_about_selection()
+        if self._options.show_files or self._options.show_settings:
+            code = self._show()
+        else:
+            jobs = [self._stdin_job()] if self._options.stdin else self._file_jobs()
+            outcomes = self._lint([job for job in jobs if job])
+            self._tell(outcomes)
+            code = self._add_noqa(outcomes) if self._options.add_noqa else self._print(outcomes)
+        try:
+            if self._file:
+                self._file.close()
+        except WriteError as error:
+            self._error(str(self._options.output_file), str(error))
+        return ERROR if self._errors else code
+
+    def _tell(self, outcomes: Sequence[Outcome]) -> None:
+        """Say what went wrong, and what may surprise."""
         self._progress.clear()
-        for warning in self._settings.ineffective():
+        for warning in self._settings.warnings():
             self._warn(warning)
+        for note in self._settings.notes():
+            self._warn(note, kind="note")
         for outcome in outcomes:
             for error in outcome.errors:
                 self._error(outcome.name, error)
-        return self._print(outcomes)
 
     def _lint(self, jobs: Sequence[Job]) -> list[Outcome]:
         def on_done(done: int) -> None:
@@ -127,10 +176,8 @@ class Session:
         self._refuted = gate.refuted
         return outcomes
 
-    def _warn_about_selectors(self) -> None:
+    def _warn_about_selection(self) -> None:
         choice = self._options.choice
-        for selector in config.ineffective(choice):
-            self._warn(f"{selector} has no effect without --preview")
         if not (choice.select or choice.select is None or choice.extend_select):
             self._warn("--select names no rule, so that none runs")
 
@@ -143,17 +190,48 @@ class Session:
 
     def _file_jobs(self) -> Iterator[Job]:
         """The files that the bytes sieve lets pass, alone or with what they import, read."""
-        options = self._options
-        discovery = Discovery(self._settings, self._error, force_exclude=options.force_exclude)
-        found = [*discovery.files(map(Path, options.paths or ["."]))]
-        fixing = options.action is not Action.REPORT
+        found = self._discover()
+        fixing = self._options.action is not Action.REPORT
         project = Project((each.path for each in found), fixing=fixing)
         for count, each in enumerate(found, 1):
             self._progress.show(f"{count} files looked at")
             if job := self._read(each, project):
                 yield job
+
+    def _discover(self) -> list[Found]:
+        discovery = Discovery(
+            self._settings,
+            self._error,
+            force_exclude=self._options.force_exclude,
+            on_warning=lambda path, what: self._warn(f"{path}: {what}"),
+        )
+        found = [*discovery.files(map(Path, self._options.paths or ["."]))]
         if not found and not self._errors:
             self._warn("No Python files found under the given path(s)")
+        return found
+
+    def _show(self) -> int:
+        from amp_lint import show
+
+        options = self._options
+        stdin = [Path(options.stdin_filename or _STDIN)] if options.stdin else None
+        paths = stdin or [found.path for found in self._discover()]
+        if options.show_files:
+            self._out.writelines(f"{absolute(path)}\n" for path in paths)
+        else:
+            paths = paths or [Path(path) / "*" for path in options.paths or ["."]]
+            self._out.writelines(show.settings(self._settings, paths))
+        self._tell([])
+        return CLEAN
+
+    def _add_noqa(self, outcomes: Sequence[Outcome]) -> int:
+        from amp_lint import add_noqa
+
+        sound = [each for each in outcomes if self._settings.governing(Path(each.name)).sound]
+        added = add_noqa.add(sound, self._error)
+        if not self._options.quiet:
+            print(f"Added {added} noqa directive{'s' * (added != 1)}.", file=sys.stderr)
+        return CLEAN
 
     def _read(self, found: Found, project: Project) -> Job | None:
         name = str(from_here(found.path))
@@ -166,19 +244,19 @@ class Session:
             return self._job(found.path, name, data, named=found.named, links=links)
         except OSError as error:
             self._error(name, unreadable(error))
-        except ConfigError as error:
-            self._error("", str(error))
         return None
 
     def _job(
         self, path: Path, name: str, data: bytes, *, named: bool, links: Links | None = None
     ) -> Job | None:
-        selection = self._settings.selection(path)
+        selection, options = self._settings.selection(path), self._options
+        self._settings.listen(path, data)
         linked = (*links.files, *(other for _, other in links.trainers)) if links else ()
         if not named and not selection.sieve.by_bytes(data, *linked):
             return None
-        options = self._options
-        return Job(name, data, named, selection, options.action, options.unsafe_fixes, links)
+        sound = self._settings.governing(path).sound
+        action = options.action if sound else Action.REPORT
+        return Job(name, data, named, selection, action, options.unsafe_fixes, links)
 
     def _print(self, outcomes: Sequence[Outcome]) -> int:
         """Print what came out; the exit code."""
@@ -193,16 +271,16 @@ class Session:
             code = FOUND if forced or (found and not self._options.exit_zero) else CLEAN
         if self._refuted:
             code = FOUND
-        return ERROR if self._errors else code
+        return code
 
     def _print_findings(
         self, outcomes: Sequence[Outcome], found: Sequence[Diagnostic], fixed: int
     ) -> None:
-        options, out = self._options, sys.stdout
+        options, out = self._options, self._out
         if options.stdin and options.fix:
             self._print_fixed(outcomes)
-            out = sys.stderr
-        style = style_of(out, unsafe=options.unsafe_fixes, columns=_COLUMNS)
+            out = out if self._file else sys.stderr
+        style = self._style(out)
         out.writelines(self._render(outcomes, style))
         told = found or fixed or not self._errors
         if told and not options.quiet and options.output_format in report.FOR_PEOPLE:
@@ -232,28 +310,28 @@ class Session:
 
     def _is_asked(self, finding: Finding) -> bool:
         """Whether the user wants to see each such finding: all, or those of the rule by name."""
-        if self._options.show_all:
-            return True
-        choices = [self._options.choice]
-        folder = config.absolute(Path(finding.source.name)).parent
-        below = self._settings._nearest(folder)
-        if below and self._options.select is None:
-            choices.append(below.choice)
-        return any(_selects(choice, finding.diagnostic.code) for choice in choices)
+        governing = self._settings.governing(Path(finding.source.name))
+        return self._options.show_all or governing.asks_for(finding.diagnostic.code)
 
     def _print_diffs(
         self, outcomes: Sequence[Outcome], found: Sequence[Diagnostic], fixed: int
     ) -> None:
         from amp_lint.report.diff import diff
 
-        style = style_of(sys.stdout)
+        style = self._style(self._out)
         for outcome in outcomes:
             if outcome.before and outcome.source:
-                sys.stdout.buffer.writelines(diff(outcome.before, outcome.source, style))
-        sys.stdout.buffer.flush()
+                self._out.buffer.writelines(diff(outcome.before, outcome.source, style))
+        self._out.buffer.flush()
         if not self._options.quiet:
             for line in diff_summary(found, fixed, unsafe=self._options.unsafe_fixes):
                 print(line, file=sys.stderr)
+
+    def _style(self, stream: TextIO) -> Style:
+        unsafe = self._options.unsafe_fixes
+        if self._file:
+            return Style(width=_COLUMNS, unsafe=unsafe)
+        return style_of(stream, unsafe=unsafe, columns=_COLUMNS)
 
     def _error(self, path: str, problem: str) -> None:
         """Say what is wrong with a path, once."""
@@ -263,21 +341,15 @@ class Session:
             self._progress.clear()
             print(line, file=sys.stderr)
 
-    def _warn(self, text: str) -> None:
+    def _warn(self, text: str, *, kind: str = "warning") -> None:
         if not self._options.quiet:
-            print(f"warning: {text}", file=sys.stderr)
+            print(f"{kind}: {text}", file=sys.stderr)
 
 
-def _selects(choice: Choice, code: str) -> bool:
-    """Whether a choice names a rule or its family, and not only all there are."""
-    named = map(config.matching, (*(choice.select or ()), *choice.extend_select))
-    every = registry.all_rules()
-    return any(rules != every and code in {rule.code for rule in rules} for rules in named)
+def _output(name: str) -> Output:
+    from amp_lint.output import Output
 
-
-def from_here(path: Path) -> Path:
-    """``path`` from the current directory, where it lies below it."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return Output(Path(name))
 
 
 def style_of(stream: TextIO, *, unsafe: bool = False, columns: int = 80) -> Style:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from amp_lint import _toml, files
@@ -13,6 +14,8 @@ from amp_lint import _toml, files
 Version = tuple[int, int]
 """A torch release, major and minor."""
 
+OPTION = "--target-torch"
+"""The option that stands above all that is said about it elsewhere."""
 _TORCH = re.compile(r"torch(?![\w.-])", re.IGNORECASE)
 _LOWER_BOUNDS = {">=", ">", "==", "~=", "==="}
 _OPERATORS = frozenset("<>=~")
@@ -34,27 +37,35 @@ def parse_version(text: str) -> Version | None:
     return parsed.major, parsed.minor
 
 
-def torch_requirements(folder: Path) -> list[str]:
+@dataclass(frozen=True)
+class Target:
+    """The oldest torch that fixed code must run on."""
+
+    version: Version
+    reason: str
+    """Who says so, as a clause such as "requirements.txt asks for torch>=1.10"."""
+
+
+Declared = tuple[str, Path]
+"""A requirement on torch and the file that declares it."""
+
+
+def torch_requirements(folder: Path) -> list[Declared]:
     """The requirements on torch that the files of this very directory declare.
 
     Read are pyproject.toml, setup.cfg, requirements.txt, the texts in setup.py, and conda's
     environment.yml, extras included; what cannot be read or parsed declares nothing.
     """
-    found = [*_pyproject(folder), *_setup_cfg(folder), *_requirements_txt(folder)]
-    found += [*_setup_py(folder), *_environment(folder)]
-    return [text for text in found if len(text) <= MAX_LENGTH and _TORCH.match(text)]
+    return [
+        (requirement, folder / name)
+        for name, read in _READERS.items()
+        for requirement in read(folder / name)
+        if len(requirement) <= MAX_LENGTH and _TORCH.match(requirement)
+    ]
 
 
-def lower_bound(requirements: Iterable[str]) -> Version | None:
-    """The oldest release that requirements such as ``torch>=2.1,<3`` let in.
-
-    The lowest bound counts where there are several, as extras and markers choose between them;
-    None where nothing is a bound.
-    """
-    return min(filter(None, map(_bound, dict.fromkeys(requirements))), default=None)
-
-
-def _bound(requirement: str) -> Version | None:
+def lower_bound(requirement: str) -> Version | None:
+    """The oldest release that a requirement such as ``torch>=2.1,<3`` lets in; None for any."""
     from packaging.requirements import Requirement
 
     try:
@@ -69,9 +80,9 @@ def _bound(requirement: str) -> Version | None:
     return max(filter(None, versions), default=None)
 
 
-def _pyproject(folder: Path) -> Iterator[str]:
+def _pyproject(path: Path) -> Iterator[str]:
     try:
-        project = (_toml.read(folder / "pyproject.toml") or {}).get("project")
+        project = (_toml.read(path) or {}).get("project")
     except _toml.TomlError:
         return
     if isinstance(project, dict):
@@ -86,10 +97,10 @@ def _strings(value: object) -> Iterator[str]:
         yield from (item.strip() for item in value if isinstance(item, str))
 
 
-def _setup_cfg(folder: Path) -> Iterator[str]:
+def _setup_cfg(path: Path) -> Iterator[str]:
     """The requirements of a setup.cfg: behind their key, or on lines of their own below it."""
     section = key = ""
-    for line in _text(folder / "setup.cfg").splitlines():
+    for line in _text(path).splitlines():
         value = line
         if line.startswith("["):
             section, key, value = line[1:].partition("]")[0], "", ""
@@ -101,9 +112,9 @@ def _setup_cfg(folder: Path) -> Iterator[str]:
             yield from _lines(value)
 
 
-def _setup_py(folder: Path) -> Iterator[str]:
+def _setup_py(path: Path) -> Iterator[str]:
     """The strings in a setup.py, which is read and never run."""
-    text = _text(folder / "setup.py")
+    text = _text(path)
     if "torch" not in text:
         return
     try:
@@ -119,18 +130,17 @@ def _is_plain(text: str) -> bool:
     return "\n" not in text and not _OPERATORS.isdisjoint(text)
 
 
-def _environment(folder: Path) -> Iterator[str]:
+def _environment(path: Path) -> Iterator[str]:
     """What conda is to install: ``pytorch=1.12`` is a version, ``pytorch>=1.12`` a bound."""
-    for name in ("environment.yml", "environment.yaml"):
-        for line in _text(folder / name).splitlines():
-            entry, _, spelled = line.strip().partition("-")
-            package = spelled.strip(" \t\"'").rpartition("::")[2]
-            if not entry and (match := _CONDA.match(package)):
-                yield f"torch{'==' if match[1] == '=' else match[1]}{match[2]}"
+    for line in _text(path).splitlines():
+        entry, _, spelled = line.strip().partition("-")
+        package = spelled.strip(" \t\"'").rpartition("::")[2]
+        if not entry and (match := _CONDA.match(package)):
+            yield f"torch{'==' if match[1] == '=' else match[1]}{match[2]}"
 
 
-def _requirements_txt(folder: Path) -> Iterator[str]:
-    return _lines(_text(folder / "requirements.txt"))
+def _requirements_txt(path: Path) -> Iterator[str]:
+    return _lines(_text(path))
 
 
 def _text(path: Path) -> str:
@@ -145,3 +155,13 @@ def _lines(text: str) -> Iterator[str]:
     for line in text.splitlines():
         kept = itertools.takewhile(lambda word: not word.startswith(("#", "--")), line.split())
         yield " ".join(kept).removesuffix("\\").strip()
+
+
+_READERS: dict[str, Callable[[Path], Iterator[str]]] = {
+    "pyproject.toml": _pyproject,
+    "setup.cfg": _setup_cfg,
+    "requirements.txt": _requirements_txt,
+    "setup.py": _setup_py,
+    "environment.yml": _environment,
+    "environment.yaml": _environment,
+}

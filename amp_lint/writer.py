@@ -38,6 +38,29 @@ def replace(path: Path, old: bytes, new: bytes) -> None:
         raise WriteError(f"cannot be written and is unchanged: {reason}") from error
 
 
+def write(path: Path, data: bytes) -> None:
+    """Make a file of ``data``, whatever there was; directories on the way to it are made too.
+
+    Raises:
+        WriteError: the system refuses the write.
+    """
+    try:
+        target = path.resolve()
+        if target.is_symlink():
+            raise WriteError("cannot be written: it is a link to itself")
+        if target.exists() and not target.is_file():  # a pipe, or a device such as /dev/null
+            target.write_bytes(data)
+            return
+        if target.exists() and not os.access(target, os.W_OK):
+            raise WriteError("is read-only; make it writable")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _beside(target, data) as temporary:
+            temporary.replace(target)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself, before Python 3.13
+        reason = getattr(error, "strerror", None) or error
+        raise WriteError(f"cannot be written: {reason}") from error
+
+
 @contextlib.contextmanager
 def _beside(target: Path, data: bytes) -> Iterator[Path]:
     """A temporary file next to ``target``, safe on disk; gone at the end unless it was moved."""
@@ -55,6 +78,12 @@ def _beside(target: Path, data: bytes) -> Iterator[Path]:
 
 
 def _copy_permissions(source: Path, target: Path) -> None:
+    """Give ``target`` the mode and owner of ``source``, or those of a new file if there is none."""
+    if not source.exists():
+        mask = os.umask(0)
+        os.umask(mask)
+        target.chmod(0o666 & ~mask)
+        return
     status = source.stat()
     if hasattr(os, "chown"):
         with contextlib.suppress(PermissionError):  # only root can give a file away

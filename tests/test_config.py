@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from amp_lint import registry
-from amp_lint.config import Choice, ConfigError, Settings, load, matching, resolve
+from amp_lint.choice import Choice, ConfigError, matching, resolve
+from amp_lint.config import Settings
 from amp_lint.rule import Rule, Severity
+from amp_lint.settings_file import load
 from amp_lint.target import lower_bound, parse_version
 
 CLIP = "AMP101"
@@ -135,7 +138,10 @@ def test_exclude(tmp_path: Path) -> None:
 
 
 WRONG = [
-    ('slect = ["AMP1"]', "tool.amp-lint.slect is no setting"),
+    ('slect = ["AMP1"]', "tool.amp-lint.slect is no setting; did you mean `select`?"),
+    ("per_file_ignores = {}", "per_file_ignores is no setting; did you mean `per-file-ignores`?"),
+    ("line-length = 3", "tool.amp-lint.line-length is no setting; settings are exclude, "),
+    ('"a\\nb" = 3', "tool.amp-lint.'a\\nb' is no setting"),
     ('select = "AMP1"', "tool.amp-lint.select must be a list"),
     ("ignore = [1]", "tool.amp-lint.ignore must be a list"),
     ('ignore = ["E501"]', "'E501' matches no rule"),
@@ -146,7 +152,15 @@ WRONG = [
     ("per-file-ignores = []", "tool.amp-lint.per-file-ignores must be a table"),
     ('per-file-ignores = {"a.py" = "AMP1"}', "tool.amp-lint.per-file-ignores.'a.py' must be"),
     ('per-file-ignores = {"a.py" = ["X1"]}', "'X1' matches no rule"),
-    ('exclude = ["!"]', "tool.amp-lint.exclude has a bad pattern"),
+    ('ignore = ["clip-before-unscal"]', "no rule; did you mean `clip-before-unscale`?"),
+    ('exclude = ["!"]', "tool.amp-lint.exclude has a bad pattern: '!' names nothing"),
+    ('extend-exclude = ["[a"]', "tool.amp-lint.extend-exclude has a bad pattern: '[a' has a ["),
+    ('per-file-ignores = {"/" = []}', "tool.amp-lint.per-file-ignores has a bad pattern"),
+    ("extend-per-file-ignores = 3", "tool.amp-lint.extend-per-file-ignores must be a table"),
+    (f"target-torch = 0x{'f' * 5000}", 'target-torch must be a string such as "2.3"'),
+    (f'target-torch = "{"9" * 5000}"', "tool.amp-lint.target-torch must be a string"),
+    (f"preview = {'9' * 5000}", "has a number of too many digits"),
+    (f"preview = {'[' * 50000}", "nests too deeply"),
     ("select = [", "is not TOML"),
 ]
 
@@ -161,6 +175,102 @@ def test_a_wrong_setting_is_named_with_its_file(tmp_path: Path, table: str, mess
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "header", ["tool.amp_lint", "tool.amplint", "tool.AMP-Lint", "amp-lint", 'tool."amp lint"']
+)
+def test_a_table_with_another_name_is_refused(tmp_path: Path, header: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[{header}]\nselect = []\n")
+    with pytest.raises(ConfigError, match=r"is not read; call it \[tool\.amp-lint\]$"):
+        load(tmp_path / "pyproject.toml")
+
+
+def test_a_file_of_settings_alone(tmp_path: Path) -> None:
+    """As with ruff, the hidden one stands above the other, and both above the table."""
+    write(tmp_path, 'select = ["AMP401"]')
+    (tmp_path / "amp-lint.toml").write_text('select = ["AMP101"]\n')
+    settings = Settings(choice())
+    assert {rule.code for rule in settings.selection(tmp_path / "a.py").rules} == {CLIP}
+    assert [*settings.warnings()] == [
+        f"{tmp_path}/pyproject.toml is not read: amp-lint.toml stands above it"
+    ]
+    (tmp_path / ".amp-lint.toml").write_text('select = ["AMP301"]\n[per-file-ignores]\nb = []\n')
+    assert selected(tmp_path / "a.py") == {"AMP301"}
+    (tmp_path / ".amp-lint.toml").write_text("")
+    assert selected(tmp_path / "a.py") == STABLE
+
+
+@pytest.mark.parametrize("table", ["[tool.amp-lint]\nselect = []", "[amp-lint]\nselect = []"])
+def test_a_file_of_settings_alone_has_no_table(tmp_path: Path, table: str) -> None:
+    (tmp_path / "amp-lint.toml").write_text(table)
+    with pytest.raises(ConfigError, match=r"is no setting; settings stand at the top"):
+        load(tmp_path / "amp-lint.toml")
+
+
+@pytest.mark.parametrize("name", ["setup.cfg", "tox.ini", ".flake8"])
+@pytest.mark.parametrize("section", ["[amp-lint]", "[amp_lint]", "[tool:amp-lint]"])
+def test_settings_that_nobody_reads_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, section: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(f"[other]\nx = 1\n{section}\nselect = AMP1\n")
+    warning = f"{name}: {section} is not read; settings stand in pyproject.toml"
+    assert [*Settings(choice()).warnings()] == [warning]
+    assert [*Settings(choice(), isolated=True).warnings()] == []
+
+
+def test_a_file_that_is_called_nearly_so_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("amp_lint.toml").touch()
+    assert [*Settings(choice()).warnings()] == ["amp_lint.toml is not read; call it amp-lint.toml"]
+
+
+BROKEN = ["[", 'select = "x"', "x = 1", f"preview = {'9' * 5000}", 'exclude = ["["]']
+
+
+@pytest.mark.parametrize("table", BROKEN)
+def test_a_broken_file_is_passed_over_for_the_settings_above_it(tmp_path: Path, table: str) -> None:
+    write(tmp_path, 'select = ["AMP101"]')
+    write(tmp_path / "a", table)
+    write(tmp_path / "a" / "b", 'select = ["AMP401"]')
+    errors: list[str] = []
+    settings = Settings(choice(), on_error=errors.append)
+
+    def codes_and_soundness(path: Path) -> tuple[set[str], bool]:
+        selection = settings.selection(path)
+        return {rule.code for rule in selection.rules}, settings.governing(path).sound
+
+    assert codes_and_soundness(tmp_path / "x.py") == ({CLIP}, True)
+    for _ in range(2):
+        assert codes_and_soundness(tmp_path / "a" / "x.py") == ({CLIP}, False)
+        assert codes_and_soundness(tmp_path / "a" / "c" / "x.py") == ({CLIP}, False)
+    assert codes_and_soundness(tmp_path / "a" / "b" / "x.py") == ({"AMP401"}, True)
+    (error,) = errors
+    assert error.startswith(str(tmp_path / "a" / "pyproject.toml"))
+    assert error.endswith(" (passed over, nothing below it is changed)")
+
+
+@pytest.mark.parametrize("bad", [b"\xff", b"\xef\xbb\xbf[tool.amp-lint]\nx=1", b"\0", b"\r"])
+def test_whatever_is_in_a_file_is_one_line(tmp_path: Path, bad: bytes) -> None:
+    (tmp_path / "pyproject.toml").write_bytes(bad)
+    errors: list[str] = []
+    Settings(choice(), on_error=errors.append).selection(tmp_path / "a.py")
+    assert len(errors) == 1
+    assert "\n" not in errors[0]
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    """A pipe would have to be waited for."""
+    (tmp_path / "a" / "pyproject.toml").mkdir(parents=True)
+    os.mkfifo(tmp_path / "amp-lint.toml")
+    os.mkfifo(tmp_path / "requirements.txt")
+    errors: list[str] = []
+    Settings(choice(), on_error=errors.append).selection(tmp_path / "a" / "x.py")
+    assert len(errors) == 2
+    assert all("no regular file" in error for error in errors)
+
+
 def test_the_table_must_be_one(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool]\namp-lint = 1\n")
     with pytest.raises(ConfigError, match=r"tool\.amp-lint must be a table"):
@@ -171,6 +281,115 @@ def test_no_table_no_settings(tmp_path: Path) -> None:
     assert load(tmp_path / "pyproject.toml") is None
     (tmp_path / "pyproject.toml").write_text("tool = 1\n")
     assert load(tmp_path / "pyproject.toml") is None
+
+
+def in_layers(root: Path, *config: str, **options: object) -> Settings:
+    return Settings(choice(root=root, **options), config=config)
+
+
+def test_settings_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--config KEY=VALUE`` stands above files and below the options."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, 'select = ["AMP401"]')
+    path = tmp_path / "a.py"
+
+    def codes(*config: str, **options: object) -> set[str]:
+        return {rule.code for rule in in_layers(tmp_path, *config, **options).selection(path).rules}
+
+    assert codes('select = ["AMP101"]') == {CLIP}
+    assert codes('select = ["AMP101"]', 'extend-select = ["AMP301"]') == {CLIP, "AMP301"}
+    assert codes('select = ["AMP101"]', select=("AMP301",)) == {"AMP301"}
+    assert codes('select = ["AMP1"]', 'select = ["AMP101"]') == {CLIP}
+    assert codes("preview = true", 'select = ["AMP110"]') == {"AMP110"}
+
+
+def test_a_settings_file_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands for those of all directories; its patterns are relative to the current one."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "x = 1")
+    other = tmp_path / "elsewhere" / "my.toml"
+    other.parent.mkdir()
+    other.write_text('select = ["AMP101"]\nexclude = ["/gen"]\n')
+    settings = in_layers(tmp_path, str(other))
+    assert {rule.code for rule in settings.selection(tmp_path / "a" / "b.py").rules} == {CLIP}
+    assert settings.excluded(tmp_path / "gen" / "a.py")
+    assert not settings.excluded(tmp_path / "elsewhere" / "gen" / "a.py")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (["nosuch.toml"], "'nosuch.toml' is neither a file nor a setting `KEY = VALUE`"),
+        (["x" * 5000], "is neither a file"),
+        (["select = ["], "--config: 'select = [' is not TOML"),
+        (["selec = []"], "--config: selec is no setting; did you mean `select`?"),
+        (["tool.amp-lint.select = []"], "--config: tool is no setting; settings stand at the top"),
+        (["a.toml", "select = []", "b.toml"], "--config names several files, a.toml, b.toml"),
+        (["pyproject.toml"], "pyproject.toml: has no table [tool.amp-lint]"),
+        (["a.toml"], "a.toml: selec is no setting"),
+        (["."], "no regular file"),
+    ],
+)
+def test_wrong_settings_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.toml", "b.toml", "pyproject.toml"):
+        Path(name).write_text("[tool]\n" if name == "pyproject.toml" else "selec = 1\n")
+    with pytest.raises(ConfigError) as caught:
+        Settings(choice(), config=config, on_error=lambda error: None)
+    assert message in str(caught.value)
+
+
+def test_an_isolated_run_names_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").touch()
+    with pytest.raises(ConfigError, match="--isolated"):
+        Settings(choice(), config=["a.toml"], isolated=True)
+    settings = Settings(choice(), config=['select = ["AMP101"]'], isolated=True)
+    assert {rule.code for rule in settings.selection(tmp_path / "a.py").rules} == {CLIP}
+
+
+def test_exclude_in_layers(tmp_path: Path) -> None:
+    """``exclude`` takes the place of what is below, ``extend-exclude`` adds to it."""
+    write(tmp_path, 'exclude = ["a.py"]\nextend-exclude = ["b.py"]')
+    here = tmp_path / "sub"
+
+    def kept(**options: object) -> list[str]:
+        settings = in_layers(here, **options)
+        names = ("a.py", "b.py", "c.py", "sub/d.py", "sub/deep/d.py")
+        return [name for name in names if not settings.excluded(tmp_path / name)]
+
+    assert kept() == ["c.py", "sub/d.py", "sub/deep/d.py"]
+    assert kept(exclude=("c.py",)) == ["a.py", "sub/d.py", "sub/deep/d.py"]
+    assert kept(extend_exclude=("c.py", "./d.py")) == ["sub/deep/d.py"]
+    assert kept(exclude=(), extend_exclude=("!b.py",)) == [
+        "a.py", "b.py", "c.py", "sub/d.py", "sub/deep/d.py"
+    ]  # fmt: skip
+
+
+def test_per_file_ignores_in_layers(tmp_path: Path) -> None:
+    write(tmp_path, 'per-file-ignores = {"a.py" = ["AMP1"]}\nselect = ["AMP101", "AMP401"]')
+
+    def codes(name: str, **options: object) -> set[str]:
+        selection = in_layers(tmp_path, **options).selection(tmp_path / name)
+        return {rule.code for rule in selection.rules}
+
+    assert codes("a.py") == {"AMP401"}
+    replaced = {"per_file_ignores": (("b.py", ("AMP4",)),)}
+    assert codes("a.py", **replaced) == {"AMP401", CLIP}
+    assert codes("b.py", **replaced) == {CLIP}
+    added = {"extend_per_file_ignores": (("*.py", ("AMP4",)),)}
+    assert codes("a.py", **added) == set()
+    assert codes("b.py", **added) == {CLIP}
+
+
+def test_a_pattern_for_all_other_files(tmp_path: Path) -> None:
+    write(tmp_path, 'select = ["AMP101"]\nper-file-ignores = {"!src/" = ["ALL"]}')
+    assert selected(tmp_path / "src" / "deep" / "a.py") == {CLIP}
+    assert selected(tmp_path / "a.py") == set()
 
 
 @pytest.mark.parametrize(
@@ -189,14 +408,16 @@ def test_no_table_no_settings(tmp_path: Path) -> None:
         ("torch<2.4", None),
         ("torch @ https://example.org/torch.whl", None),
         ("torch>=what", None),
+        (f"torch>={'9' * 5000}", None),
     ],
 )
 def test_lower_bound(requirement: str, bound: tuple[int, int] | None) -> None:
-    assert lower_bound([requirement]) == bound
+    assert lower_bound(requirement) == bound
 
 
-def test_the_lowest_of_several_bounds() -> None:
-    assert lower_bound(["torch>=2.4", "torch", "torch>=1.9"]) == (1, 9)
+def test_the_lowest_of_several_bounds(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=2.4\ntorch\ntorch>=1.9\n")
+    assert target(tmp_path / "a.py") == (1, 9)
 
 
 @pytest.mark.parametrize(

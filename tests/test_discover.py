@@ -25,10 +25,15 @@ def touch(*names: str) -> None:
 def search(*paths: str, force_exclude: bool = False) -> tuple[list[str], list[str]]:
     """What is found, and what is complained about."""
     errors: list[str] = []
+
+    def complain(path: str, problem: str) -> None:
+        errors.append(f"{path}: {problem}")
+
     discovery = Discovery(
-        Settings(Choice("test")),
-        lambda path, problem: errors.append(f"{path}: {problem}"),
+        Settings(Choice("test"), on_error=errors.append),
+        complain,
         force_exclude=force_exclude,
+        on_warning=complain,
     )
     return [found.path.as_posix() for found in discovery.files(map(Path, paths or ["."]))], errors
 
@@ -202,10 +207,36 @@ def test_ignore_files_that_are_no_regular_files() -> None:
     ]
 
 
-def test_a_broken_configuration_costs_its_directory() -> None:
-    touch("a/x.py", "b/y.py")
+def test_a_broken_configuration_costs_no_file() -> None:
+    touch("a/x.py", "a/deep/z.py", "b/y.py")
     Path("a/pyproject.toml").write_text("[tool.amp-lint\n")
     files, errors = search()
-    assert files == ["b/y.py"]
-    assert len(set(errors)) == 1
+    assert files == ["a/x.py", "a/deep/z.py", "b/y.py"]
+    assert len(errors) == 1
     assert "a/pyproject.toml: is not TOML" in errors[0]
+
+
+def test_a_pattern_that_is_too_long_is_told_once_and_the_others_count() -> None:
+    touch("a.py", "b.py")
+    Path(".gitignore").write_text(f"{'x' * 5000}\n{'y' * 5000}\na.py\n")
+    files, errors = search()
+    assert files == ["b.py"]
+    (error,) = errors
+    assert error.startswith(f"{Path.cwd()}/.gitignore: 'xxx")
+    assert error.endswith("...' is longer than 4096 characters and ignores nothing")
+
+
+def test_lines_end_where_git_says() -> None:
+    touch("a\x0cb.py", "c.py", "d.py")
+    Path(".gitignore").write_bytes(b"\xef\xbb\xbfa\x0cb.py\r\nc.py")
+    assert found() == ["d.py"]
+
+
+def test_a_named_directory_is_linted_even_if_it_is_excluded() -> None:
+    touch("gen/a.py", "gen/deep/b.py", "c.py")
+    Path("pyproject.toml").write_text('[tool.amp-lint]\nexclude = ["/gen"]\n')
+    assert found() == ["c.py"]
+    assert found("gen") == ["gen/a.py", "gen/deep/b.py"]
+    assert found("gen/deep") == ["gen/deep/b.py"]
+    assert found("gen", "gen/deep", "c.py", force_exclude=True) == ["c.py"]
+    assert found(".", force_exclude=True) == ["c.py"]

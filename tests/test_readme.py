@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lint import config, registry
+from amp_lint import registry, settings_file
 from amp_lint.explain import FIXES
 from amp_lint.rule import Rule
 
@@ -123,12 +123,12 @@ def test_the_table_says_what_is_in_preview(rule: Rule) -> None:
 def test_all_settings_are_shown(tmp_path: Path) -> None:
     (table,) = fences("toml")
     shown = re.findall(r"^([\w-]+) = ", table, re.MULTILINE)
-    assert sorted(shown) == sorted(config._KEYS)
+    assert sorted(shown) == sorted(settings_file.KEYS)
     path = tmp_path / "pyproject.toml"
     path.write_text(table)
-    loaded = config.load(path)
+    loaded = settings_file.load(path)
     assert loaded is not None
-    assert loaded.choice.target_torch == (2, 3)
+    assert loaded.target_torch == (2, 3)
 
 
 def test_hooks_exist() -> None:

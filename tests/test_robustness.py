@@ -156,7 +156,7 @@ def test_bad_paths(main: Run, clip: str) -> None:
         "gone.py",
         "n.ipynb",
     ]
-    assert done.out.count("AMP101") == 1
+    assert done.out.count("AMP101") == 2
 
 
 @pytest.fixture

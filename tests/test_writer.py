@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lint.writer import WriteError, replace
+from amp_lint.writer import WriteError, replace, write
 
 
 @pytest.fixture
@@ -117,3 +117,44 @@ def test_a_read_only_directory(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(WriteError, match="Permission denied"):
         replace(file, b"old", b"new")
     assert file.read_bytes() == b"old"
+
+
+def test_a_file_is_made_with_the_directories_above_it(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "b" / "new.txt", b"data")
+    assert (tmp_path / "a" / "b" / "new.txt").read_bytes() == b"data"
+    mask = os.umask(0o027)
+    write(tmp_path / "private.txt", b"data")
+    os.umask(mask)
+    assert stat.S_IMODE((tmp_path / "private.txt").stat().st_mode) == 0o640
+
+
+def test_a_file_that_is_there_keeps_its_mode_and_its_link(file: Path) -> None:
+    file.chmod(0o600)
+    link = file.with_name("link")
+    link.symlink_to(file)
+    write(link, b"new")
+    assert link.is_symlink()
+    assert file.read_bytes() == b"new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert names(file.parent) == ["a.py", "link"]
+
+
+def test_what_cannot_be_written_is_as_it_was(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = file.with_name("loop")
+    loop.symlink_to(loop)
+    for path in (file.parent, file / "below", loop):
+        with pytest.raises(WriteError, match=r"^cannot be written: "):
+            write(path, b"new")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(WriteError, match=r"^is read-only; make it writable$"):
+        write(file, b"new")
+    assert file.read_bytes() == b"old"
+    assert names(file.parent) == ["a.py", "loop"]
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write(tmp_path / "pipe", b"data")
+    assert os.read(reader, 10) == b"data"
+    os.close(reader)

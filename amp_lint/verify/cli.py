@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from amp_lint import config, files, registry, session
-from amp_lint.cli import add_selection, positive, words
+from amp_lint.arguments import Parser, add_files, add_selection, positive, words
 from amp_lint.config import ConfigError
 from amp_lint.discover import Discovery, Found, unreadable
 from amp_lint.engine import AnalysisError
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: an option is wrong.
     """
-    options = _parser().parse_args(arguments, Options())
+    options = _parser().read(arguments, Options())
     try:
         prover.require(*prover.NEEDED, *["matplotlib"] * bool(options.plot))
         return _Run(options).run()
@@ -63,9 +63,7 @@ class _Run:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._choice = config.Settings(
-            options.choice, noqa=not options.ignore_noqa, isolated=options.isolated
-        )
+        self._choice = options.settings(lambda problem: self._error("", problem))
         self._progress = Progress(enabled=not options.quiet)
         self._failed = False
         self._started = time.monotonic()
@@ -143,13 +141,13 @@ class _Run:
             yield from self._of_file(found)
 
     def _of_file(self, found: Found) -> Sequence[Site]:
-        name = str(session.from_here(found.path))
+        name = str(config.from_here(found.path))
         try:
             selection = self._choice.selection(found.path)
             data = files.read(found.path)
             if found.named or selection.sieve.by_bytes(data):
                 return [*sites(Source(data, name), selection, named=found.named)]
-        except (SourceError, AnalysisError, ConfigError) as error:
+        except (SourceError, AnalysisError) as error:
             self._error(name, str(error))
         except OSError as error:
             self._error(name, unreadable(error))
@@ -250,8 +248,8 @@ def _choices(allowed: Sequence[str]) -> Callable[[str], list[str]]:
     return parse
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         "amp-lint verify",
         usage="amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]\n"
         "       amp-lint verify [OPTIONS] --before OLD.py --after NEW.py",
@@ -266,7 +264,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--after", type=Path, metavar="NEW.py", help="the file as it is now")
     _add_experiments(parser.add_argument_group("experiments"))
     add_selection(parser.add_argument_group("rules for files"))
-    parser.add_argument("--force-exclude", action="store_true", help=argparse.SUPPRESS)
+    add_files(parser.add_argument_group("files"))
     _add_output(parser.add_argument_group("output"))
     return parser
 

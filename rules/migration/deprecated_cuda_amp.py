@@ -42,6 +42,7 @@ class DeprecatedCudaAmp(Rule):
     severity = Severity.WARNING
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"amp"}), frozenset({"cuda", "cpu"}), frozenset(_SINCE))
+    since = _SINCE
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every use, except where it is there for want of the new API."""
