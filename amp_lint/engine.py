@@ -289,8 +289,9 @@ def _suppress(source: Source, findings: list[Diagnostic], selection: Selection) 
     def row(offset: int) -> int:
         return source.position(offset)[0]
 
-    kept = [f for f in findings if not suppressed.covers(f.code, row(f.start))]
-    hidden = {row(finding.start) for finding in findings if finding not in kept}
+    covered = [suppressed.covers(finding.code, row(finding.start)) for finding in findings]
+    kept = [finding for finding, hides in zip(findings, covered, strict=True) if not hides]
+    hidden = {row(f.start) for f, hides in zip(findings, covered, strict=True) if hides}
     return [
         replace(finding, fix=None)
         if finding.fix and any(row(edit.start) in hidden for edit in finding.fix.edits)

@@ -128,7 +128,7 @@ def test_every_construction() -> None:
         b = torch.cuda.amp.autocast()
         """
     )
-    assert [model.tree.source(call) for call in model.roles.scaler_calls()] == [
+    assert [model.tree.source(call) for call in model.roles.scaler_calls] == [
         'torch.amp.GradScaler("cuda")',
         "GradScaler()",
     ]

@@ -85,7 +85,7 @@ class Checkpoints:
     def _scalers(self) -> list[_Scaler]:
         """The scalers that this file makes, keeps under a name, and lets find their scale."""
         found = []
-        for call in self.roles.scaler_calls():
+        for call in self.roles.scaler_calls:
             target = self._target(call)
             if target is None or literal(arguments(call).get(None, "enabled")) is False:
                 continue

@@ -94,9 +94,8 @@ class Clips:
     def _is_given_scale(self, clip: cst.Call) -> bool:
         """Whether the function that clips is called with the scale."""
         function = self.tree.ancestor(clip, cst.FunctionDef)
-        target = self.steps.recognizer.target
-        calls = (call for call in self.tree.nodes(cst.Call) if target(call) is function)
-        return function is not None and any(mentions_scale(call, self.values) for call in calls)
+        calls = self.steps.recognizer.calls_of(function) if function is not None else ()
+        return any(mentions_scale(call, self.values) for call in calls)
 
     def _entry(self, root: Root, cycle: Cycle) -> State:
         """The state a function is entered in: scaled, if it steps what another method scaled.
@@ -155,7 +154,7 @@ class Clips:
     @functools.cached_property
     def initial_scale(self) -> float:
         """The scale at the start of a run, if all scalers of the file start with one literal."""
-        given = map(self.roles.initial_scale, self.roles.scaler_calls())
+        given = map(self.roles.initial_scale, self.roles.scaler_calls)
         scales = {literal(scale) if scale is not None else INITIAL_SCALE for scale in given}
         scale = scales.pop() if len(scales) == 1 else None
         return float(scale) if isinstance(scale, (int, float)) and scale > 0 else INITIAL_SCALE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 import operator
 from collections import defaultdict
 from collections.abc import Iterator
@@ -276,12 +277,11 @@ class Flow:
         Names may be bound there; other calls than those known to change nothing may not be made.
         """
         first, last = self.tree.end(since), self.tree.order(until)
-        writes = (node for rank, _, node in self._writes if first <= rank < last)
-        if any(isinstance(node, _MAY_BE_IN_PLACE) for node in writes):
+        start = bisect.bisect_left(self._writes, first, key=operator.itemgetter(0))
+        writes = itertools.takewhile(lambda write: write[0] < last, self._writes[start:])
+        if any(isinstance(node, _MAY_BE_IN_PLACE) for _, _, node in writes):
             return False
-        calls = self.tree.nodes(cst.Call)
-        between = (call for call in calls if first <= self.tree.order(call) < last)
-        return all(map(self._is_pure, between))
+        return all(map(self._is_pure, self.tree.between(cst.Call, first, last)))
 
     def _is_pure(self, call: cst.Call) -> bool:
         """Whether a call is known to change nothing."""
@@ -344,7 +344,7 @@ class Flow:
     def _writes_to(self) -> dict[str, tuple[list[int], list[tuple[str, cst.CSTNode]]]]:
         """The first name of a path -> the ranks of the writes to it, and path and node of each."""
         found: dict[str, tuple[list[int], list[tuple[str, cst.CSTNode]]]] = {}
-        for at, path, node in sorted(self._writes, key=operator.itemgetter(0)):
+        for at, path, node in self._writes:
             ranks, writes = found.setdefault(path.partition(".")[0], ([], []))
             ranks.append(at)
             writes.append((path, node))
@@ -352,7 +352,10 @@ class Flow:
 
     @functools.cached_property
     def _writes(self) -> list[tuple[int, str, cst.CSTNode]]:
-        """Every assignment to a name, attribute or element, every call of an in-place method."""
+        """Every assignment to a name, attribute or element, every call of an in-place method.
+
+        With its rank, by which they are sorted.
+        """
         found = [(self._order(b), b.name, b.node) for b in self.names.every_binding()]
         for kind in (cst.Attribute, cst.Subscript):
             for target in self.tree.nodes(kind):
@@ -366,7 +369,7 @@ class Flow:
             function = call.func
             if isinstance(function, cst.Attribute) and _in_place(function.attr.value):
                 found.append((self.tree.order(call), _base_path(function.value), call))
-        return found
+        return sorted(found, key=operator.itemgetter(0))
 
     # --- tests around a place -----------------------------------------------------------------
 

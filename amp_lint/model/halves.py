@@ -46,7 +46,7 @@ class Halves:
         known = [region for region in self.regions.all if not region.never_enabled]
         if known and not any(self._may_be_half(region) for region in known):
             return None  # the scaler, if there is one, is for bf16 or float32
-        scalers = self.roles.scaler_calls()
+        scalers = self.roles.scaler_calls
         on = [s for s in scalers if literal(arguments(s).get(None, "enabled")) is not False]
         return on[0] if on else None
 

@@ -64,7 +64,7 @@ class Lifetimes:
     @functools.cached_property
     def recreated(self) -> list[Recreation]:
         """Every such scaler, in source order."""
-        made = (self._made(call) for call in self.roles.scaler_calls())
+        made = (self._made(call) for call in self.roles.scaler_calls)
         found = (self._in_loop(m) or self._in_function(m) for m in made if m is not None)
         return [recreation for recreation in found if recreation is not None]
 

@@ -403,7 +403,7 @@ class Mistakes:
     def _made(self) -> set[str]:
         """The names that a new GradScaler is assigned to."""
         found: set[str] = set()
-        for call in self.roles.scaler_calls():
+        for call in self.roles.scaler_calls:
             holder = self.tree.parent(call)
             if isinstance(holder, cst.Assign):
                 targets = (self.tree.source(target.target) for target in holder.targets)

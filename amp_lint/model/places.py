@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -97,17 +99,25 @@ class Places:
     ) -> tuple[list[Cycle], list[cst.CSTNode]]:
         """The cycles in which an event is, and all events of these kinds in them, it first."""
         nodes = {id(seen.place): seen.place}
-        while True:
-            cycles = [
-                cycle
-                for root in self.steps.roots
-                for cycle in root.cycles
-                if any(id(event.place) in nodes for event in cycle)
-            ]
-            found = {id(e.place): e.place for c in cycles for e in c if e.kind in kinds}
-            if len(found) == len(nodes):
-                return cycles, list(nodes.values())
-            nodes |= found
+        cycles: dict[int, Cycle] = {}
+        for node in (todo := [seen.place]):  # grows while it is read
+            for rank, cycle in self._cycles.get(id(node), ()):
+                if rank not in cycles:
+                    cycles[rank] = cycle
+                    fresh = {id(e.place): e.place for e in cycle if e.kind in kinds}
+                    todo += [place for key, place in fresh.items() if key not in nodes]
+                    nodes |= fresh
+        return [cycle for _, cycle in sorted(cycles.items())], list(nodes.values())
+
+    @functools.cached_property
+    def _cycles(self) -> dict[int, list[tuple[int, Cycle]]]:
+        """Id of a place -> the cycles in which something happens there, with their ranks."""
+        found: dict[int, list[tuple[int, Cycle]]] = defaultdict(list)
+        cycles = (cycle for root in self.steps.roots for cycle in root.cycles)
+        for rank, cycle in enumerate(cycles):
+            for place in {id(event.place) for event in cycle}:
+                found[place].append((rank, cycle))
+        return found
 
     def _runs_again(self, seen: Event, step: Event, cycle: Cycle) -> bool:
         """Whether an event comes twice before an update, or may: it is left without any."""
@@ -141,7 +151,9 @@ class Places:
         else:
             return None
         assert isinstance(inner, (cst.IndentedBlock, cst.Module))
-        statement = next(s for s in inner.body if any(self.tree.contains(s, n) for n in nodes))
+        first = min(nodes, key=self.tree.order)
+        holders = (first, *self.tree.ancestors(first))
+        statement = next(holder for holder in holders if self.tree.parent(holder) is inner)
         if isinstance(statement, cst.SimpleStatementLine):
             return statement if len(statement.body) == 1 else None
         if self._trains(statement) or self._leaves_between(statement, step):
@@ -177,12 +189,9 @@ class Places:
 
     def _leaves_between(self, statement: cst.CSTNode, step: Event) -> bool:
         """Whether something may leave between a statement and the step: then no update follows."""
-        first, last = self.tree.order(statement), self.tree.order(step.node)
-        return any(
-            first < self.tree.order(node) < last
-            for kind in (cst.Continue, cst.Break, cst.Return)
-            for node in self.tree.nodes(kind)
-        )
+        first, last = self.tree.order(statement) + 1, self.tree.order(step.node)
+        leaving = (cst.Continue, cst.Break, cst.Return)
+        return any(self.tree.between(kind, first, last) for kind in leaving)
 
     def _block(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self.tree.ancestor(node, cst.IndentedBlock, cst.Module)

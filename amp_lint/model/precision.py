@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -87,7 +88,7 @@ class Precision:
     @functools.cached_property
     def bf16_scalers(self) -> list[Bf16Scaler]:
         """Every scaler that can be enabled with bf16, in source order."""
-        calls = [*self.roles.scaler_calls(), *self.roles.scaler_makers()]
+        calls = [*self.roles.scaler_calls, *self.roles.scaler_makers()]
         found = (self._bf16_scaler(call) for call in sorted(calls, key=self.tree.order))
         return [scaler for scaler in found if scaler is not None]
 
@@ -108,7 +109,7 @@ class Precision:
                 continue
             if Facts().assume(both(itself, plain, bf16, on, region_on, *_named_bf16(on))):
                 always = all(map(self._is_always_bf16, (dtype for dtype, _ in served)))
-                always = always and call in self.roles.scaler_calls()
+                always = always and self.roles.is_constructor(call)
                 return Bf16Scaler(call, self._where_bf16(dtype), always)
         return None
 
@@ -138,31 +139,48 @@ class Precision:
 
     def _serving_regions(self, call: cst.Call) -> list[Region]:
         """The regions of the functions that scale a loss by it, else those of its class."""
-        scaling = self._scaling_functions(call)
-        contexts = self.regions.all
-        near = [r for r in contexts if self._opened_in(r) & scaling]
+        ranks = {rank for f in self._scaling_functions(call) for rank in self._opened.get(f, ())}
         owner = self.values.enclosing_class(call)
-        if near or owner is None:
-            return near
-        return [r for r in contexts if self.tree.contains(owner, r.node)]
+        if not ranks and owner is not None:
+            ranks = self._opened.get(id(owner), set())
+        return [self.regions.all[rank] for rank in sorted(ranks)]
 
     def _scaling_functions(self, call: cst.Call) -> set[int]:
         """Ids of the functions that scale by the scaler made here, else by an unknown one."""
-        by_origin: dict[bool | None, set[int]] = {True: set(), False: set(), None: set()}
+        made = (self.roles.place(each) for each in self.roles.constructors(call))
+        known = {function for place in made for function in self._scaling.get(place, ())}
+        return known or self._scaling.get(None, set())
+
+    @functools.cached_property
+    def _scaling(self) -> dict[cst.Call | None, set[int]]:
+        """Where a scaler is made, None for unknown ones -> ids of functions that scale by it."""
+        found: dict[cst.Call | None, set[int]] = defaultdict(set)
         for scale in self.tree.nodes(cst.Call):
             if self.steps.recognizer.is_scale(scale):
                 assert isinstance(scale.func, cst.Attribute)
                 origins = self.roles.scaler_origins(scale.func.value)
-                made = [*map(self.roles.place, self.roles.constructors(call))]
-                known = any(self.roles.place(o) in made for o in origins) if origins else None
-                by_origin[known].add(id(self.tree.ancestor(scale, cst.FunctionDef)))
-        return by_origin[True] or by_origin[None]
+                home = id(self.tree.ancestor(scale, cst.FunctionDef))
+                for origin in origins:
+                    found[self.roles.place(origin)].add(home)
+                if not origins:
+                    found[None].add(home)
+        return dict(found)
 
-    def _opened_in(self, region: Region) -> set[int]:
-        """Ids of the functions that enter a region, which may be made elsewhere."""
-        items = [item.item for item in self.tree.nodes(cst.WithItem)]
-        entered = [item for item in items if self.regions.of(item) is region]
-        return {id(self.tree.ancestor(node, cst.FunctionDef)) for node in (*entered, region.node)}
+    @functools.cached_property
+    def _opened(self) -> dict[int, set[int]]:
+        """Id of a function or class -> the ranks of the regions that are made or entered there."""
+        found: dict[int, set[int]] = defaultdict(set)
+        rank_of = {id(region): rank for rank, region in enumerate(self.regions.all)}
+        for item in self.tree.nodes(cst.WithItem):
+            region = self.regions.of(item.item)
+            if region is not None and id(region) in rank_of:
+                found[id(self.tree.ancestor(item, cst.FunctionDef))].add(rank_of[id(region)])
+        for rank, region in enumerate(self.regions.all):
+            found[id(self.tree.ancestor(region.node, cst.FunctionDef))].add(rank)
+            for holder in self.tree.ancestors(region.node):
+                if isinstance(holder, cst.ClassDef):
+                    found[id(holder)].add(rank)
+        return dict(found)
 
     def _is_plainly_half(self, region: Region) -> bool:
         if region.dtype is None:

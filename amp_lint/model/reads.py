@@ -80,7 +80,7 @@ class Reads:
         scaled = (e.place for e in self.steps.backwards if e.scaler is not None)
         made = (
             call
-            for call in self.steps.roles.scaler_calls()
+            for call in self.steps.roles.scaler_calls
             if literal(arguments(call).get(None, "enabled")) is not False
         )
         return next(filter(self.tree.is_own, (*scaled, *made)), None)

@@ -244,7 +244,7 @@ class Relevance:
         deciders += [region.enabled for region in self.regions.all if region.enabled is not None]
         choices = [context for region in self.regions.all for context in region.choices]
         deciders += [test for context in choices for test, _ in arms(self.tree, context)]
-        for call in self.roles.scaler_calls():
+        for call in self.roles.scaler_calls:
             deciders += [arg.value for arg in call.args]
         found = Counter(word for test in deciders for word in set(_words(test)))
         for _ in range(_ALIAS_ROUNDS):

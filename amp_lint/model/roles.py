@@ -10,7 +10,7 @@ import libcst as cst
 
 from amp_lint.model.forwarding import merged, passed_on, returned
 from amp_lint.model.names import Names, dotted
-from amp_lint.model.values import Values, arguments
+from amp_lint.model.values import MAX_ALTERNATIVES, Values, arguments
 from amp_lint.tree import Tree
 
 SCALERS = frozenset(
@@ -60,10 +60,15 @@ class Roles:
         roots = {name.partition(".")[0] for name in imported}
         return "torch" not in roots and not roots.isdisjoint(_OTHER_FRAMEWORKS)
 
+    @functools.cached_property
     def scaler_calls(self) -> list[cst.Call]:
         """Every call of this file that constructs a GradScaler."""
         calls = (call for call in self.tree.nodes(cst.Call) if self.tree.is_own(call))
-        return [call for call in calls if self.names.is_any(call.func, SCALERS)]
+        return [call for call in calls if self.is_constructor(call)]
+
+    def is_constructor(self, call: cst.Call) -> bool:
+        """Whether a call itself constructs a GradScaler."""
+        return self.names.is_any(call.func, SCALERS)
 
     def scaler_makers(self) -> list[cst.Call]:
         """Every call of a linked file's helper that gives a GradScaler, and nothing else."""
@@ -89,7 +94,7 @@ class Roles:
 
     def constructors(self, call: cst.Call, steps: int = _MAX_STEPS) -> list[cst.Call]:
         """The constructor calls whose result a call gives: itself, or those of a helper."""
-        if self.names.is_any(call.func, SCALERS):
+        if self.is_constructor(call):
             return [call]
         function = self.values.function(call.func) if steps > 0 else None
         if function is None:
@@ -97,12 +102,10 @@ class Roles:
         if id(call) not in self._made:
             self._made[id(call)] = []  # a helper that calls itself adds nothing
             values = [v for each in returned(function) for v in self.values.alternatives(each)]
-            self._made[id(call)] = [
-                self._passed_on(inner, function, call)
-                for value in values
-                if isinstance(value, cst.Call)
-                for inner in self.constructors(value, steps - 1)
-            ]
+            calls = [value for value in values if isinstance(value, cst.Call)]
+            inner = [made for each in calls for made in self.constructors(each, steps - 1)]
+            few = len(inner) <= MAX_ALTERNATIVES
+            self._made[id(call)] = [self._passed_on(i, function, call) for i in inner if few]
         return self._made[id(call)]
 
     def _passed_on(self, inner: cst.Call, function: cst.FunctionDef, call: cst.Call) -> cst.Call:

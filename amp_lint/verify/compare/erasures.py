@@ -84,7 +84,7 @@ def _reads(side: Side, made: cst.Assign) -> Iterator[cst.Name]:
 def _made_in_loops(side: Side, name: str) -> Iterator[cst.Call]:
     """Scalers that a loop makes."""
     tree = side.model.tree
-    for call in side.model.roles.scaler_calls():
+    for call in side.model.roles.scaler_calls:
         around = tree.ancestor(call, cst.For, cst.While, cst.FunctionDef)
         if isinstance(around, (cst.For, cst.While)) and side.holder(call) is side.units[name]:
             yield call

@@ -71,7 +71,7 @@ def is_strict(model: Model, clip: cst.Call) -> bool | None:
 def switches(model: Model) -> frozenset[str]:
     """What autocast or a scaler is switched on by, as it is written there."""
     values = [region.enabled for region in model.regions.all if region.enabled is not None]
-    given = (arguments(call).get(None, "enabled") for call in model.roles.scaler_calls())
+    given = (arguments(call).get(None, "enabled") for call in model.roles.scaler_calls)
     return frozenset(text(value) for value in (*values, *given) if value is not None)
 
 

@@ -131,7 +131,7 @@ class Tracer:
     def _remade(self) -> dict[tuple[int, cst.Call], str]:
         """The GradScalers that a training loop makes, by their place, with their names."""
         found: dict[tuple[int, cst.Call], str] = {}
-        for call in self._model.roles.scaler_calls():
+        for call in self._model.roles.scaler_calls:
             loop = self._model.tree.ancestor(call, cst.For, cst.While, cst.FunctionDef)
             holder = self._model.tree.parent(call)
             if not isinstance(holder, cst.Assign) or not isinstance(loop, (cst.For, cst.While)):
@@ -292,8 +292,8 @@ class Tracer:
                 continue
             owner = node.func.value if isinstance(node.func, cst.Attribute) else node.func
             origins = self._model.roles.scaler_origins(owner)
-            if not origins and len(self._model.roles.scaler_calls()) == 1:
-                origins = self._model.roles.scaler_calls()  # it came in as an argument
+            if not origins and len(self._model.roles.scaler_calls) == 1:
+                origins = self._model.roles.scaler_calls  # it came in as an argument
             found.setdefault(key, self._construct(origins[0]) if origins else Construct(""))
         return found
 
