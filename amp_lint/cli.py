@@ -1,4 +1,4 @@
-"""The command line: ``amp-lint [OPTIONS] [PATHS]``, ``amp-lint rule`` and ``amp-lint verify``."""
+"""The command line: ``amp-lint [OPTIONS] [PATHS]``, ``rule``, ``why`` and ``verify``."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ def _command(arguments: Sequence[str]) -> int:
         from amp_lint.explain import explain
 
         return explain(arguments[1:])
+    if arguments[:1] == ["why"]:
+        from amp_lint.why import why
+
+        return why(arguments[1:], parsed)
     if arguments[:1] == ["verify"]:
         from amp_lint.verify import cli
 
@@ -53,8 +57,12 @@ def check(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: an option is wrong.
     """
-    options = _parser().parse_args(arguments, Options())
-    return Session(options).run()
+    return Session(parsed(arguments)).run()
+
+
+def parsed(arguments: Sequence[str]) -> Options:
+    """The options of a run of the linter."""
+    return _parser().parse_args(arguments, Options())
 
 
 def words(value: str) -> list[str]:
@@ -80,10 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "amp-lint",
         usage="amp-lint [OPTIONS] [PATHS]\n"
-        "       amp-lint rule [CODE|NAME|--all]\n"
+        "       amp-lint rule [CODE|NAME|--all] [--full]\n"
+        "       amp-lint why TEXT|LOG [PATHS]\n"
         "       amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]",
         description="Find mixed-precision bugs in PyTorch code and fix them.",
-        epilog="`amp-lint rule` lists the rules, `amp-lint rule AMP101` explains one.\n"
+        epilog="`amp-lint rule` lists the rules, `amp-lint rule AMP101` explains one,\n"
+        '`amp-lint why "loss is nan"` says which are about a symptom.\n'
         "Exit code: 0 nothing found, 1 something found, 2 something went wrong.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -97,6 +97,15 @@ class Session:
 
     def run(self) -> int:
         """Lint, fix and print; the exit code."""
+        return self._print(self.outcomes())
+
+    @property
+    def failed(self) -> bool:
+        """Whether some path could not be linted."""
+        return bool(self._errors)
+
+    def outcomes(self) -> list[Outcome]:
+        """Lint and fix; what goes wrong is printed at once."""
         self._warn_about_selectors()
         jobs = [self._stdin_job()] if self._options.stdin else self._file_jobs()
         outcomes = self._lint([job for job in jobs if job])
@@ -106,7 +115,7 @@ class Session:
         for outcome in outcomes:
             for error in outcome.errors:
                 self._error(outcome.name, error)
-        return self._print(outcomes)
+        return outcomes
 
     def _lint(self, jobs: Sequence[Job]) -> list[Outcome]:
         def on_done(done: int) -> None:
