@@ -140,7 +140,8 @@ class Index:
 
     def _read_log(self, text: str, lines: Sequence[str]) -> Reading:
         """Errors come first, then what is not finite; warnings may be about something else."""
-        sights, said = _sights(lines), self._contained(text)
+        said = self._contained(text)
+        sights = _sights(lines, [entry.pieces[0] for _, entry in said])
         seen = [found for told in sights for found in self._by_words(sorted(told))]
         warnings = [found for found in said if "Warning: " in found[1].symptom.text]
         errors = [found for found in said if found not in warnings]
@@ -286,13 +287,18 @@ _NOT_MEANT = frozenset({"best", "improved"})
 """Words of lines in which inf is where a search starts: "val_loss improved from inf to 0.3"."""
 
 
-def _sights(lines: Iterable[str]) -> dict[frozenset[str], Sight]:
-    """What is not finite or does not fit, each with the first line that says so."""
+def _sights(lines: Iterable[str], messages: Sequence[str]) -> dict[frozenset[str], Sight]:
+    """What is not finite or does not fit, each with the first line that says so.
+
+    Lines with one of ``messages`` are none: "No inf checks were recorded".
+    """
     found: dict[frozenset[str], Sight] = {}
     above = ""
     for row, line in enumerate(lines, 1):
         low, is_code, above = line.lower(), above.startswith(_FRAME), line
         if is_code or not ("nan" in low or "inf" in low or "overflow" in low or "memory" in low):
+            continue
+        if any(message in _flat(line) for message in messages):
             continue
         for told in {*_told(plain_words(low))}:
             seen = found.get(told, Sight(row, line, 0))

@@ -164,6 +164,7 @@ def test_a_symptom_leads_to_its_cause(cause: Cause) -> None:
         ("mat1 and mat2 must have the same dtype, but got Float and Half", ["AMP203", ""]),
         ("mat1 and mat2 must have the same dtype, but got Half and Float", [""]),
         (TRACEBACK, ["AMP103", "AMP105"]),
+        ("a\nAssertionError: No inf checks were recorded for this optimizer.\n", [""]),
     ],
 )
 def test_questions(asked: str, first: list[str]) -> None:
@@ -240,6 +241,15 @@ def test_errors_come_before_nan_and_warnings_after_it() -> None:
 )
 def test_lines_of_logs(line: str, first: str) -> None:
     assert found(f"epoch 1\n{line}\n")[0] == first
+
+
+def test_a_message_is_no_sight() -> None:
+    """Of numbers that are not finite, or of memory: "No inf checks were recorded"."""
+    for rule in RULES:
+        for each in of(rule):
+            if each.message:
+                said = f"Traceback (most recent call last):\n{each.text}\n"
+                assert symptoms.index().read(said).sights == (), said
 
 
 def test_the_last_error_is_known() -> None:
