@@ -57,11 +57,13 @@ def parser() -> Parser:
     made = Parser(
         "amp-lint",
         usage="amp-lint [check] [OPTIONS] [PATHS]\n"
-        "       amp-lint rule [CODE|NAME|--all]\n"
+        "       amp-lint rule [CODE|NAME|--all] [--full]\n"
+        "       amp-lint why TEXT|LOG [PATHS]\n"
         "       amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]\n"
         "       amp-lint help [COMMAND] | version",
         description="Find mixed-precision bugs in PyTorch code and fix them.",
-        epilog="`amp-lint rule` lists the rules, `amp-lint rule AMP101` explains one.\n"
+        epilog="`amp-lint rule` lists the rules, `amp-lint rule AMP101` explains one,\n"
+        '`amp-lint why "loss is nan"` says which are about a symptom.\n'
         "A path that is called like a command is written `./check`.\n"
         "Exit code: 0 nothing found, 1 something found, 2 something went wrong.",
         formatter_class=argparse.RawDescriptionHelpFormatter,

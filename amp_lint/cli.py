@@ -14,7 +14,7 @@ from amp_lint.choice import ConfigError
 from amp_lint.session import CLEAN, ERROR, FOUND, INTERRUPTED, Session
 from amp_lint.suggest import did_you_mean
 
-COMMANDS = ("check", "help", "rule", "verify", "version")
+COMMANDS = ("check", "help", "rule", "verify", "version", "why")
 """What the first argument may be; a path that is called so is written ``./check``."""
 _TOO_LONG = 12
 """Letters of a word that is no misspelled command."""
@@ -47,6 +47,10 @@ def _command(arguments: Sequence[str]) -> int:
         from amp_lint.explain import explain
 
         return explain(rest)
+    if command == "why":
+        from amp_lint.why import why
+
+        return why(rest)
     if command == "verify":
         from amp_lint.verify import cli
 
@@ -80,7 +84,7 @@ def _help(arguments: Sequence[str]) -> int:
     if command not in COMMANDS:
         meant = did_you_mean(command, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
         raise ConfigError(f"help: {command}: no such command{meant}")
-    return _command([command if command in ("rule", "verify") else "check", "--help"])
+    return _command([command if command in ("rule", "verify", "why") else "check", "--help"])
 
 
 if __name__ == "__main__":

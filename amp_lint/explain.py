@@ -1,4 +1,4 @@
-"""``amp-lint rule``: the list of the rules, and their pages."""
+"""``amp-lint rule``: the list of the rules, each on one screen, and their pages."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from amp_lint import config, registry
-from amp_lint.report import page
+from amp_lint import config, pager, pages, registry, symptoms
+from amp_lint.report import page, reading
 from amp_lint.report.color import BOLD, paint
-from amp_lint.rule import SYNTAX_ERROR, Applicability, Rule
+from amp_lint.rule import SYNTAX_ERROR, Rule
 from amp_lint.session import CLEAN, ERROR, style_of
 
-FIXES = {
-    Applicability.SAFE: "safe",
-    Applicability.UNSAFE: "unsafe",
-    Applicability.SUGGEST: "shown",
-}
-"""The kinds of fix, as lists of rules call them."""
 _SYNTAX_ERROR_PAGE = f"""\
 # {SYNTAX_ERROR} syntax-error
 
@@ -27,42 +21,80 @@ a file that is named is always reported. In flake8 the code also stands for an e
 command line would print, such as a wrong setting."""
 
 _LEGEND = """
-`amp-lint rule CODE` prints the page of a rule. `--fix` applies the safe fixes,
-`--fix --unsafe-fixes` the unsafe ones too; others are only shown. Rules in
-preview run with `--preview`."""
+`amp-lint rule CODE` explains a rule, with `--full` by its whole page. `--fix`
+applies the safe fixes, `--fix --unsafe-fixes` the unsafe ones too; others are
+only shown. Rules in preview run with `--preview`."""
 
+_LONGEST_NAME = 200
+"""Characters of a name that are looked at."""
 _SEE_ALL = "`amp-lint rule` lists all"
 
 
 def explain(arguments: Sequence[str]) -> int:
-    """``amp-lint rule [CODE|NAME|--all]``: print the list or pages; the exit code."""
-    chosen = _parser().parse_args(arguments)
+    """``amp-lint rule [CODE|NAME] [--full|--all]``: print the list or pages; the exit code."""
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    asked = " ".join(chosen.rule)
+    if chosen.all and chosen.rule:
+        parser.error("--all is about all rules; leave out the one")
+    if chosen.full and not (chosen.rule or chosen.all):
+        parser.error("--full needs a rule, as in `amp-lint rule AMP101 --full`")
     if chosen.all:
         return _print(map(_page, registry.all_rules()), between="\n\n")
-    if chosen.rule is None:
+    if not chosen.rule:
         return _print([*_list(registry.all_rules()), _LEGEND])
-    if chosen.rule.upper() == SYNTAX_ERROR:
+    if asked.upper() == SYNTAX_ERROR:
         return _print([_SYNTAX_ERROR_PAGE])
-    if rule := registry.find(chosen.rule):
-        return _print([_page(rule)])
-    if several := config.matching(chosen.rule):
+    if rule := registry.find(asked) or registry.find("-".join(asked.replace("_", " ").split())):
+        return _show(rule, full=chosen.full)
+    if several := config.matching(asked):
         return _print(_list(several))
-    print(f"error: {chosen.rule}: no such rule; {_similar(chosen.rule)}", file=sys.stderr)
+    return _other(asked)
+
+
+def _show(rule: Rule, *, full: bool) -> int:
+    """One rule: what matters, or its page."""
+    if not full:
+        return _print(page.screen(rule, pages.parse(registry.page(rule)), style_of(sys.stdout)))
+    pager.show(_page(rule).rstrip())
+    return CLEAN
+
+
+def _other(asked: str) -> int:
+    """What is called nearly so, or else what is about it."""
+    asked = asked[:_LONGEST_NAME]
+    similar = _similar(asked)
+    is_name = _is_code(asked) or (similar and " " not in asked)
+    about = symptoms.index().read("" if is_name else asked)
+    if about.matches:
+        lines = reading.answer(about, style_of(sys.stdout))
+        return _print([f"No rule is called {asked!r}; this is about it:", *lines])
+    advice = f"there is {', '.join(similar)}; {_SEE_ALL}" if similar else _SEE_ALL
+    print(f"error: {asked}: no such rule; {advice}", file=sys.stderr)
     return ERROR
+
+
+def _is_code(asked: str) -> bool:
+    head, tail = asked[:3], asked[3:]
+    return head.upper() == "AMP" and tail.isdigit()
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "amp-lint rule", description="List all rules, or print the page of one.", allow_abbrev=False
+        "amp-lint rule",
+        usage="amp-lint rule [CODE|NAME|SYMPTOM] [--full]\n       amp-lint rule --all",
+        description="List all rules, or say what one is about.",
+        allow_abbrev=False,
     )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
+    parser.add_argument(
         "rule",
-        nargs="?",
-        metavar="CODE|NAME",
-        help="whose page to print, such as AMP101; a prefix such as AMP1 lists rules",
+        nargs="*",
+        metavar="CODE|NAME|SYMPTOM",
+        help="which rule, such as AMP101; a prefix such as AMP1 lists rules, and words that are "
+        "no name the rules that are about them",
     )
-    which.add_argument("--all", action="store_true", help="print the pages of all rules")
+    parser.add_argument("--full", action="store_true", help="print the whole page of the rule")
+    parser.add_argument("--all", action="store_true", help="print the pages of all rules")
     return parser
 
 
@@ -80,17 +112,15 @@ def _list(rules: Sequence[Rule]) -> Iterator[str]:
     style = style_of(sys.stdout)
     width = max(len(rule.name) for rule in registry.all_rules())
     for rule in rules:
-        fixes = ", ".join(FIXES[kind] for kind in rule.fixes)
+        fixes = ", ".join(page.FIXES[kind] for kind in rule.fixes)
         offers = f"fix: {fixes}" if fixes else "no fix"
         line = f"{rule.name:<{width}}  {offers:<25}{'preview' if rule.preview else ''}"
         yield f"{paint(rule.code, BOLD, style)}  {line}"
         yield f"{' ' * len(rule.code)}  {registry.summary(rule)}"
 
 
-def _similar(key: str) -> str:
-    """Names that are spelled nearly so, and how to see all."""
+def _similar(key: str) -> list[str]:
+    """Names that are spelled nearly so."""
     import difflib
 
-    names = [rule.name for rule in registry.all_rules()]
-    close = difflib.get_close_matches(key.lower(), names)
-    return f"there is {', '.join(close)}; {_SEE_ALL}" if close else _SEE_ALL
+    return difflib.get_close_matches(key.lower(), [rule.name for rule in registry.all_rules()])

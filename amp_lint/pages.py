@@ -16,6 +16,11 @@ Readers do not see these words, so the text above a fence says it: "Fixed:", "Fi
 
 The linter sees the text as it stands on the page, marks included. Fixed texts are compared
 without marks; a line that consists of nothing but a mark goes with it.
+
+"Symptoms" is a list of what a user meets, the most typical first. An item that is one piece of code
+which names an exception or a warning is what torch prints, ``...`` for what differs from run to run
+and at the end for what is left out; every other item is in words. Python fences stand in
+"Example" and "Known problems"; the first paragraph of each section is also read alone.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from dataclasses import dataclass, field
 
 SECTIONS = (
     "What it does",
+    "Symptoms",
     "Why it is a bug",
     "Example",
     "Fix and its safety",
@@ -38,6 +44,9 @@ KINDS = {"", "fixed", "fixed unsafe", "ok", "todo", "wrong"}
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"[ \t]*# error: *(?P<codes>AMP\d+(?:, *AMP\d+)*)[ \t]*$")
 _TARGET = re.compile(r"target-torch=(\d+)\.(\d+)")
+_SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
+_ITEM = re.compile(r"^\* ", re.MULTILINE)
+_MESSAGE = re.compile(r"(?P<ticks>`+) ?(?P<text>\w+(?:Error|Warning): .+?) ?(?P=ticks)")
 
 
 class PageError(Exception):
@@ -77,32 +86,79 @@ class Example:
         return (self.unsafe or self.fixed) if unsafe else self.fixed
 
 
+@dataclass(frozen=True)
+class Symptom:
+    """One thing that a user meets."""
+
+    text: str
+    """In one line; Markdown, but for a message."""
+    message: bool
+    """Whether torch prints it; ``...`` then stands for any text."""
+
+
 @dataclass
 class Page:
     """The sections and Python fences of one page."""
 
     title: str
-    sections: tuple[str, ...]
+    prose: dict[str, str]
+    """What stands below each heading, without fences."""
+    symptoms: tuple[Symptom, ...] = ()
     examples: list[Example] = field(default_factory=list)
     silent: list[Fence] = field(default_factory=list)
     """The ``ok`` and ``todo`` fences."""
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """The headings, in order."""
+        return tuple(self.prose)
+
+    def paragraph(self, section: str, start: str = "") -> str:
+        """The first paragraph of a section that starts so, in one line; "" if there is none."""
+        blocks = (" ".join(block.split()) for block in self.prose.get(section, "").split("\n\n"))
+        return next((block for block in blocks if block and block.startswith(start)), "")
 
 
 def parse(text: str) -> Page:
     """Read a page.
 
     Raises:
-        PageError: a fence is of no known kind or not where it belongs.
+        PageError: a fence is of no known kind or not where it belongs, or a message of torch
+            is not all there is to an item.
     """
     prose = FENCE.sub("", text)
     if prose.count("```"):
         raise PageError("a fence is not closed")
     title = re.search(r"^# (.+)$", prose, re.MULTILINE)
-    sections = re.findall(r"^## (.+)$", prose, re.MULTILINE)
-    page = Page(title[1] if title else "", tuple(section.strip() for section in sections))
+    parts = _sections(prose)
+    symptoms = tuple(_symptoms(parts.get("Symptoms", "")))
+    page = Page(title[1] if title else "", parts, symptoms)
     for fence in _fences(text):
         _place(page, fence)
     return page
+
+
+def _sections(text: str) -> dict[str, str]:
+    """What stands below each heading of the second level, in order.
+
+    Raises:
+        PageError: a heading comes twice.
+    """
+    _, *parts = _SECTION.split(text)
+    heads = [head.strip() for head in parts[::2]]
+    if len(set(heads)) < len(heads):
+        raise PageError(f"a heading comes twice: {', '.join(heads)}")
+    return dict(zip(heads, parts[1::2], strict=True))
+
+
+def _symptoms(section: str) -> Iterator[Symptom]:
+    _, *items = _ITEM.split(section)
+    for item in items:
+        text = " ".join(item.partition("\n\n")[0].split())
+        message = _MESSAGE.match(text)
+        if message and message[0] != text:
+            raise PageError(f"more than a message in one symptom: {text!r}")
+        yield Symptom(message["text"] if message else text, bool(message))
 
 
 def _fences(text: str) -> Iterator[Fence]:

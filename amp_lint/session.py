@@ -138,9 +138,7 @@ class Session:
         if self._options.show_files or self._options.show_settings:
             code = self._show()
         else:
-            jobs = [self._stdin_job()] if self._options.stdin else self._file_jobs()
-            outcomes = self._lint([job for job in jobs if job])
-            self._tell(outcomes)
+            outcomes = self.outcomes()
             code = self._add_noqa(outcomes) if self._options.add_noqa else self._print(outcomes)
         try:
             if self._file:
@@ -148,6 +146,18 @@ class Session:
         except WriteError as error:
             self._error(str(self._options.output_file), str(error))
         return ERROR if self._errors else code
+
+    @property
+    def failed(self) -> bool:
+        """Whether some path could not be linted."""
+        return bool(self._errors)
+
+    def outcomes(self) -> list[Outcome]:
+        """Lint and fix; what goes wrong is printed at once."""
+        jobs = [self._stdin_job()] if self._options.stdin else self._file_jobs()
+        outcomes = self._lint([job for job in jobs if job])
+        self._tell(outcomes)
+        return outcomes
 
     def _tell(self, outcomes: Sequence[Outcome]) -> None:
         """Say what went wrong, and what may surprise."""

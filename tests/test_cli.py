@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from amp_lint import __version__, cli, registry
+from amp_lint.pages import parse
 from amp_lint.progress import Progress
 from amp_lint.report import Style
-from amp_lint.report.page import render
+from amp_lint.report.page import render, screen
 from amp_lint.rule import Rule, Severity
 from tests.conftest import Result
 
@@ -234,12 +235,33 @@ def test_version(amp_lint: Run) -> None:
     assert amp_lint("--version") == Result(0, f"amp-lint {__version__}\n", "")
 
 
+def test_rule_prints_one_screen(main: Run) -> None:
+    rule = registry.find("AMP101")
+    assert rule is not None
+    page = "\n".join(screen(rule, parse(registry.page(rule)), Style())) + "\n"
+    for key in (
+        "AMP101",
+        "amp101",
+        rule.name.upper(),
+        "clip_before_unscale",
+        "clip before unscale",
+    ):
+        assert main("rule", *key.split()) == Result(0, page, "")
+
+
 def test_rule_prints_the_page(main: Run) -> None:
     rule = registry.find("AMP101")
     assert rule is not None
     page = "\n".join(render(registry.page(rule), Style())).rstrip() + "\n"
-    assert main("rule", "AMP101") == Result(0, page, "")
-    assert main("rule", rule.name.upper()) == Result(0, page, "")
+    assert main("rule", "AMP101", "--full") == Result(0, page, "")
+    assert main("rule", "--full", rule.name) == Result(0, page, "")
+
+
+@pytest.mark.parametrize("arguments", [("--full",), ("AMP101", "--all")])
+def test_pages_of_nothing_in_particular(amp_lint: Run, arguments: tuple[str, ...]) -> None:
+    done = amp_lint("rule", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "amp-lint rule: error: --" in done.err
 
 
 def test_syntax_errors_have_a_page_too(main: Run) -> None:
@@ -260,11 +282,23 @@ def test_rule_prints_all_pages(amp_lint: Run) -> None:
     [
         ("clip-before-unscaling", "there is clip-before-unscale; `amp-lint rule` lists all"),
         ("AMP999", "`amp-lint rule` lists all"),
+        ("log_softmaxx", "there is log-softmax; `amp-lint rule` lists all"),
+        ("banana", "`amp-lint rule` lists all"),
         ("", "`amp-lint rule` lists all"),
     ],
 )
 def test_unknown_rule(main: Run, key: str, advice: str) -> None:
     assert main("rule", key) == Result(2, "", f"error: {key}: no such rule; {advice}\n")
+
+
+@pytest.mark.parametrize("asked", ["nan", "loss is nan", "unsafe to autocast"])
+def test_a_symptom_for_a_rule(main: Run, asked: str) -> None:
+    done = main("rule", *asked.split())
+    first, *others = done.out.splitlines()
+    assert (done.code, done.err) == (0, "")
+    assert first == f"No rule is called {asked!r}; this is about it:"
+    answer = main("why", asked).out
+    assert answer.startswith("\n".join(others) + "\n")
 
 
 def test_rules_are_listed(main: Run) -> None:

@@ -34,7 +34,7 @@ def page_of(rule: Rule) -> Page:
     try:
         return parse(registry.page(rule))
     except FileNotFoundError:
-        return Page("", ())
+        return Page("", {})
 
 
 def cases(select: Callable[[Page], Iterable[Example | Fence]]) -> list[ParameterSet]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from amp_lint import registry, settings_file
-from amp_lint.explain import FIXES
+from amp_lint.report.page import FIXES
 from amp_lint.rule import Rule
 
 ROOT = Path(__file__).parents[1]

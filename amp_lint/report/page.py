@@ -1,4 +1,7 @@
-"""A rule's page for a terminal: fixes, right and wrong, are changes of the example above."""
+"""A rule's page for a terminal, whole or as one screen of what matters most.
+
+Fixes, right and wrong, are shown as changes of the example above them.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,25 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from amp_lint.pages import FENCE, unmarked
+from amp_lint.pages import FENCE, Example, Page, unmarked
 from amp_lint.report import Style
 from amp_lint.report.color import BOLD, GREEN, RED, paint
+from amp_lint.rule import Applicability, Rule
 
 CONTEXT = 2
 """Lines shown above and below what changes."""
+FIXES = {
+    Applicability.SAFE: "safe",
+    Applicability.UNSAFE: "unsafe",
+    Applicability.SUGGEST: "shown",
+}
+"""The kinds of fix, as lists of rules call them."""
+NOT_FOUND = "Not found"
+"""How the paragraph of the known problems starts that says what the rule misses."""
+_MOST_CODE = 12
+"""Lines of an example on one screen."""
+_AROUND = 5
+"""Lines shown above and below a finding that has no fix."""
 _WIDEST = 100
 """Columns of text, however wide the screen is."""
 _COLORS = {"-": RED, "+": GREEN}
@@ -32,6 +48,62 @@ def render(page: str, style: Style) -> Iterator[str]:
         yield ""
         end = fence.end()
     yield from _prose(page[end:], style)
+
+
+def screen(rule: Rule, page: Page, style: Style) -> Iterator[str]:
+    """What the page says first in each section: lines for one screen."""
+    yield paint(page.title, BOLD, style) + f" ({', '.join(_kinds(rule))})"
+    yield from _labelled("", page.paragraph("What it does"), style)
+    yield from _labelled("Why: ", page.paragraph("Why it is a bug"), style)
+    yield ""
+    yield from _shortened(page.examples[0], style)
+    yield from _labelled("Fix: ", page.paragraph("Fix and its safety"), style)
+    yield from _labelled("", page.paragraph("Known problems", NOT_FOUND), style)
+    yield from _labelled("Silence it: ", _silencing(rule), style)
+    yield from _labelled("Read on: ", f"`amp-lint rule {rule.code} --full`, {_link(page)}", style)
+
+
+def _kinds(rule: Rule) -> Iterator[str]:
+    yield rule.severity.value
+    yield f"fix: {', '.join(FIXES[kind] for kind in rule.fixes)}" if rule.fixes else "no fix"
+    if rule.preview:
+        yield "preview"
+
+
+def _labelled(label: str, text: str, style: Style) -> Iterator[str]:
+    """A paragraph after an empty line, without what it announces."""
+    text = text[:-1] + "." if text.endswith(":") else text
+    first, *others = _filled(label + text, style)
+    yield ""
+    yield paint(label.rstrip(), BOLD, style) + first[len(label.rstrip()) :]
+    yield from others
+
+
+def _silencing(rule: Rule) -> str:
+    return (
+        f'`# noqa: {rule.code}` at the end of the line, `ignore = ["{rule.code}"]` or '
+        f'`per-file-ignores = {{"tests/*" = ["{rule.code}"]}}` under `[tool.amp-lint]`.'
+    )
+
+
+def _link(page: Page) -> str:
+    """The first of the references."""
+    link = re.search(r"\]\((https?://[^)\s]+)\)", page.prose["References"])
+    return link[1] if link else ""
+
+
+def _shortened(example: Example, style: Style) -> Iterator[str]:
+    """An example as what its fix changes; where there is no fix, the lines around the finding."""
+    if fixed := example.fixed or example.unsafe:
+        _, *lines, _ = _change(example.flagged.text, fixed.text, style)
+        lines = lines[lines[0] == "..." :]
+    else:
+        row = min(row for row, _ in example.flagged.expected())
+        lines = example.flagged.text.splitlines()[max(row - 1 - _AROUND, 0) : row + _AROUND]
+    filled = [line for line in lines if line.strip()]
+    yield from (f"  {line}" for line in filled[:_MOST_CODE])
+    if len(filled) > _MOST_CODE:
+        yield "  ..."
 
 
 def _code(fence: re.Match[str]) -> Iterator[str]:
