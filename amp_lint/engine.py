@@ -1,35 +1,26 @@
-"""Checks and fixes one file with a selection of rules. Knows no rule by name."""
+"""Checks one file with a selection of rules. Knows no rule by name."""
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from amp_lint import edits, noqa
-from amp_lint.rule import SYNTAX_ERROR, Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint import noqa
+from amp_lint.rule import SYNTAX_ERROR, Diagnostic, Rule, Severity
 from amp_lint.sieve import Sieve, TooDeepError, identifiers, parse, wanted
-from amp_lint.source import Source, SourceError
+from amp_lint.source import Source
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.model.links import Attachments
     from amp_lint.project import Links
 
-MAX_ROUNDS = 10
-"""Rounds of fixing before a file is said not to converge."""
-
 _SYNTAX_HELP = (
     f"correct the file or exclude it; it is read as Python {sys.version_info[0]}."
     f"{sys.version_info[1]}"
 )
-
-Accept: TypeAlias = Callable[[str, Sequence[Diagnostic]], Sequence[Diagnostic]]
-"""Asked in each round: of the findings in a text, those whose fix may be applied."""
-
-Recheck: TypeAlias = Callable[[Source], list[Diagnostic]]
 
 
 class AnalysisError(Exception):
@@ -49,22 +40,6 @@ class Selection:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sieve", Sieve(self.rules))
-
-
-@dataclass(slots=True)
-class FixResult:
-    """What fixing one file came to."""
-
-    text: str
-    """The text to write; the old one where nothing was fixed."""
-    fixed: list[Diagnostic]
-    """The findings whose fixes were applied, with offsets into the text of their round."""
-    remaining: list[Diagnostic]
-    """The findings in ``text``."""
-    dropped: list[Diagnostic]
-    """The findings whose fix gives invalid code, does not remove them, or leads to one as bad."""
-    found: list[Diagnostic]
-    """The findings in the old text."""
 
 
 def check(
@@ -92,118 +67,6 @@ def check(
     if not rules:
         return []
     return _suppress(source, _findings(source, rules, selection, attached), selection)
-
-
-def fix(
-    source: Source,
-    selection: Selection,
-    *,
-    unsafe: bool = False,
-    named: bool = False,
-    accept: Accept | None = None,
-    links: Links | None = None,
-) -> FixResult:
-    """Fix what can be fixed, round by round until nothing more applies.
-
-    Each round is checked before it is kept: the text parses, every fixed finding is gone, and no
-    other has come that is as severe. A fix that fails this is dropped and the round made again
-    without it, so that the worst outcome is the old text. ``named`` and ``links`` as for `check`;
-    what ``accept`` does not let pass stays as it is.
-
-    Raises:
-        AnalysisError: the file cannot be analysed.
-    """
-
-    def recheck(text: Source) -> list[Diagnostic]:
-        return check(text, selection, named=named or text is not source, links=links)
-
-    found = recheck(source)
-    result = FixResult(source.text, [], found, [], found)
-    allowed = {Applicability.SAFE} | ({Applicability.UNSAFE} if unsafe else set())
-    refused: set[tuple[str, str]] = set()
-    for _ in range(MAX_ROUNDS):
-        todo = [
-            finding
-            for finding in result.remaining
-            if finding.fix is not None
-            and finding.fix.applicability in allowed
-            and _identity(result.text, finding) not in refused
-        ]
-        if accept and todo and source.lossless:
-            todo = _accepted(accept, result.text, todo, refused)
-        if not todo or not source.lossless:
-            break
-        _fix_round(source, recheck, result, todo, refused)
-    return result
-
-
-def _accepted(
-    accept: Accept, text: str, todo: list[Diagnostic], refused: set[tuple[str, str]]
-) -> list[Diagnostic]:
-    """What ``accept`` lets pass; the rest is refused for good."""
-    accepted = [*accept(text, todo)]
-    refused.update(_identity(text, finding) for finding in todo if finding not in accepted)
-    return accepted
-
-
-def _fix_round(
-    source: Source,
-    recheck: Recheck,
-    result: FixResult,
-    todo: list[Diagnostic],
-    refused: set[tuple[str, str]],
-) -> None:
-    """Apply ``todo`` together; if that goes wrong, one by one, refusing what is to blame."""
-    if _apply(source, recheck, result, todo):
-        return
-    for finding in todo:
-        if _apply(source, recheck, result, [finding]):
-            return  # offsets of the others are stale now; the next round finds them again
-        refused.add(_identity(result.text, finding))
-        result.dropped.append(finding)
-
-
-def _apply(source: Source, recheck: Recheck, result: FixResult, todo: list[Diagnostic]) -> bool:
-    by_fix = {id(finding.fix): finding for finding in todo}
-    fixes = [finding.fix for finding in todo if finding.fix is not None]
-    text, applied = edits.apply(result.text, fixes)
-    try:
-        fixed = Source(source.encode(text), source.name)
-        parse(fixed.data)
-        remaining = recheck(fixed)
-    except (SourceError, SyntaxError, AnalysisError, TooDeepError):
-        return False
-    if any(finding.code == SYNTAX_ERROR for finding in remaining):
-        return False
-    done = [by_fix[id(fix)] for fix in applied]
-    if not _improves(result.remaining, done, remaining):
-        return False
-    result.fixed += done
-    result.text, result.remaining = text, remaining
-    return True
-
-
-def _improves(
-    before: Sequence[Diagnostic], fixed: Sequence[Diagnostic], after: Sequence[Diagnostic]
-) -> bool:
-    """Whether what was fixed is gone, and what came for it, if anything did, is less severe.
-
-    Code that raised or was never reached hides what is wrong with it: a fix may bring that out.
-    """
-    had, has, gone = (Counter(finding.code for finding in each) for each in (before, after, fixed))
-    if any(has[code] > had[code] - count for code, count in gone.items()):
-        return False
-    order = [*Severity]
-    worst = min(order.index(finding.severity) for finding in fixed)
-
-    def as_bad(findings: Sequence[Diagnostic]) -> int:
-        return sum(order.index(finding.severity) <= worst for finding in findings)
-
-    return as_bad(after) <= as_bad(before) - as_bad(fixed)
-
-
-def _identity(text: str, finding: Diagnostic) -> tuple[str, str]:
-    return finding.code, text[finding.start : finding.end]
 
 
 def _survivors(
@@ -311,12 +174,3 @@ def _syntax_error(source: Source, error: SyntaxError) -> Diagnostic:
     message = f"SyntaxError: {error.msg}"
     found = Diagnostic(SYNTAX_ERROR, "syntax-error", Severity.ERROR, message, start, start)
     return replace(found, help=_SYNTAX_HELP)
-
-
-def applicable(fix: Fix | None, *, unsafe: bool) -> bool:
-    """Whether ``--fix`` would apply this fix."""
-    if fix is None:
-        return False
-    return fix.applicability is Applicability.SAFE or (
-        unsafe and fix.applicability is Applicability.UNSAFE
-    )

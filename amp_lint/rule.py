@@ -91,6 +91,15 @@ class Fix:
     applicability: Applicability
 
 
+def applicable(fix: Fix | None, *, unsafe: bool) -> bool:
+    """Whether ``--fix`` would apply this fix."""
+    if fix is None:
+        return False
+    return fix.applicability is Applicability.SAFE or (
+        unsafe and fix.applicability is Applicability.UNSAFE
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Related:
     """Another place that explains a finding, such as where the gradients were scaled."""

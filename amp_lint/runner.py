@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from amp_lint import engine
+from amp_lint import fixing
 from amp_lint.engine import AnalysisError, Selection
 from amp_lint.project import Links
-from amp_lint.rule import Diagnostic
+from amp_lint.rule import Diagnostic, applicable
 from amp_lint.source import Source, SourceError
 from amp_lint.writer import WriteError, replace
 
@@ -63,7 +63,7 @@ class Outcome:
 
 
 Gate: TypeAlias = Callable[[Job, str, Sequence[Diagnostic]], Sequence[Diagnostic]]
-"""As `engine.Accept`, but told which file it is."""
+"""As `fixing.Accept`, but told which file it is."""
 
 
 def run(
@@ -118,12 +118,14 @@ def lint(job: Job, gate: Gate | None = None) -> Outcome:
 
 
 def _check(job: Job, source: Source) -> list[Diagnostic]:
-    return engine.check(source, job.selection, named=job.named, links=job.links)
+    return fixing.offered(
+        source, job.selection, unsafe=job.unsafe, named=job.named, links=job.links
+    )
 
 
 def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
     accept = functools.partial(gate, job) if gate else None
-    result = engine.fix(
+    result = fixing.fix(
         source,
         job.selection,
         unsafe=job.unsafe,
@@ -132,9 +134,8 @@ def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
         links=job.links,
     )
     outcome.source, outcome.findings = source, result.remaining
-    outcome.errors += map(_dropped, result.dropped)
     if not source.lossless and any(
-        engine.applicable(finding.fix, unsafe=job.unsafe) for finding in result.remaining
+        applicable(finding.fix, unsafe=job.unsafe) for finding in result.remaining
     ):
         outcome.errors.append("is not fixed: writing its encoding back would lose bytes")
     if result.text != source.text:
@@ -159,10 +160,3 @@ def _is_interrupt(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
-
-
-def _dropped(finding: Diagnostic) -> str:
-    return (
-        f"the fix of {finding.code} ({finding.message}) is not applied: with it, the file would "
-        "not parse or have another error; correct it by hand, and please report it"
-    )

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from amp_lint import edits, engine, registry
 from amp_lint.engine import Selection
+from amp_lint.rule import applicable
 from amp_lint.source import Source
 from amp_lint.verify import Prover, Settings, Verdict
 from amp_lint.verify.prover import Change
@@ -66,7 +67,7 @@ def sites(labels: Path, target: Path) -> Iterator[Site]:
         source = Source(path.read_bytes(), str(path))
         for finding in engine.check(source, selection, named=True):
             row, _ = source.position(finding.start)
-            applied = engine.applicable(finding.fix, unsafe=True)
+            applied = applicable(finding.fix, unsafe=True)
             if not applied or not any(row in span for span in spans[finding.code]):
                 continue
             assert finding.fix is not None

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from amp_lint import edits, engine
-from amp_lint.engine import Selection, applicable
+from amp_lint import edits, engine, fixing
+from amp_lint.engine import Selection
 from amp_lint.pages import Example, Fence, unmarked
-from amp_lint.rule import Applicability, Rule
+from amp_lint.rule import Applicability, Rule, applicable
 from amp_lint.source import Source
 
 
@@ -63,14 +63,14 @@ def check_fix(rule: Rule, example: Example, *, unsafe: bool) -> None:
 def fix(rule: Rule, fence: Fence, *, unsafe: bool) -> str:
     """What the engine makes of a fence; every round of it is redone and checked here."""
     chosen = selection(rule, fence)
-    result = engine.fix(Source(fence.text.encode(), "page.py"), chosen, unsafe=unsafe)
-    assert not result.dropped, f"a fix is no good: {result.dropped}"
+    result = fixing.fix(Source(fence.text.encode(), "page.py"), chosen, unsafe=unsafe)
+    assert not result.refused, f"a fix is no good: {result.refused}"
     assert _rounds(fence.text, chosen, unsafe=unsafe) == result.text
     return result.text
 
 
 def _rounds(text: str, chosen: Selection, *, unsafe: bool) -> str:
-    for _ in range(engine.MAX_ROUNDS):
+    for _ in range(fixing.MAX_ROUNDS):
         found = engine.check(Source(text.encode(), "page.py"), chosen, named=True)
         fixes = [f.fix for f in found if f.fix is not None and applicable(f.fix, unsafe=unsafe)]
         if not fixes:
@@ -79,7 +79,7 @@ def _rounds(text: str, chosen: Selection, *, unsafe: bool) -> str:
         changes = sorted({(e.start, e.end, e.content) for fix in applied for e in fix.edits})
         _check_outside(text, after, changes)
         text = after
-    raise AssertionError(f"no end after {engine.MAX_ROUNDS} rounds")
+    raise AssertionError(f"no end after {fixing.MAX_ROUNDS} rounds")
 
 
 def _check_outside(before: str, after: str, changes: list[tuple[int, int, str]]) -> None:
@@ -111,7 +111,7 @@ def check_layouts(rule: Rule, example: Example) -> None:
         for name, change in LAYOUTS.items():
             source = Source(change(example.flagged.text), "page.py")
             chosen = selection(rule, example.flagged)
-            result = engine.fix(source, chosen, unsafe=unsafe)
+            result = fixing.fix(source, chosen, unsafe=unsafe)
             assert source.encode(result.text) == change(expected), f"layout {name}"
 
 

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from amp_lint import engine, registry
+from amp_lint import fixing, registry
 from amp_lint.engine import Selection
 from amp_lint.source import Source
 
@@ -28,8 +28,8 @@ def fused(body: str) -> tuple[str, int]:
     rule = registry.find("log-softmax")
     assert rule is not None
     text = f"{PRELUDE}def f(self, model, x, y):\n{textwrap.indent(body, '    ')}"
-    result = engine.fix(Source(text.encode(), "test.py"), Selection((rule,)))
-    assert not result.dropped
+    result = fixing.fix(Source(text.encode(), "test.py"), Selection((rule,)))
+    assert not result.refused
     tail = result.text.partition("y):\n")[2]
     return textwrap.dedent(tail), len(result.remaining)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amp_lint import engine
+from amp_lint import engine, fixing
 from amp_lint.project import Project
 from amp_lint.registry import all_rules
 from amp_lint.source import Source
@@ -47,7 +47,7 @@ def train(model, optimizer, loader):
 SELECTION = engine.Selection(tuple(r for r in all_rules() if r.code in ("AMP101", "AMP102")))
 
 
-def fixed(folder: Path, main: str) -> engine.FixResult:
+def fixed(folder: Path, main: str) -> fixing.FixResult:
     """What becomes of a file beside the helpers."""
     (folder / "helpers.py").write_text(HELPERS)
     path = folder / "main.py"
@@ -55,7 +55,7 @@ def fixed(folder: Path, main: str) -> engine.FixResult:
     project = Project([path, folder / "helpers.py"])
     source = Source.read(path)
     links = project.links(path, source.data)
-    return engine.fix(source, SELECTION, unsafe=True, links=links)
+    return fixing.fix(source, SELECTION, unsafe=True, links=links)
 
 
 def test_an_imported_clip(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amp_lint import edits, engine, registry
+from amp_lint import edits, engine, fixing, registry
 from amp_lint.engine import Selection
 from amp_lint.source import Source
 
@@ -33,8 +33,8 @@ def pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def migrated(text: str) -> str:
     """The text after safe fixes, in which nothing is left to find."""
     assert RULE is not None
-    result = engine.fix(Source(text.encode(), "snippet.py"), Selection((RULE,)))
-    assert result.fixed and not result.remaining and not result.dropped
+    result = fixing.fix(Source(text.encode(), "snippet.py"), Selection((RULE,)))
+    assert result.fixed and not result.remaining and not result.refused
     return result.text
 
 
@@ -286,5 +286,5 @@ def test_every_choice_of_fixes_leaves_a_working_program(text: str) -> None:
         after, applied = edits.apply(text, [fix])
         assert applied == [fix]
         assert seen(after) == before, after
-    assert seen(engine.fix(source, selection).text) == before
-    assert seen(engine.fix(source, selection, unsafe=True).text) == before
+    assert seen(fixing.fix(source, selection).text) == before
+    assert seen(fixing.fix(source, selection, unsafe=True).text) == before

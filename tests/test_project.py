@@ -10,7 +10,7 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from amp_lint import engine, registry, runner
+from amp_lint import engine, fixing, registry, runner
 from amp_lint.model import links as linking
 from amp_lint.project import Links, Project
 from amp_lint.rule import Diagnostic
@@ -615,7 +615,7 @@ def test_fixes_stay_in_the_file(tmp_path: Path) -> None:
     paths = write(tmp_path, {"train.py": program, "utils.py": SCALE})
     data = paths[0].read_bytes()
     links = Project(paths).links(paths[0], data)
-    result = engine.fix(Source(data, "train.py"), ALL, unsafe=True, links=links)
+    result = fixing.fix(Source(data, "train.py"), ALL, unsafe=True, links=links)
     assert "        scaler.unscale_(optimizer)\n        torch.nn" in result.text
     assert result.remaining == []
 

@@ -22,9 +22,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from amp_lint import edits, engine, pages, registry
+from amp_lint import edits, engine, fixing, pages, registry
 from amp_lint.engine import AnalysisError, Selection
-from amp_lint.rule import SYNTAX_ERROR, Applicability, Edit, Fix
+from amp_lint.rule import SYNTAX_ERROR, Applicability, Edit, Fix, applicable
 from amp_lint.source import Source
 
 FACTOR = int(os.environ.get("AMP_LINT_EXAMPLES", "1"))
@@ -63,15 +63,15 @@ def check_all(data: bytes) -> None:
 
 def check_fix(source: Source, *, unsafe: bool) -> None:
     with watched_edits():
-        result = engine.fix(source, ALL, unsafe=unsafe, named=True)
-    assert not result.dropped
+        result = fixing.fix(source, ALL, unsafe=unsafe, named=True)
+    assert not result.refused
     assert bool(result.fixed) == (result.text != source.text)
-    assert not any(engine.applicable(finding.fix, unsafe=unsafe) for finding in result.remaining)
+    assert not any(applicable(finding.fix, unsafe=unsafe) for finding in result.remaining)
     if result.fixed:
         fixed = Source(source.encode(result.text), "a.py")
         assert (fixed.text, fixed.bom) == (result.text, source.bom)
         ast.parse(fixed.data)
-        again = engine.fix(fixed, ALL, unsafe=unsafe, named=True)
+        again = fixing.fix(fixed, ALL, unsafe=unsafe, named=True)
         assert (again.text, again.remaining) == (result.text, result.remaining)
 
 
@@ -357,8 +357,8 @@ def test_line_ends_do_not_matter(program: str) -> None:
     """Programs with CRLF and with LF have the same findings and the same fixes."""
     windows = FRAMES["CRLF"](program)
     for unsafe in (False, True):
-        expected = engine.fix(Source(program.encode(), "a.py"), ALL, unsafe=unsafe)
-        result = engine.fix(Source(windows, "a.py"), ALL, unsafe=unsafe)
+        expected = fixing.fix(Source(program.encode(), "a.py"), ALL, unsafe=unsafe)
+        result = fixing.fix(Source(windows, "a.py"), ALL, unsafe=unsafe)
         assert result.text == expected.text.replace("\n", "\r\n")
         assert [f.message for f in result.remaining] == [f.message for f in expected.remaining]
 

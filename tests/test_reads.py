@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amp_lint.engine import Selection, check, fix
+from amp_lint.engine import Selection, check
+from amp_lint.fixing import fix
 from amp_lint.registry import all_rules
 from amp_lint.source import Source
 

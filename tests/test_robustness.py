@@ -238,17 +238,19 @@ class Failing(Breaking):
 
 
 @pytest.mark.parametrize("rule", [Breaking, Futile])
-def test_a_bad_fix_is_dropped_and_said(
+def test_a_bad_fix_is_neither_offered_nor_applied(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, rule: type[Rule]
 ) -> None:
     rules = (rule(),)
     monkeypatch.setattr(registry, "all_rules", lambda: rules)
     Path("a.py").write_text("GradScaler\n")
-    assert cli.main(["--fix", CONCISE]) == 2
-    out, err = capsys.readouterr()
-    assert err.startswith("error: a.py: the fix of AMP998 (m) is not applied: with it, the ")
-    assert err.count("\n") == 1
-    assert out.startswith("a.py:1:1: AMP998")
+    for options in ([], ["--fix"], ["--unsafe-fixes", "--fix"]):
+        assert cli.main([*options, CONCISE]) == 1
+        out, err = capsys.readouterr()
+        assert out == "a.py:1:1: AMP998 error: m\nFound 1 error: 1 ruins the run.\n"
+        assert err == ""
+    assert cli.main(["--diff"]) == 0
+    assert capsys.readouterr().out == ""
     assert Path("a.py").read_text() == "GradScaler\n"
 
 

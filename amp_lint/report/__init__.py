@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from amp_lint import registry
-from amp_lint.engine import applicable
-from amp_lint.rule import Diagnostic
+from amp_lint.rule import Diagnostic, applicable
 from amp_lint.source import Source
 
 FORMATS = ("full", "concise", "json", "github")

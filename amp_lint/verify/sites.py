@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amp_lint import edits, engine
+from amp_lint import edits, fixing
 from amp_lint.engine import Selection
-from amp_lint.rule import Diagnostic
+from amp_lint.rule import Diagnostic, applicable
 from amp_lint.source import Source
 from amp_lint.verify.prover import Change
 
@@ -34,8 +34,8 @@ def sites(source: Source, selection: Selection, *, named: bool) -> Iterator[Site
     Raises:
         AnalysisError: the file cannot be analysed.
     """
-    for finding in engine.check(source, selection, named=named):
-        if engine.applicable(finding.fix, unsafe=True):
+    for finding in fixing.offered(source, selection, unsafe=True, named=named):
+        if applicable(finding.fix, unsafe=True):
             yield Site(source, finding, change(source, finding, selection))
 
 
