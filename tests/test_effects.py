@@ -47,7 +47,7 @@ def reported(rule: Rule) -> list[Diagnostic]:
 def test_effects_are_those_of_the_page(rule: Rule) -> None:
     """A page says that its rule is a note; deprecations are the rules about moving on."""
     effects = {found.effect for found in reported(rule)}
-    says_note = bool(re.search(r"\ba note\b", registry.page(rule).partition("## Why")[0]))
+    says_note = bool(re.search(r"\ba\s+note\b", registry.page(rule).partition("## Why")[0]))
     assert (Effect.NOTE in effects) is says_note
     assert (Effect.DEPRECATION in effects) is (rule.code[:4] == "AMP4")
 
