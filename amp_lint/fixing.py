@@ -233,14 +233,10 @@ class _Fixing:
 
     def _keep(self, state: _State) -> None:
         for made in state.edits:
-            shift = _Shift(made)
-            self._refused = {moved for place in self._refused if (moved := shift.place(place))}
-            self._unproven = {moved for place in self._unproven if (moved := shift.place(place))}
-            self._origins = {
-                moved: finding
-                for place, finding in self._origins.items()
-                if (moved := shift.place(place))
-            }
+            move = _Shift(made).place
+            self._refused = set(map(move, self._refused))
+            self._unproven = set(map(move, self._unproven))
+            self._origins = {move(place): found for place, found in self._origins.items()}
         fixed = (*self._state.fixed, *state.fixed)
         self._state = _State(state.text, state.remaining, fixed)
         self._changed = True
@@ -251,18 +247,15 @@ class _Shift:
 
     def __init__(self, made: Iterable[Edit]) -> None:
         self._made = sorted(made, key=lambda edit: (edit.start, edit.end))
-        self._ends = [edit.end for edit in self._made]
         sizes = (len(edit.content) - (edit.end - edit.start) for edit in self._made)
         self._sums = [0, *itertools.accumulate(sizes)]
 
-    def place(self, place: _Place) -> _Place | None:
-        """The new offsets; None where an edit is within them."""
+    def place(self, place: _Place) -> _Place:
+        """The new offsets, of what is added at the beginning or the end not a part."""
         code, start, end = place
-        before = bisect.bisect_right(self._ends, start)
-        if before < len(self._made) and self._made[before].start < end:
-            return None
-        by = self._sums[before]
-        return code, start + by, end + by
+        before = bisect.bisect_right(self._made, start, key=lambda edit: edit.end)
+        within = bisect.bisect_left(self._made, end, key=lambda edit: edit.start)
+        return code, start + self._sums[before], end + self._sums[max(before, within)]
 
 
 def _place(finding: Diagnostic) -> _Place:

@@ -156,6 +156,14 @@ def test_a_refused_fix_is_tried_again_when_the_text_has_changed() -> None:
     assert not result.refused
 
 
+def test_a_place_is_known_when_a_fix_has_changed_something_in_it() -> None:
+    inner, outer = Toy("i1", "i"), Toy("(i1)", "(", kind=UNSAFE)
+    later = Toy("(i)", "(", kind=UNSAFE)
+    later.code = outer.code  # type: ignore[misc]
+    for text in ("x = (i1)\n", "x = i1, (i1), i1\n"):
+        assert set(offers(text, inner, outer, later, unsafe=True)) == {"i1"}
+
+
 def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(f"x = old  # {'bad' if n % 2 else 'good'}\n" for n in range(400))
     checked: list[int] = []
