@@ -35,12 +35,12 @@ def recreated(text: str) -> list[Recreation]:
 
 def test_in_loop() -> None:
     (found,) = recreated(IN_LOOP)
-    assert found.through is None and found.movable
+    assert found.through is None and found.before is found.loop
 
 
 def test_in_function() -> None:
     (found,) = recreated(IN_FUNCTION)
-    assert found.through is not None and not found.movable
+    assert found.through is not None and found.before is None
 
 
 @pytest.mark.parametrize(
@@ -109,4 +109,4 @@ def test_silent_in_function(old: str, new: str) -> None:
 def test_found_but_not_moved(old: str, new: str) -> None:
     assert old in IN_LOOP
     (found,) = recreated(IN_LOOP.replace(old, new))
-    assert found.movable is ("break" in new)
+    assert (found.before is not None) is ("break" in new)

@@ -36,8 +36,9 @@ class Recreation:
     through: cst.Call | None
     """The call in the loop, where the constructor stands in the function that it runs."""
     assign: cst.Assign
-    movable: bool
-    """Whether the assignment can stand before the loop: directly in it, with the same result."""
+    before: Loop | None = None
+    """The loop before which the assignment can stand, with the same result: the outermost in which
+    the optimizer stays the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +110,27 @@ class Lifetimes:
         optimizers = list(self._optimizers(made, loop))
         if not optimizers or any(not self._outlives(o, loop) for o in optimizers):
             return None
-        return Recreation(made.call, loop, None, made.assign, self._is_movable(made, loop))
+        outermost = loop
+        for outer in self._loops(made.call):
+            if not all(self._outlives(optimizer, outer) for optimizer in optimizers):
+                break
+            outermost = outer
+        movable = self._is_movable(made, loop, outermost)
+        return Recreation(made.call, loop, None, made.assign, outermost if movable else None)
 
-    def _is_movable(self, made: _Made, loop: Loop) -> bool:
-        """Whether the loop's block holds the assignment, and nothing in the loop changes it."""
+    def _is_movable(self, made: _Made, loop: Loop, outermost: Loop) -> bool:
+        """Whether the loop's block holds it, and nothing in the outermost loop changes it."""
         line = self.tree.parent(made.assign)
         if not isinstance(line, cst.SimpleStatementLine) or self.tree.parent(line) is not loop.body:
             return False
         assert isinstance(loop.body, cst.IndentedBlock)
         alone = len(line.body) == 1 and len(loop.body.body) > 1
         bindings = self.names.visible(made.assign, made.name)
-        own = [binding for binding in bindings if self.tree.contains(loop, binding.node)]
+        own = [binding for binding in bindings if self.tree.contains(outermost, binding.node)]
         read = {word for arg in made.call.args for word in _words(arg.value)}
         calls = any(isinstance(n, cst.Call) for a in made.call.args for n in descendants(a.value))
         plain = made.assign.value is made.call and not calls
-        return alone and plain and len(own) == 1 and not read & self._assigned(loop)
+        return alone and plain and len(own) == 1 and not read & self._assigned(outermost)
 
     def _optimizers(self, made: _Made, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """What the scaler steps below a node, if its scaled losses are from there too."""
@@ -188,7 +195,7 @@ class Lifetimes:
             if loop is None or self._ends_at_once(loop) or not optimizers:
                 continue
             if all(self._is_given(o, function, call, loop) for o in optimizers):
-                return Recreation(made.call, loop, call, made.assign, movable=False)
+                return Recreation(made.call, loop, call, made.assign)
         return None
 
     def _is_one_epoch(self, made: _Made, function: cst.FunctionDef) -> bool:

@@ -52,12 +52,12 @@ def _message(model: Model, recreation: Recreation) -> str:
 
 
 def _fix(model: Model, recreation: Recreation) -> Fix | None:
-    """Move the assignment from the loop's own block to right before the loop."""
-    if not recreation.movable:
+    """Move the assignment from the block of a loop to right before it, or before one around it."""
+    if recreation.before is None:
         return None
     code = model.tree.source(recreation.assign)
     removed = edits.remove_statement(model.tree, recreation.assign, moved=code)
     if removed is None or "\n" in code:
         return None
-    inserted = edits.insert_before(model.tree, recreation.loop, code)
+    inserted = edits.insert_before(model.tree, recreation.before, code)
     return Fix("Create the scaler before the loop", (inserted, removed), Applicability.UNSAFE)
