@@ -15,14 +15,14 @@ import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
-from unittest import mock
 
 import hypothesmith
 import pytest
+from fuzz.oracle import kept_by, watched_edits
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from amp_lint import edits, engine, fixing, pages, registry
+from amp_lint import engine, fixing, pages, registry
 from amp_lint.engine import AnalysisError, Selection
 from amp_lint.rule import SYNTAX_ERROR, Applicability, Edit, Fix, applicable
 from amp_lint.source import Source
@@ -62,8 +62,9 @@ def check_all(data: bytes) -> None:
 
 
 def check_fix(source: Source, *, unsafe: bool) -> None:
-    with watched_edits():
+    with watched_edits() as torn:
         result = fixing.fix(source, ALL, unsafe=unsafe, named=True)
+    assert not torn
     assert not result.refused
     assert bool(result.fixed) == (result.text != source.text)
     assert not any(applicable(finding.fix, unsafe=unsafe) for finding in result.remaining)
@@ -73,36 +74,6 @@ def check_fix(source: Source, *, unsafe: bool) -> None:
         ast.parse(fixed.data)
         again = fixing.fix(fixed, ALL, unsafe=unsafe, named=True)
         assert (again.text, again.remaining) == (result.text, result.remaining)
-
-
-@contextlib.contextmanager
-def watched_edits() -> Iterator[None]:
-    """Every application of fixes keeps each character outside their edits."""
-    real = edits.apply
-
-    def apply(text: str, fixes: list[Fix]) -> tuple[str, list[Fix]]:
-        after, applied = real(text, fixes)
-        assert kept_by(applied, text, after)
-        return after, applied
-
-    with mock.patch.object(edits, "apply", apply):
-        yield
-
-
-def kept_by(fixes: list[Fix], before: str, after: str) -> bool:
-    """Whether ``after`` consists of what the edits leave and what they write, in this order."""
-    rest, position = after, 0
-    ordered = sorted({edit for fix in fixes for edit in fix.edits}, key=_place)
-    for edit in [*ordered, Edit(len(before), len(before), "")]:
-        expected = before[position : edit.start] + edit.content
-        if edit.start < position or not rest.startswith(expected):
-            return False
-        rest, position = rest[len(expected) :], edit.end
-    return not rest
-
-
-def _place(edit: Edit) -> tuple[int, int]:
-    return edit.start, edit.end
 
 
 # --- any Python ----------------------------------------------------------------------------------
