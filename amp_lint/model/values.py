@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -231,11 +231,14 @@ class Values:
 
 
 def literal(node: cst.BaseExpression | None) -> object:
-    """The value of a literal number, string, bool or None; ``...`` when it is not one."""
+    """The value of a literal number, string, bool or None; ``...`` when it is not one.
+
+    An integer that no float can hold counts as none: what is done with it would raise.
+    """
     if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
         return {"True": True, "False": False, "None": None}[node.value]
     if isinstance(node, (cst.Integer, cst.Float)):
-        return node.evaluated_value
+        return _in_range(lambda: node.evaluated_value)
     if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
         return node.evaluated_value
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
@@ -244,5 +247,15 @@ def literal(node: cst.BaseExpression | None) -> object:
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
         base, exponent = literal(node.left), literal(node.right)
         if isinstance(base, (int, float)) and isinstance(exponent, int) and abs(exponent) < 128:
-            return float(base) ** exponent if base else ...
+            return _in_range(lambda: float(base) ** exponent) if base else ...
     return ...
+
+
+def _in_range(number: Callable[[], float]) -> object:
+    """A number; ``...`` for an integer or a power that is too large for a float."""
+    try:
+        value = number()
+        float(value)
+    except OverflowError:
+        return ...
+    return value
