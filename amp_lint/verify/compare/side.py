@@ -15,6 +15,7 @@ from amp_lint.verify.compare.effects import Effects, Walker
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.traces import Tracer
 from amp_lint.verify.compare.units import Unit, name_of, units
+from amp_lint.verify.compare.uses import AmpUse, amp_uses
 from amp_lint.verify.obligations import Autocast
 from amp_lint.verify.terms import Op, Term
 
@@ -32,6 +33,7 @@ class Side:
     """Losses that were found to be those of the other side, written in another way."""
     whole: bool = False
     """Whether what comes after a step or an update belongs to the same trace."""
+    _tracers: dict[bool, Tracer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lifter = Lifter(self.model)
@@ -47,18 +49,19 @@ class Side:
         return {name: Walker(self.lifter, unit).found for name, unit in self.units.items()}
 
     @functools.cached_property
+    def uses(self) -> list[AmpUse]:
+        """Where torch's AMP interface is used."""
+        return [*amp_uses(self.lifter)]
+
+    @property
     def tracer(self) -> Tracer:
         """Makes the programs of this side."""
-        found = self.effects.values()
-        losses = {key: term for e in found for key, term in e.losses.items()}
-        return Tracer(self.lifter, losses, self.alias, whole=self.whole)
-
-    @functools.cached_property
-    def followed(self) -> set[tuple[int, str]]:
-        """Line and text of every event of the traces."""
-        programs = self.tracer.programs.values()
-        events = (event for program in programs for trace in program.traces for event in trace)
-        return {(event.line, event.source) for event in events}
+        if self.whole not in self._tracers:
+            found = self.effects.values()
+            losses = {key: term for e in found for key, term in e.losses.items()}
+            made = Tracer(self.lifter, losses, self.alias, whole=self.whole)
+            self._tracers[self.whole] = made
+        return self._tracers[self.whole]
 
     @functools.cached_property
     def unbound(self) -> dict[tuple[str, str], cst.Name]:
