@@ -9,7 +9,8 @@ import pytest
 
 from amp_lint import registry
 from amp_lint.verify import Prover, Settings, catalogue, workers
-from amp_lint.verify.catalogue import Case, Outcome
+from amp_lint.verify.catalogue import Case
+from amp_lint.verify.record import Entry
 from amp_lint.verify.workers import Pool, Worker
 from tests.conftest import Result
 
@@ -35,9 +36,10 @@ def proving() -> Iterator[Prover]:
 
 
 @pytest.fixture(scope="session")
-def outcomes(proving: Prover) -> dict[Case, Outcome]:
+def entries(proving: Prover) -> dict[Case, Entry]:
     """All fixes and wrong fixes of all pages, at once, so that every CPU is busy."""
-    return dict(zip(CASES, catalogue.run(proving, CASES), strict=True))
+    proofs = proving.prove_all([case.change for case in CASES])
+    return {case: case.entry(proof) for case, proof in zip(CASES, proofs, strict=True)}
 
 
 @pytest.fixture(scope="session")
