@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import setup  # type: ignore[import-untyped, unused-ignore]
 
 if sys.version_info >= (3, 11):
     import tomllib
