@@ -48,7 +48,7 @@ def test_the_readme_says_so() -> None:
 def notebook(*cells: str) -> str:
     """A notebook with these code cells below a title."""
     title = {"cell_type": "markdown", "id": "title", "metadata": {}, "source": ["# Training"]}
-    made = [
+    made: list[dict[str, object]] = [
         {
             "cell_type": "code",
             "id": f"cell{number}",
