@@ -133,7 +133,7 @@ class _Run:
         return ERROR if self._failed else entries[0].proof.exit_code
 
     def _verify(self, proving: Prover, rules: list[Rule], paths: list[str]) -> int:
-        with self._live.slow(f"looking for fixes in {' '.join(paths)}"):
+        with self._live.slow(f"looking for fixes in {' '.join(paths)}" if paths else ""):
             sites = [*self._sites(paths)]
         pages = self._proven(proving, [*catalogue.cases(rules)], rules)
         entries = self._proven(proving, sites)
@@ -187,6 +187,8 @@ class _Run:
             self._error(name, str(error))
         except OSError as error:
             self._error(name, unreadable(error))
+        except Exception as error:  # a bug in one rule must not cost the other files
+            self._error(name, f"internal error, please report it: {type(error).__name__}: {error}")
         return []
 
     def _tell(

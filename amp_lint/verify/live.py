@@ -47,8 +47,8 @@ class Live:
         self._began = self._last = time.monotonic()
 
     def say(self, text: str) -> None:
-        """A line that stays."""
-        if not self._progress.quiet:
+        """A line that stays; none for ""."""
+        if text and not self._progress.quiet:
             self._progress.clear()
             print(text, file=sys.stderr, flush=True)
             self._last = time.monotonic()

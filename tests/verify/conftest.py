@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from amp_lint import registry
-from amp_lint.verify import Prover, Settings, catalogue, workers
+from amp_lint.verify import Prover, Settings, catalogue, live, workers
 from amp_lint.verify.catalogue import Case
 from amp_lint.verify.record import Entry
 from amp_lint.verify.workers import Pool, Worker
@@ -26,6 +27,13 @@ def _cases() -> Iterator[Case]:
 
 
 CASES = [*_cases()]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """As in a worker: more threads wait for each other longer than such small tensors take."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
@@ -64,6 +72,8 @@ def quick(main: Run, spare: list[Worker], monkeypatch: pytest.MonkeyPatch) -> Ru
         spare.extend(pool._idle)
         pool._idle.clear()
 
+    for limit in ("_SLOW", "_SILENCE"):  # the machine may be busy
+        monkeypatch.setattr(live, limit, 600.0)
     monkeypatch.setattr(workers, "Worker", take)
     monkeypatch.setattr(Pool, "close", close)
     return main

@@ -7,18 +7,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from amp_lint.progress import Progress
+from amp_lint.source import Source
 from amp_lint.verify import Change, Prover, Verdict, VerifyError, live, prover, record
 from amp_lint.verify.live import Live
 from amp_lint.verify.proof import Failure, Judgement, Proof, Shown
+from amp_lint.verify.sites import Site, sites
 from tests.conftest import Result
 
 Run = Callable[..., Result]
 
+ENGINE = f"torch {metadata.version('torch')} on cpu"
 TWO = """\
 import torch
 import torch.nn.functional as F
@@ -68,22 +72,28 @@ def two(tmp_path: Path) -> None:
     (tmp_path / "two.py").write_text(TWO)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "first"),
+    [
+        (["verify", "two.py"], "proving 2 fixes in 1 file with "),
+        (["--fix", "--prove", "two.py"], "fixes are proven before they are applied, with "),
+        (["verify", "AMP301"], "trying 12 fixes, right and wrong, on the pages of AMP301 with "),
+        (["verify", "--before=two.py", "--after=two.py"], "proving two.py against two.py with "),
+    ],
+)
 def test_the_first_line_comes_before_any_proof(
-    main: Run, two: None, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], first: str, main: Run, two: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: object) -> None:
         raise VerifyError("stopped here")
 
     monkeypatch.setattr(Prover, "prove_all", stop)
-    for arguments in (["verify", "two.py"], ["--fix", "--prove", "two.py"], ["verify", "AMP301"]):
-        done = main(*arguments, "--isolated")
-        assert done.code == 2
-        first, *_, last = done.err.splitlines()
-        assert (
-            "proven before they" in first or "proving 2 fixes in 1 file" in first or "12" in first
-        )
-        assert " on cpu; the first compile takes about a minute" in first
-        assert last.endswith("stopped here")
+    monkeypatch.setattr(live, "_SLOW", 60.0)
+    done = main(*arguments)
+    assert done.code == 2
+    line, *_, last = done.err.splitlines()
+    assert line == f"{first}{ENGINE}; the first compile takes about a minute"
+    assert last.endswith("stopped here")
 
 
 def test_each_proof_is_told_as_soon_as_it_is_done(
@@ -207,6 +217,24 @@ def test_the_limit_of_a_file_is_said(main: Run, two: None, monkeypatch: pytest.M
     why = "not tried: the fixes before it took more than 1 s"
     assert f"two.py:10:12 AMP301: not comparable\n  because      {why}\n" in done.out
     assert f"2/2 two.py:10:12 AMP301: not comparable: {why}, 0 s\n" in done.err
+
+
+def test_a_rule_that_fails_costs_one_file(
+    main: Run, two: None, proves: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("one.py").write_text(TWO)
+
+    def fail(source: Source, *_: object, **__: object) -> Iterator[Site]:
+        if source.name == "one.py":
+            raise KeyError("odd")
+        return sites(source, *_, **__)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("amp_lint.verify.cli.sites", fail)
+    proves(GOOD, GOOD)
+    done = main("verify", ".")
+    assert done.code == 2
+    assert "error: one.py: internal error, please report it: KeyError: 'odd'\n" in done.err
+    assert "two.py:6:12 AMP301: proven\n" in done.out
 
 
 @pytest.mark.parametrize("option", ["--record", "--plot"])
