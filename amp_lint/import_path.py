@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-NEEDED = ("libcst", "packaging", "pathspec", *["tomli"] * (sys.version_info < (3, 11)))
+NEEDED = ("libcst", "packaging", *["tomli"] * (sys.version_info < (3, 11)))
 """What linting imports beside itself."""
 
 

@@ -15,6 +15,8 @@ class Progress:
     """Shows nothing unless stderr is a terminal."""
 
     def __init__(self, *, enabled: bool = True) -> None:
+        self.quiet = not enabled
+        """Whether nothing is to be said of how far the run has come, in any way."""
         self._enabled = enabled and sys.stderr.isatty()
         self._next = time.monotonic() + _AFTER
         self._shown = False

@@ -1,11 +1,12 @@
-"""The README's table of proofs, from committed records.
+"""The README's table of proofs and the pages' pictures, from committed records.
 
     amp-lint verify --record benchmarks/records/cpu-torch2.13.0.json
-    python benchmarks/proofs.py benchmarks/records/*.json [--update README.md]
+    python benchmarks/proofs.py benchmarks/records/*.json [--update README.md] [--pictures docs/img]
 
 A record holds every fix and every wrong fix of every rule's page. A row shows the first fix of a
 page whose old code was seen to fail, how it fails, and the largest error of the new code in each
-mode over all fixes, in units of what is tolerated. Exits with 1 if a rule's page does not hold.
+mode over all fixes, in units of what is tolerated. A picture shows the first fix of a page that has
+figures for one, if the page shows that picture. Exits with 1 if a rule's page does not hold.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from marked import updated
 
 from amp_lint import registry
-from amp_lint.verify import record
+from amp_lint.verify import plot, record
 from amp_lint.verify.record import Entry, Record
 
 BEGIN, END = "<!-- proof table -->", "<!-- end of proofs -->"
@@ -32,12 +33,15 @@ def main() -> int:
     )
     parser.add_argument("records", type=Path, nargs="+", metavar="RECORD")
     parser.add_argument("--update", type=Path, metavar="README", help="write the table there too")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the pages' pictures")
     args = parser.parse_args()
     records = [record.read(path) for path in args.records]
     text = table(records)
     print(text)
     if args.update:
         args.update.write_text(updated(args.update.read_text("utf-8"), BEGIN, END, text), "utf-8")
+    if args.pictures:
+        plot.draw(pictured(records[0]), args.pictures)
     wrong = [entry for one in records for entry in one.entries if not entry.right]
     for entry in wrong:
         verdict = entry.proof.verdict.value
@@ -51,6 +55,18 @@ def table(records: Sequence[Record]) -> str:
     rows = (_rows(rule.code, records) for rule in registry.all_rules())
     lines += ["| " + " | ".join(map(_cell, row)) + " |" for of_rule in rows for row in of_rule]
     return "\n".join(lines)
+
+
+def pictured(one: Record) -> Iterator[Entry]:
+    """The proofs of a record that have a picture on a page, the first of each rule."""
+    done: set[str] = set()
+    for entry in one.entries:
+        rule = registry.find(entry.rule)
+        if rule is None or rule.code in done or not plot.is_drawn(entry):
+            continue
+        done.add(rule.code)
+        if f"/{plot.file_name(entry)})" in registry.page(rule):
+            yield entry
 
 
 def _rows(code: str, records: Iterable[Record]) -> Iterator[tuple[str, ...]]:

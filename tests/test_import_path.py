@@ -14,7 +14,7 @@ from amp_lint import import_path
 from amp_lint.workers import Worker
 
 MODULES = (
-    "conftest", "flake8", "libcst", "multiprocessing", "packaging", "pathspec", "pickle", "queue",
+    "conftest", "flake8", "libcst", "multiprocessing", "packaging", "pickle", "queue",
     "selectors", "signal", "sitecustomize", "struct", "subprocess", "tempfile", "threading",
     "tomli", "tomllib", "usercustomize", "yaml",
 )  # fmt: skip

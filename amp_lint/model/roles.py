@@ -63,6 +63,10 @@ class Roles:
     @functools.cached_property
     def scaler_calls(self) -> list[cst.Call]:
         """Every call of this file that constructs a GradScaler."""
+        return self._scaler_calls
+
+    @functools.cached_property
+    def _scaler_calls(self) -> list[cst.Call]:
         calls = (call for call in self.tree.nodes(cst.Call) if self.tree.is_own(call))
         return [call for call in calls if self.is_constructor(call)]
 

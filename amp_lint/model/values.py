@@ -242,7 +242,10 @@ class Values:
 
 
 def literal(node: cst.BaseExpression | None) -> object:
-    """The value of a literal number, string, bool or None; ``...`` when it is not one."""
+    """The value of a literal number, string, bool or None; ``...`` when it is not one.
+
+    An integer that no float can hold counts as none: what is done with it would raise.
+    """
     if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
         return {"True": True, "False": False, "None": None}[node.value]
     if isinstance(node, cst.Float):

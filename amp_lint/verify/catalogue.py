@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from amp_lint import pages, registry
 from amp_lint.pages import Example, Fence
 from amp_lint.rule import Rule
-from amp_lint.verify.proof import Proof, Verdict
-from amp_lint.verify.prover import Change, Prover
+from amp_lint.verify.proof import Proof
+from amp_lint.verify.prover import Change
+from amp_lint.verify.record import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +20,6 @@ class Case:
     rule: Rule
     flagged: Fence
     other: Fence
-
-    @property
-    def wrong(self) -> bool:
-        """Whether this is a wrong fix, to be refuted."""
-        return self.other.kind == "wrong"
-
-    @property
-    def wanted(self) -> Verdict:
-        """What the verifier must say."""
-        return Verdict.REFUTED if self.wrong else Verdict.PROVEN
 
     @property
     def change(self) -> Change:
@@ -41,18 +32,12 @@ class Case:
             target_torch=self.flagged.target_torch,
         )
 
+    def entry(self, proof: Proof) -> Entry:
+        """What came of it."""
+        return Entry(self.rule.code, _KINDS[self.other.kind], f"line {self.other.line}", proof)
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a case."""
 
-    case: Case
-    proof: Proof
-
-    @property
-    def right(self) -> bool:
-        """Whether the verifier says what it must."""
-        return self.proof.verdict is self.case.wanted
+_KINDS = {"fixed": "fix", "fixed unsafe": "unsafe fix", "wrong": "wrong fix"}
 
 
 def cases(rules: Iterable[Rule]) -> Iterator[Case]:
@@ -66,11 +51,3 @@ def cases(rules: Iterable[Rule]) -> Iterator[Case]:
 def _promised(example: Example) -> Iterator[Fence]:
     yield from (fence for fence in (example.fixed, example.unsafe) if fence is not None)
     yield from example.wrong
-
-
-def run(
-    prover: Prover, chosen: Sequence[Case], on_done: Callable[[int], None] = lambda done: None
-) -> list[Outcome]:
-    """Prove or refute every case; ``on_done`` hears how many there are."""
-    proofs = prover.prove_all([case.change for case in chosen], on_done)
-    return [Outcome(case, proof) for case, proof in zip(chosen, proofs, strict=True)]

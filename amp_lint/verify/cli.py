@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from amp_lint import config, files, registry, session
@@ -18,7 +19,8 @@ from amp_lint.rule import Rule
 from amp_lint.session import CLEAN, ERROR, FOUND
 from amp_lint.source import Source, SourceError
 from amp_lint.verify import catalogue, prover, record, report
-from amp_lint.verify.proof import Settings, Verdict
+from amp_lint.verify.live import Live, Task, counted, torch_in_use
+from amp_lint.verify.proof import Proof, Settings, Verdict
 from amp_lint.verify.prover import Change, Prover, VerifyError, choose_device
 from amp_lint.verify.record import Entry
 from amp_lint.verify.sites import Site, sites
@@ -39,6 +41,7 @@ class Options(session.Options):
     seed: int
     examples: int
     limit: float | None
+    file_limit: float
     record: Path | None
     plot: Path | None
 
@@ -58,6 +61,18 @@ def main(arguments: Sequence[str]) -> int:
         return ERROR
 
 
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Two files that are held against each other."""
+
+    change: Change
+    place: str
+
+    def entry(self, proof: Proof) -> Entry:
+        """What came of it."""
+        return Entry("", "change", self.place, proof)
+
+
 class _Run:
     """Runs once: collects what to prove, proves it, prints it."""
 
@@ -65,19 +80,22 @@ class _Run:
         self._options = options
         self._choice = options.settings(lambda problem: self._error("", problem))
         self._progress = Progress(enabled=not options.quiet)
+        self._live = Live(self._progress)
         self._failed = False
         self._started = time.monotonic()
         self._style = session.style_of(sys.stdout)
 
     def run(self) -> int:
         """Prove and print; the exit code."""
-        change = self._change()
-        rules, paths = _split(self._options.what)
+        options, change = self._options, self._change()
+        rules, paths = _split(options.what)
         if not (change or paths or rules):
             rules = [*registry.all_rules()]
-        with Prover(self._settings(), limit=self._options.limit) as proving:
+        settings = self._settings()
+        with Prover(settings, limit=options.limit, file_limit=options.file_limit) as proving:
             if proving.settings.device != "cpu":
-                proving.environment()
+                with self._live.slow(f"starting {torch_in_use(proving.settings)}"):
+                    proving.environment()
             if change:
                 return self._compare(proving, change)
             return self._verify(proving, rules, paths)
@@ -93,8 +111,10 @@ class _Run:
 
     def _settings(self) -> Settings:
         options = self._options
+        with self._live.slow("starting torch to look for a GPU"):
+            device = choose_device(options.device)
         return Settings(
-            device=choose_device(options.device),
+            device=device,
             dtypes=tuple(options.dtype),
             modes=tuple(options.mode),
             seed=options.seed,
@@ -102,30 +122,40 @@ class _Run:
         )
 
     def _compare(self, proving: Prover, change: Change) -> int:
-        proof = proving.prove(change)
-        place = f"{self._options.before} -> {self._options.after}"
-        self._tell(proving, [Entry("", "change", place, proof)])
-        return proof.verdict.exit_code
+        options = self._options
+        with_torch = torch_in_use(proving.settings)
+        self._live.say(f"proving {options.after} against {options.before} with {with_torch}")
+        files = _Files(change, f"{options.before} -> {options.after}")
+        entries = self._live.prove(proving, [files], tell=lambda entry: "")
+        self._tell(proving, entries)
+        return ERROR if self._failed else entries[0].proof.exit_code
 
     def _verify(self, proving: Prover, rules: list[Rule], paths: list[str]) -> int:
-        pages = self._catalogue(proving, rules)
-        found = [*self._sites(paths)]
-        proofs = proving.prove_all([site.change for site in found], self._counter(len(found)))
-        entries = [
-            Entry(site.finding.code, "site", site.place, proof)
-            for site, proof in zip(found, proofs, strict=True)
-        ]
+        with self._live.slow(f"looking for fixes in {' '.join(paths)}" if paths else ""):
+            sites = [*self._sites(paths)]
+        pages = self._proven(proving, [*catalogue.cases(rules)], rules)
+        entries = self._proven(proving, sites)
         patterns = self._patterns(proving, rules, entries)
-        self._progress.clear()
-        if paths and not found and not self._failed and not self._options.quiet:
+        if paths and not sites and not self._failed and not self._options.quiet:
             print("No fixable findings.", file=sys.stderr)
         self._tell(proving, pages + entries, patterns)
         return self._code(pages + patterns, entries)
 
-    def _catalogue(self, proving: Prover, rules: Sequence[Rule]) -> list[Entry]:
-        cases = [*catalogue.cases(rules)]
-        outcomes = catalogue.run(proving, cases, self._counter(len(cases)))
-        return [*map(_entry, outcomes)]
+    def _proven(
+        self, proving: Prover, tasks: Sequence[Task], rules: Sequence[Rule] = (), why: str = ""
+    ) -> list[Entry]:
+        """What came of sites, or of fixes on the pages of rules; the first line says of which."""
+        if not tasks:
+            return []
+        if rules:
+            one = rules[0].code if len(rules) == 1 else f"{len(rules)} rules"
+            fixes = counted(len(tasks), "fix", "fixes")
+            what = f"trying {fixes}, right and wrong, on the pages of {one}{why}"
+        else:
+            files = len({task.change.name for task in tasks})
+            what = f"proving {counted(len(tasks), 'fix', 'fixes')} in {counted(files, 'file')}"
+        self._live.say(f"{what} with {torch_in_use(proving.settings)}")
+        return self._live.prove(proving, tasks)
 
     def _patterns(
         self, proving: Prover, done: Sequence[Rule], entries: Sequence[Entry]
@@ -133,12 +163,16 @@ class _Run:
         """The pages of the rules whose sites cannot be compared."""
         codes = {one.rule for one in entries if one.proof.verdict is Verdict.NOT_COMPARABLE}
         todo = [r for r in registry.all_rules() if r.code in codes and r not in done]
-        return self._catalogue(proving, todo)
+        return self._proven(proving, [*catalogue.cases(todo)], todo, ", on which such sites rest,")
 
     def _sites(self, paths: Sequence[str]) -> Iterator[Site]:
         discovery = Discovery(self._choice, self._error, force_exclude=self._options.force_exclude)
-        for found in discovery.files(map(Path, paths)):
-            yield from self._of_file(found)
+        count = 0
+        for number, found in enumerate(discovery.files(map(Path, paths)), 1):
+            for site in self._of_file(found):
+                count += 1
+                yield site
+            self._live.show(f"{number} files looked at, {counted(count, 'fix', 'fixes')} found")
 
     def _of_file(self, found: Found) -> Sequence[Site]:
         name = str(config.from_here(found.path))
@@ -151,6 +185,8 @@ class _Run:
             self._error(name, str(error))
         except OSError as error:
             self._error(name, unreadable(error))
+        except Exception as error:  # a bug in one rule must not cost the other files
+            self._error(name, f"internal error, please report it: {type(error).__name__}: {error}")
         return []
 
     def _tell(
@@ -164,12 +200,7 @@ class _Run:
         options, all_ = self._options, [*entries, *patterns]
         where = proving.environment() if any(one.proof.environment for one in all_) else None
         written = record.dumps(record.record(all_, proving.settings, where))
-        if options.record:
-            options.record.write_text(written, encoding="utf-8")
-        if options.plot:
-            from amp_lint.verify import plot
-
-            plot.draw(entries, options.plot)
+        self._write(written, entries)
         if options.output_format == "json":
             print(written, end="")
             return
@@ -177,6 +208,21 @@ class _Run:
         paragraphs.append([*report.closing(all_, where, time.monotonic() - self._started)])
         blocks = ("".join(f"{line}\n" for line in lines) for lines in paragraphs if lines)
         print("\n".join(blocks), end="")
+
+    def _write(self, written: str, entries: Sequence[Entry]) -> None:
+        """The record and the pictures, where they are wanted."""
+        options = self._options
+        try:
+            if options.record:
+                data = written.encode("utf-8", "backslashreplace")  # as JSON writes a surrogate
+                options.record.write_bytes(data)
+            if options.plot:
+                from amp_lint.verify import plot
+
+                plot.draw(entries, options.plot)
+        except OSError as error:
+            place = str(error.filename or options.record or options.plot)
+            self._error(place, f"cannot be written: {error.strerror or error}")
 
     def _paragraphs(
         self, entries: Sequence[Entry], patterns: Sequence[Entry]
@@ -194,21 +240,17 @@ class _Run:
             return FOUND
         if not all(one.right for one in pages):
             return FOUND
+        if any(
+            one.right and one.kind != "wrong fix" and one.proof.not_run
+            for one in (*pages, *entries)
+        ):
+            return ERROR
         return CLEAN  # a site that is not lifted rests on its page
-
-    def _counter(self, total: int) -> Callable[[int], None]:
-        return lambda done: self._progress.show(f"{done}/{total} proofs")
 
     def _error(self, path: str, problem: str) -> None:
         self._failed = True
         self._progress.clear()
         print(f"error: {path}: {problem}" if path else f"error: {problem}", file=sys.stderr)
-
-
-def _entry(outcome: catalogue.Outcome) -> Entry:
-    case = outcome.case
-    kinds = {"fixed": "fix", "fixed unsafe": "unsafe fix", "wrong": "wrong fix"}
-    return Entry(case.rule.code, kinds[case.other.kind], f"line {case.other.line}", outcome.proof)
 
 
 def _split(what: Sequence[str]) -> tuple[list[Rule], list[str]]:
@@ -256,7 +298,10 @@ def _parser() -> Parser:
         description="Prove fixes by experiment: those of rules, of the findings in files, or one "
         "change of a file. No code is executed; what it computes is lifted and run. Default: all "
         "rules.",
-        epilog="Exit code: 0 proven, 1 refuted, 2 not comparable or something went wrong.",
+        epilog="Exit code: 0 if all is proven, or rests on the page of its rule, which is; 1 if "
+        "something is refuted; 2 if two files are not comparable, something went wrong, or a mode "
+        "could not be run, such as compiled without a compiler (--mode=eager does not ask for it). "
+        "While proofs are under way, stderr gets a line for each that is done.",
         allow_abbrev=False,
     )
     parser.add_argument("what", nargs="*", metavar="CODE|NAME|PATH", help="rules, files, folders")
@@ -294,6 +339,13 @@ def _add_experiments(group: argparse._ArgumentGroup) -> None:
         metavar="SECONDS",
         help=f"time for one obligation (default: {prover.LIMIT:g}, with torch.compile "
         f"{prover.LIMIT + prover.TO_COMPILE:g})",
+    )
+    group.add_argument(
+        "--file-limit",
+        type=positive,
+        default=prover.FILE_LIMIT,
+        metavar="SECONDS",
+        help=f"time after which no more fixes of a file are tried (default: {prover.FILE_LIMIT:g})",
     )
 
 

@@ -11,8 +11,10 @@ from amp_lint.rule import Diagnostic, Rule
 from amp_lint.runner import Job
 from amp_lint.source import Source
 from amp_lint.verify import catalogue, report
-from amp_lint.verify.proof import Proof, Settings, Verdict
-from amp_lint.verify.prover import Prover, VerifyError, choose_device
+from amp_lint.verify.live import Live, counted, torch_in_use
+from amp_lint.verify.proof import Settings, Verdict
+from amp_lint.verify.prover import FILE_LIMIT, Prover, VerifyError, choose_device
+from amp_lint.verify.record import Entry
 from amp_lint.verify.sites import Site, change
 
 __all__ = ["Gate", "VerifyError"]
@@ -23,7 +25,11 @@ class Gate:
 
     def __init__(self, progress: Progress) -> None:
         """Raises `VerifyError` if a package that the experiments need is not installed."""
-        self._prover = Prover(Settings(device=choose_device("auto")))
+        self._live = Live(progress)
+        with self._live.slow("starting torch to look for a GPU"):
+            settings = Settings(device=choose_device("auto"))
+        self._prover = Prover(settings, file_limit=FILE_LIMIT)
+        self._live.say(f"fixes are proven before they are applied, with {torch_in_use(settings)}")
         self._progress = progress
         self._pages: dict[str, bool] = {}
         self.refuted = False
@@ -46,44 +52,46 @@ class Gate:
         found = [
             Site(source, finding, change(source, finding, job.selection)) for finding in findings
         ]
-        changes = [site.change for site in found]
-        proofs = self._prover.prove_all(
-            changes, lambda done: self._progress.show(f"{job.name}: {done}/{len(changes)} proofs")
-        )
+        self._live.say(f"{job.name}: proving {counted(len(found), 'fix', 'fixes')}")
+        entries = self._live.prove(self._prover, found, self._told)
         rules = {rule.code: rule for rule in job.selection.rules}
         return [
             site.finding
-            for site, proof in zip(found, proofs, strict=True)
-            if self._passes(site, proof, rules[site.finding.code])
+            for site, entry in zip(found, entries, strict=True)
+            if self._passes(entry, rules[entry.rule])
         ]
 
-    def _passes(self, site: Site, proof: Proof, rule: Rule) -> bool:
-        verdict, why = proof.verdict, "; ".join(proof.reasons)
-        if verdict is Verdict.PROVEN:
-            self._tell(site, "fix proven")
-            return True
+    def _told(self, entry: Entry) -> str:
+        """What is said of a fix as soon as it is judged; "" where it is said in another way."""
+        verdict = entry.proof.verdict
         if verdict is Verdict.REFUTED:
             self.refuted = True
-            self._tell(site, f"fix refuted, not applied: {report.counterexample(proof)}")
-            return False
+            why = report.counterexample(entry.proof)
+            self._warn(entry, f"fix refuted, not applied: {why}")
+        proven = f"{entry.place}: {entry.rule} fix proven{report.incomplete(entry.proof)}"
+        return proven if verdict is Verdict.PROVEN else ""
+
+    def _passes(self, entry: Entry, rule: Rule) -> bool:
+        if entry.proof.verdict is not Verdict.NOT_COMPARABLE:
+            return entry.proof.verdict is Verdict.PROVEN
+        why = report.reason(entry.proof)
         if self._page_holds(rule):
-            self._tell(site, f"pattern proven, this site not lifted: {why}")
+            self._live.say(f"{entry.place}: {entry.rule} {report.PATTERN}: {why}")
             return True
-        self._tell(site, f"fix not proven, not applied: {why}")
+        self._warn(entry, f"fix not proven, not applied: {why}")
         return False
 
     def _page_holds(self, rule: Rule) -> bool:
         """Whether every fix on the page of a rule is proven, and every wrong one refuted."""
         if rule.code not in self._pages:
             cases = [*catalogue.cases([rule])]
-            outcomes = catalogue.run(
-                self._prover,
-                cases,
-                lambda done: self._progress.show(f"{rule.code}: {done}/{len(cases)} proofs"),
-            )
-            self._pages[rule.code] = all(outcome.right for outcome in outcomes)
+            fixes = counted(len(cases), "fix", "fixes")
+            self._live.say(f"trying {fixes}, right and wrong, on the page of {rule.code}")
+            entries = self._live.prove(self._prover, cases)
+            self._pages[rule.code] = all(entry.right for entry in entries)
         return self._pages[rule.code]
 
-    def _tell(self, site: Site, text: str) -> None:
+    def _warn(self, entry: Entry, text: str) -> None:
+        """Say that a fix is not applied, however quiet the run is to be."""
         self._progress.clear()
-        print(f"{site.place}: {site.finding.code} {text}", file=sys.stderr)
+        print(f"{entry.place}: {entry.rule} {text}", file=sys.stderr, flush=True)

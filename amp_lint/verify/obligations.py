@@ -36,7 +36,7 @@ class Use:
     """How code uses something of torch's AMP interface."""
 
     kind: str
-    """``call``, ``decorator`` (without parentheses), ``reference`` (isinstance, annotation)."""
+    """``call``, ``decorator`` (without parentheses), ``reference`` (isinstance), ``annotation``."""
     name: str
     """Qualified, through imports: ``torch.cuda.amp.autocast``."""
     args: tuple[Term, ...] = ()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +23,12 @@ if TYPE_CHECKING:
 
 OLD, NEW, INK = "#d9730d", "#2f81d8", "#808080"
 """Orange and blue, which the colour-blind tell apart, and grey for the rest."""
-INCHES = (6.4, 3.6)
-LEAST, MOST = 1e-18, 1e12
+INCHES = (6.4, 3.8)
+_WIDTH = 100
+"""Characters of the line below the title."""
+_SMALL = 1e-4
+"""Where something has no error, the scale goes down to a tenth of this at least."""
+LEAST, MOST = 1e-10, 1e12
 """Errors beyond these are drawn as these."""
 
 
@@ -39,15 +45,25 @@ def draw(entries: Iterable[Entry], folder: Path) -> list[Path]:
 
 def _pictures(entries: Iterable[Entry]) -> Iterator[tuple[str, str, Judgement]]:
     """Name of the file, title and data; a name that is taken gets a number."""
-    taken: dict[str, int] = {}
-    for entry in entries:
+    taken: Counter[str] = Counter()
+    for entry in filter(is_drawn, entries):
         judgement = _with_points(entry.proof)
-        if judgement is None or entry.kind == "wrong fix":
-            continue
-        slug = f"{entry.rule or 'change'}-{_slug(entry)}".lower()
-        taken[slug] = taken.get(slug, 0) + 1
-        number = f"-{taken[slug]}" if taken[slug] > 1 else ""
-        yield f"{slug}{number}.svg", _title(entry), judgement
+        assert judgement is not None
+        name = file_name(entry)
+        taken[name] += 1
+        if taken[name] > 1:
+            name = name.replace(".svg", f"-{taken[name]}.svg")
+        yield name, _title(entry), judgement
+
+
+def is_drawn(entry: Entry) -> bool:
+    """Whether a proof has a picture: not that of a wrong fix, nor one without figures."""
+    return entry.kind != "wrong fix" and _with_points(entry.proof) is not None
+
+
+def file_name(entry: Entry) -> str:
+    """That of the first picture about the same page or place."""
+    return f"{entry.rule or 'change'}-{_slug(entry)}.svg".lower()
 
 
 def _with_points(proof: Proof) -> Judgement | None:
@@ -64,8 +80,16 @@ def _slug(entry: Entry) -> str:
 
 def _title(entry: Entry) -> str:
     rule = registry.find(entry.rule)
-    where = f"{entry.kind}, {entry.place} of its page" if entry.on_page else entry.place
-    return f"{entry.rule} {rule.name}: {where}" if rule else where
+    named = f"{entry.rule} {rule.name}" if rule else ""
+    return " ".join(filter(None, ["" if entry.on_page else entry.place, named]))
+
+
+def _failure(judgement: Judgement) -> str:
+    """How the old code fails, for the line below the title."""
+    if judgement.before is None:
+        return "the old code was not seen to fail"
+    text = re.sub(r",? at line \d+$", "", judgement.before.text)
+    return textwrap.shorten(f"old code: {text}", _WIDTH, placeholder=" ...")
 
 
 def _draw(title: str, judgement: Judgement, path: Path) -> None:
@@ -87,7 +111,8 @@ def _draw(title: str, judgement: Judgement, path: Path) -> None:
         figure, axes = plt.subplots(figsize=INCHES, layout="constrained")
         try:
             _fill(axes, judgement)
-            axes.set_title(title, fontsize=10, loc="left")
+            axes.set_title(title, fontsize=11, loc="left", pad=20)
+            axes.text(0, 1.03, _failure(judgement), transform=axes.transAxes, fontsize=8.5)
             figure.savefig(path, transparent=True, metadata={"Date": None})
         finally:
             plt.close(figure)
@@ -97,14 +122,18 @@ def _fill(axes: Axes, judgement: Judgement) -> None:
     points = sorted(judgement.points, key=lambda point: point.magnitude)
     errors = [error for point in points for error in (point.before, point.after)]
     finite = [error for error in errors if math.isfinite(error) and error > 0] or [1.0]
-    floor, top = max(min(finite) / 3, LEAST), min(max(finite), MOST) * 10
+    exact = any(error == 0 for error in errors)
+    floor = max(min(*finite, _SMALL) / 10 if exact else min(finite) / 3, LEAST)
+    top = min(max(finite), MOST) * 10
     axes.set_yscale("log")
     axes.set_xscale("log" if _logarithmic(points) else "linear")
-    _line(axes, points, [p.before for p in points], "before", OLD, "o", floor, top)
-    _line(axes, points, [p.after for p in points], "after", NEW, "s", floor, top)
+    _line(axes, points, [p.before for p in points], "old code", OLD, "o", floor, top)
+    _line(axes, points, [p.after for p in points], "new code", NEW, "s", floor, top)
     axes.set_ylim(floor / 2, top * 10)
     if not all(map(math.isfinite, errors)):
         _band(axes, top)
+    if exact:
+        _zero(axes, floor)
     axes.set_xlabel(judgement.axis or "magnitude of the input")
     axes.set_ylabel("relative error against float64")
     axes.grid(color=INK, alpha=0.25, linewidth=0.5)
@@ -117,6 +146,15 @@ def _band(axes: Axes, top: float) -> None:
     axes.text(0.01, 0.98, "inf or NaN", transform=axes.transAxes, va="top", color=OLD)
     axes.minorticks_off()
     axes.set_yticks([tick for tick in axes.get_yticks() if tick < top / 3])
+
+
+def _zero(axes: Axes, floor: float) -> None:
+    """The place of what has no error, where the scale ends."""
+    ends = ("axes fraction", "data")
+    axes.annotate("0", (0, floor), (-6, 0), ends, "offset points", ha="right", va="center")
+    axes.minorticks_off()
+    axes.set_yticks([tick for tick in axes.get_yticks() if tick > 2 * floor])
+    axes.set_ylim(bottom=floor / 2)
 
 
 def _logarithmic(points: Sequence[Point]) -> bool:

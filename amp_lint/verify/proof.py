@@ -74,6 +74,8 @@ class Judgement:
     points: tuple[Point, ...] = ()
     axis: str = ""
     """What the magnitude of `points` is: ``gap between logits``, ``true gradient norm``."""
+    not_run: tuple[str, ...] = ()
+    """Modes that were asked for and could not be run; a note says why."""
     seconds: float = 0.0
 
 
@@ -132,6 +134,17 @@ class Proof:
     """None where nothing had to be run."""
     sha256_before: str
     sha256_after: str
+
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        """The modes that could not be run somewhere, so that nothing is proven of them."""
+        return tuple(dict.fromkeys(m for shown in self.shown for m in shown.judgement.not_run))
+
+    @property
+    def exit_code(self) -> int:
+        """That of the verdict; 2 also where a mode could not be run of what else is proven."""
+        incomplete = self.verdict is Verdict.PROVEN and self.not_run
+        return Verdict.NOT_COMPARABLE.exit_code if incomplete else self.verdict.exit_code
 
     @property
     def fails_before(self) -> Failure | None:

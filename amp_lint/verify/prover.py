@@ -6,8 +6,9 @@ import functools
 import hashlib
 import importlib.util
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from importlib import metadata
 from types import TracebackType
@@ -41,6 +42,10 @@ LIMIT = 30.0
 """Seconds to judge an obligation by eager experiments."""
 TO_COMPILE = 240.0
 """Seconds more for an obligation whose code is compiled; the compiler's cache may be cold."""
+FILE_LIMIT = 600.0
+"""Seconds for all changes of a file of the user's."""
+_TICK = 1.0
+"""Seconds after which somebody who waits for a proof hears that it is still under way."""
 
 
 class VerifyError(Exception):
@@ -102,6 +107,16 @@ class Change:
     target_torch: Version | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A change of many that is done."""
+
+    index: int
+    """Which of them it was."""
+    proof: Proof
+    seconds: float
+
+
 class Prover:
     """Proves changes, one after the other or many at once, with workers that stay.
 
@@ -114,11 +129,13 @@ class Prover:
         *,
         workers: int | None = None,
         limit: float | None = None,
+        file_limit: float | None = None,
     ) -> None:
         """A prover with as many workers as there are CPUs, or ``workers``.
 
         ``limit`` is the time for each obligation, in seconds; the default is longer if code is to
-        be compiled.
+        be compiled. ``file_limit`` is the time in seconds after which no more changes of one name
+        are begun; the default is none.
 
         Raises:
             VerifyError: a package that the experiments need is not installed.
@@ -127,6 +144,8 @@ class Prover:
         self.settings = settings or Settings()
         compiles = not {"compiled", "emulated"}.isdisjoint(self.settings.modes)
         self._limit = limit or LIMIT + compiles * TO_COMPILE
+        self._file_limit = file_limit
+        self._begun: dict[str, float] = {}
         self._pool = Pool(functools.partial(start_worker, self.settings), workers)
         self._environment: Environment | None = None
         self._lock = threading.Lock()
@@ -191,24 +210,38 @@ class Prover:
         )
 
     def prove_all(
-        self, changes: Sequence[Change], on_done: Callable[[int], None] = lambda done: None
+        self,
+        changes: Sequence[Change],
+        on_done: Callable[[Done], None] = lambda done: None,
+        on_wait: Callable[[], None] = lambda: None,
     ) -> list[Proof]:
-        """The verdicts in the order of ``changes``; ``on_done`` hears how many there are.
+        """The verdicts in the order of ``changes``.
+
+        ``on_done`` hears of each as soon as it is there, ``on_wait`` about once a second while
+        none is.
 
         Raises:
             VerifyError: no experiment can be run at all.
         """
         with ThreadPoolExecutor(self._pool.size) as threads:
-            calls = [threads.submit(self.prove, change) for change in changes]
+            calls = [threads.submit(self._prove_one, *item) for item in enumerate(changes)]
             try:
-                for done, call in enumerate(as_completed(calls), 1):
-                    call.result()
-                    on_done(done)
+                for call in _as_done(calls, on_wait):
+                    on_done(call.result())
             except BaseException:
                 threads.shutdown(wait=False, cancel_futures=True)
                 self.close()
                 raise
-        return [call.result() for call in calls]
+        return [call.result().proof for call in calls]
+
+    def _prove_one(self, index: int, change: Change) -> Done:
+        began = time.monotonic()
+        since = began - self._begun.setdefault(change.name, began)
+        if self._file_limit is not None and since > self._file_limit:
+            reason = f"not tried: the fixes before it took more than {self._file_limit:g} s"
+            return Done(index, _not_tried(change, reason), 0.0)
+        proof = self.prove(change)
+        return Done(index, proof, time.monotonic() - began)
 
     def _lift(self, change: Change) -> Comparison:
         call = self._pool.submit(TO_LIFT, worker.lift, change.before, change.after, change.name)
@@ -284,6 +317,20 @@ def prove(
 def sha256(text: str) -> str:
     """The hash by which a record names a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _as_done(calls: Sequence[Future[Done]], on_wait: Callable[[], None]) -> Iterator[Future[Done]]:
+    pending = {*calls}
+    while pending:
+        done, pending = wait(pending, _TICK, FIRST_COMPLETED)
+        yield from (call for call in calls if call in done)
+        if not done:
+            on_wait()
+
+
+def _not_tried(change: Change, reason: str) -> Proof:
+    hashes = sha256(change.before), sha256(change.after)
+    return Proof(Verdict.NOT_COMPARABLE, (), (reason,), None, *hashes)
 
 
 def _up_to_refuted(judged: Iterator[Shown]) -> Iterator[Shown]:

@@ -18,7 +18,7 @@ from amp_lint.verify.proof import Environment, Proof, Settings, Verdict
 _Json: TypeAlias = Any
 _Kind: TypeAlias = Any  # a type, as `get_type_hints` gives it
 
-SCHEMA = 1
+SCHEMA = 2
 """Counts up when what a record says changes."""
 
 

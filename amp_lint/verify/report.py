@@ -12,6 +12,8 @@ from amp_lint.verify.proof import Environment, Failure, Judgement, Proof, Shown,
 from amp_lint.verify.record import Entry
 
 NOT_ON_CUDA = "not verified on CUDA (CUDA's autocast policy emulated on the CPU)"
+PATTERN = "pattern proven, this site not judged"
+"""The verdict on a site that is not comparable, where the page of its rule is proven."""
 _LABEL = 12
 
 
@@ -20,9 +22,16 @@ def entry(one: Entry, style: Style, *, pattern: bool = False) -> Iterator[str]:
 
     ``pattern`` says that the rule's page is proven, for a site that cannot be lifted.
     """
-    subject = " ".join(filter(None, [one.place, one.rule, _title(one)]))
-    yield f"{subject}: {_verdict(one, style, pattern)}"
+    yield f"{_subject(one)}: {_verdict(one, style, pattern)}"
     yield from proof(one.proof, style)
+
+
+def summary(one: Entry, style: Style) -> str:
+    """Place, verdict, and for what is not as it should be the reason, in one line."""
+    shown = one.proof
+    why = counterexample(shown) if shown.verdict is Verdict.REFUTED else reason(shown)
+    head = f"{_subject(one)}: {_verdict(one, style, pattern=False)}"
+    return head if one.right or not why else f"{head}: {why}"
 
 
 def line(one: Entry, style: Style) -> str:
@@ -33,18 +42,32 @@ def line(one: Entry, style: Style) -> str:
     head = f"  {one.place:<8} {one.kind:<10} "
     width = max(style.width - len(head) - len(shown.verdict.value) - 2, 20)
     short = textwrap.shorten(text, width, placeholder=" ...")
-    return f"{head}{_verdict_word(one, style)}: {short}"
+    return f"{head}{_verdict_word(one, style)}{incomplete(shown)}: {short}"
 
 
-def _title(one: Entry) -> str:
-    return one.kind if one.on_page else ""
+def reason(shown: Proof) -> str:
+    """Why something is not comparable: the first reason, and how many more there are."""
+    first, *others = shown.reasons or ("",)
+    return f"{first} (and {len(others)} more)" if others else first
+
+
+def _subject(one: Entry) -> str:
+    return " ".join(filter(None, [one.place, one.rule, one.kind if one.on_page else ""]))
 
 
 def _verdict(one: Entry, style: Style, pattern: bool) -> str:
     if pattern and one.proof.verdict is Verdict.NOT_COMPARABLE:
-        return paint("pattern proven, this site not lifted", YELLOW, style)
+        return paint(PATTERN, YELLOW, style)
     wrong = "" if one.right or one.kind != "wrong fix" else ", but it is a wrong fix"
-    return _verdict_word(one, style) + wrong
+    return _verdict_word(one, style) + wrong + incomplete(one.proof)
+
+
+def incomplete(shown: Proof) -> str:
+    """What a proof lacks: the modes that could not be run."""
+    if shown.verdict is not Verdict.PROVEN or not shown.not_run:
+        return ""
+    modes = " and ".join(shown.not_run)
+    return f", but not in {modes} mode, which could not be run"
 
 
 def _verdict_word(one: Entry, style: Style) -> str:
@@ -55,12 +78,16 @@ def _verdict_word(one: Entry, style: Style) -> str:
 
 def proof(shown: Proof, style: Style) -> Iterator[str]:
     """What a proof rests on: the decisive judgements, and why others are missing."""
-    for judged in _decisive(shown):
+    decisive = _decisive(shown)
+    for judged in decisive:
         yield from _judgement(judged, style)
     for reason in shown.reasons:
         yield from _wrapped("because", reason, style)
-    if not shown.shown and not shown.reasons:
-        yield "  nothing differs"
+    if not decisive and not shown.reasons:
+        same = shown.sha256_before == shown.sha256_after
+        yield "  nothing differs" if same else "  nothing differs that computes anything"
+        for judged in shown.shown:
+            yield from _wrapped(judged.subject, judged.judgement.statement, style)
 
 
 def _decisive(shown: Proof) -> Sequence[Shown]:

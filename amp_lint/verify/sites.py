@@ -9,7 +9,9 @@ from amp_lint import edits, fixing
 from amp_lint.engine import Selection
 from amp_lint.rule import Diagnostic, applicable
 from amp_lint.source import Source
+from amp_lint.verify.proof import Proof
 from amp_lint.verify.prover import Change
+from amp_lint.verify.record import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,10 @@ class Site:
         """``path:line:column``."""
         row, column = self.source.position(self.finding.start)
         return f"{self.source.name}:{row}:{column}"
+
+    def entry(self, proof: Proof) -> Entry:
+        """What came of it."""
+        return Entry(self.finding.code, "site", self.place, proof)
 
 
 def sites(source: Source, selection: Selection, *, named: bool) -> Iterator[Site]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 
@@ -66,6 +67,7 @@ def lift(before: str, after: str, name: str) -> Comparison:
     return compare(before, after, name=name)
 
 
+@functools.lru_cache(maxsize=16)  # the sites of a file have their old text in common
 def findings(text: str, name: str, code: str, target_torch: Version | None) -> list[int]:
     """The lines on which a rule reports something.
 

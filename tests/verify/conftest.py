@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from amp_lint import registry
-from amp_lint.verify import Prover, Settings, catalogue, prover
-from amp_lint.verify.catalogue import Case, Outcome
+from amp_lint.verify import Prover, Settings, catalogue, live, prover
+from amp_lint.verify.catalogue import Case
+from amp_lint.verify.record import Entry
 from amp_lint.workers import Pool, Worker
 from tests.conftest import Result
 
@@ -27,6 +29,13 @@ def _cases() -> Iterator[Case]:
 CASES = [*_cases()]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """As in a worker: more threads wait for each other longer than such small tensors take."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def proving() -> Iterator[Prover]:
     """A prover that tries few random inputs, and compiles nothing."""
@@ -35,9 +44,10 @@ def proving() -> Iterator[Prover]:
 
 
 @pytest.fixture(scope="session")
-def outcomes(proving: Prover) -> dict[Case, Outcome]:
+def entries(proving: Prover) -> dict[Case, Entry]:
     """All fixes and wrong fixes of all pages, at once, so that every CPU is busy."""
-    return dict(zip(CASES, catalogue.run(proving, CASES), strict=True))
+    proofs = proving.prove_all([case.change for case in CASES])
+    return {case: case.entry(proof) for case, proof in zip(CASES, proofs, strict=True)}
 
 
 @pytest.fixture(scope="session")
@@ -64,6 +74,8 @@ def quick(main: Run, spare: list[Worker], monkeypatch: pytest.MonkeyPatch) -> Ru
         spare.extend(pool._idle)
         pool._idle.clear()
 
+    for limit in ("_SLOW", "_SILENCE"):  # the machine may be busy
+        monkeypatch.setattr(live, limit, 600.0)
     monkeypatch.setattr(prover, "start_worker", take)
     monkeypatch.setattr(Pool, "close", close)
     return main

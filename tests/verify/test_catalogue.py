@@ -14,7 +14,7 @@ from amp_lint.pages import Example, Fence
 from amp_lint.rule import Applicability, Rule, Severity
 from amp_lint.source import Source
 from amp_lint.verify import Prover, Verdict, catalogue, record, report
-from amp_lint.verify.catalogue import Case, Outcome
+from amp_lint.verify.catalogue import Case
 from amp_lint.verify.proof import Failure, Judgement, Proof, Shown
 from amp_lint.verify.record import Entry
 from tests.verify.conftest import CASES
@@ -28,19 +28,19 @@ def by_case() -> list[ParameterSet]:
 
 
 @pytest.mark.parametrize("case", by_case())
-def test_page(case: Case, outcomes: dict[Case, Outcome]) -> None:
-    outcome = outcomes[case]
-    shown = outcome.proof.counterexample
-    assert outcome.right, f"{outcome.proof.verdict}: {shown or outcome.proof.reasons}"
+def test_page(case: Case, entries: dict[Case, Entry]) -> None:
+    entry = entries[case]
+    shown = entry.proof.counterexample
+    assert entry.right, f"{entry.proof.verdict}: {shown or entry.proof.reasons}"
 
 
 @pytest.mark.parametrize("rule", registry.all_rules(), ids=lambda rule: rule.code)
-def test_a_safe_fix_is_proven(rule: Rule, outcomes: dict[Case, Outcome]) -> None:
+def test_a_safe_fix_is_proven(rule: Rule, entries: dict[Case, Entry]) -> None:
     """A rule that offers safe fixes shows one on its page, and it is proven."""
     proven = [
-        outcome
-        for case, outcome in outcomes.items()
-        if case.rule is rule and case.other.kind == "fixed" and outcome.right
+        entry
+        for case, entry in entries.items()
+        if case.rule is rule and case.other.kind == "fixed" and entry.right
     ]
     assert proven or not offers_safe_fix(rule)
 
@@ -74,12 +74,12 @@ WRONG = Fence("wrong", "import torch\ny = torch.log_softmax(x, 0)\n", 30)
 STRANGE = Fence("wrong", "import torch\nfrom oracle import mystery\ny = mystery(x)\n", 40)
 
 
-def toy(fence: Fence, proving: Prover) -> Outcome:
-    """A fence's outcome; the registry does not know the rule, so its findings are not counted."""
+def toy(fence: Fence, proving: Prover) -> Entry:
+    """What comes of a fence; the registry does not know the rule, so its findings do not count."""
     case = Case(Toy(), FLAGGED, fence)
     change = case.change
     proof = proving.prove(type(change)(change.before, change.after, change.name))
-    return Outcome(case, proof)
+    return case.entry(proof)
 
 
 def test_a_wrong_fix_that_is_called_right_is_seen(proving: Prover) -> None:
@@ -104,7 +104,7 @@ def test_cases_are_all_fixes_and_wrong_fixes(monkeypatch: pytest.MonkeyPatch) ->
     )
     monkeypatch.setattr(registry, "page", lambda rule: text)
     cases = [*catalogue.cases([Toy()])]
-    assert [(c.flagged.text, c.other.text, c.wrong) for c in cases] == [
+    assert [(c.flagged.text, c.other.text, c.other.kind == "wrong") for c in cases] == [
         ("a\n", "b\n", False),
         ("a\n", "c\n", False),
         ("a\n", "d\n", True),

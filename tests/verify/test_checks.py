@@ -12,8 +12,9 @@ from dataclasses import replace
 import pytest
 
 from amp_lint.verify import Prover, Verdict
-from amp_lint.verify.catalogue import Case, Outcome
+from amp_lint.verify.catalogue import Case
 from amp_lint.verify.proof import Failure
+from amp_lint.verify.record import Entry
 
 ON_PAGES = (
     "finite", "value", "dtype", "raises", "guard", "attributes", "isinstance",
@@ -23,34 +24,34 @@ ON_PAGES = (
 ELSEWHERE = ("shape", "warns", "forward dtype", "scaler arguments", "stale weights", "calibration")
 """Those that the tests of the experiments show to be needed."""
 
-Outcomes = dict[Case, Outcome]
+Entries = dict[Case, Entry]
 
 
-def refuting(outcome: Outcome) -> Failure:
+def refuting(entry: Entry) -> Failure:
     """The counterexample."""
-    failure = outcome.proof.counterexample
+    failure = entry.proof.counterexample
     assert failure is not None
     return failure
 
 
-def seconds(outcome: Outcome) -> float:
+def seconds(entry: Entry) -> float:
     """What its experiments took."""
-    return sum(shown.judgement.seconds for shown in outcome.proof.shown)
+    return sum(shown.judgement.seconds for shown in entry.proof.shown)
 
 
-def refuted(outcomes: Outcomes) -> Iterator[tuple[Case, Failure]]:
-    for case, outcome in outcomes.items():
-        if case.wrong and outcome.right:
-            yield case, refuting(outcome)
+def refuted(entries: Entries) -> Iterator[tuple[Case, Failure]]:
+    for case, entry in entries.items():
+        if entry.kind == "wrong fix" and entry.right:
+            yield case, refuting(entry)
 
 
 @pytest.mark.parametrize("check", ON_PAGES)
 def test_a_check_is_needed(
-    check: str, outcomes: Outcomes, proving: Prover, monkeypatch: pytest.MonkeyPatch
+    check: str, entries: Entries, proving: Prover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    candidates = [case for case, failure in refuted(outcomes) if failure.check == check]
+    candidates = [case for case, failure in refuted(entries) if failure.check == check]
     assert candidates, "no wrong fix is refuted by this check"
-    candidates.sort(key=lambda case: seconds(outcomes[case]))
+    candidates.sort(key=lambda case: seconds(entries[case]))
     settings = replace(proving.settings, disabled=frozenset({check, "finding"}))
     monkeypatch.setattr(proving, "settings", settings)
     verdicts = (proving.prove(case.change).verdict for case in candidates)
@@ -59,6 +60,6 @@ def test_a_check_is_needed(
     )
 
 
-def test_all_checks_are_known(outcomes: Outcomes) -> None:
-    found = {failure.check for _, failure in refuted(outcomes)}
+def test_all_checks_are_known(entries: Entries) -> None:
+    found = {failure.check for _, failure in refuted(entries)}
     assert found <= {*ON_PAGES, *ELSEWHERE}

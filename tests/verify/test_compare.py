@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from amp_lint.model import Model
+from amp_lint.source import Source
+from amp_lint.verify import compare as comparison
 from amp_lint.verify.compare import compare
+from amp_lint.verify.compare.difference import _became
+from amp_lint.verify.compare.side import Side
 from amp_lint.verify.obligations import (
     Autocast,
     Comparison,
@@ -344,3 +350,134 @@ def test_values_that_grow_without_end_stay_small() -> None:
     text = f"import torch\n\ndef f(x):\n{lines}\n    return torch.log(torch.softmax(x, 1))\n"
     after = text.replace("torch.log(torch.softmax(x, 1))", "torch.log_softmax(x, 1)")
     assert len(compare(text, after).obligations) == 1
+
+
+HUGE = "9" * 400
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("parameters(), 0.5", f"parameters(), {HUGE}"),
+        ("init_scale=1024.0", f"init_scale={HUGE}"),
+        ("loader:\n", f"loader:\n        model.weight.grad.mul_({HUGE})\n"),
+        ("(model(x) - y)", f"(model(x) - {HUGE})"),
+    ],
+)
+def test_numbers_that_no_float_holds_are_told_apart(change: tuple[str, str]) -> None:
+    huge = textwrap.dedent(TRAINING).replace(*change)
+    fixed = compared(huge, (CLIP, "        scaler.unscale_(optimizer)\n" + CLIP))
+    assert not fixed.reasons
+    assert [*map(type, fixed.obligations)] == [Step]
+    other = compared(huge, (HUGE, "8" * 400))
+    assert other.obligations or other.reasons
+
+
+def test_a_lone_surrogate_gives_a_reason() -> None:
+    (reason,) = compare("x = '\ud800'\n", "x = 1\n").reasons
+    assert reason.startswith("the old text cannot be parsed: cannot be encoded: ")
+
+
+def test_a_suite_on_the_line_of_its_test_has_a_place() -> None:
+    long = " + ".join(f"x[{number}]" for number in range(150))
+    found = compared(f"def f(a, x):\n    if a: y = {long}\n    g(y)\n", ("x[149]", "x[150]"))
+    (changed,) = found.obligations
+    assert changed.place.before == 2
+
+
+def test_annotations_are_no_questions() -> None:
+    before = """
+        import torch
+        from torch.cuda.amp import GradScaler
+
+        def train(scaler: GradScaler) -> GradScaler:
+            return scaler
+
+        train(GradScaler())
+    """
+    found = compared(before, ("train(GradScaler())", 'train(torch.amp.GradScaler("cuda"))'))
+    assert {o.before.kind for o in found.obligations if isinstance(o, Object)} == {"call"}
+    asked = compared(before, ("n scaler\n", "n isinstance(scaler, GradScaler)\n"))
+    kinds = {use.use.kind for use in Side(model(before)).uses}
+    assert kinds == {"annotation", "call"}
+    assert asked.reasons or asked.obligations
+
+
+def model(text: str) -> Model:
+    return Model(Source(textwrap.dedent(text).encode(), "code.py"))
+
+
+def test_what_became_of_something_differs_in_the_message() -> None:
+    before = "def f(x, a, b):\n    h = {**a}\n    return lambda y: g(x, **h)\n"
+    (reason,) = compared(before, ("x, **h", "x, *h")).reasons
+    assert reason == "line 3: `**(dict('**', a))` became `*(dict('**', a))`"
+    for same in (0, 30, 57, 59, 200):
+        became = _became("x" * same + "a" * 90, "x" * same + "b" * 90)
+        _, old, _, new, _ = became.split("`")
+        assert old != new, became
+        assert max(len(old), len(new)) <= 60
+
+
+def test_the_same_words_at_another_time_are_not_said_to_become_themselves() -> None:
+    before = """
+        def f(x, log):
+            size = x.size
+            log(x)
+            return [1 for _ in size]
+    """
+    after = ("return [1 for _ in size]", "return [1 for _ in x.size]")
+    (reason,) = compared(before, after).reasons
+    assert " is read at another time" in reason
+    assert " became " not in reason
+
+
+# --- texts that many changes have in common -------------------------------------------------------
+
+
+def sites(count: int) -> list[tuple[str, str]]:
+    """The fixes of one text, each by itself."""
+    step = textwrap.dedent(TRAINING).partition("\n\n")[2]
+    parts = [step.replace("def train", f"def train{number}") for number in range(count)]
+    whole = "import torch\n\n" + "\n\n".join(parts)
+    fixed = [part.replace(CLIP, "        scaler.unscale_(optimizer)\n" + CLIP) for part in parts]
+    return [(whole, whole.replace(*pair)) for pair in zip(parts, fixed, strict=True)]
+
+
+def test_an_old_text_is_lifted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    lifted = comparison._read
+
+    def reading(text: str, name: str) -> Model:
+        read.append(text)
+        return lifted(text, name)
+
+    monkeypatch.setattr(comparison, "_olds", comparison._Olds())
+    monkeypatch.setattr(comparison, "_read", reading)
+    changes = sites(4)
+    together = [compare(*change) for change in changes]
+    assert Counter(read)[changes[0][0]] == 1
+    assert len(read) == 5
+    for change, found in zip(changes, together, strict=True):
+        monkeypatch.setattr(comparison, "_olds", comparison._Olds())
+        assert compare(*change) == found, "what was kept made a difference"
+
+
+def test_what_was_lifted_halfway_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    olds = comparison._Olds()
+    monkeypatch.setattr(comparison, "_olds", olds)
+
+    def stop(*_: object) -> None:
+        raise KeyError("odd")
+
+    monkeypatch.setattr(comparison, "changes", stop)
+    with pytest.raises(KeyError):
+        compare("x = 1\n", "x = 2\n")
+    assert not olds._sides
+
+
+def test_long_old_texts_make_room_for_each_other() -> None:
+    olds = comparison._Olds()
+    texts = [f"x = {number}  # {'-' * 60_000}\n" for number in range(3)]
+    sides = [olds.side(text, "code.py") for text in texts]
+    assert olds.side(texts[2], "code.py") is sides[2]
+    assert len(olds._sides) == 1

@@ -11,6 +11,7 @@ import torch
 
 from amp_lint.verify.experiments import levels
 from amp_lint.verify.experiments.expression import judge
+from amp_lint.verify.experiments.modes import Compiled
 from amp_lint.verify.obligations import Expression, Place
 from amp_lint.verify.proof import Judgement, Settings, Verdict
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, Value
@@ -265,10 +266,11 @@ def test_no_numeric_effect() -> None:
 
 def test_the_picture_shows_where_the_old_code_breaks() -> None:
     found = judged(METHOD, "x.log_softmax(-1)")
-    assert found.axis == "gap between logits"
+    assert found.axis == "gap between two logits (float16)"
     broken = [point.magnitude for point in found.points if point.before == float("inf")]
     assert 11 < min(broken) < 18
-    assert all(point.after < 1e-2 for point in found.points if point.magnitude < 1e4)
+    assert max(broken) == found.points[-1].magnitude == pytest.approx(1e4), "no reference there"
+    assert all(point.after < 1e-2 for point in found.points)
 
 
 def test_compiled_modes_are_measured() -> None:
@@ -276,6 +278,49 @@ def test_compiled_modes_are_measured() -> None:
     found = judged(METHOD, "x.log_softmax(-1)", settings)
     assert found.verdict is Verdict.PROVEN
     assert {measured.mode for measured in found.measured} == {"eager", "compiled", "emulated"}
+
+
+def test_modes_that_cannot_be_run_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Compiled, case: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Compiled, "run", full)
+    settings = Settings(modes=("eager", "compiled", "emulated"), dtypes=("float32",), examples=5)
+    found = judged(METHOD, "x.log_softmax(-1)", settings)
+    assert (found.verdict, found.not_run) == (Verdict.PROVEN, ("compiled", "emulated"))
+    assert any("compiled: not run" in note and "No space left" in note for note in found.notes)
+    refuted = judged(METHOD, "x.log_softmax(-2)", settings)
+    assert (refuted.verdict, refuted.not_run) == (Verdict.REFUTED, ())
+
+
+def test_a_cast_to_the_dtype_of_another_tensor_is_run() -> None:
+    found = judged("x.softmax(-1).type_as(y).log()", "x.log_softmax(-1).type_as(y)")
+    assert found.verdict is Verdict.PROVEN
+
+
+BEYOND = {
+    "a floor": (METHOD, "x.log_softmax(-1).clamp(min=-740)"),
+    "a ceiling": (METHOD, "x.clamp(-360, 360).log_softmax(-1)"),
+    "of a sigmoid": ("torch.log(torch.sigmoid(x))", "F.logsigmoid(x.clamp(min=-743))"),
+    "of what is left": ("torch.log(1 - torch.sigmoid(x))", "F.logsigmoid(-x.clamp(max=740))"),
+    "of a sum": ("torch.log(torch.exp(x).sum(1))", "torch.logsumexp(x.clamp(max=705), 1)"),
+}
+"""Wrong only where even float64 gives the old code no finite number."""
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_new_code_is_not_its_own_reference(name: str) -> None:
+    settings = Settings(modes=("eager",), dtypes=("float32",), examples=5)
+    found = judged(*BEYOND[name], settings)
+    assert found.verdict is Verdict.REFUTED
+    assert not any("held against itself" in note for note in found.notes)
+
+
+def test_where_nothing_else_is_known_it_is_said() -> None:
+    found = judged(
+        "torch.log(torch.erfc(x))", "torch.special.log_ndtr(-x * 2 ** 0.5) + math.log(2)"
+    )
+    assert any("held against itself" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,10 @@ def reference(name: str) -> Use:
     return Use("reference", f"torch.{name}")
 
 
+def annotation(name: str) -> Use:
+    return Use("annotation", f"torch.{name}")
+
+
 def partial(name: str, *args: Term, **keywords: Term) -> Use:
     made = call(name, *args, **keywords)
     return replace(made, name="functools.partial", args=(Global(made.name), *args))
@@ -237,6 +241,14 @@ NEEDED = {
     "attributes": WRONG["always on"],
     "isinstance": (reference(OLD + "GradScaler"), reference("amp.autocast")),
 }
+
+
+def test_an_annotation_asks_nothing_but_that_it_exists() -> None:
+    old = annotation(OLD + "GradScaler")
+    assert judged(old, annotation(NEW + "GradScaler")).verdict is PROVEN
+    assert judged(annotation(NEW + "GradScaler"), old).verdict is PROVEN
+    assert judged(old, annotation(OLD + "Missing")).verdict is REFUTED
+    assert judged(annotation(NEW + "GradScaler"), reference(OLD + "GradScaler")).verdict is REFUTED
 
 
 @pytest.mark.parametrize("check", NEEDED)

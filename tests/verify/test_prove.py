@@ -17,7 +17,7 @@ import pytest
 from amp_lint.verify import Change, Proof, Prover, Settings, Verdict, VerifyError
 from amp_lint.verify.obligations import Comparison, Expression, Obligation, Place, Unbound
 from amp_lint.verify.proof import Environment, Failure, Judgement
-from amp_lint.verify.prover import require, sha256
+from amp_lint.verify.prover import Done, require, sha256
 from amp_lint.verify.terms import Input
 from amp_lint.workers import Worker
 
@@ -40,8 +40,13 @@ TASKS: dict[str, tuple[Callable[..., object], tuple[object, ...]]] = {
 class Fake(Prover):
     """Lifts what it is told to, and judges an expression by the task that its text names."""
 
-    def __init__(self, *obligations: Obligation, reasons: tuple[str, ...] = ()) -> None:
-        super().__init__(workers=2, limit=2)
+    def __init__(
+        self,
+        *obligations: Obligation,
+        reasons: tuple[str, ...] = (),
+        file_limit: float | None = None,
+    ) -> None:
+        super().__init__(workers=2, limit=2, file_limit=file_limit)
         self._comparison = Comparison(obligations, reasons)
 
     def _lift(self, change: Change) -> Comparison:
@@ -123,12 +128,32 @@ def test_an_unbound_name_refutes_before_anything_runs() -> None:
 
 
 def test_many_changes_keep_their_order() -> None:
-    done: list[int] = []
+    done: list[Done] = []
     with Fake(expression("right")) as fake:
         changes = [Change(f"{number}\n", "x\n") for number in range(6)]
         proofs = fake.prove_all(changes, done.append)
     assert [proof.sha256_before for proof in proofs] == [sha256(c.before) for c in changes]
-    assert done == [1, 2, 3, 4, 5, 6]
+    assert sorted(one.index for one in done) == [*range(6)]
+    assert all(one.proof is proofs[one.index] for one in done)
+
+
+def test_who_waits_hears_that_it_goes_on() -> None:
+    ticks: list[float] = []
+    with Fake(expression("hangs")) as fake:
+        fake.prove_all([CHANGE], on_wait=lambda: ticks.append(time.monotonic()))
+    assert ticks, "it took two seconds"
+
+
+def test_a_file_has_its_time() -> None:
+    """What of a file is not begun in time is not tried; what is of other files, is."""
+    changes = [Change("a = 1\n", "a = 2\n", name) for name in ("a", "a", "a", "b")]
+    with Fake(expression("hangs"), file_limit=1) as fake:
+        proofs = fake.prove_all(changes)
+    reasons = [proof.reasons[0] for proof in proofs]
+    assert [reason.startswith("not tried") for reason in reasons] == [False, False, True, False]
+    assert reasons[2] == "not tried: the fixes before it took more than 1 s"
+    assert proofs[2].verdict is Verdict.NOT_COMPARABLE
+    assert proofs[2].sha256_after == sha256("a = 2\n")
 
 
 def test_what_was_proven_is_named_by_hash_and_place() -> None:

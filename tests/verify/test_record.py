@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import proofs
 import pytest
 
 from amp_lint.verify import Settings, Verdict, plot, record
@@ -69,7 +71,7 @@ def _set(path: str, value: object) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "where"),
     [
-        (_set("schema", 0), "is not a record of schema 1"),
+        (_set("schema", 0), "is not a record of schema 2"),
         (_set("entries", {}), "record.entries must be a list"),
         (_set("entries.0.rule", 7), r"record.entries\[0\].rule must be of type str, not 7"),
         (_set("entries.0.proof.verdict", "maybe"), r"entries\[0\].proof.verdict is 'maybe'"),
@@ -110,10 +112,29 @@ def test_committed_records_hold(path: Path) -> None:
     assert loaded.environment is not None
     assert path.stem.startswith("cuda" if loaded.environment.cuda else "cpu")
     assert not loaded.settings.disabled
+    assert not any(entry.proof.not_run for entry in loaded.entries)
     assert {entry.rule for entry in loaded.entries} == record.proven(loaded.entries)
 
 
 # --- pictures -------------------------------------------------------------------------------------
+
+
+def words(picture: Path) -> list[str]:
+    """What stands in a picture."""
+    return re.findall(r">([^<>\n]+)</text>", picture.read_text(encoding="utf-8"))
+
+
+def test_committed_pictures_are_those_of_the_record() -> None:
+    """`python benchmarks/proofs.py benchmarks/records/cpu*.json --pictures docs/img` draws them."""
+    (path,) = ROOT.glob("benchmarks/records/cpu-*.json")
+    pictures = [*plot._pictures(proofs.pictured(record.read(path)))]
+    committed = {path.name: path for path in ROOT.glob("docs/img/*.svg")}
+    assert {name for name, *_ in pictures} == committed.keys()
+    for name, title, judgement in pictures:
+        shown = words(committed[name])
+        assert {title, plot._failure(judgement), judgement.axis, "old code"} < {*shown}, name
+        assert committed[name].read_text().count("<use ") >= 2 * len(judgement.points)
+        assert not any(" page" in text for text in shown)
 
 
 def test_a_picture_is_small_and_says_what_it_shows(tmp_path: Path) -> None:
@@ -123,7 +144,13 @@ def test_a_picture_is_small_and_says_what_it_shows(tmp_path: Path) -> None:
     assert [path.name for path in paths] == ["amp301-log-softmax.svg", "amp301-log-softmax-2.svg"]
     text = paths[0].read_text()
     assert len(text) <= 60_000
-    for word in ("AMP301 log-softmax: fix, line 47", "gap between logits", "before", "after"):
+    for word in (
+        "AMP301 log-softmax<",
+        "old code: -inf instead of -18",
+        "gap",
+        "old code<",
+        "new code<",
+    ):
         assert f">{word}" in text
     assert ">inf or NaN<" in text
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from amp_lint.verify.experiments import protocol, steps
+from amp_lint.verify.experiments import protocol, step_checks, steps
 from amp_lint.verify.obligations import (
     Autocast,
     Clip,
@@ -389,6 +389,24 @@ def test_backward_after_the_region_compiles() -> None:
     assert any("backward_pass_autocast" in note for note in found.notes)
 
 
+def test_a_compiler_that_fails_weakens_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(step_checks, "compiled_error", fail)
+    obligation = Step(Place(1, 1), inside(BF16, BF16), inside(BF16, None))
+    found = steps.judge(obligation, Settings())
+    assert (found.verdict, found.not_run) == (PROVEN, ("compiled",))
+    assert "compiled" not in {each.mode for each in found.measured}
+    assert any("compiled: not run" in note and "No space left" in note for note in found.notes)
+    assert steps.judge(obligation, Settings(modes=("eager",))).not_run == ()
+
+
+def test_an_operation_that_stands_for_others_is_said_to() -> None:
+    found = judged(inside(BF16, BF16), inside(BF16, None))
+    assert any("verifier's own" in note and "torch.linalg.inv" in note for note in found.notes)
+
+
 def test_an_island_overflows_in_float16() -> None:
     found = judged(inside(FP16, FP16), inside(FP16, None))
     assert found.before is not None and "an infinite gradient" in found.before.text
@@ -465,8 +483,12 @@ def test_float32_parameters_are_proven() -> None:
     found = judged(HALF, replace(HALF, half=()))
     assert found.verdict is PROVEN
     assert found.before is not None and "-inf instead of -0.02" in found.before.text
-    assert found.axis == "learning rate"
-    assert all(math.isinf(point.before) and point.after < 0.01 for point in found.points)
+    assert found.axis == "gradient of a weight of 1, the same in 200 steps of Adam, lr 0.0001"
+    assert all(point.after < 0.01 for point in found.points)
+    broken = [point.magnitude for point in found.points if math.isinf(point.before)]
+    stuck = [point.magnitude for point in found.points if point.before == pytest.approx(1, abs=0.1)]
+    assert max(broken) < min(stuck), "small gradients become inf, the steps of others are lost"
+    assert len(broken) + len(stuck) == len(found.points)
 
 
 WRONG_HALVES = {

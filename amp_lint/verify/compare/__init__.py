@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import libcst as cst
 
 from amp_lint.model import Model
@@ -17,7 +15,7 @@ from amp_lint.verify.obligations import Comparison
 __all__ = ["compare"]
 
 _MOST_KEPT = 100_000
-"""Characters of a text that is kept, once it is read."""
+"""Characters of old texts that are kept, once they are lifted."""
 
 
 def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
@@ -25,22 +23,26 @@ def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
 
     A text that cannot be read gives a reason and no obligations.
     """
-    sides: list[Side] = []
-    for which, text in (("old", before), ("new", after)):
-        side = _side(text, name)
-        if isinstance(side, str):
-            return Comparison((), (f"the {which} text {side}",))
-        sides.append(side)
+    old = _olds.side(before, name)
+    if isinstance(old, str):
+        return Comparison((), (f"the old text {old}",))
+    new = _side(after, name)
+    if isinstance(new, str):
+        return Comparison((), (f"the new text {new}",))
     try:
-        return changes(*sides)
+        return changes(old, new)
     except RecursionError:
+        _olds.forget()
         return Comparison((), ("the texts nest too deeply",))
+    except BaseException:
+        _olds.forget()
+        raise
 
 
 def _side(text: str, name: str) -> Side | str:
     """A text as it is compared, or what is wrong with it."""
     try:
-        return Side((_read if len(text) > _MOST_KEPT else _kept)(text, name))
+        return Side(_read(text, name))
     except (SyntaxError, SourceError, LossyParseError, cst.ParserSyntaxError) as error:
         return f"cannot be parsed: {_line(error)}"
     except (TooDeepError, RecursionError):
@@ -48,13 +50,32 @@ def _side(text: str, name: str) -> Side | str:
 
 
 def _read(text: str, name: str) -> Model:
-    source = Source(text.encode(), name)
+    source = Source.of(text, name)
     parse(source.data)
     return Model(source)
 
 
-_kept = functools.lru_cache(maxsize=4)(_read)
-"""The wrong fixes of one example have their old text in common."""
+class _Olds:
+    """Old texts that were lifted, up to a bound: all the sites of a file have theirs in common."""
+
+    def __init__(self) -> None:
+        self._sides: dict[tuple[str, str], Side | str] = {}
+
+    def side(self, text: str, name: str) -> Side | str:
+        """As `_side`; the last text is kept however long it is, others while there is room."""
+        key = text, name
+        if key not in self._sides:
+            while self._sides and sum(len(old) for old, _ in (*self._sides, key)) > _MOST_KEPT:
+                del self._sides[next(iter(self._sides))]
+            self._sides[key] = _side(text, name)
+        return self._sides[key]
+
+    def forget(self) -> None:
+        """Drop all: lifting stopped halfway, and the next one must not go on from there."""
+        self._sides.clear()
+
+
+_olds = _Olds()
 
 
 def _line(error: Exception) -> str:

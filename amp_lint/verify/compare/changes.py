@@ -21,7 +21,7 @@ from amp_lint.verify.compare.lift import ERASED
 from amp_lint.verify.compare.residue import redeclared, regions, residue, unread_events
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.traces import changed
-from amp_lint.verify.compare.units import Unit, name_of
+from amp_lint.verify.compare.units import Unit, common, name_of
 from amp_lint.verify.compare.uses import compare_uses, lonely_uses
 from amp_lint.verify.obligations import (
     Comparison,
@@ -51,33 +51,34 @@ def changes(before: Side, after: Side) -> Comparison:
     whole = any(_spans_updates(side.model) for side in sides) or len({*map(_updates, sides)}) > 1
     before.whole = after.whole = whole
     expressions, reasons = _expressions(before, after)
-    uses = [*compare_uses(before.lifter, after.lifter)]
+    unread = [*unread_events(before, after)]
+    uses = [*compare_uses(before.uses, after.uses)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
-    steps = _comparable_steps(before, after, entered)
+    steps = [] if unread else _comparable_steps(before, after, entered)
     policies = [p for p in _policies(before, after) if p.place.function not in entered]
     obligations: list[Obligation] = [*_unbound(before, after)]
     obligations += (use for use in uses if not _shown(use, steps))
     obligations += (*policies[:_MAX_POLICIES], *expressions, *steps)
     if len(policies) > _MAX_POLICIES:
         reasons.append("too many operations run in another region")
-    reasons += _uncompared(before, after, entered)
+    reasons += _uncompared(before, after, entered, unread)
     return Comparison(tuple(obligations), tuple(dict.fromkeys(reasons)))
 
 
-def _uncompared(before: Side, after: Side, entered: set[str]) -> Iterator[str]:
+def _uncompared(
+    before: Side, after: Side, entered: set[str], unread: Iterable[str]
+) -> Iterator[str]:
     """Reasons for what differs and no obligation is about."""
     yield from residue(before, after)
     yield from regions(before, after, entered)
-    yield from unread_events(before, after)
+    yield from unread
     yield from _casts(before, after)
     yield from _other_states(before, after)
-    yield from lonely_uses(before.lifter, after.lifter)
+    yield from lonely_uses(before.uses, after.uses)
 
 
 def _comparable_steps(before: Side, after: Side, entered: set[str]) -> list[Step]:
     """The steps of functions whose paths belong together; `_uncompared` says it of the others."""
-    if any(True for _ in unread_events(before, after)):
-        return []
     other_paths = {*_with_other_exits(before, after)}
     steps = _steps(before, after, entered)
     return [step for step in steps if step.place.function not in other_paths]
@@ -206,7 +207,7 @@ def _with_other_exits(before: Side, after: Side) -> Iterator[str]:
 
     Their paths do not belong together.
     """
-    for name in before.units.keys() & after.units.keys():
+    for name in common(before.units, after.units):
         for old, new in differing(before.effects[name].done, after.effects[name].done):
             lonely = new if old is None else old if new is None else None
             if lonely is not None and lonely.kind in _EXITS:
@@ -218,9 +219,9 @@ def _with_other_exits(before: Side, after: Side) -> Iterator[str]:
 
 def _policies(before: Side, after: Side) -> list[Policy]:
     found: dict[tuple[object, ...], Policy] = {}
-    for name in before.units.keys() & after.units.keys():
+    for name in common(before.units, after.units):
         old, new = before.states(name), after.states(name)
-        for term in old.keys() & new.keys():
+        for term in common(old, new):
             if len(old[term]) != len(new[term]):
                 continue  # `_other_states` looks at them
             for (one, was), (other, becomes) in zip(old[term], new[term], strict=True):
@@ -234,9 +235,9 @@ def _policies(before: Side, after: Side) -> list[Policy]:
 
 def _other_states(before: Side, after: Side) -> Iterator[str]:
     """Operations that are written more or less often, and somewhere in a state they were never."""
-    for name in before.units.keys() & after.units.keys():
+    for name in common(before.units, after.units):
         old, new = before.states(name), after.states(name)
-        for term in old.keys() & new.keys():
+        for term in common(old, new):
             known = [state for _, state in old[term]]
             for node, state in new[term]:
                 if len(old[term]) != len(new[term]) and state not in known:
@@ -258,7 +259,7 @@ def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
     kept = [half for half in before.model.modules.half_trainings if half not in removed]
     old, new = before.tracer.programs, after.tracer.programs
     seen = False
-    for name in old.keys() | new.keys():
+    for name in dict.fromkeys((*old, *new)):
         one, other = old.get(name, Program(())), new.get(name, Program(()))
         if name in entered:
             one, other = _without_regions(one), _without_regions(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children, show
@@ -9,6 +10,8 @@ from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, chi
 _COMPUTED = frozenset({Form.FUNCTION, Form.METHOD, Form.OPERATOR, Form.APPLY, Form.MODULE})
 Pair = tuple[Term, Term]
 _MAX_CONTEXTS = 3
+_WIDTH = 60
+"""Characters of an expression in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ def differences(before: Term, after: Term) -> list[Difference]:
     if inner:
         return [_within(found, (before, after)) for found in inner]
     if not _is_expression((before, after)):
-        raise NotComparableError(f"`{_short(before)}` became `{_short(after)}`")
+        raise NotComparableError(_became(show(before), show(after)))
     return [Difference((before, after))]
 
 
@@ -93,6 +96,16 @@ def _may_compute(term: Term) -> bool:
     raise AssertionError(term)
 
 
-def _short(term: Term) -> str:
-    text = show(term)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _became(before: str, after: str) -> str:
+    """How one text became another one, from a little before the place where they part."""
+    if before == after:
+        return f"`{_short(before)}` is read at another time, or from something else of that name"
+    pairs = zip(before, after, strict=False)
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    start = max(same - _WIDTH // 2, 0) if same >= _WIDTH - 3 else 0
+    return f"`{_short(before, start)}` became `{_short(after, start)}`"
+
+
+def _short(text: str, start: int = 0) -> str:
+    text = "..." * bool(start) + text[start:]
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."

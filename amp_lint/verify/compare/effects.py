@@ -19,7 +19,7 @@ from amp_lint.model.gradients import is_gradient
 from amp_lint.model.names import dotted
 from amp_lint.tree import descendants
 from amp_lint.verify.compare.lift import ERASED, Lifter
-from amp_lint.verify.compare.marks import Mark, about, leftover, lenient, loss_of, switches
+from amp_lint.verify.compare.marks import Mark, about, leftover, lenient, loss_of
 from amp_lint.verify.compare.purity import is_opaque
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, walk
 
@@ -83,7 +83,7 @@ class Walker:
         self._loops = 0
         self._inside: tuple[int, ...] = ()
         self._statement: cst.CSTNode = unit
-        self._flags = switches(lifter.model)
+        self._flags = lifter.switches
         self._shared = frozenset(_used_inside(unit))
         lifter.restart()
         if isinstance(unit, cst.FunctionDef):
@@ -107,7 +107,7 @@ class Walker:
             self._statement = statement
             self._lifter.begin(env)
             match statement:
-                case cst.SimpleStatementLine(body=body):
+                case cst.SimpleStatementLine(body=body) | cst.SimpleStatementSuite(body=body):
                     for small in body:
                         self._lifter.begin(env)
                         self._small(small, env, guards)
@@ -148,7 +148,7 @@ class Walker:
             self._if(node.orelse, other, negated)
         elif node.orelse is not None:
             self._block(_statements(node.orelse.body), other, negated)
-        for name in {*one, *other}:
+        for name in sorted({*one, *other}):
             first, second = one.get(name, Input(name)), other.get(name, Input(name))
             if first is second or first == second:
                 env[name] = first
@@ -234,7 +234,7 @@ class Walker:
 
     def _join(self, env: dict[str, Term], branches: Sequence[dict[str, Term]]) -> None:
         """Go on after branches of which one may have been taken, or none."""
-        for name in {name for branch in branches for name in branch}:
+        for name in sorted({name for branch in branches for name in branch}):
             known = env.get(name, Input(name))
             others = [branch[name] for branch in branches if branch.get(name, known) != known]
             if others:
@@ -468,7 +468,7 @@ def _statements(body: object) -> Sequence[cst.CSTNode]:
     if isinstance(body, cst.IndentedBlock):
         return body.body
     if isinstance(body, cst.SimpleStatementSuite):
-        return [cst.SimpleStatementLine(body=body.body)]
+        return [body]  # as it stands in the tree, so that it has a place
     assert isinstance(body, (list, tuple))
     return body
 

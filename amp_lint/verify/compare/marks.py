@@ -68,13 +68,6 @@ def is_strict(model: Model, clip: cst.Call) -> bool | None:
     return values[0] if len(values) == 1 and isinstance(values[0], bool) else None
 
 
-def switches(model: Model) -> frozenset[str]:
-    """What autocast or a scaler is switched on by, as it is written there."""
-    values = [region.enabled for region in model.regions.all if region.enabled is not None]
-    given = (arguments(call).get(None, "enabled") for call in model.roles.scaler_calls)
-    return frozenset(text(value) for value in (*values, *given) if value is not None)
-
-
 def lenient(term: Term) -> Term:
     """A term without what makes a measure of gradients raise errors, which the traces hold."""
     if not isinstance(term, Op) or not term.name.startswith("torch.nn.utils."):

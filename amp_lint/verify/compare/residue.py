@@ -20,6 +20,7 @@ from amp_lint.verify.compare.erasures import compact, erasures, shown
 from amp_lint.verify.compare.lift import ERASED
 from amp_lint.verify.compare.marks import Mark
 from amp_lint.verify.compare.side import Side
+from amp_lint.verify.compare.units import common
 from amp_lint.verify.terms import Form, Op, Term, children
 
 _CORE = frozenset({Kind.BACKWARD.value, Kind.STEP.value, Kind.ZERO_GRAD.value})
@@ -137,7 +138,7 @@ def _guards(before: Side, after: Side, name: str) -> Iterator[str]:
 def _polarities(before: Side, after: Side, name: str) -> Iterator[str]:
     """What a scaler does may not go from one arm of a test to the other."""
     old, new = _by_text(before, name), _by_text(after, name)
-    for written in old.keys() & new.keys():
+    for written in common(old, new):
         ways = [
             set.intersection(*({_polar(g) for g in m.guards} for m in marks))
             for marks in (old[written], new[written])
@@ -232,11 +233,11 @@ def unread_events(before: Side, after: Side) -> Iterator[str]:
     They stand on paths that were not followed, or are not taken for events there.
     """
     for one, other in ((before, after), (after, before)):
-        for name in one.units.keys() & other.units.keys():
+        for name in common(one.units, other.units):
             texts = {compact(other, mark.node) for mark in _marks(other, name)}
             calls = {compact(one, e.node): e.node for e in one.effects[name].done}
             own = {compact(one, mark.node) for mark in _marks(one, name)}
-            for text in calls.keys() & (texts - own):
+            for text in common(calls, texts - own):
                 yield f"line {one.line(calls[text])}: `{shown(one, calls[text])}` is another call"
             left = _missed(other, name)
             for key, mark in _missed(one, name).items():
@@ -248,7 +249,7 @@ def _missed(side: Side, name: str) -> dict[object, Mark]:
     """The events of a function that are in no trace."""
     found: dict[object, Mark] = {}
     for mark in _marks(side, name):
-        if (side.line(mark.node), side.model.tree.source(mark.node)) not in side.followed:
+        if (side.line(mark.node), side.model.tree.source(mark.node)) not in side.tracer.followed:
             found[mark.kind, mark.about, mark.guards, mark.given] = mark
     return found
 
@@ -264,7 +265,7 @@ def _order(before: Side, after: Side, name: str) -> Iterator[str]:
     kept = [(i, j) for i, j in kept if old.done[i].kind != "backward"]
     one = _places(old.marks, [i for i, _ in kept])
     other = _places(new.marks, [j for _, j in kept])
-    for key in one.keys() & other.keys():
+    for key in common(one, other):
         places = [place for place, _ in one[key]], [place for place, _ in other[key]]
         if Counter(places[0]) - Counter(places[1]) and Counter(places[1]) - Counter(places[0]):
             mark = next(m for place, m in other[key] if place not in places[0])
@@ -298,7 +299,7 @@ def _yields(before: Side, after: Side, name: str) -> Iterator[str]:
 
 def regions(before: Side, after: Side, entered: set[str]) -> Iterator[str]:
     """Where an old region raises instead of being entered, it must be around what it was."""
-    for name in before.units.keys() & after.units.keys():
+    for name in common(before.units, after.units):
         old, new = before.effects[name].contexts, after.effects[name].contexts
         lost = [node for node in old if before.model.regions.of(node) is None]
         if not lost and name not in entered:

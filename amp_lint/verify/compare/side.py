@@ -15,10 +15,13 @@ from amp_lint.verify.compare.effects import Effects, Walker
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.traces import Tracer
 from amp_lint.verify.compare.units import Unit, name_of, units
+from amp_lint.verify.compare.uses import AmpUse, amp_uses
 from amp_lint.verify.obligations import Autocast
 from amp_lint.verify.terms import Op, Term
 
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__path__", "__class__"}
+States = dict[Term, list[tuple[cst.CSTNode, Autocast | None]]]
+"""Operations, with their places and what is active there."""
 _CAST_OPERATORS = (cst.MatrixMultiply, cst.Power)
 
 
@@ -32,6 +35,8 @@ class Side:
     """Losses that were found to be those of the other side, written in another way."""
     whole: bool = False
     """Whether what comes after a step or an update belongs to the same trace."""
+    _tracers: dict[bool, Tracer] = field(default_factory=dict)
+    _states: dict[str, States] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lifter = Lifter(self.model)
@@ -47,18 +52,19 @@ class Side:
         return {name: Walker(self.lifter, unit).found for name, unit in self.units.items()}
 
     @functools.cached_property
+    def uses(self) -> list[AmpUse]:
+        """Where torch's AMP interface is used."""
+        return [*amp_uses(self.lifter)]
+
+    @property
     def tracer(self) -> Tracer:
         """Makes the programs of this side."""
-        found = self.effects.values()
-        losses = {key: term for e in found for key, term in e.losses.items()}
-        return Tracer(self.lifter, losses, self.alias, whole=self.whole)
-
-    @functools.cached_property
-    def followed(self) -> set[tuple[int, str]]:
-        """Line and text of every event of the traces."""
-        programs = self.tracer.programs.values()
-        events = (event for program in programs for trace in program.traces for event in trace)
-        return {(event.line, event.source) for event in events}
+        if self.whole not in self._tracers:
+            found = self.effects.values()
+            losses = {key: term for e in found for key, term in e.losses.items()}
+            made = Tracer(self.lifter, losses, self.alias, whole=self.whole)
+            self._tracers[self.whole] = made
+        return self._tracers[self.whole]
 
     @functools.cached_property
     def unbound(self) -> dict[tuple[str, str], cst.Name]:
@@ -113,23 +119,32 @@ class Side:
                 return found
         return self.model.tree.module
 
-    def states(self, name: str) -> dict[Term, list[tuple[cst.CSTNode, Autocast | None]]]:
+    def states(self, name: str) -> States:
         """What may be cast by autocast in a unit, with the state that it runs in."""
-        found: dict[Term, list[tuple[cst.CSTNode, Autocast | None]]] = defaultdict(list)
-        unit = self.units[name]
-        nodes: list[cst.Call | cst.BinaryOperation] = [
-            *self.model.tree.nodes(cst.Call),
-            *self.model.tree.nodes(cst.BinaryOperation),
-        ]
-        for node in nodes:
-            term = self.effects[name].terms.get(id(node))
-            if term is None or not self._is_cast(node, term):
-                continue
-            if self.model.tree.contains(unit, node):
+        if name not in self._states:
+            self._states[name] = self._find_states(name)
+        return self._states[name]
+
+    def _find_states(self, name: str) -> States:
+        found: States = defaultdict(list)
+        terms = self.effects[name].terms
+        lifted = [self._operations[key] for key in terms if key in self._operations]
+        for _, node in sorted(lifted, key=lambda item: item[0]):
+            term = terms[id(node)]
+            if self._is_cast(node, term) and self.model.tree.contains(self.units[name], node):
                 around = self.model.regions.around(node)
                 state = self.tracer.autocast(around[0], node) if around else None
                 found[term].append((node, _casts(state)))
         return found
+
+    @functools.cached_property
+    def _operations(self) -> dict[int, tuple[int, cst.Call | cst.BinaryOperation]]:
+        """By id, the calls and then the operators, each with its number."""
+        nodes: list[cst.Call | cst.BinaryOperation] = [
+            *self.model.tree.nodes(cst.Call),
+            *self.model.tree.nodes(cst.BinaryOperation),
+        ]
+        return {id(node): (number, node) for number, node in enumerate(nodes)}
 
     def _is_cast(self, node: cst.Call | cst.BinaryOperation, term: Term) -> bool:
         if isinstance(node, cst.BinaryOperation):

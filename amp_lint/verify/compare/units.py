@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
+from typing import TypeVar
 
 import libcst as cst
 
 from amp_lint.model import Model
 
+T = TypeVar("T")
 Unit = cst.FunctionDef | cst.ClassDef | cst.Module
 SCRIPT = "<module>"
 
@@ -25,6 +27,11 @@ def units(model: Model) -> Iterator[tuple[str, Unit]]:
         name = _qualified(model, node)
         seen[name] += 1
         yield (name if seen[name] == 1 else f"{name}#{seen[name]}"), node
+
+
+def common(one: Iterable[T], other: Container[T]) -> list[T]:
+    """What is in both, in the order of the first: sets have another order in each process."""
+    return [each for each in one if each in other]
 
 
 def name_of(model: Model, node: cst.CSTNode) -> str:

@@ -24,8 +24,8 @@ _DEVICE = re.compile(r"_(gpu|cpu|xla|ipu)(?=_|$)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Site:
-    """One use, and where it stands."""
+class AmpUse:
+    """One use of torch's AMP interface, and where it stands."""
 
     use: Use
     function: str
@@ -41,9 +41,9 @@ class _Site:
         return self.function, _DEVICE.sub("", last)
 
 
-def compare_uses(before: Lifter, after: Lifter) -> Iterator[Object]:
+def compare_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[Object]:
     """An obligation for every use that became another one."""
-    pairs = list(_pairs(list(_sites(before)), list(_sites(after))))
+    pairs = list(_pairs(before, after))
     made = next(((o.use, n.use) for o, n in pairs if _makes_scaler(o.use)), None)
     for old, new in pairs:
         is_scaler = old.use.kind == "reference" and _is_scaler(old.use.name)
@@ -53,22 +53,22 @@ def compare_uses(before: Lifter, after: Lifter) -> Iterator[Object]:
             yield Object(place, old.use, new.use, old.nested, about)
 
 
-def lonely_uses(before: Lifter, after: Lifter) -> Iterator[str]:
+def lonely_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[str]:
     """Reasons for what is used on one side only, but for regions and scalers.
 
     Those are compared by what they do: as states of operations, and in training steps.
     """
-    old, new = list(_sites(before)), list(_sites(after))
-    paired = {id(site) for pair in _pairs(old, new) for site in pair}
-    for sites, how in ((old, "removed"), (new, "added")):
+    paired = {id(site) for pair in _pairs(before, after) for site in pair}
+    for sites, how in ((before, "removed"), (after, "added")):
         for site in sites:
             _, member = site.family
-            known = member in ("autocast", "GradScaler") or site.use.kind == "reference"
+            named = site.use.kind in ("reference", "annotation")
+            known = member in ("autocast", "GradScaler") or named
             if id(site) not in paired and not known:
                 yield f"line {site.line}: `{member}` was {how}"
 
 
-def _pairs(before: list[_Site], after: list[_Site]) -> Iterator[tuple[_Site, _Site]]:
+def _pairs(before: list[AmpUse], after: list[AmpUse]) -> Iterator[tuple[AmpUse, AmpUse]]:
     old, new = ([site.family for site in sites] for sites in (before, after))
     for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal" or (tag == "replace" and j - i == m - k and _alike(old[i:j], new[k:m])):
@@ -87,7 +87,8 @@ def _is_scaler(name: str) -> bool:
     return name in SCALERS or name.endswith(".GradScaler")
 
 
-def _sites(lifter: Lifter) -> Iterator[_Site]:
+def amp_uses(lifter: Lifter) -> Iterator[AmpUse]:
+    """Every use, in order."""
     model = lifter.model
     for node in sorted(_references(model), key=model.tree.order):
         (name,) = (n for n in model.names.qualified(node) if is_amp(n))
@@ -95,7 +96,7 @@ def _sites(lifter: Lifter) -> Iterator[_Site]:
         if use is not None:
             start, _ = model.tree.span(node)
             line = model.source.position(start)[0]
-            yield _Site(use, name_of(model, node), line, _is_nested(model, node, name))
+            yield AmpUse(use, name_of(model, node), line, _is_nested(model, node, name))
 
 
 def _is_nested(model: Model, node: cst.CSTNode, name: str) -> bool:
@@ -151,7 +152,8 @@ def _use(lifter: Lifter, node: cst.Name | cst.Attribute, name: str) -> Use | Non
         call = lifter.model.tree.parent(holder)
         if isinstance(call, cst.Call) and lifter.model.names.is_any(call.func, {_PARTIAL}):
             return _call(lifter, call, _PARTIAL, node, name)
-    return Use("reference", name)
+    annotates = lifter.model.tree.ancestor(node, cst.Annotation) is not None
+    return Use("annotation" if annotates else "reference", name)
 
 
 def _argument(lifter: Lifter, node: cst.BaseExpression) -> Term:

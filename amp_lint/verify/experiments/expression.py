@@ -23,7 +23,14 @@ import torch
 from amp_lint.verify.experiments import guards, inputs
 from amp_lint.verify.experiments.failures import describe, setting, shown_input
 from amp_lint.verify.experiments.inputs import Case, Kind, Scenario
-from amp_lint.verify.experiments.modes import EXACT, Compiled, Outcome, Precision, precisions
+from amp_lint.verify.experiments.modes import (
+    EXACT,
+    Compiled,
+    Outcome,
+    Precision,
+    not_compiled,
+    precisions,
+)
 from amp_lint.verify.experiments.operations import NotLiftedError
 from amp_lint.verify.experiments.prepare import Prepared, prepare
 from amp_lint.verify.experiments.search import any_numbers, first_small, smallest
@@ -42,6 +49,10 @@ _MOST_CHANGE = 1e-3
 _NO_WORSE = 16.0
 """Errors up to this are not held against new code if the old code had them as well."""
 _COMPILED_CASES = 24
+_ITSELF = (
+    "for some inputs the old code has no finite value, not even without limits to the exponent: "
+    "there the new code is held against itself in float64"
+)
 _SPARSE = 4
 """Of the fixed inputs, one in so many is tried where shapes and plain inputs are varied."""
 
@@ -140,7 +151,8 @@ class Examination:
     def _described(self, before: Finding | None, refuted: Failure | None) -> Judgement:
         experiment = self._experiment
         shown = before.precision if before is not None else experiment.precisions[0]
-        axis, points = sweep(experiment.trials[0], experiment.kinds, shown)
+        incoming = before.case.cotangent if before is not None else "one-hot"
+        axis, points = sweep(experiment.trials[0], shown, incoming)
         return Judgement(
             Verdict.PROVEN if refuted is None else Verdict.REFUTED,
             _statement(experiment, before is not None, refuted),
@@ -150,6 +162,7 @@ class Examination:
             tuple(_notes(experiment)),
             points,
             axis,
+            tuple(experiment.record.not_run),
         )
 
 
@@ -159,6 +172,8 @@ class Record:
 
     errors: dict[tuple[str, str], Measured] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    not_run: list[str] = field(default_factory=list)
+    """The modes that could not be run."""
 
     def add(self, mode: str, precision: Precision, value: float, gradient: float) -> None:
         """Count one input."""
@@ -371,7 +386,7 @@ class Experiment:
         if held is None:
             return bool(old.error)
         if not held.is_finite:
-            return hard
+            return hard and miss.check == "finite"
         before = held.gradient_error if miss.is_gradient else held.value_error
         return miss.ratio <= 2 * before or (hard and before > 1)
 
@@ -517,10 +532,12 @@ class Experiment:
             except NotLiftedError:
                 raise
             except Exception as error:
-                self.record.notes.append(f"{mode}: not run, torch.compile failed: {_line(error)}")
+                self.record.not_run.append(mode)
+                self.record.notes.append(not_compiled(mode, error))
                 continue
             finally:
-                torch._dynamo.reset()
+                with contextlib.suppress(Exception):  # it cannot even be imported, perhaps
+                    torch._dynamo.reset()
             if found is not None:
                 return found
         return None
@@ -554,6 +571,8 @@ def _statement(experiment: Experiment, fails: bool, refuted: Failure | None) -> 
 
 def _notes(experiment: Experiment) -> Iterator[str]:
     yield from experiment.record.notes
+    if any(trial.holds_itself for trial in (*experiment.trials, *experiment.small)):
+        yield _ITSELF
     if experiment.pair.loses_guard:
         yield "a guard of the old code is gone: results that it cut off are not cut off any more"
 
@@ -574,7 +593,3 @@ def _many_rows(scenario: Scenario) -> Scenario:
 
 def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:150]

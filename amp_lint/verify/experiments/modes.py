@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from amp_lint.verify.experiments import wide
 from amp_lint.verify.experiments.inputs import Case, Scenario, bindings, cotangent
 from amp_lint.verify.experiments.operations import (
     NotLiftedError,
@@ -76,10 +77,17 @@ class Outcome:
 
 
 def program(
-    term: Term, scenario: Scenario, precision: Precision, device: str, watch: Watch | None
+    term: Term,
+    scenario: Scenario,
+    precision: Precision,
+    device: str,
+    watch: Watch | None,
+    *,
+    is_wide: bool = False,
 ) -> Program:
     """A term as a function of the tensors of a scenario, to be run in eager mode."""
-    return build(term, Setting(precision.parameters, device, scenario.static, watch))
+    make = wide.build if is_wide else build
+    return make(term, Setting(precision.parameters, device, scenario.static, watch))
 
 
 def run(
@@ -133,6 +141,11 @@ def first_line(error: Exception) -> str:
     """What an exception says, in one line."""
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}"[:200]
+
+
+def not_compiled(mode: str, error: Exception) -> str:
+    """Says that a mode was not run, for a note."""
+    return f"{mode}: not run, torch.compile failed: {first_line(error)}"
 
 
 class Compiled:

@@ -32,6 +32,8 @@ from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, show
 
 RAISES, WARNS, EQUAL, INSTANCE = "raises", "warns", "attributes", "isinstance"
 MAX_CASES = 32
+_NAMED = frozenset({"reference", "annotation"})
+"""Uses that only name a class."""
 _ALLOWED = re.compile(
     r"torch\.((cuda\.|cpu\.)?amp\.(autocast_mode\.|grad_scaler\.)?)?"
     r"(autocast|GradScaler|custom_fwd|custom_bwd)"
@@ -121,7 +123,7 @@ Failures = tuple[Failure | None, Failure | None]
 
 def _compared(obligation: Object) -> Iterator[Failures]:
     before, after = obligation.before, obligation.after
-    if before.kind == "reference" and after.kind == "reference":
+    if {before.kind, after.kind} <= _NAMED:
         yield _references(obligation)
         return
     meant = _meant(before) if after.kind == "call" else before
@@ -364,7 +366,7 @@ def _made(use: Use, values: Values) -> Callable[[], object]:
     def make() -> object:
         function = _resolved(_subject(use))
         decorated = _backward if _subject(use).endswith("custom_bwd") else _forward
-        if use.kind == "reference":
+        if use.kind in _NAMED:
             return contextlib.ExitStack().enter_context(function)  # type: ignore[arg-type]
         if use.kind == "decorator":
             return function(decorated)
@@ -459,6 +461,8 @@ def _references(obligation: Object) -> Failures:
         found: list[Any] = [_resolved(use.name) for use in (obligation.before, obligation.after)]
     except AttributeError as error:
         return None, Failure(RAISES, f"AttributeError: {error}", obligation.after.name)
+    if obligation.before.kind == obligation.after.kind == "annotation":
+        return None, None  # nobody is asked anything
     if obligation.instance_of is not None and all(isinstance(each, type) for each in found):
         return _instances(obligation, found)
     if found[0] is found[1] or (isinstance(found[0], type) and issubclass(*found)):

@@ -271,7 +271,7 @@ def _cast_to(name: str) -> Callable[..., Any]:
     """A cast or move; all is on one device, so that only the dtype counts."""
 
     def run(receiver: torch.Tensor, *args: Torch, **keywords: Torch) -> torch.Tensor:
-        if name not in {"to", "type", "cpu", "cuda"}:
+        if name not in {"to", "type", "type_as", "cpu", "cuda"}:
             return getattr(receiver, name)()  # type: ignore[no-any-return]
         for value in (*args, *keywords.values()):
             if isinstance(value, torch.dtype):

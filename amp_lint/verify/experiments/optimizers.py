@@ -25,7 +25,8 @@ START = 1.0
 TOLERANCE = 0.02
 """Relative error of the whole change; float32 stays below 1e-3 at the rates in use."""
 _ROUNDING = STEPS * START * torch.finfo(torch.float32).eps
-RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+_DRAWN = tuple(10.0 ** (power / 2) for power in range(-16, 5))
+"""Gradients of a picture: from those that float16 rounds to 0 to those of a large loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +58,18 @@ def kind(construct: Construct | None) -> type[torch.optim.Optimizer]:
 
 
 def moved(
-    construct: Construct | None, dtype: torch.dtype, device: str, rate: float | None = None
+    construct: Construct | None,
+    dtype: torch.dtype,
+    device: str,
+    gradients: tuple[float, ...] = GRADIENTS,
 ) -> Moved:
     """What `STEPS` steps with the user's literal arguments do to weights of a dtype."""
-    weight = torch.full((len(GRADIENTS),), START, dtype=dtype, device=device, requires_grad=True)
-    weight.grad = torch.tensor(GRADIENTS, dtype=dtype, device=device)
+    weight = torch.full((len(gradients),), START, dtype=dtype, device=device, requires_grad=True)
+    weight.grad = torch.tensor(gradients, dtype=dtype, device=device)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            optimizer = kind(construct)([weight], **_literal(construct, rate))
+            optimizer = kind(construct)([weight], **_literal(construct))
             for _ in range(STEPS):
                 optimizer.step()
     except (RuntimeError, TypeError, ValueError) as error:
@@ -73,11 +77,10 @@ def moved(
     return Moved(weight.detach().double().cpu() - START)
 
 
-def _literal(construct: Construct | None, rate: float | None) -> dict[str, Any]:
+def _literal(construct: Construct | None) -> dict[str, Any]:
     given = {} if construct is None or not construct.name else arguments(construct)
     literal = {name: found for name, found in given.items() if not isinstance(found, Unknown)}
-    if rate is not None or "lr" not in literal:
-        literal["lr"] = UNKNOWN_RATE if rate is None else rate
+    literal.setdefault("lr", UNKNOWN_RATE)
     return literal
 
 
@@ -137,20 +140,23 @@ def known(construct: Construct) -> dict[str, Any]:
         return {}
 
 
-def points(before: Program, after: Program, device: str) -> tuple[Point, ...]:
-    """Error of the whole change against the learning rate, for the first optimizer."""
+def points(before: Program, after: Program, device: str) -> tuple[str, tuple[Point, ...]]:
+    """What the magnitude is, and the error of the whole change of a weight at each gradient.
+
+    Of the first optimizer.
+    """
     key, construct = next(iter(before.optimizers), ("", None))
-    found = []
-    for rate in RATES:
-        wanted = moved(construct, torch.float64, device, rate)
-        both = (moved(construct, parameter_dtype(p, key), device, rate) for p in (before, after))
-        old, new = (_worst(made, wanted) for made in both)
-        found.append(Point(rate, old, new))
-    return tuple(found)
+    wanted = moved(construct, torch.float64, device, _DRAWN)
+    old, new = (
+        _errors(moved(construct, parameter_dtype(p, key), device, _DRAWN), wanted)
+        for p in (before, after)
+    )
+    name, rate = kind(construct).__name__, _literal(construct)["lr"]
+    axis = f"gradient of a weight of {START:g}, the same in {STEPS} steps of {name}, lr {rate:g}"
+    return axis, tuple(map(Point, _DRAWN, old, new))
 
 
-def _worst(made: Moved, wanted: Moved) -> float:
+def _errors(made: Moved, wanted: Moved) -> list[float]:
     if made.raised or wanted.raised:
-        return math.inf
-    pairs = zip(made.change.tolist(), wanted.change.tolist(), strict=True)
-    return max(error_of(change, right) for change, right in pairs)
+        return [math.inf] * len(_DRAWN)
+    return [*map(error_of, made.change.tolist(), wanted.change.tolist())]

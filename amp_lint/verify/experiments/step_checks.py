@@ -464,18 +464,15 @@ def gradient_error(
 
 
 @functools.lru_cache(maxsize=8)
-def compiled_error(forward: Autocast | None, case: Case, device: str, seed: int) -> float | None:
-    """The error of a compiled backward pass after the region; None where nothing compiles.
+def compiled_error(forward: Autocast | None, case: Case, device: str, seed: int) -> float:
+    """The error of a compiled backward pass after the region. Raises where nothing compiles.
 
     By default a compiled backward runs in the region of its forward, wherever it is called.
     """
     event = Event("backward", 0, "", forward=forward)
     graph = torch.compile(inverse), functools.partial(conditioned, CONDITION, seed)
-    try:
-        with torch._functorch.config.patch(backward_pass_autocast="off"):
-            return gradient_error(graph, event, case, device)
-    except (AttributeError, ImportError, RuntimeError):
-        return None
+    with torch._functorch.config.patch(backward_pass_autocast="off"):
+        return gradient_error(graph, event, case, device)
 
 
 def conditioned(number: float, seed: int) -> torch.Tensor:
@@ -525,9 +522,8 @@ def stale(trial: Trial) -> Iterator[Evidence]:
         trial,
         pair=replace(trial.pair, before=_apart(trial.pair.before), after=_apart(trial.pair.after)),
     )
-    problem, sizes = Problem(replay.linear, learning_rate=0.25, joint=_towards_one), (1.0,) * 4
-    before, after, _ = trial.run(problem, sizes)
-    old, new, _ = apart.run(problem, sizes)
+    before, after, _ = trial.run(_FRESH, (1.0,) * 4)
+    old, new, _ = apart.run(_FRESH, (1.0,) * 4)
     if not (before.raised or after.raised):
         same = _equal(before, after)
         yield Evidence(STALE, _frozen(before, old), _frozen(after, new), same)
@@ -560,6 +556,29 @@ def _towards_one(parameters: Sequence[torch.Tensor], size: float) -> torch.Tenso
     wide = torch.stack(products).sum(0)
     wide = wide.to(torch.promote_types(wide.dtype, torch.float32))
     return (wide - 1).square().sum() * size / 2
+
+
+_FRESH = Problem(replay.linear, learning_rate=0.25, joint=_towards_one)
+
+
+def weight_errors(trial: Trial, steps: int) -> tuple[list[float], list[float]]:
+    """The relative errors of the weights of both programs after each of some steps.
+
+    Against the step without AMP, with gradients that show which weights the forward pass used.
+    Float16 holds them scaled, unless the scale grows: a step that is skipped ends the series.
+    """
+    problem = replace(_FRESH, learning_rate=1.0)
+    before, after, oracle = trial.run(problem, (_FRESH.learning_rate,) * steps)
+    taken = [bool(update.any()) for update in updates(after)]
+    last = taken.index(False) if False in taken else len(taken)
+    old, new = (
+        [
+            float((made - wanted).abs().max() / wanted.abs().max())
+            for made, wanted in zip(outcome.weights[:last], oracle.weights, strict=False)
+        ]
+        for outcome in (before, after)
+    )
+    return old, new
 
 
 def _frozen(outcome: Outcome, apart: Outcome) -> Failure | None:

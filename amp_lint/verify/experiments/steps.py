@@ -15,10 +15,19 @@ from dataclasses import dataclass, replace
 
 from amp_lint.verify.experiments import optimizers, step_checks
 from amp_lint.verify.experiments.literals import Unknown
+from amp_lint.verify.experiments.modes import not_compiled
 from amp_lint.verify.experiments.optimizers import OPTIMIZER
 from amp_lint.verify.experiments.protocol import incomparable, is_entangled, pairs
 from amp_lint.verify.experiments.replay import Case, Problem, linear, scaler_arguments
-from amp_lint.verify.experiments.step_checks import BACKWARD, RAISES, READ, VALUE, Evidence, Trial
+from amp_lint.verify.experiments.step_checks import (
+    BACKWARD,
+    RAISES,
+    READ,
+    STALE,
+    VALUE,
+    Evidence,
+    Trial,
+)
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step
 from amp_lint.verify.proof import Failure, Judgement, Measured, Point, Settings, Verdict
 
@@ -26,12 +35,17 @@ SCALER = "scaler arguments"
 MAX_FLAGS = 3
 _MAGNITUDES = tuple(10.0**n for n in range(-6, 5))
 _CONDITIONS = tuple(10.0**n for n in range(5))
+_STEPS = 12
 _COMPLETED = "events that this code leaves to its caller were added: backward, step or update"
 
 _ENTANGLED = "backward passes were reordered, and which optimizer trains on which loss is not known"
 _COMPILED = (
     "a compiled backward pass runs in the region of its forward pass, wherever it is called, "
     'unless torch._functorch.config.backward_pass_autocast is "off", as it was here'
+)
+_STANDS_FOR = (
+    "shown with operations of the verifier's own, such as torch.linalg.inv: they stand for those "
+    "that autocast keeps in float32, of which this code need not have one"
 )
 
 
@@ -265,16 +279,22 @@ def _illustrated(
     notes = list(judgement.notes)
     if any(trial.pair.completed for trial in trials):
         notes.append(_COMPLETED)
+    if BACKWARD in (failure.check for failure in (judgement.before, judgement.after) if failure):
+        notes.append(_STANDS_FOR)
     compiled = _compiled(judgement, trials, settings)
-    if compiled:
-        notes.append(_COMPILED)
+    if compiled is not None:
+        notes.append(compiled if isinstance(compiled, str) else _COMPILED)
     picture = _picture(judgement.before, obligation, trials, settings)
     return replace(
         judgement,
-        measured=(*_measured(trials, found), *compiled),
+        measured=(
+            *_measured(trials, found),
+            *([compiled] if isinstance(compiled, Measured) else []),
+        ),
         notes=tuple(notes),
         points=picture.points,
         axis=picture.axis,
+        not_run=("compiled",) if isinstance(compiled, str) else (),
     )
 
 
@@ -292,16 +312,22 @@ def _measured(trials: list[Trial], found: list[Evidence]) -> Iterator[Measured]:
         )
 
 
-def _compiled(judgement: Judgement, trials: list[Trial], settings: Settings) -> list[Measured]:
-    """How backward after the region does under ``torch.compile``, where the old one was inside."""
+def _compiled(
+    judgement: Judgement, trials: list[Trial], settings: Settings
+) -> Measured | str | None:
+    """How backward after the region does under ``torch.compile``, where the old one was inside.
+
+    The note of an error if nothing compiles.
+    """
     is_about = judgement.before is not None and judgement.before.check == BACKWARD
     if "compiled" not in settings.modes or not is_about or judgement.verdict is not Verdict.PROVEN:
-        return []
+        return None
     trial, new = next((t, new) for t in trials for _, new in t.backwards)
-    error = step_checks.compiled_error(new.forward, trial.case, trial.device, trial.seed)
-    if error is None:
-        return []
-    return [Measured("compiled", "float32", None, error / step_checks.TOLERANCE, 1)]
+    try:
+        error = step_checks.compiled_error(new.forward, trial.case, trial.device, trial.seed)
+    except Exception as raised:  # the compiler raises what it likes
+        return not_compiled("compiled", raised)
+    return Measured("compiled", "float32", None, error / step_checks.TOLERANCE, 1)
 
 
 def _forwards(trial: Trial) -> Iterable[Autocast | None]:
@@ -317,8 +343,9 @@ def _picture(
         return _Picture("condition number of the matrix", _by_condition(trials))
     half = obligation.before.half or obligation.after.half
     if half:
-        points = optimizers.points(obligation.before, obligation.after, settings.device)
-        return _Picture("learning rate", points)
+        return _Picture(*optimizers.points(obligation.before, obligation.after, settings.device))
+    if before.check == STALE:
+        return _Picture("training step", _by_step(trials))
     return _Picture("true gradient norm", _by_norm(trials))
 
 
@@ -333,6 +360,12 @@ def _by_norm(trials: list[Trial]) -> tuple[Point, ...]:
         )
         found.append(Point(norm, old, new))
     return tuple(found)
+
+
+def _by_step(trials: list[Trial]) -> tuple[Point, ...]:
+    trial = next(t for t in trials if any(found.before for found in step_checks.stale(t)))
+    errors = step_checks.weight_errors(trial, _STEPS)
+    return tuple(Point(float(at), *pair) for at, pair in enumerate(zip(*errors, strict=False), 1))
 
 
 def _is_right(trial: Trial) -> bool:

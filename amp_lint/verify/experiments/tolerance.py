@@ -137,27 +137,28 @@ class Miss:
 
 def target(
     exact: torch.Tensor,
-    moved: Sequence[Sequence[torch.Tensor]],
+    moved: Sequence[tuple[torch.Tensor, Sequence[torch.Tensor]]],
     eps: float,
     scale: float,
     dtype: torch.dtype,
 ) -> Target:
     """The tolerance for one result.
 
-    ``moved`` are results with rounding errors of eps, by each of the programs; ``scale`` is the
-    largest number that the result was computed from; ``dtype`` has to represent it.
+    ``moved`` is what each of the programs gives, and its results with rounding errors of eps;
+    ``scale`` is the largest number that the result was computed from; ``dtype`` has to hold it.
     """
     known = exact.isfinite()
     base = torch.where(known, exact, torch.zeros_like(exact))
     slack = FACTOR * eps * base.abs().clamp(min=max(1.0, scale))
-    slack = slack + FACTOR * min((_farthest(group, base) for group in moved if group), default=0.0)
+    spreads = (_farthest(group, center) for center, group in moved if group)
+    slack = slack + FACTOR * min(spreads, default=0.0)
     limit = torch.finfo(dtype).max if dtype.is_floating_point else math.inf
     return Target(exact, slack, known & (base.abs() + slack <= limit))
 
 
-def _farthest(group: Sequence[torch.Tensor], base: torch.Tensor) -> float:
-    """The largest distance of any number of a group."""
-    steps = [(other - base).abs().nan_to_num(0.0, posinf=0.0) for other in group]
+def _farthest(group: Sequence[torch.Tensor], center: torch.Tensor) -> float:
+    """The largest distance of any number of a group from its center."""
+    steps = [(other - center).abs().nan_to_num(0.0, posinf=0.0) for other in group]
     return max((float(step.max()) for step in steps if step.numel()), default=0.0)
 
 

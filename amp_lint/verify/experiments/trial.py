@@ -42,6 +42,8 @@ _MODERATE = 100.0
 _HARD = 512.0
 """From here on, code that never was finite need not become so."""
 _DRAWS = 4
+_WIDE = "wide "
+"""Before the name of a form: evaluated with wide exponents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,8 @@ class Trial:
     _nearby: Kept[list[list[Outcome]]] = field(init=False)
     _results: Kept[Any] = field(init=False)
     _numbers: dict[str, object] = field(default_factory=dict)
+    holds_itself: bool = False
+    """Whether AFTER was held against itself in float64 somewhere, for want of another answer."""
 
     def __post_init__(self) -> None:
         size = sum(map(math.prod, self.scenario.shapes.values()))
@@ -169,9 +173,14 @@ class Trial:
 
     def _number(self, which: str) -> object:
         if which not in self._numbers:
-            term = getattr(self.pair, which)  # terms of 1, 1.0 and True are equal, their texts not
-            self._numbers[which] = _number(repr((term, self.scenario, self.device)))
+            form = self._form(which)  # terms of 1, 1.0 and True are equal, their texts not
+            self._numbers[which] = _number(repr((form, self.scenario, self.device)))
         return self._numbers[which]
+
+    def _form(self, which: str) -> tuple[Term, bool]:
+        """A form of the pair, and whether its exponents are wide."""
+        name = which.removeprefix(_WIDE)
+        return getattr(self.pair, name), name != which
 
     def bindings(self, case: Case, precision: Precision) -> Tensors:
         """The tensors of a case, in the dtype of a precision."""
@@ -183,6 +192,25 @@ class Trial:
         """What a form computes in float64, of inputs that were rounded to a precision."""
         given = rounded(self.bindings(case, precision))
         return self._exactly(which, given, _bits(given), case).outcome
+
+    def widely(self, which: str, case: Case, precision: Precision) -> Outcome:
+        """The same, with a wider exponent where float64 has no answer."""
+        given = rounded(self.bindings(case, precision))
+        run = self._exactly(which, given, _bits(given), case)
+        return self._widened(which, run, given, _bits(given), case)
+
+    def _widened(self, which: str, run: _Run, given: Tensors, bits: _Bits, case: Case) -> Outcome:
+        """What a form computed; where that is no answer, what it does with wide exponents.
+
+        A gradient of what is not finite may be, and wrong all the same.
+        """
+        unusable = run.seen.is_subnormal()
+        if run.outcome.error or not (unusable or _is_open(run.outcome)):
+            return run.outcome
+        wide = self._exactly(_WIDE + which, given, bits, case).outcome
+        if wide.error or not _same_shapes(wide, run.outcome):
+            return _nowhere(run.outcome) if unusable else run.outcome
+        return wide if unusable else _merge(wide, run.outcome)
 
     def _exactly(self, which: str, given: Tensors, bits: _Bits, case: Case) -> _Run:
         """A run in float64; inputs that have the same bits are one, whatever they were made for."""
@@ -223,11 +251,10 @@ class Trial:
             return None
         if known.is_degenerate:
             return _finite(oracle, known.given)
-        unusable = known.oracle.seen.is_subnormal()
+        oracle = self._widened("oracle", known.oracle, known.given, known.bits, case)
         if not own.error and _same_shapes(own, oracle):
-            oracle = _merge(oracle, own, unusable)
-        elif unusable:
-            return None
+            self.holds_itself |= _fills(own, oracle)
+            oracle = _merge(oracle, own)
         eps = self.eps(precision)
         moved = self._moved(case, precision, eps, oracle) if nearby else []
         passed = min(run.seen.largest_gradient() for run in known.runs)
@@ -235,15 +262,20 @@ class Trial:
 
     def _moved(
         self, case: Case, precision: Precision, eps: float, exact: Outcome
-    ) -> list[list[Outcome]]:
-        """What both forms compute if each operation rounds to eps."""
+    ) -> list[tuple[Outcome, list[Outcome]]]:
+        """What each form computes, and what it does if each operation rounds to eps."""
 
         def compute() -> list[list[Outcome]]:
             known = self._of(case, precision)
             return [self._noisy(which, known, case, eps) for which in ("oracle", "own")]
 
         groups = self._nearby.get((precision.dtype, eps, case.key), compute)
-        return [[one for one in group if _same_shapes(one, exact)] for group in groups]
+        own = self._of(case, precision).own.outcome
+        return [
+            (center, [one for one in group if _same_shapes(one, exact)])
+            for center, group in zip((exact, own), groups, strict=True)
+            if _same_shapes(center, exact)
+        ]
 
     def _noisy(self, which: str, known: _Known, case: Case, eps: float) -> list[Outcome]:
         key = self._number(which), known.bits, case.cotangent, eps
@@ -298,8 +330,8 @@ class Trial:
 
     def _build(self, which: str, precision: Precision, watch: Watch | None) -> Program:
         scenario = _exact(self.scenario) if precision == EXACT else self.scenario
-        term = getattr(self.pair, which)
-        return program(term, scenario, precision, self.device, watch)
+        term, is_wide = self._form(which)
+        return program(term, scenario, precision, self.device, watch, is_wide=is_wide)
 
     def is_hard(self, case: Case, precision: Precision) -> bool:
         """Whether an input is so large that a sum of what comes of it may leave the dtype."""
@@ -326,15 +358,19 @@ class Trial:
 
 
 def _targets(
-    exact: Outcome, moved: list[list[Outcome]], scale: _Scale, case: Case, got: Outcome
+    exact: Outcome,
+    moved: list[tuple[Outcome, list[Outcome]]],
+    scale: _Scale,
+    case: Case,
+    got: Outcome,
 ) -> Reference:
     values = []
     for at, (value, result) in enumerate(zip(exact.values, got.values, strict=False)):
-        near = [[one.values[at] for one in group] for group in moved]
+        near = [(c.values[at], [one.values[at] for one in group]) for c, group in moved]
         values.append(target(value, near, scale.eps, scale.inputs, result.dtype))
     gradients = []
     for at, (value, result) in enumerate(zip(exact.gradients, got.gradients, strict=False)):
-        near = [[one.gradients[at] for one in group] for group in moved]
+        near = [(c.gradients[at], [one.gradients[at] for one in group]) for c, group in moved]
         coarse = max(scale.eps, torch.finfo(result.dtype).eps)
         largest = max(scale.passed, _largest_finite(value), _incoming(case))
         gradients.append(target(value, near, coarse, largest, result.dtype))
@@ -372,14 +408,34 @@ def _same_shapes(one: Outcome, other: Outcome) -> bool:
     return [value.shape for value in one.values] == [value.shape for value in other.values]
 
 
-def _merge(oracle: Outcome, own: Outcome, unusable: bool) -> Outcome:
-    """The oracle, and AFTER's own result where the oracle has none."""
+def _is_open(outcome: Outcome) -> bool:
+    """Whether something that was computed is not finite."""
+    return not all(bool(t.isfinite().all()) for t in (*outcome.values, *outcome.gradients))
 
-    def choose(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-        return second if unusable else torch.where(first.isfinite(), first, second)
 
-    values = tuple(map(choose, oracle.values, own.values))
-    return Outcome(values, tuple(map(choose, oracle.gradients, own.gradients)))
+def _merge(first: Outcome, second: Outcome) -> Outcome:
+    """An outcome, and another one where it is not finite."""
+
+    def choose(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return torch.where(one.isfinite(), one, other)
+
+    values = tuple(map(choose, first.values, second.values))
+    return Outcome(values, tuple(map(choose, first.gradients, second.gradients)))
+
+
+def _nowhere(outcome: Outcome) -> Outcome:
+    """An outcome that is nowhere an answer."""
+    values, gradients = (
+        tuple(torch.full_like(each, math.nan) for each in those)
+        for those in (outcome.values, outcome.gradients)
+    )
+    return Outcome(values, gradients)
+
+
+def _fills(second: Outcome, first: Outcome) -> bool:
+    """Whether an outcome is finite somewhere where the first is not."""
+    pairs = zip((*second.values, *second.gradients), (*first.values, *first.gradients), strict=True)
+    return any(bool((one.isfinite() & ~other.isfinite()).any()) for one, other in pairs)
 
 
 def _bits(given: Tensors) -> _Bits:
