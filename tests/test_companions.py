@@ -82,7 +82,7 @@ def test_nbqa_finds_and_fixes(tmp_path: Path) -> None:
     path.write_text(notebook(*cells))
     done = nbqa(tmp_path, "--output-format=concise")
     assert done.returncode == 1, done
-    assert done.stdout.startswith("train.ipynb:cell_2:4:5: AMP101 [*] `clip_grad_norm_` limits ")
+    assert done.stdout.startswith("train.ipynb:cell_2:4:5: AMP101 [*] error: `clip_grad_norm_` ")
     done = nbqa(tmp_path, "--fix")
     assert done.returncode == 0, done
     clip = "    torch.nn.utils.clip_grad_norm_"
