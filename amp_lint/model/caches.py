@@ -3,6 +3,10 @@
 Autocast keeps the low-precision copies of weights that it makes, until the outermost region is
 left. A step inside the region changes the weights, not the copies, so every later forward in the
 same region computes with the old ones.
+
+Whether copies are kept is decided where a context is made: by its ``cache_enabled``, or else by the
+region in which that happens. So ``cache_enabled=False`` outside holds for the regions that are made
+inside, but not for a decorator or a context that was made before.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_lint.model.events import Kind
-from amp_lint.model.regions import Region, Regions
+from amp_lint.model.regions import Entered, Region, Regions
 from amp_lint.model.steps import Steps
 from amp_lint.model.values import arguments, literal
 from amp_lint.tree import Tree
@@ -31,6 +35,8 @@ class StaleCast:
     """The loop that comes round to another forward, or the backward that shows one."""
     inner: tuple[Region, ...] = ()
     """Regions inside that one around the same step, which keep casts as well."""
+    own: tuple[Region, ...] = ()
+    """Regions that may be entered inside, and keep casts whatever those around them say."""
 
     @property
     def loops(self) -> bool:
@@ -41,10 +47,14 @@ class StaleCast:
 class Caches:
     """Looks for steps inside the regions of a file."""
 
-    def __init__(self, tree: Tree, regions: Regions, steps: Steps) -> None:
+    def __init__(
+        self, tree: Tree, regions: Regions, steps: Steps, *, doubtful: bool = False
+    ) -> None:
+        """Prepare; ``doubtful`` asks for what may be so, too."""
         self.tree = tree
         self.regions = regions
         self.steps = steps
+        self._doubtful = doubtful
 
     @functools.cached_property
     def stale(self) -> list[StaleCast]:
@@ -59,24 +69,58 @@ class Caches:
 
     def _bodies(self) -> Iterator[tuple[Region, cst.BaseSuite]]:
         """The regions that keep casts, outermost first, with what runs in them."""
-        for function in self.tree.nodes(cst.FunctionDef):
-            region = self.regions.decorating(function)
-            if region is not None and self._keeps(region, function.body):
-                yield region, function.body
-        for block in self.tree.nodes(cst.With):
-            for item in block.items:
-                region = self.regions.of(item.item)
-                if region is not None and self._keeps(region, block.body):
-                    yield region, block.body
+        for entered in sorted(self.regions.entries, key=lambda e: self.tree.order(e.context)):
+            if self._keeps(entered.region, entered.holder.body):
+                yield entered.region, entered.holder.body
 
     def _keeps(self, region: Region, body: cst.BaseSuite) -> bool:
-        """Whether casts made in a region are kept; in a disabled one those of regions inside."""
-        if literal(region.cache_enabled) is False or not region.function:
+        """Whether casts made inside are kept; in a disabled region those of regions inside."""
+        if not region.function:
             return False
-        return not region.never_enabled or any(
+        off = literal(region.cache_enabled) is False
+        if off or region.never_enabled:
+            own = self._own(body)
+            if any(self._doubtful or self._is_entered_below(body, each) for each in own):
+                return True
+        return not off and (not region.never_enabled or self._enables(body))
+
+    def _enables(self, body: cst.BaseSuite) -> bool:
+        """Whether a region that may be on is made in a body."""
+        return any(
             self.tree.contains(body, other.node) and not other.never_enabled
             for other in self.regions.all
         )
+
+    def _own(self, body: cst.BaseSuite) -> list[Entered]:
+        """What may be entered inside a body, and keeps casts whatever is around it."""
+        home = self._home(body)
+        return [
+            each
+            for each in self._stubborn
+            if self.tree.contains(body, each.holder) or self._home(each.holder.body) is not home
+        ]
+
+    @functools.cached_property
+    def _stubborn(self) -> list[Entered]:
+        """The regions that are made elsewhere than where they are entered, or say so themselves."""
+        return [each for each in self.regions.entries if self._is_stubborn(each)]
+
+    def _is_stubborn(self, entered: Entered) -> bool:
+        region = entered.region
+        if region.never_enabled or literal(region.cache_enabled) is False or not region.function:
+            return False
+        made_here = isinstance(entered.holder, cst.With) and entered.context is region.node
+        return not made_here or region.starred or region.cache_enabled is not None
+
+    def _is_entered_below(self, body: cst.BaseSuite, entered: Entered) -> bool:
+        """Whether a region is certainly entered: there, or in a function that is called there."""
+        if isinstance(entered.holder, cst.With) and self.tree.contains(body, entered.holder):
+            return True
+        called = entered.holder
+        if not isinstance(called, cst.FunctionDef):
+            return False
+        calls = self.tree.below(body, cst.Call)
+        return any(self.steps.recognizer.values.function(call.func) is called for call in calls)
 
     def _in(self, region: Region, body: cst.BaseSuite) -> Iterator[StaleCast]:
         steps = [s for s in self._calls(Kind.STEP, body) if not self._optimizes_tensors(s)]
@@ -88,7 +132,8 @@ class Caches:
             followers = (backward for backward in rest if self._follows(step, backward))
             later = loop or next(followers, None)
             if later is not None:
-                yield StaleCast(step, region, later)
+                own = tuple(entered.region for entered in self._own(body))
+                yield StaleCast(step, region, later, own=own)
 
     def _calls(self, kind: Kind, body: cst.BaseSuite) -> list[cst.Call]:
         """The calls of a kind in a body, not in functions defined there, in source order."""

@@ -23,6 +23,7 @@ _NEXT = (
     "close the region before the step",
 )
 """What happens, and what to do."""
+_OWN = "this region keeps casts whatever the one around it says"
 
 
 class StepInAutocast(Rule):
@@ -40,12 +41,15 @@ class StepInAutocast(Rule):
             related: list[tuple[cst.CSTNode, str]] = [(stale.region.node, "the region begins here")]
             if not stale.loops:
                 related.append((stale.forward, "another forward was run for this"))
+            related += ((each.node, _OWN) for each in stale.own if model.tree.is_own(each.node))
             message, help = _LOOP if stale.loops else _NEXT
             yield self.report(model, stale.step, message, related, _fix(model, stale), help=help)
 
 
 def _fix(model: Model, stale: StaleCast) -> Fix | None:
     """Switch the cache off, where each region is one call with visible arguments."""
+    if stale.own:
+        return None
     changes: list[Edit] = []
     for region in (stale.region, *stale.inner):
         call = region.node

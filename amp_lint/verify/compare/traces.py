@@ -12,6 +12,7 @@ import libcst as cst
 
 from amp_lint.model import Model
 from amp_lint.model import events as model_events
+from amp_lint.model.caches import Caches, StaleCast
 from amp_lint.model.clips import clip_limit, is_infinite
 from amp_lint.model.events import Kind, mentions_scale
 from amp_lint.model.paths import Cycle, last_name
@@ -71,6 +72,7 @@ class Tracer:
         model = self._model
         parts = (model.tree, model.names, model.values, model.roles, model.regions)
         self._steps = Steps(*parts, exact=True, whole=whole)
+        self._caches = Caches(model.linked, model.regions, model.steps, doubtful=True)
 
     @functools.cached_property
     def followed(self) -> set[tuple[int, str]]:
@@ -193,25 +195,23 @@ class Tracer:
         """A region as plain data, as it is active at a place."""
         if region is None:
             return None
-        entry, lasting = self._entry(place)
+        stale = self._stale(place)
         enabled = True if region.enabled is None else literal(region.enabled)
-        cached = literal(region.cache_enabled)
+        own = stale is not None and stale.own
+        cached = None if own else literal(region.cache_enabled)
         return Autocast(
             device=self._device(region),
             dtype=self._dtype(region),
             enabled=enabled if isinstance(enabled, bool) else None,
             cache_enabled=cached if isinstance(cached, bool) else None,
-            entry=entry,
-            lasting=lasting,
+            entry=self._model.tree.source(stale.region.node) if stale else "",
+            lasting=stale is not None and stale.loops,
         )
 
-    def _entry(self, place: cst.CSTNode) -> tuple[str, bool]:
-        """The outermost region around a place, if it keeps casts of weights that are stepped."""
-        around = {id(region.node): region for region in self._model.regions.around(place)}
-        for stale in self._model.caches.stale:
-            if id(stale.region.node) in around:
-                return self._model.tree.source(stale.region.node), stale.loops
-        return "", False
+    def _stale(self, place: cst.CSTNode) -> StaleCast | None:
+        """What is wrong with the outermost region around a place that keeps casts for too long."""
+        around = {id(region.node) for region in self._model.regions.around(place)}
+        return next((each for each in self._caches.stale if id(each.region.node) in around), None)
 
     def _device(self, region: Region) -> str | None:
         if region.function in DEVICE_AUTOCAST:
