@@ -212,6 +212,30 @@ class Mistakes:
         cycles = [c for root in self.steps.roots for c in root.cycles if event in c]
         return bool(cycles) and all(cycle[-1].kind is Kind.UPDATE for cycle in cycles)
 
+    def is_stepped_by_scaler(self, direct: Event) -> bool:
+        """Whether some path steps the same optimizer through a scaler too, before its update."""
+        return any(any(steps) for steps in self._scaled_steps(direct))
+
+    def is_stepped_again(self, direct: Event) -> bool:
+        """Whether the scaler steps the optimizer next on every path, on the same gradients."""
+        return all(steps[:1] == [True] for steps in self._scaled_steps(direct))
+
+    def _scaled_steps(self, direct: Event) -> Iterator[list[bool]]:
+        """From a direct step on and round again, for each cycle: what happens to the gradients.
+
+        True is a step of the same optimizer through a scaler, False is anything else.
+        """
+        decisive = (Kind.STEP, Kind.BACKWARD, Kind.ZERO_GRAD, Kind.UPDATE, Kind.GRADIENT_WRITE)
+        for cycle in (cycle for root in self.steps.roots for cycle in root.cycles):
+            for index, event in enumerate(cycle):
+                if event.node is direct.node:
+                    rest = (*cycle[index + 1 :], *cycle[:index])
+                    yield [
+                        event.kind is Kind.STEP and event.scaler is not None
+                        for event in rest
+                        if event.kind in decisive and event.optimizer in (None, direct.optimizer)
+                    ]
+
     def update_under_test(self, step: Event) -> TestedUpdate | None:
         """The ``update`` below a step that stands alone under an ``if``; None if there are more."""
         updates = self._updates_beside(step.node)

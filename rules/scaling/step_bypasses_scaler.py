@@ -11,6 +11,7 @@ from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
+    from amp_lint.model.events import Event
     from amp_lint.model.mistakes import Found
 
 _BYPASS = (
@@ -34,12 +35,21 @@ class StepBypassesScaler(Rule):
         bypass = _BYPASS.format(model.clips.initial_scale)
         for found in model.mistakes.bypasses:
             related = [(found.cause.node, "the gradients are scaled here")]
-            fix, help = _through(model, found), "call `scaler.step(optimizer)` instead"
+            fix, help = _fix(model, found), "call `scaler.step(optimizer)` instead"
             yield self.report(model, found.event.node, bypass, related, fix, help=help)
         for found in model.mistakes.double_steps:
             related = [(found.cause.node, "stepped here too")]
-            fix, help = _without(model, found), "keep `scaler.step(optimizer)` alone"
+            direct = found.event if found.event.scaler is None else found.cause
+            fix, help = _without(model, direct), "keep `scaler.step(optimizer)` alone"
             yield self.report(model, found.event.node, _DOUBLE, related, fix, help=help)
+
+
+def _fix(model: Model, found: Found) -> Fix | None:
+    """Let the scaler step; where it does so next, on the same gradients, one of both has to go."""
+    direct = found.event
+    if not model.mistakes.is_stepped_by_scaler(direct):
+        return _through(model, found)
+    return _without(model, direct) if model.mistakes.is_stepped_again(direct) else None
 
 
 def _through(model: Model, found: Found) -> Fix | None:
@@ -59,9 +69,8 @@ def _through(model: Model, found: Found) -> Fix | None:
     return Fix(f"Use {quoted(f'{scaler}.step')} and `update`", (step, update), Applicability.UNSAFE)
 
 
-def _without(model: Model, found: Found) -> Fix | None:
+def _without(model: Model, direct: Event) -> Fix | None:
     """Remove the direct one of two steps: shown only, as it may be the one that is meant."""
-    direct = found.event if found.event.scaler is None else found.cause
     small = model.tree.parent(direct.node)
     if not isinstance(small, cst.Expr):
         return None
