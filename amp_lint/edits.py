@@ -50,11 +50,11 @@ def insert_after(tree: Tree, statement: cst.BaseStatement, line: str) -> Edit:
     return Edit(at, at, f"{_newline(tree, start)}{indent}{line}")
 
 
-def delete_call_suffix(tree: Tree, call: cst.Call) -> Edit:
-    """``x.half()`` -> ``x``: drop the last attribute and its arguments."""
+def delete_call_suffix(tree: Tree, call: cst.Call) -> Edit | None:
+    """``x.half()`` -> ``x``: drop the last attribute; None if a comment would go too."""
     assert isinstance(call.func, cst.Attribute)
-    _, keep = tree.outer_span(call.func.value)
-    return Edit(keep, tree.span(call)[1], "")
+    start, end = tree.outer_span(call.func.value)[1], tree.span(call)[1]
+    return Edit(start, end, "") if "#" not in tree.text[start:end] else None
 
 
 def remove_argument(tree: Tree, call: cst.Call, arg: cst.Arg) -> Edit | None:

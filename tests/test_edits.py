@@ -226,7 +226,15 @@ def test_delete_call_suffix(text: str, expected: str) -> None:
         for c in tree.nodes(cst.Call)
         if isinstance(c.func, cst.Attribute) and c.func.attr.value == "half"
     )
-    assert edits.splice(text, [edits.delete_call_suffix(tree, call)]) == expected
+    edit = edits.delete_call_suffix(tree, call)
+    assert edit is not None
+    assert edits.splice(text, [edit]) == expected
+
+
+def test_a_comment_is_not_deleted_with_a_call_suffix() -> None:
+    tree = Tree("(\n    x  # there\n    .half()\n)\n")
+    (call,) = tree.nodes(cst.Call)
+    assert edits.delete_call_suffix(tree, call) is None
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_lint.model.modules import Modules
+from amp_lint.model.modules import HALF, HALF_TEXT, Modules
 from amp_lint.model.names import Names
 from amp_lint.model.regions import DEVICE_AUTOCAST, Region, Regions
 from amp_lint.model.roles import Roles
@@ -14,6 +15,7 @@ from amp_lint.model.values import Values, arguments, literal
 from amp_lint.tree import Tree
 
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})
+_WORDS = sorted({name.rpartition(".")[2] for name in HALF})
 
 
 class Halves:
@@ -49,6 +51,44 @@ class Halves:
         scalers = self.roles.scaler_calls
         on = [s for s in scalers if literal(arguments(s).get(None, "enabled")) is not False]
         return on[0] if on else None
+
+    @functools.cached_property
+    def under_autocast(self) -> bool:
+        """Whether the file opens a region that may be on, which casts what a module is given."""
+        return any(not region.never_enabled for region in self.regions.all)
+
+    @functools.cached_property
+    def left_over(self) -> list[cst.CSTNode]:
+        """What else says float16 than the casts of trained modules, such as a cast of an input.
+
+        Modules that become float32 no longer match that, except inside autocast.
+        """
+        gone = [half.cast for half in self.modules.half_trainings]
+        regions = [region.node for region in self.regions.all]
+        return [
+            node
+            for node in self._mentions()
+            if not any(self._is_part(node, cast) for cast in gone)
+            and not any(self.tree.contains(region, node) for region in regions)
+        ]
+
+    def _mentions(self) -> Iterator[cst.CSTNode]:
+        """Every float16 dtype, by name or as text, and every call of a method ``half``."""
+        for name in (name for word in _WORDS for name in self.tree.named(word)):
+            holder = self.tree.parent(name)
+            node = holder if isinstance(holder, cst.Attribute) and holder.attr is name else name
+            user = self.tree.parent(node)
+            called = isinstance(user, cst.Call) and user.func is node
+            imported = isinstance(user, (cst.ImportAlias, cst.ImportFrom))
+            if not imported and (self.names.is_any(node, HALF) or (called and node is holder)):
+                yield node
+        for text in self.tree.nodes(cst.SimpleString):
+            if literal(text) in HALF_TEXT:
+                yield text
+
+    def _is_part(self, node: cst.CSTNode, cast: cst.Call) -> bool:
+        """Whether a node goes with a cast: its method or something in its arguments."""
+        return node is cast.func or any(self.tree.contains(arg, node) for arg in cast.args)
 
     def _is_half(self, region: Region) -> bool:
         """Whether some configuration certainly casts to float16."""

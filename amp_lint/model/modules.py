@@ -16,7 +16,7 @@ from amp_lint.model.values import Values, arguments, literal
 from amp_lint.tree import Tree, descendants, last_statement
 
 HALF = frozenset({"torch.float16", "torch.half", "torch.HalfTensor", "torch.cuda.HalfTensor"})
-_HALF_TEXT = frozenset({"float16", "torch.float16", "torch.HalfTensor", "torch.cuda.HalfTensor"})
+HALF_TEXT = frozenset({"float16", "torch.float16", "torch.HalfTensor", "torch.cuda.HalfTensor"})
 _WIDER = frozenset({"torch.float32", "torch.float", "torch.float64", "torch.double",
                     "torch.bfloat16", "torch.FloatTensor", "torch.cuda.FloatTensor"})  # fmt: skip
 _TO_WIDER = frozenset({"float", "double", "bfloat16"})
@@ -250,7 +250,7 @@ class Modules:
                 method in ("to", "type") and keyword is None
             )
             fits = method in ("to", "type", "from_pretrained") and wanted
-            if fits and (self.names.is_only(arg.value, HALF) or literal(arg.value) in _HALF_TEXT):
+            if fits and (self.names.is_only(arg.value, HALF) or literal(arg.value) in HALF_TEXT):
                 return arg
         return None
 

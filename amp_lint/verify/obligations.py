@@ -143,6 +143,8 @@ class Program:
     half: tuple[str, ...] = ()
     """Keys of the optimizers whose parameters were cast; ("*",) for all of them."""
     half_dtype: str = "float16"
+    inputs: str = ""
+    """The dtype that what modules are given is cast to, in the user's code; "" if it is not."""
 
 
 @dataclass(frozen=True, slots=True)

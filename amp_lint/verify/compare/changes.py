@@ -73,6 +73,7 @@ def _uncompared(
     yield from regions(before, after, entered)
     yield from unread
     yield from _casts(before, after)
+    yield from _half_left(before, after)
     yield from _other_states(before, after)
     yield from lonely_uses(before.uses, after.uses)
 
@@ -266,6 +267,7 @@ def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
             one = replace(one, scalers=other.scalers)  # its uses are compared one by one
         if _concerns(removed, before, name):
             one, seen = replace(one, half=("*",)), True
+            other = replace(other, inputs="float16" if [*_fed_half(before, after, removed)] else "")
         elif _concerns(kept, before, name):
             one, other = replace(one, half=("*",)), replace(other, half=("*",))
         different = changed(one, other)
@@ -311,6 +313,35 @@ def _halves(before: Side, after: Side) -> tuple[list[HalfTraining], list[HalfTra
             if key not in trained:
                 moved.append(half)
     return removed, moved
+
+
+def _fed_half(before: Side, after: Side, removed: Iterable[HalfTraining]) -> Iterator[cst.CSTNode]:
+    """Casts to float16 in calls of modules that were float16 and are not any more."""
+    modules = {text for half in removed for text in _module_names(before, half.cast)}
+    tree = after.model.tree
+    for node in after.model.halves.left_over:
+        cast = tree.ancestor(node, cst.Call)
+        holder = tree.parent(cast) if cast is not None else None
+        call = tree.parent(holder) if isinstance(holder, cst.Arg) else None
+        if isinstance(call, cst.Call) and tree.source(call.func) in modules:
+            yield node
+
+
+def _module_names(side: Side, cast: cst.Call) -> Iterator[str]:
+    """How a module is written that a call casts: ``model`` in ``model = Net().half()``."""
+    assert isinstance(cast.func, cst.Attribute)
+    yield side.model.tree.source(cast.func.value)
+    holder = side.model.tree.parent(cast)
+    if isinstance(holder, cst.Assign):
+        yield from (side.model.tree.source(target.target) for target in holder.targets)
+
+
+def _half_left(before: Side, after: Side) -> Iterator[str]:
+    """What still says float16 where a module is not float16 any more, and may no longer match."""
+    removed, _ = _halves(before, after)
+    if removed and not after.model.halves.under_autocast:
+        for node in after.model.halves.left_over:
+            yield f"line {after.line(node)}: `{shown(after, node)}` is still float16"
 
 
 def _casts(before: Side, after: Side) -> Iterator[str]:

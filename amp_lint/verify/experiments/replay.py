@@ -271,9 +271,18 @@ class Rig:
 
     def _loss(self, which: int) -> Tensor:
         parameters = list(self.parameters.values())
+        if self.program.inputs and not self.erased:
+            self._feed(parameters)
         if self.problem.joint is not None:
             return self.problem.joint(parameters, self.size)
         return torch.stack([self.problem.loss(p, which, self.size) for p in parameters]).sum()
+
+    def _feed(self, parameters: Sequence[Tensor]) -> None:
+        """Give inputs to a layer with these weights: raises where torch does, for their dtypes."""
+        dtype: torch.dtype = getattr(torch, self.program.inputs)
+        for weight in parameters:
+            given = torch.zeros(1, weight.numel(), dtype=dtype, device=self.device)
+            torch.nn.functional.linear(given, weight.detach().reshape(1, -1))
 
     def _scaler(self, key: str | None) -> torch.amp.GradScaler | None:
         if key is None or self.erased:
