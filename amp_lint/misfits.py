@@ -96,15 +96,20 @@ class _Call:
 
 
 def _misfits(call: _Call, name: str) -> Iterator[Misfit]:
+    from amp_lint.model.values import literal
+
     if name in AUTOCAST:
         yield from _device_type(call)
         yield from _dtype(call, misplaced=True)
-        yield from _switched_off(call)
+        if literal(call.given.get(0, "device_type")) == "cpu":
+            yield from _switched_off(call, 2)
         yield from _enabled(call, 2)
     elif name in OLD_AUTOCAST:
         yield from _unwanted_device(call, "enabled", OLD_AUTOCAST[name])
         yield from _enabled(call, 0)
         yield from _dtype(call, misplaced=False)
+        if OLD_AUTOCAST[name] == "cpu":
+            yield from _switched_off(call, 0)
     elif name in SCALER:
         yield from _scaler_device(call)
         yield from _init_scale(call, 1)
@@ -184,12 +189,15 @@ def _as_dtype(
     return "pass a dtype such as `torch.bfloat16`", None
 
 
-def _switched_off(call: _Call) -> Iterator[Misfit]:
-    """CPU autocast knows bfloat16 and float16; for another dtype it turns itself off."""
+def _switched_off(call: _Call, place: int) -> Iterator[Misfit]:
+    """CPU autocast knows bfloat16 and float16; for another dtype it turns itself off.
+
+    ``place`` is that of the switch.
+    """
     from amp_lint.model.values import literal
 
-    device, dtype = call.given.get(0, "device_type"), call.given.get(1, "dtype")
-    if literal(device) != "cpu" or dtype is None or call.given.get(2, "enabled") is not None:
+    dtype, enabled = call.given.get(1, "dtype"), call.given.get(place, "enabled")
+    if dtype is None or (enabled is not None and literal(enabled) is not True):
         return
     if call.model.names.is_only(dtype, _WIDE):
         message = (
