@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from amp_lint import config, pager, pages, registry, symptoms
+from amp_lint.arguments import Parser
+from amp_lint.choice import ConfigError
 from amp_lint.report import page, reading
 from amp_lint.report.color import BOLD, paint
 from amp_lint.rule import SYNTAX_ERROR, Rule
-from amp_lint.session import CLEAN, ERROR, style_of
+from amp_lint.session import CLEAN, style_of
+from amp_lint.suggest import did_you_mean
 
 _SYNTAX_ERROR_PAGE = f"""\
 # {SYNTAX_ERROR} syntax-error
@@ -31,9 +35,13 @@ _SEE_ALL = "`amp-lint rule` lists all"
 
 
 def explain(arguments: Sequence[str]) -> int:
-    """``amp-lint rule [CODE|NAME] [--full|--all]``: print the list or pages; the exit code."""
+    """``amp-lint rule [CODE|NAME] [--full|--all]``: print the list or pages; the exit code.
+
+    Raises:
+        ConfigError: an option is unknown, or given without what it is about.
+    """
     parser = _parser()
-    chosen = parser.parse_args(arguments)
+    chosen = parser.read(arguments, argparse.Namespace())
     asked = " ".join(chosen.rule)
     if chosen.all and chosen.rule:
         parser.error("--all is about all rules; leave out the one")
@@ -47,8 +55,9 @@ def explain(arguments: Sequence[str]) -> int:
         return _print([_SYNTAX_ERROR_PAGE])
     if rule := registry.find(asked) or registry.find("-".join(asked.replace("_", " ").split())):
         return _show(rule, full=chosen.full)
-    if several := config.matching(asked):
-        return _print(_list(several))
+    matching = [config.matching(word) for word in chosen.rule]
+    if all(matching):
+        return _print(_list(sorted({*itertools.chain(*matching)}, key=lambda rule: rule.code)))
     return _other(asked)
 
 
@@ -63,15 +72,18 @@ def _show(rule: Rule, *, full: bool) -> int:
 def _other(asked: str) -> int:
     """What is called nearly so, or else what is about it."""
     asked = asked[:_LONGEST_NAME]
-    similar = _similar(asked)
-    is_name = _is_code(asked) or (similar and " " not in asked)
+    meant = "" if _is_code(asked) or " " in asked else did_you_mean(asked, _words())
+    is_name = _is_code(asked) or meant
     about = symptoms.index().read("" if is_name else asked)
     if about.matches:
         lines = reading.answer(about, style_of(sys.stdout))
         return _print([f"No rule is called {asked!r}; this is about it:", *lines])
-    advice = f"there is {', '.join(similar)}; {_SEE_ALL}" if similar else _SEE_ALL
-    print(f"error: {asked}: no such rule; {advice}", file=sys.stderr)
-    return ERROR
+    raise ConfigError(f"{asked}: no such rule{meant or f'; {_SEE_ALL}'}")
+
+
+def _words() -> Iterator[str]:
+    for rule in registry.all_rules():
+        yield from (rule.code, rule.name)
 
 
 def _is_code(asked: str) -> bool:
@@ -79,8 +91,8 @@ def _is_code(asked: str) -> bool:
     return head.upper() == "AMP" and tail.isdigit()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         "amp-lint rule",
         usage="amp-lint rule [CODE|NAME|SYMPTOM] [--full]\n       amp-lint rule --all",
         description="List all rules, or say what one is about.",
@@ -117,10 +129,3 @@ def _list(rules: Sequence[Rule]) -> Iterator[str]:
         line = f"{rule.name:<{width}}  {offers:<25}{'preview' if rule.preview else ''}"
         yield f"{paint(rule.code, BOLD, style)}  {line}"
         yield f"{' ' * len(rule.code)}  {registry.summary(rule)}"
-
-
-def _similar(key: str) -> list[str]:
-    """Names that are spelled nearly so."""
-    import difflib
-
-    return difflib.get_close_matches(key.lower(), [rule.name for rule in registry.all_rules()])

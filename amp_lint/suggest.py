@@ -15,4 +15,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _spelling(word: str) -> str:
-    return word.lower().replace("_", "-")
+    """What is easily taken for each other is the same: ``AMP1O1`` for ``AMP101``."""
+    return word.lower().replace("_", "-").replace("o", "0").replace("l", "1")

@@ -103,11 +103,14 @@ def test_a_bad_file_costs_itself_and_nothing_else(
     assert fixing.out == "Found 1 error (1 fixed, 0 remaining).\n"
     assert Path("a.py").read_bytes() == data
     assert done.code == fixing.code == 2
-    assert done.err == fixing.err
-    assert done.err.startswith("error: a.py: ")
-    assert done.err.count("\n") == 1
-    assert message in done.err
-    assert "; " in done.err
+    for err in (
+        done.err,
+        fixing.err,
+    ):  # how deep is too deep depends on the stack
+        assert err.startswith("error: a.py: ")
+        assert err.count("\n") == 1
+        assert message in err
+        assert "; " in err
 
 
 @pytest.mark.parametrize(
