@@ -180,16 +180,26 @@ def fences() -> list[tuple[Rule, pages.Fence]]:
     return found
 
 
+@pytest.fixture(scope="module")
+def everything() -> list[set[tuple[str, str]]]:
+    """What is found in each of them without a bound that bites."""
+    return [found(fence.text, selection) for selection, fence in selections()]
+
+
+def selections() -> list[tuple[Selection, pages.Fence]]:
+    return [(Selection((rule,), fence.target_torch), fence) for rule, fence in fences()]
+
+
 @pytest.mark.parametrize(
     ("most", "paths"), [(1, 64), (3, 64), (6, 64), (12, 64), (25, 64), (50, 64), (20_000, 2)]
 )
-def test_a_bound_adds_no_finding(most: int, paths: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    selections = [(Selection((rule,), fence.target_torch), fence) for rule, fence in fences()]
-    everything = [found(fence.text, selection) for selection, fence in selections]
+def test_a_bound_adds_no_finding(
+    most: int, paths: int, everything: list[set[tuple[str, str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("amp_lint.model.steps.MAX_ROUNDS", 0)
     monkeypatch.setattr("amp_lint.model.run.MAX_STATEMENTS", most)
     monkeypatch.setattr("amp_lint.model.run.MAX_PATHS", paths)
     monkeypatch.setattr("amp_lint.model.run.FEW_PATHS", min(paths, 4))
-    bounded = [found(fence.text, selection) for selection, fence in selections]
+    bounded = [found(fence.text, selection) for selection, fence in selections()]
     assert all(few <= full for few, full in zip(bounded, everything, strict=True))
     assert bounded != everything or paths < 64 or most > 12
