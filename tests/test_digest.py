@@ -91,7 +91,7 @@ def test_two_modules() -> None:
     assert "2 uses of `torch.old` and `torch.older` are deprecated" in line
 
 
-def test_a_single_use_is_shown() -> None:
+def test_a_single_use_says_what_it_is() -> None:
     assert folded(use(1), use(1, "b.py"), use(2, code="AMP402")) == [
         "a.py:1:1: AMP401 [*] warning: wrong",
         "b.py:1:1: AMP401 [*] warning: wrong",
@@ -108,6 +108,17 @@ def test_a_fold_is_marked_if_one_use_is_fixable() -> None:
     unfixable = replace(unfixable, diagnostic=replace(unfixable.diagnostic, fix=None))
     assert "[*]" in folded(use(1), unfixable)[0]
     assert "[*]" not in folded(unfixable, unfixable)[0]
+
+
+def test_lines_of_several_files_stand_together() -> None:
+    folds = [*digest.folded([use(3), finding(4, ERROR), use(1, "b.py"), use(2, "c.py")], no)]
+    text = "".join(renderer("full")([*folds, folds[1]], Style()))
+    assert re.search(r"\nb\.py.*\nc\.py.*\n\n", text)
+    assert text.startswith("a.py:3:1: AMP401 [*] warning: wrong\n\n")
+
+
+def no(_: Finding) -> bool:
+    return False
 
 
 def test_a_fold_in_the_full_format() -> None:

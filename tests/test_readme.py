@@ -92,7 +92,10 @@ def test_shown_outputs_are_compared() -> None:
 
 def test_there_are_two_lines_to_install() -> None:
     lines = re.findall(r"^pip install .*", README, re.MULTILINE)
-    assert lines == ["pip install . && amp-lint examples/", 'pip install -e ".[test]" && pytest']
+    assert lines == [
+        "pip install . && amp-lint examples/",
+        'pip install -e ".[test]" && pytest -n auto --dist=loadfile',
+    ]
     assert [f"{line}\n" for line in lines] == fences("sh")
 
 

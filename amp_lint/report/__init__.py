@@ -37,7 +37,7 @@ class Finding:
     source: Source
     diagnostic: Diagnostic
     folded: tuple[Diagnostic, ...] = ()
-    """The findings that it stands for, if there are several."""
+    """The findings that it stands for in one line; () if it is shown in full."""
 
     @property
     def place(self) -> str:

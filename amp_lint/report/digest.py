@@ -34,15 +34,16 @@ def _harm(finding: Finding) -> int:
 
 
 def folded(findings: Sequence[Finding], is_asked: Callable[[Finding], bool]) -> Iterator[Finding]:
-    """Several deprecations of one code in one file as one finding, at the place of the first.
+    """The deprecations of one code in one file as one finding, at the place of the first.
 
     They all say the same, and would bury what harms the run. What ``is_asked`` for is not folded.
+    One that is alone is a line as well.
     """
     groups: dict[_Key, list[Finding]] = {}
     for finding in findings:
         if finding.diagnostic.effect is Effect.DEPRECATION:
             groups.setdefault(_key(finding), []).append(finding)
-    folds = {k: group for k, group in groups.items() if group[1:] and not is_asked(group[0])}
+    folds = {key: group for key, group in groups.items() if not is_asked(group[0])}
     for finding in findings:
         group = folds.get(_key(finding))
         if group is None:
@@ -57,6 +58,8 @@ def _key(finding: Finding) -> _Key:
 
 def _fold(group: Sequence[Finding]) -> Finding:
     first = group[0]
+    if len(group) == 1:
+        return replace(first, folded=(first.diagnostic,))
     found = tuple(finding.diagnostic for finding in group)
     modules = " and ".join(sorted({f"`{each.deprecated}`" for each in found}))
     message = f"{len(found)} uses of {modules} are deprecated ({_lines(group)})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from amp_lint.report import Finding, Style, wrapped
@@ -19,10 +20,11 @@ _PREVIEW = "This finding is in preview, and less certain than others"
 
 def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
     """A block for each finding, with an empty line after it; a line for what is folded."""
-    for finding in findings:
+    for finding, following in itertools.zip_longest(findings, findings[1:]):
         lines = _fold(finding, style) if finding.folded else _block(finding, style)
         yield from (f"{line}\n" for line in lines)
-        yield "\n"
+        if not (finding.folded and following and following.folded):
+            yield "\n"
 
 
 def _fold(finding: Finding, style: Style) -> Iterator[str]:
