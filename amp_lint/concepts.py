@@ -120,6 +120,8 @@ def _stems(words: Iterable[str]) -> list[str]:
 _CANONICAL = {
     _stem(word): concept for concept, words in _WORDS.items() for word in (concept, *words.split())
 } | {_stem(concept): concept for concept in (*SUBJECTS, *_PHRASES)}
+MEANT = frozenset({*SUBJECTS, *_PHRASES, *_WORDS})
+"""The concepts of these tables; any other word stands for itself."""
 _FOLDS = {
     tuple(_stems(phrase.split())): concept
     for concept, phrases in _PHRASES.items()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from amp_lint import pages, registry
-from amp_lint.concepts import SUBJECTS, concepts, folded, plain_words, split
+from amp_lint.concepts import MEANT, SUBJECTS, concepts, folded, plain_words, split
 from amp_lint.pages import Symptom
 from amp_lint.rule import Rule, Severity
 from amp_lint.uncovered import CAUSES, Cause
@@ -39,6 +39,8 @@ _NEAR_BEST = 0.7
 """Worse results than this share of the best one are left out."""
 _SAME_WORDS = 0.1
 """What the same words count more than others for the same thing."""
+_ASIDE = 0.2
+"""What a circumstance counts, and a word in no table: "enable" in "nan when I enable it"."""
 _OTHER_THING = 0.6
 """What a symptom counts that is told of something else."""
 _ENOUGH = 0.6
@@ -55,6 +57,8 @@ _RELATED = (
 """Concepts that are not the same, but follow from each other."""
 
 
+_CIRCUMSTANCES = frozenset({"autocast", "batch", "epoch", "network", "output", "step", "value"})
+"""Where or when something shows, which says little about what it is."""
 _THINGS = frozenset({"loss", "gradient", "weight", "scale"})
 """What says nothing about each other: a loss of 0 is no gradient of 0."""
 
@@ -166,7 +170,7 @@ class Index:
 
     def _by_words(self, words: Sequence[str]) -> list[tuple[float, _Entry]]:
         asked, stems = concepts(words), {stem for stem, _ in folded(words)}
-        known = {concept: self._weights[concept] for concept in asked if concept in self._weights}
+        known = {concept: self._weight(concept) for concept in asked if concept in self._weights}
         total = sum(known.values())
         found = []
         for entry in self._words:
@@ -179,6 +183,11 @@ class Index:
                     same = len(stems & entry.stems) / len(stems)
                     found.append((round(score + _SAME_WORDS * same, 2), entry))
         return found
+
+    def _weight(self, concept: str) -> float:
+        """How much of a question a concept is: a mere word, or a time or place, is little of it."""
+        matters = concept in MEANT and concept not in _CIRCUMSTANCES
+        return self._weights[concept] * (1.0 if matters else _ASIDE)
 
 
 def _entries(topic: Topic, symptoms: Sequence[Symptom]) -> Iterator[_Entry]:

@@ -178,6 +178,19 @@ def test_what_fits_nothing(asked: str) -> None:
     assert found(asked) == []
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "loss is nan after a few steps",
+        "my loss becomes NaN when I enable amp",
+        "suddenly nan loss in the third epoch of training my network",
+        "outputs of the model are nan only with autocast",
+    ],
+)
+def test_words_beside_it_hide_nothing(asked: str) -> None:
+    assert {"AMP104", "AMP203", "AMP301"} <= set(found(asked))
+
+
 def test_another_thing_is_no_answer() -> None:
     """A loss of 0 is no gradient of 0."""
     assert "AMP110" in found("gradients are 0")
