@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from amp_lint import files, report, runner
+from amp_lint import files, report, runner, streams
 from amp_lint.config import Choice, ConfigError, Settings, absolute, from_here
 from amp_lint.discover import Discovery, Found, unreadable
+from amp_lint.printable import printable
 from amp_lint.progress import Progress
 from amp_lint.project import Links, Project
 from amp_lint.report import Finding, Style, digest, statistics
@@ -24,7 +25,7 @@ from amp_lint.writer import WriteError
 if TYPE_CHECKING:
     from amp_lint.output import Output
 
-CLEAN, FOUND, ERROR, INTERRUPTED = 0, 1, 2, 130
+CLEAN, FOUND, ERROR = 0, 1, 2
 """Exit codes."""
 _STDIN = "-"
 _COLUMNS = 100
@@ -193,7 +194,13 @@ class Session:
 
     def _stdin_job(self) -> Job | None:
         name = self._options.stdin_filename or _STDIN
-        self._stdin = sys.stdin.buffer.read()
+        try:
+            self._stdin = sys.stdin.buffer.read()
+        except OSError as error:
+            self._error(
+                name, f"stdin cannot be read: {streams.reason(error)}; give a file or a pipe"
+            )
+            return None
         if self._options.force_exclude and self._settings.excluded(Path(name)):
             return None
         return self._job(Path(name), name, self._stdin, named=True)
@@ -349,11 +356,11 @@ class Session:
         if line not in self._errors:
             self._errors.add(line)
             self._progress.clear()
-            print(line, file=sys.stderr)
+            print(printable(line), file=sys.stderr)
 
     def _warn(self, text: str, *, kind: str = "warning") -> None:
         if not self._options.quiet:
-            print(f"{kind}: {text}", file=sys.stderr)
+            print(printable(f"{kind}: {text}"), file=sys.stderr)
 
 
 def _output(name: str) -> Output:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from amp_lint import fixing, runner
-from amp_lint.session import INTERRUPTED
+from amp_lint.__main__ import INTERRUPTED
 from amp_lint.source import Source
 from fuzz import bases
 from fuzz.neutral import ALL

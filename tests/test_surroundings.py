@@ -1,0 +1,121 @@
+"""Streams, limits and variables as they may be: one line says what is wrong, the rest goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Result
+
+Run = Callable[..., Result]
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+CONCISE = "--output-format=concise"
+FULL = "error: stdout: cannot be written: No space left on device; send it elsewhere\n"
+CLOSED = "error: stdout: cannot be written: it is closed; send it elsewhere\n"
+NO_DIRECTORY = "error: the current directory does not exist; change to another one\n"
+NO_STDIN = "error: -: stdin cannot be read: it is closed; give a file or a pipe\n"
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clip: str) -> Run:
+    """Runs a shell where ``a.py`` has a finding, and ``bad.py`` one that takes less time.
+
+    ``amp-lint`` in a command is this one.
+    """
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_text(clip)
+    Path("bad.py").write_text("x = (\n")
+
+    def run(command: str, **environment: str) -> Result:
+        program = f'"{sys.executable}" -m amp_lint'
+        done = subprocess.run(
+            ["bash", "-c", command.replace("amp-lint", program)],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **environment},
+            check=False,
+        )
+        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+@pytest.mark.parametrize("arguments", ["bad.py", "--diff a.py", "--help"])
+def test_a_full_stdout_is_an_error(shell: Run, arguments: str) -> None:
+    done = shell(f"amp-lint {arguments} >/dev/full")
+    assert (done.code, done.out, done.err.splitlines(keepends=True)[-1]) == (2, "", FULL)
+    assert done.err.count("\n") == 1 + ("--diff" in arguments)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+@pytest.mark.parametrize("stderr", ["&-", "/dev/full"])
+def test_where_nothing_can_be_said_the_exit_status_says_it(shell: Run, stderr: str) -> None:
+    assert shell(f"amp-lint bad.py 2>{stderr}").code == 1
+    assert shell(f"amp-lint bad.py gone.py 2>{stderr}").code == 2
+    assert shell(f"amp-lint bad.py >/dev/full 2>{stderr}").code == 2
+
+
+def test_closed_streams_do_not_become_the_files_that_are_opened(shell: Run, fixed: str) -> None:
+    assert shell("amp-lint bad.py >&-") == Result(2, "", CLOSED)
+    assert shell("amp-lint --fix . gone.py >&- 2>&- <&-").code == 2
+    assert Path("a.py").read_text() == fixed
+    assert {path.name for path in Path().iterdir()} == {"a.py", "bad.py"}
+
+
+def test_a_closed_stdin_matters_to_who_reads_it(shell: Run) -> None:
+    assert shell("amp-lint bad.py <&-").code == 1
+    assert shell("amp-lint - <&-") == Result(2, "", NO_STDIN)
+    assert shell("amp-lint why <&-").err.startswith("error: stdin cannot be read: it is closed; ")
+
+
+def test_a_reader_that_goes_away_does_not_make_findings(shell: Run) -> None:
+    Path("clean.py").write_text("x = 1\n")
+    for path, code in (("bad.py", 1), ("clean.py", 0)):
+        done = shell(f"(sleep 0.5; amp-lint {path}; echo $? >&2) | true")
+        assert (done.code, done.err) == (0, f"{code}\n")
+
+
+def test_a_pipe_that_does_not_block_gets_everything(shell: Run) -> None:
+    for number in range(400):
+        Path(f"{number}.py").write_text("x = (\n")
+    unblock = f"{sys.executable} -Sc 'import os; os.set_blocking(1, False)'"
+    run = "amp-lint --output-format=json *.py"
+    assert len(json.loads(shell(f"{{ {unblock}; {run}; }} | {{ sleep 1; cat; }}").out)) == 402
+
+
+def test_a_deleted_directory(shell: Run) -> None:
+    for arguments in ("", f"{Path.cwd()}", "--show-files", f"why nan {Path.cwd()}"):
+        done = shell(f"mkdir gone; cd gone; rmdir ../gone; amp-lint {arguments}")
+        assert (done.code, done.err) == (2, NO_DIRECTORY)
+    assert shell("mkdir gone; cd gone; rmdir ../gone; amp-lint version").code == 0
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PYTHONOPTIMIZE": "2", "PYTHONWARNINGS": "error", "PYTHONIOENCODING": "ascii:strict"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "TMPDIR": "/nowhere"},
+        {"PYTHONUNBUFFERED": "1", "PYTHONHASHSEED": "3", "COLUMNS": "nonsense", "TERM": ""},
+    ],
+    ids=lambda environment: " ".join(environment),
+)
+def test_variables_change_nothing(shell: Run, environment: dict[str, str]) -> None:
+    path = Path("a.py").rename("ä\N{SNOWMAN} b.py")
+    path.write_text(path.read_text().replace("1.0)", r"1.0, '\d')  # é"), "utf-8")
+    Path("bad.py").unlink()
+    done = shell("unset HOME; amp-lint --output-format=json", **environment)
+    assert (done.code, done.err) == (1, "")
+    (found,) = json.loads(done.out)
+    name = found["filename"].encode("utf-8", "surrogateescape").decode()
+    assert (found["code"], name) == ("AMP101", str(path.absolute()))
+    if "PYTHONIOENCODING" in environment:
+        (line, *_) = shell(f"amp-lint {CONCISE}", **environment).out.splitlines()
+        assert line.startswith(r"\xe4\u2603 b.py:8:9: AMP101 [*] error: ")
+        assert line.endswith("after `unscale_` of each optimizer")
