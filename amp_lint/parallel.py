@@ -21,18 +21,22 @@ def run(
     """
     outcomes: dict[int, Outcome] = {}
     pool = Pool(size=min(count(), len(jobs)))
+
+    def finish(index: int, outcome: Outcome) -> None:
+        outcomes[index] = outcome
+        on_done(index, outcome)
+
     try:
         calls = _submit(pool, jobs)
         for call in as_completed(calls):
             index = calls[call]
-            outcomes[index] = _outcome(jobs[index], call)
-            on_done(index, outcomes[index])
+            if outcome := _outcome(jobs[index], call):
+                finish(index, outcome)
     finally:
-        pool.close()
+        pool.close()  # and its handles and its memory are free again
     for index, job in enumerate(jobs):
         if index not in outcomes:
-            outcomes[index] = lint(job)
-            on_done(index, outcomes[index])
+            finish(index, lint(job))
     return [outcomes[index] for index in range(len(jobs))]
 
 
@@ -47,10 +51,11 @@ def _submit(pool: Pool, jobs: Sequence[Job]) -> dict[Future[tuple[Outcome, float
     return calls
 
 
-def _outcome(job: Job, call: Future[tuple[Outcome, float]]) -> Outcome:
+def _outcome(job: Job, call: Future[tuple[Outcome, float]]) -> Outcome | None:
+    """What came of a job; None where there was nobody to do it."""
     try:
         return call.result()[0]
     except StartError:
-        return lint(job)
+        return None
     except WorkerError as error:
         return Outcome(job.name, errors=[f"{error} while it was analysed; exclude it"])

@@ -83,7 +83,7 @@ def run(
             _write(outcome)
         on_done(next(done))
 
-    if not gate and len(jobs) > 1 and sum(len(job.data) for job in jobs) >= PARALLEL_BYTES:
+    if not gate and sum(len(job.data) for job in jobs) >= PARALLEL_BYTES:
         from amp_lint import parallel
 
         return parallel.run(jobs, finish)
@@ -109,6 +109,8 @@ def lint(job: Job, gate: Gate | None = None) -> Outcome:
             _fix(job, source, outcome, gate)
     except (SourceError, AnalysisError) as error:
         outcome.errors.append(f"{error}; correct the file or exclude it")
+    except MemoryError:
+        outcome.errors.append("out of memory while it was analysed; exclude it")
     except Exception as error:  # a bug in one rule must not cost the other files
         if _is_interrupt(error):
             raise KeyboardInterrupt from error

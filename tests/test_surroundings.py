@@ -6,11 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from amp_lint import parallel, registry, workers
+from amp_lint.engine import Selection
+from amp_lint.runner import Job
+from amp_lint.worker import NOT_STARTED
 from tests.conftest import Result
 
 Run = Callable[..., Result]
@@ -119,3 +124,48 @@ def test_variables_change_nothing(shell: Run, environment: dict[str, str]) -> No
         (line, *_) = shell(f"amp-lint {CONCISE}", **environment).out.splitlines()
         assert line.startswith(r"\xe4\u2603 b.py:8:9: AMP101 [*] error: ")
         assert line.endswith("after `unscale_` of each optimizer")
+
+
+LARGE = f"# {'x' * 250_000}\n"
+"""Twice this, and there are worker processes."""
+
+
+@pytest.mark.parametrize("handles", [6, 18])
+def test_too_few_handles_for_processes(shell: Run, handles: int) -> None:
+    """None, or one, can be started; what it leaves is done where there are handles."""
+    for name in ("a.py", "b.py"):
+        Path(name).write_text(Path("a.py").read_text() + LARGE)
+    done = shell(f"ulimit -n {handles}; amp-lint {CONCISE} --select=AMP101")
+    assert (done.code, done.err) == (1, "")
+    assert done.out.count("AMP101") == 2
+
+
+@pytest.mark.parametrize("lacking", ["threads", "processes", "memory in a process"])
+def test_where_no_worker_can_start_all_is_done_here(
+    monkeypatch: pytest.MonkeyPatch, clip: str, lacking: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "no") if lacking == "processes" else RuntimeError("no")
+
+    if lacking == "threads":
+        monkeypatch.setattr(threading.Timer, "start", refuse)
+    elif lacking == "processes":
+        monkeypatch.setattr(subprocess, "Popen", refuse)
+    else:
+        monkeypatch.setattr(workers, "_SERVE", f"import os; os._exit({NOT_STARTED})")
+    selection = Selection(registry.all_rules())
+    jobs = [Job(f"{number}.py", clip.encode(), True, selection) for number in range(3)]
+    for outcome in parallel.run(jobs):
+        assert (outcome.errors, [each.code for each in outcome.findings]) == ([], ["AMP101"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no limit of memory")
+def test_too_little_memory_costs_one_file(shell: Run) -> None:
+    Path("b.py").write_text(f"import torch\nautocast = [{'a,' * 500_000}]\n")
+    done = shell(f"ulimit -v 200000; amp-lint {CONCISE} a.py b.py")
+    assert done.code == 2
+    assert done.out.startswith("a.py:8:9: AMP101")
+    assert done.err == (
+        "error: b.py: nests too deeply, or is too large, to be parsed; "
+        "correct the file or exclude it\n"
+    )
