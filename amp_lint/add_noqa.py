@@ -67,7 +67,7 @@ def _commented(source: Source, row: int, codes: Sequence[str]) -> Source | None:
     at = source.line_starts[row - 1] + column
     with contextlib.suppress(SourceError, SyntaxError, tokenize.TokenError):
         text = f"{source.text[:at]}{comment}{source.text[at:]}"
-        changed = Source(source.encode(text), source.name)
+        changed = source.changed(text)
         before, after = noqa.Suppressions(source), noqa.Suppressions(changed)
         counts = all(after.covers(code, row) for code in codes)
         if counts and source.lossless and before.code() == after.code():

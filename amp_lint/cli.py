@@ -29,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _command(arguments)
     except SystemExit as ended:  # argparse has shown help
-        code = ended.code if isinstance(ended.code, int) else ERROR
+        if ended.code or not streams.failure(sys.stdout):
+            raise
+        code = CLEAN
     except ConfigError as error:
         print(f"error: {printable(str(error))}", file=sys.stderr)
         code = ERROR

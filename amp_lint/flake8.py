@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint import __version__
 from amp_lint.import_path import Isolated
+from amp_lint.printable import printable
 from amp_lint.rule import SYNTAX_ERROR
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Plugin:
                 results = [*self._results()]
         except Exception as error:
             results = [(1, 0, f"{SYNTAX_ERROR} amp-lint failed on this file: {error}")]
-        yield from ((row, column, text, type(self)) for row, column, text in results)
+        yield from ((row, column, printable(text), type(self)) for row, column, text in results)
 
     def _results(self) -> Iterator[tuple[int, int, str]]:
         from amp_lint.engine import check

@@ -140,8 +140,10 @@ def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
         applicable(finding.fix, unsafe=job.unsafe) for finding in result.remaining
     ):
         outcome.errors.append("is not fixed: writing its encoding back would lose bytes")
+    if result.unencodable:
+        outcome.errors.append("is not fixed everywhere: its encoding cannot hold the fixed text")
     if result.text != source.text:
-        outcome.source = Source(source.encode(result.text), job.name)
+        outcome.source = source.changed(result.text)
         outcome.fixed, outcome.before, outcome.found = result.fixed, source, result.found
 
 
