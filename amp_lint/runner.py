@@ -15,7 +15,7 @@ from amp_lint.engine import AnalysisError, Selection
 from amp_lint.project import Links
 from amp_lint.rule import Diagnostic, applicable
 from amp_lint.source import Source, SourceError
-from amp_lint.writer import WriteError, replace
+from amp_lint.writer import WriteError, clean, replace
 
 PARALLEL_BYTES = 400_000
 """Bytes to parse from which starting processes costs less than it saves; about a second each."""
@@ -56,6 +56,8 @@ class Outcome:
     findings: list[Diagnostic] = field(default_factory=list)
     fixed: list[Diagnostic] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """What is not as it was about the file, besides its text."""
     before: Source | None = None
     """The text before fixing, where something was fixed."""
     found: list[Diagnostic] = field(default_factory=list)
@@ -73,10 +75,12 @@ def run(
 ) -> list[Outcome]:
     """The outcomes, in the order of ``jobs``; ``on_done`` hears how many there are.
 
-    Files are written by this process alone, each as soon as its outcome is there. Only fixes that
-    ``gate`` lets pass are applied; with one, all work is done in this process.
+    Files are written by this process alone, each as soon as its outcome is there, and what killed
+    runs have left beside them is removed. Only fixes that ``gate`` lets pass are applied; with one,
+    all work is done in this process.
     """
     done = itertools.count(1)
+    clean(Path(job.name) for job in jobs if job.action is Action.FIX)
 
     def finish(index: int, outcome: Outcome) -> None:
         if jobs[index].action is Action.FIX:
@@ -152,7 +156,8 @@ def _write(outcome: Outcome) -> None:
     if outcome.before is None or outcome.source is None:
         return
     try:
-        replace(Path(outcome.name), outcome.before.data, outcome.source.data)
+        path = Path(outcome.name)
+        outcome.warnings += replace(path, outcome.before.data, outcome.source.data)
     except WriteError as error:
         outcome.errors.append(str(error))
         outcome.source, outcome.findings = outcome.before, outcome.found

@@ -143,7 +143,8 @@ class Session:
             code = self._add_noqa(outcomes) if self._options.add_noqa else self._print(outcomes)
         try:
             if self._file:
-                self._file.close()
+                for warning in self._file.close():
+                    self._warn(f"{self._options.output_file}: {warning}")
         except WriteError as error:
             self._error(str(self._options.output_file), str(error))
         return ERROR if self._errors else code
@@ -170,6 +171,8 @@ class Session:
         for outcome in outcomes:
             for error in outcome.errors:
                 self._error(outcome.name, error)
+            for warning in outcome.warnings:
+                self._warn(f"{outcome.name}: {warning}")
 
     def _lint(self, jobs: Sequence[Job]) -> list[Outcome]:
         def on_done(done: int) -> None:
@@ -245,7 +248,7 @@ class Session:
         from amp_lint import add_noqa
 
         sound = [each for each in outcomes if self._settings.governing(Path(each.name)).sound]
-        added = add_noqa.add(sound, self._error)
+        added = add_noqa.add(sound, self._error, lambda path, what: self._warn(f"{path}: {what}"))
         if not self._options.quiet:
             print(f"Added {added} noqa directive{'s' * (added != 1)}.", file=sys.stderr)
         return CLEAN
