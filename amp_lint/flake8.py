@@ -49,6 +49,7 @@ class Plugin:
 
     def _results(self) -> Iterator[tuple[int, int, str]]:
         from amp_lint.engine import check
+        from amp_lint.overtime import allowed, limited
         from amp_lint.source import Source
 
         path = Path(self._filename)
@@ -56,7 +57,7 @@ class Plugin:
         data = _encode(self._text)
         if selection.sieve.by_bytes(data) and not _settings().excluded(path):
             source = Source(data, self._filename)
-            for finding in check(source, selection):
+            for finding in limited(allowed(len(data)), check, source, selection):
                 row, column = source.position(finding.start)
                 yield row, column - 1, f"{finding.code} {finding.text}"
 

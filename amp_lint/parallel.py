@@ -8,8 +8,11 @@ from concurrent.futures import Future, as_completed
 from amp_lint.runner import Job, Outcome, lint
 from amp_lint.workers import Pool, StartError, WorkerError, count
 
-LIMIT = 300.0
-"""Seconds for a file, after which its worker is killed: native code may hang, too."""
+LIMIT = 60.0
+"""Seconds for a file, besides `_PATIENCE` times the CPU time it may take, after which its worker is
+killed: native code may hang, too."""
+_PATIENCE = 5.0
+"""How long CPU time takes on a machine that does much else."""
 
 
 def run(
@@ -45,7 +48,8 @@ def _submit(pool: Pool, jobs: Sequence[Job]) -> dict[Future[tuple[Outcome, float
     calls: dict[Future[tuple[Outcome, float]], int] = {}
     try:
         for index in sorted(range(len(jobs)), key=lambda index: -len(jobs[index].data)):
-            calls[pool.submit(LIMIT, lint, jobs[index])] = index
+            limit = LIMIT + _PATIENCE * jobs[index].seconds
+            calls[pool.submit(limit, lint, jobs[index])] = index
     except StartError:
         pass
     return calls

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from amp_lint import fixing
 from amp_lint.engine import AnalysisError, Selection
+from amp_lint.overtime import OvertimeError, allowed, limited
 from amp_lint.project import Links
 from amp_lint.rule import Diagnostic, applicable
 from amp_lint.source import Source, SourceError
@@ -44,6 +45,14 @@ class Job:
     unsafe: bool = False
     links: Links | None = None
     """What it imports from the other files of the run."""
+
+    @property
+    def seconds(self) -> float:
+        """The CPU time that it may take."""
+        linked = (
+            (*self.links.files, *(data for _, data in self.links.trainers)) if self.links else ()
+        )
+        return allowed(len(self.data) + sum(map(len, linked)))
 
 
 @dataclass(slots=True)
@@ -101,8 +110,18 @@ def run(
 def lint(job: Job, gate: Gate | None = None) -> Outcome:
     """Look at one text and fix it if asked; whatever goes wrong becomes an error of the file.
 
-    Nothing is written.
+    Nothing is written. The CPU time is limited, unless there is a ``gate``: experiments take what
+    they take.
     """
+    if gate:
+        return _lint(job, gate)
+    try:
+        return limited(job.seconds, _lint, job)
+    except OvertimeError as error:
+        return Outcome(job.name, errors=[str(error)])
+
+
+def _lint(job: Job, gate: Gate | None = None) -> Outcome:
     outcome = Outcome(job.name)
     try:
         source = Source(job.data, job.name)
