@@ -237,7 +237,7 @@ class Session:
         stdin = [Path(options.stdin_filename or _STDIN)] if options.stdin else None
         paths = stdin or [found.path for found in self._discover()]
         if options.show_files:
-            self._out.writelines(f"{absolute(path)}\n" for path in paths)
+            self._out.writelines(f"{printable(str(absolute(path)))}\n" for path in paths)
         else:
             paths = paths or [Path(path) / "*" for path in options.paths or ["."]]
             self._out.writelines(show.settings(self._settings, paths))

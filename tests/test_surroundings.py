@@ -169,3 +169,96 @@ def test_too_little_memory_costs_one_file(shell: Run) -> None:
         "error: b.py: nests too deeply, or is too large, to be parsed; "
         "correct the file or exclude it\n"
     )
+
+
+# --- odd names, numbers and texts -----------------------------------------------------------------
+
+NAMES = (
+    b"a\nb.py", b"c\x1b[31md.py", b"e\xff.py", b"f" * 252 + b".py", b"g h.py", b"i%0A:,j.py",
+    b"k\tl.py", b"m\rn.py", "o\u202ep\u2028q\x9b.py".encode(), b'r"\\s.py', b"-t.py",
+)  # fmt: skip
+
+
+@pytest.fixture
+def odd(shell: Run) -> list[str]:
+    """The paths of files with one finding each."""
+    for path in Path().iterdir():
+        path.unlink()
+    for name in NAMES:
+        Path(os.fsdecode(name)).write_text("x = (\n")
+    return sorted(str(Path(os.fsdecode(name)).absolute()) for name in NAMES)
+
+
+@pytest.mark.parametrize("form", ["concise", "github"])
+def test_a_finding_is_one_line_whatever_the_path(shell: Run, odd: list[str], form: str) -> None:
+    done = shell(f"amp-lint --output-format={form} -- *.py gone$'\\n'.py")
+    found = [line for line in done.out.splitlines() if "AMP900" in line]
+    assert len(found) == len(NAMES)
+    assert len(done.out.splitlines()) == len(NAMES) + (form == "concise")
+    assert all(line.isprintable() for line in done.out.splitlines())
+    assert (done.code, done.err) == (2, "error: gone\\n.py: does not exist; check the path\n")
+
+
+def test_json_and_diffs_name_files_as_they_are(shell: Run, odd: list[str], clip: str) -> None:
+    done = shell("amp-lint --output-format=json -- *.py")
+    assert sorted(found["filename"] for found in json.loads(done.out)) == odd
+    for name in ("a\nb.py", "k\tl.py", 'r"\\s.py'):
+        Path(name).write_text(clip)
+    patch = shell("amp-lint --diff -- a$'\\n'b.py k*.py r*.py").out
+    assert patch.count("\n--- ") == 2
+    Path("all.patch").write_text(patch)
+    assert shell("git apply -p0 all.patch").err == ""
+    assert all("unscale_" in Path(name).read_text() for name in ("a\nb.py", "k\tl.py"))
+
+
+def test_files_with_odd_names_are_listed_and_fixed(shell: Run, odd: list[str], clip: str) -> None:
+    assert len(shell("amp-lint --show-files").out.splitlines()) == len(NAMES)
+    Path(odd[0]).write_text(clip)
+    Path(odd[-1]).write_text(clip)
+    done = shell("amp-lint --fix .")
+    assert (done.code, done.err) == (0, "")
+    assert "unscale_" in Path(odd[0]).read_text()
+
+
+DIGITS = "9" * 5000
+SETTINGS: dict[str, tuple[str | bytes, str]] = {
+    "digits": (f"[tool.amp-lint]\npreview = {DIGITS}\n", "too many digits"),
+    "a version": (f'[tool.amp-lint]\ntarget-torch = "{DIGITS}"\n', "must be a string such as"),
+    "UTF-16": ("[tool.amp-lint]\n".encode("utf-16"), "is not UTF-8"),
+    "latin-1": ("# é\n[tool.amp-lint]\n".encode("latin-1"), "is not UTF-8"),
+    "a mark": ("[tool.amp-lint]\n".encode("utf-8-sig"), "byte order mark"),
+    "brackets": (f"x = {'[' * 10_000}", "nests too deeply"),
+    "closed brackets": (f"x = {'[' * 10_000}{']' * 10_000}", "nests too deeply"),
+    "tables": (f"x = {'{a=' * 10_000}", "nests too deeply"),
+    "a table": ("[tool]\namp-lint = 3\n", "must be a table"),
+    "an odd key": ('[tool.amp-lint]\n"\\u001b[31m\\n" = 1\n', r"'\x1b[31m\n' is no setting"),
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_settings_that_cannot_be_read(main: Run, kind: str) -> None:
+    text, words = SETTINGS[kind]
+    Path("pyproject.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    Path("a.py").write_text("x = (\n")
+    done = main(CONCISE, "a.py")
+    assert done.code == 2
+    assert done.out.startswith("a.py:1:5: AMP900")
+    assert done.err.startswith(f"error: {Path('pyproject.toml').absolute()}: ")
+    assert words in done.err
+    assert done.err.count("\n") == 1
+    assert len(done.err) < 500
+
+
+@pytest.mark.parametrize("number", [f"0x{DIGITS}", f"1e{DIGITS}", f"{DIGITS}.0", f"-0x{DIGITS}"])
+def test_numbers_that_python_takes(main: Run, clip: str, number: str) -> None:
+    Path("a.py").write_text(clip.replace("1.0", number))
+    done = main(CONCISE, "a.py")
+    clips = "x" in number  # to infinity does not clip
+    assert (done.code, done.err, done.out.count("AMP101")) == (clips, "", clips)
+
+
+def test_a_number_that_python_refuses(main: Run, clip: str) -> None:
+    Path("a.py").write_text(clip.replace("1.0", DIGITS))
+    done = main(CONCISE, "a.py")
+    assert (done.code, done.err) == (1, "")
+    assert done.out.startswith("a.py:8:")
