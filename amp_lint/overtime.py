@@ -52,7 +52,8 @@ def limited(seconds: float, function: Callable[..., T], *args: object) -> T:
         watch.stop()  # the first may have been interrupted itself
         if not watch.fired:
             raise
-        raise OvertimeError(f"takes more than {seconds:.0f} s of CPU time; exclude it") from error
+        what = f"takes more than {seconds:.0f} s of CPU time and is not linted"
+        raise OvertimeError(f"{what}; exclude it or split it") from error
 
 
 class _Watch:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
 Run = Callable[..., Result]
-WORDS = "takes more than 0 s of CPU time; exclude it"
+WORDS = "takes more than 0 s of CPU time and is not linted; exclude it or split it"
 
 
 def spin() -> None:

@@ -171,6 +171,28 @@ def test_too_little_memory_costs_one_file(shell: Run) -> None:
     )
 
 
+INTERRUPTED = """
+import builtins, signal, sys
+real = builtins.__import__
+def load(name, *args, **options):
+    if name.startswith({name!r}):
+        builtins.__import__ = real
+        signal.raise_signal(signal.SIGINT)
+    return real(name, *args, **options)
+builtins.__import__ = load
+from amp_lint.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("name", ["amp_lint.session", "libcst"])
+def test_ctrl_c_while_something_is_imported(shell: Run, name: str) -> None:
+    Path("program.py").write_text(INTERRUPTED.format(name=name))
+    done = shell(f"exec {sys.executable} program.py a.py")
+    line = "interrupted: every file is either as it was or fixed\n"
+    assert done == Result(130, "", line)
+
+
 # --- odd names, numbers and texts -----------------------------------------------------------------
 
 NAMES = (
