@@ -25,13 +25,16 @@ def read(path: Path) -> dict[str, Any] | None:
         TomlError: the file cannot be read or parsed.
     """
     try:
-        return loads(files.read(path).decode("utf-8"))
+        text = files.read(path).decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise TomlError(f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise TomlError(f"is not UTF-8: {error}") from error
+    if text.startswith("\ufeff"):
+        raise TomlError("begins with a byte order mark, which TOML does not allow; save it without")
+    return loads(text)
 
 
 def loads(text: str) -> dict[str, Any]:

@@ -12,17 +12,15 @@ from amp_lint.rule import SYNTAX_ERROR, Diagnostic
 from amp_lint.runner import Outcome
 from amp_lint.source import Source, SourceError
 
-OnError = Callable[[str, str], None]
+Tell = Callable[[str, str], None]
 """Called with a path and what is wrong with it."""
 
 
-def add(outcomes: Iterable[Outcome], on_error: OnError) -> int:
+def add(outcomes: Iterable[Outcome], on_error: Tell, on_warning: Tell) -> int:
     """Silence the findings of many files, and write these; how many comments were written."""
-    return sum(
-        _write(outcome.source, outcome.findings, on_error)
-        for outcome in outcomes
-        if outcome.source and outcome.findings
-    )
+    found = [(each.source, each.findings) for each in outcomes if each.source and each.findings]
+    writer.clean(Path(source.name) for source, _ in found)
+    return sum(_write(*each, on_error, on_warning) for each in found)
 
 
 def silenced(source: Source, findings: Sequence[Diagnostic]) -> tuple[Source, int]:
@@ -44,7 +42,7 @@ def silenced(source: Source, findings: Sequence[Diagnostic]) -> tuple[Source, in
     return changed, count
 
 
-def _write(source: Source, findings: Sequence[Diagnostic], on_error: OnError) -> int:
+def _write(source: Source, findings: Sequence[Diagnostic], on_error: Tell, on_warning: Tell) -> int:
     changed, count = silenced(source, findings)
     suppressions = noqa.Suppressions(changed)
     for finding in findings:
@@ -54,7 +52,8 @@ def _write(source: Source, findings: Sequence[Diagnostic], on_error: OnError) ->
             on_error(source.name, f"{what}; correct it or exclude the file")
     try:
         if count:
-            writer.replace(Path(source.name), source.data, changed.data)
+            for warning in writer.replace(Path(source.name), source.data, changed.data):
+                on_warning(source.name, warning)
     except writer.WriteError as error:
         on_error(source.name, str(error))
         return 0
@@ -67,7 +66,7 @@ def _commented(source: Source, row: int, codes: Sequence[str]) -> Source | None:
     at = source.line_starts[row - 1] + column
     with contextlib.suppress(SourceError, SyntaxError, tokenize.TokenError):
         text = f"{source.text[:at]}{comment}{source.text[at:]}"
-        changed = Source(source.encode(text), source.name)
+        changed = source.changed(text)
         before, after = noqa.Suppressions(source), noqa.Suppressions(changed)
         counts = all(after.covers(code, row) for code in codes)
         if counts and source.lossless and before.code() == after.code():

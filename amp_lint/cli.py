@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from amp_lint import __version__
+from amp_lint import __version__, streams
 from amp_lint.arguments import parse
 from amp_lint.choice import ConfigError
-from amp_lint.session import CLEAN, ERROR, FOUND, INTERRUPTED, Session
+from amp_lint.printable import printable
+from amp_lint.session import CLEAN, ERROR, Session
 from amp_lint.suggest import did_you_mean
 
 COMMANDS = ("check", "help", "rule", "verify", "version", "why")
@@ -28,17 +28,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         code = _command(arguments)
-        sys.stdout.flush()
-        return code
+    except SystemExit as ended:  # argparse has shown help
+        if ended.code or not streams.failure(sys.stdout):
+            raise
+        code = CLEAN
     except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error))}", file=sys.stderr)
+        code = ERROR
+    except Exception as error:
+        print(f"error: {_unforeseen(error)}", file=sys.stderr)
+        code = ERROR
+    if problem := streams.failure(sys.stdout):
+        print(f"error: stdout: cannot be written: {problem}; send it elsewhere", file=sys.stderr)
         return ERROR
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FOUND
-    except KeyboardInterrupt:
-        print("interrupted: every file is either as it was or fixed", file=sys.stderr)
-        return INTERRUPTED
+    return code
+
+
+def _unforeseen(error: Exception) -> str:
+    """What to say about an error that nobody has dealt with."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; name fewer files, or exclude the largest"
+    if isinstance(error, OSError):
+        name = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        return printable(f"{name}{error.strerror or error}")
+    import traceback
+
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).name}, line {last.lineno}"
+    return printable(f"internal error, please report it: {type(error).__name__}: {error} ({where})")
 
 
 def _command(arguments: Sequence[str]) -> int:
@@ -85,7 +102,3 @@ def _help(arguments: Sequence[str]) -> int:
         meant = did_you_mean(command, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
         raise ConfigError(f"help: {command}: no such command{meant}")
     return _command([command if command in ("rule", "verify", "why") else "check", "--help"])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -100,8 +100,10 @@ class Settings:
         passed over; without that function every question about a file below raises ConfigError.
 
         Raises:
-            ConfigError: a selector in ``options`` matches no rule, or ``config`` is wrong.
+            ConfigError: a selector in ``options`` matches no rule, ``config`` is wrong, or the
+                current directory was deleted.
         """
+        _require_current_directory()
         check_selectors(options)
         self._named, inline = settings_file.named(config)
         if self._named and isolated:
@@ -224,6 +226,13 @@ class Settings:
         rules = tuple(rule for rule in governing.rules if rule not in off)
         target = governing.target.version if governing.target else None
         return Selection(rules, target, self._noqa, is_preview(governing.layers))
+
+
+def _require_current_directory() -> None:
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise ConfigError("the current directory does not exist; change to another one") from error
 
 
 def absolute(path: Path) -> Path:

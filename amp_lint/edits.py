@@ -135,7 +135,7 @@ def dedent_tail(tree: Tree, holder: cst.BaseCompoundStatement, first: cst.BaseSt
     inner = tree.text[line_start:start]
     outer = _indent(tree, holder)
     begin = _leading_comments_start(tree, first, line_start, inner)
-    end = tree.outer_span(holder.body)[1]
+    end = min(tree.outer_span(holder.body)[1], len(tree.text))  # libcst ends each line
     fixed = _strings(tree, holder, begin)
     content = "".join(
         line if offset in fixed else _reindent(line, inner, outer)

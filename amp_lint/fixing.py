@@ -49,6 +49,8 @@ class FixResult:
     as badly."""
     vain: list[Diagnostic]
     """Those of ``found`` that are among them."""
+    unencodable: bool = False
+    """Whether something was refused because the file's encoding cannot hold it."""
 
 
 @dataclass(slots=True)
@@ -138,6 +140,7 @@ class _Fixing:
         self._refused: set[_Place] = set()
         self._unproven: set[_Place] = set()
         self._left = max(MAX_CHARACTERS, 4 * len(source.text))
+        self._unencodable = False
         self._changed = False
         """Whether the text is another one than that for which fixes were refused."""
 
@@ -157,7 +160,8 @@ class _Fixing:
         refused = [finding for finding in state.remaining if _place(finding) in places]
         remaining = [_without_fix(f) if _place(f) in places else f for f in state.remaining]
         vain = [self._origins[place] for place in places if place in self._origins]
-        return FixResult(state.text, [*state.fixed], remaining, self._found, refused, vain)
+        lost = self._unencodable and bool(refused)
+        return FixResult(state.text, [*state.fixed], remaining, self._found, refused, vain, lost)
 
     def _todo(self) -> list[Diagnostic]:
         """The findings whose fix is to be tried, and may be."""
@@ -220,10 +224,14 @@ class _Fixing:
         text, applied = edits.apply(state.text, fixes)
         self._left -= len(text)
         try:
-            fixed = Source(self._source.encode(text), self._source.name)
+            fixed = self._source.changed(text)
+        except SourceError:
+            self._unencodable = True
+            return None
+        try:
             parse(fixed.data)
             remaining = self._recheck(fixed)
-        except (SourceError, SyntaxError, AnalysisError, TooDeepError):
+        except (SyntaxError, AnalysisError, TooDeepError):
             return None
         if any(finding.code == SYNTAX_ERROR for finding in remaining):
             return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint import __version__
 from amp_lint.import_path import Isolated
+from amp_lint.printable import printable
 from amp_lint.rule import SYNTAX_ERROR
 
 if TYPE_CHECKING:
@@ -44,10 +45,11 @@ class Plugin:
                 results = [*self._results()]
         except Exception as error:
             results = [(1, 0, f"{SYNTAX_ERROR} amp-lint failed on this file: {error}")]
-        yield from ((row, column, text, type(self)) for row, column, text in results)
+        yield from ((row, column, printable(text), type(self)) for row, column, text in results)
 
     def _results(self) -> Iterator[tuple[int, int, str]]:
         from amp_lint.engine import check
+        from amp_lint.overtime import allowed, limited
         from amp_lint.source import Source
 
         path = Path(self._filename)
@@ -55,7 +57,7 @@ class Plugin:
         data = _encode(self._text)
         if selection.sieve.by_bytes(data) and not _settings().excluded(path):
             source = Source(data, self._filename)
-            for finding in check(source, selection):
+            for finding in limited(allowed(len(data)), check, source, selection):
                 row, column = source.position(finding.start)
                 yield row, column - 1, f"{finding.code} {finding.text}"
 

@@ -20,14 +20,14 @@ class Output:
         )
         """What to write to."""
 
-    def close(self) -> None:
-        """Write the file.
+    def close(self) -> list[str]:
+        """Write the file; what of the one that was there could not be kept.
 
         Raises:
             WriteError: the system refuses that; what should be in the file is on stdout.
         """
         try:
-            writer.write(self._path, self._data.getvalue())
+            return writer.write(self._path, self._data.getvalue())
         except writer.WriteError:
             sys.stdout.write(self._data.getvalue().decode("utf-8", "backslashreplace"))
             raise

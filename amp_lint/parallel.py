@@ -8,8 +8,11 @@ from concurrent.futures import Future, as_completed
 from amp_lint.runner import Job, Outcome, lint
 from amp_lint.workers import Pool, StartError, WorkerError, count
 
-LIMIT = 300.0
-"""Seconds for a file, after which its worker is killed: native code may hang, too."""
+LIMIT = 60.0
+"""Seconds for a file, besides `_PATIENCE` times the CPU time it may take, after which its worker is
+killed: native code may hang, too."""
+_PATIENCE = 5.0
+"""How long CPU time takes on a machine that does much else."""
 
 
 def run(
@@ -21,18 +24,22 @@ def run(
     """
     outcomes: dict[int, Outcome] = {}
     pool = Pool(size=min(count(), len(jobs)))
+
+    def finish(index: int, outcome: Outcome) -> None:
+        outcomes[index] = outcome
+        on_done(index, outcome)
+
     try:
         calls = _submit(pool, jobs)
         for call in as_completed(calls):
             index = calls[call]
-            outcomes[index] = _outcome(jobs[index], call)
-            on_done(index, outcomes[index])
+            if outcome := _outcome(jobs[index], call):
+                finish(index, outcome)
     finally:
-        pool.close()
+        pool.close()  # and its handles and its memory are free again
     for index, job in enumerate(jobs):
         if index not in outcomes:
-            outcomes[index] = lint(job)
-            on_done(index, outcomes[index])
+            finish(index, lint(job))
     return [outcomes[index] for index in range(len(jobs))]
 
 
@@ -41,16 +48,18 @@ def _submit(pool: Pool, jobs: Sequence[Job]) -> dict[Future[tuple[Outcome, float
     calls: dict[Future[tuple[Outcome, float]], int] = {}
     try:
         for index in sorted(range(len(jobs)), key=lambda index: -len(jobs[index].data)):
-            calls[pool.submit(LIMIT, lint, jobs[index])] = index
+            limit = LIMIT + _PATIENCE * jobs[index].seconds
+            calls[pool.submit(limit, lint, jobs[index])] = index
     except StartError:
         pass
     return calls
 
 
-def _outcome(job: Job, call: Future[tuple[Outcome, float]]) -> Outcome:
+def _outcome(job: Job, call: Future[tuple[Outcome, float]]) -> Outcome | None:
+    """What came of a job; None where there was nobody to do it."""
     try:
         return call.result()[0]
     except StartError:
-        return lint(job)
+        return None
     except WorkerError as error:
         return Outcome(job.name, errors=[f"{error} while it was analysed; exclude it"])

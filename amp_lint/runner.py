@@ -12,10 +12,11 @@ from typing import TypeAlias
 
 from amp_lint import fixing
 from amp_lint.engine import AnalysisError, Selection
+from amp_lint.overtime import OvertimeError, allowed, limited
 from amp_lint.project import Links
 from amp_lint.rule import Diagnostic, applicable
 from amp_lint.source import Source, SourceError
-from amp_lint.writer import WriteError, replace
+from amp_lint.writer import WriteError, clean, replace
 
 PARALLEL_BYTES = 400_000
 """Bytes to parse from which starting processes costs less than it saves; about a second each."""
@@ -45,6 +46,14 @@ class Job:
     links: Links | None = None
     """What it imports from the other files of the run."""
 
+    @property
+    def seconds(self) -> float:
+        """The CPU time that it may take."""
+        linked = (
+            (*self.links.files, *(data for _, data in self.links.trainers)) if self.links else ()
+        )
+        return allowed(len(self.data) + sum(map(len, linked)))
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -56,6 +65,8 @@ class Outcome:
     findings: list[Diagnostic] = field(default_factory=list)
     fixed: list[Diagnostic] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """What is not as it was about the file, besides its text."""
     before: Source | None = None
     """The text before fixing, where something was fixed."""
     found: list[Diagnostic] = field(default_factory=list)
@@ -73,17 +84,19 @@ def run(
 ) -> list[Outcome]:
     """The outcomes, in the order of ``jobs``; ``on_done`` hears how many there are.
 
-    Files are written by this process alone, each as soon as its outcome is there. Only fixes that
-    ``gate`` lets pass are applied; with one, all work is done in this process.
+    Files are written by this process alone, each as soon as its outcome is there, and what killed
+    runs have left beside them is removed. Only fixes that ``gate`` lets pass are applied; with one,
+    all work is done in this process.
     """
     done = itertools.count(1)
+    clean(Path(job.name) for job in jobs if job.action is Action.FIX)
 
     def finish(index: int, outcome: Outcome) -> None:
         if jobs[index].action is Action.FIX:
             _write(outcome)
         on_done(next(done))
 
-    if not gate and len(jobs) > 1 and sum(len(job.data) for job in jobs) >= PARALLEL_BYTES:
+    if not gate and sum(len(job.data) for job in jobs) >= PARALLEL_BYTES:
         from amp_lint import parallel
 
         return parallel.run(jobs, finish)
@@ -97,8 +110,18 @@ def run(
 def lint(job: Job, gate: Gate | None = None) -> Outcome:
     """Look at one text and fix it if asked; whatever goes wrong becomes an error of the file.
 
-    Nothing is written.
+    Nothing is written. The CPU time is limited, unless there is a ``gate``: experiments take what
+    they take.
     """
+    if gate:
+        return _lint(job, gate)
+    try:
+        return limited(job.seconds, _lint, job)
+    except OvertimeError as error:
+        return Outcome(job.name, errors=[str(error)])
+
+
+def _lint(job: Job, gate: Gate | None = None) -> Outcome:
     outcome = Outcome(job.name)
     try:
         source = Source(job.data, job.name)
@@ -109,6 +132,8 @@ def lint(job: Job, gate: Gate | None = None) -> Outcome:
             _fix(job, source, outcome, gate)
     except (SourceError, AnalysisError) as error:
         outcome.errors.append(f"{error}; correct the file or exclude it")
+    except MemoryError:
+        outcome.errors.append("out of memory while it was analysed; exclude it")
     except Exception as error:  # a bug in one rule must not cost the other files
         if _is_interrupt(error):
             raise KeyboardInterrupt from error
@@ -138,8 +163,10 @@ def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
         applicable(finding.fix, unsafe=job.unsafe) for finding in result.remaining
     ):
         outcome.errors.append("is not fixed: writing its encoding back would lose bytes")
+    if result.unencodable:
+        outcome.errors.append("is not fixed everywhere: its encoding cannot hold the fixed text")
     if result.text != source.text:
-        outcome.source = Source(source.encode(result.text), job.name)
+        outcome.source = source.changed(result.text)
         outcome.fixed, outcome.before, outcome.found = result.fixed, source, result.found
 
 
@@ -148,7 +175,8 @@ def _write(outcome: Outcome) -> None:
     if outcome.before is None or outcome.source is None:
         return
     try:
-        replace(Path(outcome.name), outcome.before.data, outcome.source.data)
+        path = Path(outcome.name)
+        outcome.warnings += replace(path, outcome.before.data, outcome.source.data)
     except WriteError as error:
         outcome.errors.append(str(error))
         outcome.source, outcome.findings = outcome.before, outcome.found

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from amp_lint import files, report, runner
+from amp_lint import files, report, runner, streams
 from amp_lint.config import Choice, ConfigError, Settings, absolute, from_here
 from amp_lint.discover import Discovery, Found, unreadable
+from amp_lint.printable import printable
 from amp_lint.progress import Progress
 from amp_lint.project import Links, Project
 from amp_lint.report import Finding, Style, digest, statistics
@@ -24,7 +25,7 @@ from amp_lint.writer import WriteError
 if TYPE_CHECKING:
     from amp_lint.output import Output
 
-CLEAN, FOUND, ERROR, INTERRUPTED = 0, 1, 2, 130
+CLEAN, FOUND, ERROR = 0, 1, 2
 """Exit codes."""
 _STDIN = "-"
 _COLUMNS = 100
@@ -142,7 +143,8 @@ class Session:
             code = self._add_noqa(outcomes) if self._options.add_noqa else self._print(outcomes)
         try:
             if self._file:
-                self._file.close()
+                for warning in self._file.close():
+                    self._warn(f"{self._options.output_file}: {warning}")
         except WriteError as error:
             self._error(str(self._options.output_file), str(error))
         return ERROR if self._errors else code
@@ -169,6 +171,8 @@ class Session:
         for outcome in outcomes:
             for error in outcome.errors:
                 self._error(outcome.name, error)
+            for warning in outcome.warnings:
+                self._warn(f"{outcome.name}: {warning}")
 
     def _lint(self, jobs: Sequence[Job]) -> list[Outcome]:
         def on_done(done: int) -> None:
@@ -193,7 +197,13 @@ class Session:
 
     def _stdin_job(self) -> Job | None:
         name = self._options.stdin_filename or _STDIN
-        self._stdin = sys.stdin.buffer.read()
+        try:
+            self._stdin = sys.stdin.buffer.read()
+        except OSError as error:
+            self._error(
+                name, f"stdin cannot be read: {streams.reason(error)}; give a file or a pipe"
+            )
+            return None
         if self._options.force_exclude and self._settings.excluded(Path(name)):
             return None
         return self._job(Path(name), name, self._stdin, named=True)
@@ -227,7 +237,7 @@ class Session:
         stdin = [Path(options.stdin_filename or _STDIN)] if options.stdin else None
         paths = stdin or [found.path for found in self._discover()]
         if options.show_files:
-            self._out.writelines(f"{absolute(path)}\n" for path in paths)
+            self._out.writelines(f"{printable(str(absolute(path)))}\n" for path in paths)
         else:
             paths = paths or [Path(path) / "*" for path in options.paths or ["."]]
             self._out.writelines(show.settings(self._settings, paths))
@@ -238,7 +248,7 @@ class Session:
         from amp_lint import add_noqa
 
         sound = [each for each in outcomes if self._settings.governing(Path(each.name)).sound]
-        added = add_noqa.add(sound, self._error)
+        added = add_noqa.add(sound, self._error, lambda path, what: self._warn(f"{path}: {what}"))
         if not self._options.quiet:
             print(f"Added {added} noqa directive{'s' * (added != 1)}.", file=sys.stderr)
         return CLEAN
@@ -349,11 +359,11 @@ class Session:
         if line not in self._errors:
             self._errors.add(line)
             self._progress.clear()
-            print(line, file=sys.stderr)
+            print(printable(line), file=sys.stderr)
 
     def _warn(self, text: str, *, kind: str = "warning") -> None:
         if not self._options.quiet:
-            print(f"{kind}: {text}", file=sys.stderr)
+            print(printable(f"{kind}: {text}"), file=sys.stderr)
 
 
 def _output(name: str) -> Output:

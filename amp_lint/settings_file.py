@@ -211,7 +211,7 @@ class _Table:
         value = self._values["target-torch"]
         version = parse_version(value) if isinstance(value, str) else None
         if version is None:
-            given = f", not {value!r}" if isinstance(value, (str, float)) else ""
+            given = f", not {value!r:.40}" if isinstance(value, (str, float)) else ""
             raise self._error("target-torch", f'must be a string such as "2.3"{given}')
         return version
 

@@ -11,6 +11,7 @@ from amp_lint import registry
 from amp_lint.choice import Choice, Ignored, resolve
 from amp_lint.config import Governing, Settings, from_here
 from amp_lint.discover import SKIPPED
+from amp_lint.printable import printable
 from amp_lint.rule import Rule
 from amp_lint.settings_file import KEYS
 from amp_lint.silence import Silence
@@ -24,7 +25,7 @@ def settings(governed: Settings, paths: Sequence[Path]) -> Iterator[str]:
     for number, (governing, files) in enumerate(groups.items()):
         silences = {each.rule: each for each in governed.silences(files[0])}
         yield "\n" * bool(number)
-        yield f"# {_few(files)}\n"
+        yield f"# {printable(_few(files))}\n"
         for line in (*_values(governing), *_rules(governing, silences)):
             yield f"{line}\n"
 

@@ -77,6 +77,8 @@ def wanted(rules: Sequence[Rule], words: set[str]) -> tuple[Rule, ...]:
 def parse(data: bytes | str) -> ast.Module:
     """``ast.parse`` without warnings, its ways to say "too deep" made one.
 
+    A lack of memory cannot be told from them.
+
     Raises:
         SyntaxError: the file is not Python.
         TooDeepError: the interpreter's own parser gave up.
@@ -88,7 +90,7 @@ def parse(data: bytes | str) -> ast.Module:
             warnings.simplefilter("ignore")
             return ast.parse(data)
     except (RecursionError, MemoryError) as error:
-        raise TooDeepError("nests too deeply to be parsed") from error
+        raise TooDeepError("nests too deeply, or is too large, to be parsed") from error
     except ValueError as error:  # bytes that Python's own decoder refuses
         raise SyntaxError(str(error)) from error
 

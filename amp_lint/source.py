@@ -11,6 +11,7 @@ import tokenize
 from pathlib import Path
 
 from amp_lint import files
+from amp_lint.printable import printable
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -43,8 +44,8 @@ class Source:
             self.encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
             body = data[len(self.bom) :]
             self.text = body.decode("utf-8" if self.bom else self.encoding)
-        except (SyntaxError, UnicodeDecodeError, LookupError) as error:
-            raise SourceError(f"cannot be decoded: {error}") from error
+        except Exception as error:  # whatever a codec raises
+            raise SourceError(f"cannot be decoded: {_reason(error)}") from error
 
     @classmethod
     def read(cls, path: Path) -> Source:
@@ -69,20 +70,31 @@ class Source:
         try:
             lines = io.BytesIO(text.encode("utf-8", "surrogatepass"))
             data = text.encode(tokenize.detect_encoding(lines.readline)[0])
-        except (SyntaxError, UnicodeEncodeError, LookupError) as error:
-            raise SourceError(f"cannot be encoded: {error}") from error
+        except Exception as error:  # whatever a codec raises
+            raise SourceError(f"cannot be encoded: {_reason(error)}") from error
         return cls(data, name)
 
     def encode(self, text: str) -> bytes:
         """``text`` as bytes of this file.
 
         Raises:
-            SourceError: ``text`` has a character that the file's encoding lacks.
+            SourceError: the file's encoding cannot hold ``text``.
         """
         try:
             return self.bom + text.encode("utf-8" if self.bom else self.encoding)
-        except UnicodeEncodeError as error:
-            raise SourceError(f"cannot be encoded: {error}") from error
+        except Exception as error:  # whatever a codec raises
+            raise SourceError(f"cannot be encoded: {_reason(error)}") from error
+
+    def changed(self, text: str) -> Source:
+        """This file with another text.
+
+        Raises:
+            SourceError: its encoding cannot hold the text, or would give another one back.
+        """
+        made = Source(self.encode(text), self.name)
+        if made.text != text:
+            raise SourceError("cannot be encoded: what is written would be read as something else")
+        return made
 
     @functools.cached_property
     def lossless(self) -> bool:
@@ -107,3 +119,8 @@ class Source:
         start = self.line_starts[row - 1]
         end = self.line_starts[row] if row < len(self.line_starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
+
+
+def _reason(error: Exception) -> str:
+    """What a codec says, in one line."""
+    return printable(str(error) or type(error).__name__)

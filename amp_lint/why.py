@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from amp_lint import arguments, symptoms
+from amp_lint import arguments, streams, symptoms
 from amp_lint.config import ConfigError
 from amp_lint.discover import unreadable
 from amp_lint.report import Style
@@ -155,12 +155,14 @@ def _read(log: str) -> str:
     Raises:
         ConfigError: it cannot be read.
     """
-    if log == _STDIN:
-        return _decoded(_tail(sys.stdin.buffer)) if sys.stdin else ""
     try:
+        if log == _STDIN:
+            return _decoded(_tail(sys.stdin.buffer)) if sys.stdin else ""
         with Path(log).open("rb") as stream:
             return _decoded(_tail(stream))
     except OSError as error:
+        if log == _STDIN:
+            raise ConfigError(f"stdin cannot be read: {streams.reason(error)}; {_SAY}") from error
         raise ConfigError(f"{log}: {unreadable(error)}") from error
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 TOO_DEEP = "nests too deeply"
+NOT_STARTED = 71
+"""The exit status of a process that could not begin, for want of memory, handles or a thread."""
 _STACK_BYTES = 25_600
 """For each level of recursion; C code in between takes more than Python's own."""
 
@@ -24,11 +26,14 @@ def serve(memory: int, recursion: int) -> None:
     ``recursion`` is how many calls of Python functions may be under way.
     """
     _limit_memory(memory)
-    calls, answers = _take_over_streams()
-    threading.stack_size(recursion * _STACK_BYTES // 4096 * 4096)
-    sys.setrecursionlimit(recursion)
     todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_work, args=(todo, answers), daemon=True).start()
+    try:
+        calls, answers = _take_over_streams()
+        threading.stack_size(recursion * _STACK_BYTES // 4096 * 4096)
+        sys.setrecursionlimit(recursion)
+        threading.Thread(target=_work, args=(todo, answers), daemon=True).start()
+    except (OSError, RuntimeError):
+        os._exit(NOT_STARTED)
     with contextlib.suppress(EOFError):
         while True:
             todo.put(pickle.load(calls))

@@ -27,10 +27,18 @@ from amp_lint import worker as child
 
 T = TypeVar("T")
 
-_SERVE = (
-    "import sys; memory, recursion = map(int, sys.argv[1:3]); sys.path[:] = sys.argv[3:]; "
-    "from amp_lint.worker import serve; serve(memory, recursion)"
-)
+_SERVE = f"""\
+import os, sys
+memory, recursion = map(int, sys.argv[1:3])
+sys.path[:] = sys.argv[3:]
+try:
+    from amp_lint.worker import serve
+except (MemoryError, OSError, ImportError):
+    os._exit({child.NOT_STARTED})
+serve(memory, recursion)
+"""
+_HANDLES = 12
+"""File handles that must be free: those of a worker, while it starts, and some for this process."""
 
 
 class WorkerError(Exception):
@@ -88,6 +96,7 @@ class Worker:
         limits = map(str, (memory, recursion or sys.getrecursionlimit()))
         with contextlib.ExitStack() as opened:
             try:
+                _require_handles()
                 self._said = opened.enter_context(tempfile.TemporaryFile())
                 self._process = subprocess.Popen(
                     [sys.executable, "-I", *_flags(), "-c", _SERVE, *limits, *_path(needed)],
@@ -115,7 +124,11 @@ class Worker:
         """
         expired = threading.Event()
         timer = threading.Timer(limit, self._expire, [expired])
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError as error:
+            self.kill()
+            raise StartError(f"no thread can be started: {error}") from error
         try:
             good, result = self._exchange((function, args))
         except RecursionError as error:
@@ -126,6 +139,8 @@ class Worker:
             raise WorkerError(f"gave an answer that holds a {error}") from error
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             self.kill()
+            if self._process.returncode == child.NOT_STARTED:
+                raise StartError("a process cannot do its work") from error
             raise WorkerError(
                 f"took longer than {limit:g} s" if expired.is_set() else self._cause()
             ) from error
@@ -170,6 +185,17 @@ class Worker:
             with contextlib.suppress(OSError):
                 if stream is not None:
                     stream.close()
+
+
+def _require_handles() -> None:
+    """Open some files and close them; what fails half-way would leave handles open.
+
+    Raises:
+        OSError: so many cannot be had.
+    """
+    with contextlib.ExitStack() as opened:
+        for _ in range(_HANDLES):
+            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
 
 
 def _path(needed: Sequence[str]) -> list[str]:

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import IO
 
 from fuzz import mutants, neutral, oracle, parts
-from fuzz.kills import BY_SIGNAL, STARTING
+from fuzz.kills import STARTING
 from fuzz.parts import Record
 from fuzz.shrink import shrunk
 from marked import updated
@@ -54,7 +54,6 @@ ACCEPTED: dict[str, str] = {
     "annotations: AMP110 lost": _MENTION,
     "comments: AMP110 lost": _MENTION,
     f"exit status: {STARTING}": _PYTHON,
-    f"exit status: {BY_SIGNAL}": "for a shell that is 130",
     f"traceback: {STARTING}": _PYTHON,
     "f-strings: AMP109 lost": "an f-string is not read as a constant",
     "keyword arguments: AMP206 lost": _MEANT,

@@ -142,12 +142,17 @@ CLIP = (
 def test_what_is_written_wrongly_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert oracle.judged(CLIP).fixed
 
-    def write(path: Path, old: bytes, new: bytes) -> None:
+    def write(path: Path, old: bytes, new: bytes) -> list[str]:
         path.write_bytes(b"# not so\n" + old)
+        return []
+
+    def write_half(path: Path, old: bytes, new: bytes) -> list[str]:
+        path.write_bytes(b"(")
+        return []
 
     monkeypatch.setattr(runner, "replace", write)
     assert {kind for kind, _ in oracle.judged(CLIP).problems} == {"diff", "not idempotent"}
-    monkeypatch.setattr(runner, "replace", lambda path, old, new: path.write_bytes(b"("))
+    monkeypatch.setattr(runner, "replace", write_half)
     assert {kind for kind, _ in oracle.judged(CLIP).problems} == {"diff", "no Python"}
 
 

@@ -173,6 +173,15 @@ def test_wide_and_combining_characters() -> None:
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
     assert frame("'\x1b[31m\x0c\x7f' + y\n", "y") == ["1 | '␛[31m␌␡' + y", f"  | {' ' * 12}^"]
+    turned = "'\x9b31m\u2028\u202e\u2066é\u200d' + y\n"
+    (line, _) = frame(turned, "y")
+    assert line == "1 | '\ufffd31m\ufffd\ufffd\ufffdé\u200d' + y"
+
+
+def test_texts_of_others_stay_one_line() -> None:
+    finding = find("a\n  x\n", "x", message="`f(\n1)` \x1b[31m", applicability=SAFE)
+    for form in ("concise", "full"):
+        assert r"`f(\n1)` \x1b[31m" in render(form, finding)
 
 
 def test_ranges_of_several_lines() -> None:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from amp_lint.writer import WriteError, replace, write
+from amp_lint import writer
+from amp_lint.writer import WriteError, clean, replace, write
+from tests.conftest import Result
+
+Run = Callable[..., Result]
 
 
 @pytest.fixture
@@ -158,3 +166,124 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     write(tmp_path / "pipe", b"data")
     assert os.read(reader, 10) == b"data"
     os.close(reader)
+
+
+# --- what a file has besides its bytes ------------------------------------------------------------
+
+
+def refuse(*arguments: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+def test_keeps_owner_and_group_or_says_so(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    os.chown(file, 12345, 23456)
+    file.chmod(0o4751)
+    assert replace(file, b"old", b"new") == []
+    status = file.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (12345, 23456, 0o4751)
+    monkeypatch.setattr(os, "chown", refuse)
+    assert replace(file, b"new", b"newer") == [
+        "its owner could not be kept", "its group could not be kept",
+    ]  # fmt: skip
+    status = file.stat()
+    assert (status.st_uid, status.st_mode & 0o7777) == (0, 0o751)  # not root's rights for anybody
+
+
+def test_keeps_extended_attributes_or_says_so(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if sys.platform != "linux":
+        pytest.skip("has no functions for them")
+    try:
+        os.setxattr(file, "user.note", b"\0kept")
+    except OSError:
+        pytest.skip("the file system has none")
+    assert replace(file, b"old", b"new") == []
+    assert os.getxattr(file, "user.note") == b"\0kept"
+    monkeypatch.setattr(os, "setxattr", refuse)
+    assert replace(file, b"new", b"newer") == ["its extended attribute user.note could not be kept"]
+    assert file.read_bytes() == b"newer"
+
+
+def test_a_hard_link_is_not_split_without_a_word(main: Run, clip: str, fixed: str) -> None:
+    Path("a.py").write_text(clip)
+    os.link("a.py", "other")
+    done = main("--fix", "a.py")
+    assert done.code == 0
+    words = "was a hard link and is a file of its own now; its other names are unchanged"
+    assert done.err == f"warning: a.py: {words}\n"
+    assert (Path("a.py").read_text(), Path("other").read_text()) == (fixed, clip)
+
+
+# --- runs that end in between ---------------------------------------------------------------------
+
+
+def test_ctrl_c_waits_until_the_file_is_written(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda handle: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        replace(file, b"old", b"new")
+    assert file.read_bytes() == b"new"
+    assert names(file.parent) == ["a.py"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+KILLED = """
+import os, signal, sys
+from amp_lint import cli
+os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)
+cli.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
+@pytest.mark.parametrize("option", ["--fix", "--add-noqa"])
+def test_the_next_run_removes_what_a_killed_one_left(main: Run, clip: str, option: str) -> None:
+    Path("code").mkdir()
+    Path("code/a.py").write_text(clip)
+    Path("a.py").symlink_to("code/a.py")
+    subprocess.run([sys.executable, "-c", KILLED, option, "a.py"], check=False)
+    assert len(names(Path("code"))) == 2
+    assert Path("code/a.py").read_text() == clip
+    assert main(option, "a.py").code == 0
+    assert names(Path("code")) == ["a.py"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="other locks")
+def test_cleaning_removes_nothing_else(file: Path) -> None:
+    kept = (".amp-lint-.tmp", ".amp-lint-abcdefgh.tmp.py", "amp-lint-abcdefgh.tmp")
+    for name in kept:
+        file.with_name(name).touch()
+    file.with_name(".amp-lint-aaaaaaaa.tmp").mkdir()
+    file.with_name(".amp-lint-bbbbbbbb.tmp").symlink_to(file)
+    os.mkfifo(file.with_name(".amp-lint-cccccccc.tmp"))
+    file.with_name(".amp-lint-dddddddd.tmp").touch()
+    before = names(file.parent)
+    with writer._beside(file, b"new") as (temporary, _):
+        clean([file])
+        assert {*names(file.parent)} == {*before, temporary.name} - {".amp-lint-dddddddd.tmp"}
+
+
+def test_a_temporary_file_that_was_cleaned_away_before_it_was_locked(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, made = writer._lock, list[Path]()
+
+    def late(handle: int) -> bool:
+        if not made:
+            (path,) = file.parent.glob(".amp-lint-*")
+            made.append(path)
+            clean([file])
+            assert not path.exists()
+        return lock(handle)
+
+    def lock_of_others(handle: int) -> bool:
+        monkeypatch.setattr(writer, "_lock", lock)
+        return late(handle)
+
+    monkeypatch.setattr(writer, "_lock", lock_of_others)
+    replace(file, b"old", b"new")
+    assert made
+    assert file.read_bytes() == b"new"
+    assert names(file.parent) == ["a.py"]

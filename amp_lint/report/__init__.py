@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from amp_lint import registry
+from amp_lint.printable import printable
 from amp_lint.rule import Diagnostic, applicable
 from amp_lint.source import Source
 
@@ -43,7 +44,7 @@ class Finding:
     def place(self) -> str:
         """``path:line:column``, as editors and terminals make it a link."""
         row, column = self.source.position(self.diagnostic.start)
-        return f"{self.source.name}:{row}:{column}"
+        return f"{printable(self.source.name)}:{row}:{column}"
 
     @property
     def preview(self) -> bool:
@@ -55,7 +56,17 @@ class Finding:
     def help(self) -> str:
         """What to do: what the fix does, or in general where there is none."""
         fix, advice = self.diagnostic.fix, self.diagnostic.help
-        return fix.title if fix else advice[:1].upper() + advice[1:]
+        return printable(fix.title if fix else advice[:1].upper() + advice[1:])
+
+    @property
+    def message(self) -> str:
+        """What is wrong, in one line."""
+        return printable(self.diagnostic.message)
+
+    @property
+    def text(self) -> str:
+        """What is wrong and what to do, in one line."""
+        return printable(self.diagnostic.text)
 
     def fixable(self, style: Style) -> bool:
         """Whether ``--fix`` would apply the fix; one of them, if it stands for several findings."""

@@ -11,7 +11,7 @@ from amp_lint.report.color import BOLD, CYAN, OF_SEVERITY, paint
 def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
     """``path:line:column: CODE [*] severity: message; what to do``."""
     for finding in findings:
-        yield f"{head(finding, style)}{finding.diagnostic.text}\n"
+        yield f"{head(finding, style)}{finding.text}\n"
 
 
 def head(finding: Finding, style: Style) -> str:

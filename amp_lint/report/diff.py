@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import difflib
 import io
+import re
 from collections.abc import Iterator
 
 from amp_lint.report import Style
 from amp_lint.report.color import CYAN, paint
 from amp_lint.source import Source
 
+_CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 _COLORS = {b"-": "31", b"+": "32", b"@": CYAN}
 
 
 def diff(before: Source, after: Source, style: Style) -> Iterator[bytes]:
     """The lines that turn the one into the other."""
-    name = after.name.encode(errors="surrogateescape")
+    name = _name(after)
     old, new = (io.BytesIO(source.data).readlines() for source in (before, after))
     for line in difflib.diff_bytes(difflib.unified_diff, old, new, fromfile=name, tofile=name):
         body = line.rstrip(b"\n")
         yield _paint(body, style)
         yield b"\n" if line.endswith(b"\n") else b"\n\\ No newline at end of file\n"
+
+
+def _name(source: Source) -> bytes:
+    """A path as it stands in a diff: as git quotes it, if it would begin a new line."""
+    name = source.name.encode(errors="surrogateescape")
+    if not _CONTROL.search(name):
+        return name
+    special = re.compile(rb'["\\]|' + _CONTROL.pattern)
+    return b'"%s"' % special.sub(lambda match: b"\\%03o" % match[0][0], name)
 
 
 def _paint(line: bytes, style: Style) -> bytes:

@@ -17,6 +17,8 @@ LONGEST = 4
 """Lines of one range that are shown; of a longer one the first and the last."""
 _TAB = " " * 4
 _CUT = "…"
+_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+"""The kinds of characters that turn the direction of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +155,21 @@ def screen(text: str, start: int, stop: int, width: int) -> str:
 
 
 def _cell(character: str) -> str:
-    """What to print for a character: tabs as spaces, control characters as their pictures."""
+    """What to print for a character: tabs as spaces, control characters as their pictures.
+
+    What would turn the direction of a line or begin another one is replaced, too.
+    """
     if character == "\t":
         return _TAB
     if ord(character) < 0x20:
         return chr(0x2400 + ord(character))
-    return "\N{SYMBOL FOR DELETE}" if character == "\x7f" else character
+    if character == "\x7f":
+        return "\N{SYMBOL FOR DELETE}"
+    if character.isascii() or character.isprintable():
+        return character
+    turns = unicodedata.bidirectional(character) in _TURNING
+    controls = unicodedata.category(character) in ("Cc", "Zl", "Zp")
+    return "\N{REPLACEMENT CHARACTER}" if turns or controls else character
 
 
 def _columns(text: str) -> int:

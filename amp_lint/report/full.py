@@ -30,7 +30,7 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
 def _fold(finding: Finding, style: Style) -> Iterator[str]:
     """The line of the concise format."""
     plain = head(finding, Style(unsafe=style.unsafe))
-    first, *rest = wrapped(finding.diagnostic.text, style, plain)
+    first, *rest = wrapped(finding.text, style, plain)
     yield head(finding, style) + first
     yield from rest
 
@@ -38,7 +38,7 @@ def _fold(finding: Finding, style: Style) -> Iterator[str]:
 def _block(finding: Finding, style: Style) -> Iterator[str]:
     diagnostic, color = finding.diagnostic, OF_SEVERITY[finding.diagnostic.severity]
     yield f"{title(finding, style)}: {diagnostic.name}"
-    yield from (paint(line, BOLD, style) for line in wrapped(diagnostic.message, style))
+    yield from (paint(line, BOLD, style) for line in wrapped(finding.message, style))
     main = Mark(diagnostic.start, diagnostic.end, "^", "", color)
     related = [Mark(place.start, place.end, "-", place.label, BLUE) for place in diagnostic.related]
     yield from frame(finding.source, finding.place, [main, *related], style)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from amp_lint.config import absolute
+from amp_lint.printable import printable
 from amp_lint.report import Finding, Style
 from amp_lint.rule import Severity
 
@@ -20,7 +21,7 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
         end_row, end_column = finding.source.position(diagnostic.end)
         properties = {
             "title": f"amp-lint ({diagnostic.code}{' in preview' if finding.preview else ''})",
-            "file": str(absolute(Path(finding.source.name))),
+            "file": printable(str(absolute(Path(finding.source.name)))),
             "line": str(row),
             "col": str(column),
             "endLine": str(end_row),

@@ -20,7 +20,7 @@ from amp_lint.source import Source
 
 def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
     """One array; rows and columns count from 1, columns in characters, ends are exclusive."""
-    yield json.dumps([*map(_finding, findings)], indent=2, ensure_ascii=False)
+    yield json.dumps([*map(_finding, findings)], indent=2)
     yield "\n"
 
 

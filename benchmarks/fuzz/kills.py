@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from amp_lint import fixing, runner
-from amp_lint.session import INTERRUPTED
+from amp_lint.__main__ import INTERRUPTED
 from amp_lint.source import Source
 from fuzz import bases
 from fuzz.neutral import ALL
@@ -29,7 +29,6 @@ _SIZES = {"one process": (24, 0), "workers": (60, runner.PARALLEL_BYTES // 40)}
 """How many files, and how many bytes of comment at the end of each."""
 MOMENTS = ("any", "writing", "temporary file")
 STARTING = "before amp-lint is imported"
-BY_SIGNAL = "the process ends by SIGINT itself"
 SAID = "interrupted: every file is either as it was or fixed\n"
 
 
@@ -236,8 +235,6 @@ def _look_at_words(done: Round, err: str, *, complete: bool) -> None:
         done.problem("traceback", "while amp-lint is imported" if own else STARTING)
     elif done.code == -signal.SIGINT and not err:
         done.problem("exit status", STARTING)
-    elif done.code == -signal.SIGINT and err == SAID:
-        done.problem("exit status", BY_SIGNAL)
     elif done.code == INTERRUPTED and err != SAID:
         done.problem("words", err[:60] or "none")
     elif done.code in (0, 1) and complete:

@@ -1,0 +1,97 @@
+"""A bound to the CPU time that one file may take: nothing that is written in it ends no run.
+
+A thread looks at the clock and raises in the one that works. That needs no signal, so that it holds
+on every system, in worker processes and in the process of flake8. Only Python code can be stopped
+so; what hangs in a library is killed with its worker process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+BASE_SECONDS = 10.0
+SECONDS_PER_BYTE = 1e-4
+_AGAIN = 0.5
+"""Seconds until it is raised again, in case something has swallowed it."""
+
+T = TypeVar("T")
+
+
+class OvertimeError(Exception):
+    """A file takes too long; the message says so in one line."""
+
+
+class _Overtime(BaseException):
+    """Is raised at any place: code that goes on after an error must not catch it."""
+
+
+def allowed(size: int) -> float:
+    """Seconds of CPU time for so many bytes of source."""
+    return BASE_SECONDS + SECONDS_PER_BYTE * size
+
+
+def limited(seconds: float, function: Callable[..., T], *args: object) -> T:
+    """The result of ``function(*args)``, for which there are ``seconds`` of CPU time.
+
+    Nothing else may take much time in this process meanwhile: it counts, too.
+
+    Raises:
+        OvertimeError: it took longer and was stopped.
+    """
+    watch = _Watch(seconds)
+    try:
+        try:
+            watch.start()
+            return function(*args)
+        finally:
+            watch.stop()
+    except (Exception, _Overtime) as error:
+        watch.stop()  # the first may have been interrupted itself
+        if not watch.fired:
+            raise
+        what = f"takes more than {seconds:.0f} s of CPU time and is not linted"
+        raise OvertimeError(f"{what}; exclude it or split it") from error
+
+
+class _Watch:
+    """Raises `_Overtime` in the thread that made it, once its time is over and until it stops."""
+
+    def __init__(self, seconds: float) -> None:
+        import threading
+
+        self.fired = False
+        self._end = time.process_time() + seconds
+        self._worker = threading.get_ident()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch; where there is no thread to be had, nobody does."""
+        with contextlib.suppress(RuntimeError):
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Raise no more."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self.fired:
+            _raise(None, self._worker)
+
+    def _watch(self) -> None:
+        while not self._over.wait(max(self._end - time.process_time(), _AGAIN)):
+            if time.process_time() >= self._end:
+                self.fired = True
+                _raise(_Overtime, self._worker)
+
+
+def _raise(kind: type[BaseException] | None, thread: int) -> None:
+    """Have a thread raise at its next step; None takes back what it has not raised yet."""
+    with contextlib.suppress(ImportError, AttributeError):  # there is a Python without them
+        import ctypes
+
+        what = None if kind is None else ctypes.py_object(kind)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), what)
