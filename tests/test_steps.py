@@ -83,6 +83,12 @@ def test_a_whole_step() -> None:
         ("scaler.scale(loss * k).backward()", ["scaled"]),
         ("(scaler.scale(loss)).mean().backward()", ["scaled"]),
         ("cast(Tensor, scaler.scale(loss)).backward()", ["scaled"]),
+        (
+            "scaler.scale(outputs=loss).backward(); scaler.unscale_(optimizer=opt); "
+            "scaler.step(optimizer=opt)",
+            ["scaled unscale(opt) step(opt)"],
+        ),
+        ("scaler.step(closure=k, optimizer=opt)", ["step(opt)"]),
         ("opt.step()", ["plain(opt)"]),
         ("self.optimizer.step()", ["plain(optimizer)"]),
         ("opts[0].step()", ["plain(opts[0])"]),

@@ -45,6 +45,8 @@ _LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.SCHEDULE})
 """Events after which scaled gradients are as they were, but for a limit."""
 _NORMS = frozenset({Kind.CLIP, Kind.UNSCALE})
 """Events that give the norm of gradients: accelerate's clip unscales them."""
+_FIRST = ("optimizer", "parameters", "new_scale")
+"""What the first argument of an event may be called."""
 _BEGINNINGS = frozenset({Kind.ZERO_GRAD, Kind.BACKWARD})
 """Events that begin the next cycle where no scaler takes part, and so nothing is updated."""
 
@@ -299,8 +301,8 @@ class Evaluator(ABC):
     def _first_key(self, node: cst.Call, path: Path, frame: Frame) -> str | None:
         """The key of the first argument; for ``m.parameters()`` that of ``m``."""
         given = arguments(node)
-        first = given.positional[0] if given.positional else given.get(None, "optimizer")
-        first = first or given.get(None, "parameters")
+        named = (given.get(0, name) for name in _FIRST)
+        first = next((value for value in named if value is not None), None)
         if first is None:
             return None
         if isinstance(first, cst.Call):

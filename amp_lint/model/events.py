@@ -170,7 +170,7 @@ class Recognizer:
         return isinstance(owner, cst.Call) and self.names.is_any(owner.func, {"builtins.super"})
 
     def _is_step(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
-        if arguments(call).positional and self.roles.is_scaler(owner):
+        if stepped(call) is not None and self.roles.is_scaler(owner):
             return True
         if self.target(call) is not None or self._is_given_scaler(call):
             return False
@@ -295,6 +295,11 @@ def _is_empty(small: cst.CSTNode) -> bool:
             name = raised.func if isinstance(raised, cst.Call) else raised
             return name is not None and dotted(name) == "NotImplementedError"
     return False
+
+
+def stepped(call: cst.Call) -> cst.BaseExpression | None:
+    """The optimizer that ``scaler.step`` or ``scaler.unscale_`` is given, in whatever way."""
+    return arguments(call).get(0, "optimizer")
 
 
 def is_accelerator(node: cst.BaseExpression) -> bool:

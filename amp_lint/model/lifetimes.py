@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.model.events import stepped
 from amp_lint.model.names import dotted
 from amp_lint.model.roles import Roles
 from amp_lint.model.steps import Steps
@@ -138,7 +139,8 @@ class Lifetimes:
         own = [c for c in calls if isinstance(c.func, cst.Attribute) and c.args]
         own = [c for c in own if dotted(c.func.value) == made.name]  # type: ignore[attr-defined]
         if any(self.recognizer.is_scale(call) for call in own):
-            yield from (c.args[0].value for c in own if c.func.attr.value == "step")  # type: ignore[attr-defined]
+            steps = [call for call in own if call.func.attr.value == "step"]  # type: ignore[attr-defined]
+            yield from (value for value in map(stepped, steps) if value is not None)
         for call in calls:
             given = [arg.value for arg in call.args if not arg.star]
             target = self.recognizer.target(call)
