@@ -38,6 +38,12 @@ def test_in_loop() -> None:
     assert found.through is None and found.before is found.loop
 
 
+@pytest.mark.parametrize("made", ["s: object = GradScaler()", "s, t = GradScaler(), 0"])
+@pytest.mark.parametrize("program", [IN_LOOP, IN_FUNCTION])
+def test_other_assignments(program: str, made: str) -> None:
+    assert len(recreated(program.replace("s = GradScaler()", made))) == 1
+
+
 def test_in_function() -> None:
     (found,) = recreated(IN_FUNCTION)
     assert found.through is not None and found.before is None

@@ -208,8 +208,15 @@ def test_a_scale_that_is_never_updated(given: str, count: int) -> None:
     assert len(found(looped(SCALED + DIRECT, made))) == count
 
 
-def test_two_scalers() -> None:
-    made = MADE + 'second = torch.amp.GradScaler("cuda")\n'
+@pytest.mark.parametrize(
+    "made",
+    [
+        MADE + 'second = torch.amp.GradScaler("cuda")\n',
+        MADE + 'second: object = torch.amp.GradScaler("cuda")\n',
+        'scaler, second = torch.amp.GradScaler("cuda"), torch.amp.GradScaler("cuda")\n',
+    ],
+)
+def test_two_scalers(made: str) -> None:
     model = looped(SCALED + "second.step(optimizer)\nsecond.update()\n", made)
     assert found(model) == [("mismatches", "second.step(optimizer)", BACKWARD)]
 

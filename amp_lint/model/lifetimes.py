@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.model.assignments import assigned
 from amp_lint.model.events import stepped
 from amp_lint.model.names import dotted
 from amp_lint.model.roles import Roles
@@ -36,7 +37,7 @@ class Recreation:
     """What repeats it."""
     through: cst.Call | None
     """The call in the loop, where the constructor stands in the function that it runs."""
-    assign: cst.Assign
+    assign: cst.Assign | cst.AnnAssign
     before: Loop | None = None
     """The loop before which the assignment can stand, with the same result: the outermost in which
     the optimizer stays the same."""
@@ -47,7 +48,7 @@ class _Made:
     """One constructor call whose result gets a plain name."""
 
     call: cst.Call
-    assign: cst.Assign
+    assign: cst.Assign | cst.AnnAssign
     name: str
     tests: tuple[cst.BaseExpression, ...]
     """What decides whether it is made, innermost first."""
@@ -72,13 +73,17 @@ class Lifetimes:
 
     def _made(self, call: cst.Call) -> _Made | None:
         given = arguments(call)
-        assign = self.tree.ancestor(call, cst.Assign)
-        if assign is None or literal(given.get(None, "enabled")) is False:
+        assign = self.tree.ancestor(call, cst.Assign, cst.AnnAssign)
+        if (
+            not isinstance(assign, (cst.Assign, cst.AnnAssign))
+            or literal(given.get(None, "enabled")) is False
+        ):
             return None
-        target = assign.targets[0].target
-        if len(assign.targets) > 1 or not isinstance(target, cst.Name):
+        pairs = [(t, v) for t, v in assigned(assign) if v and self.tree.contains(v, call)]
+        target, value = pairs[0] if len(pairs) == 1 else (None, None)
+        if not isinstance(target, cst.Name):
             return None
-        if assign.value is not call and not isinstance(assign.value, cst.IfExp):
+        if value is not call and not isinstance(value, cst.IfExp):
             return None
         tests = tuple(self._tests(call))
         if self._continues(call) or any(target.value in _words(test) for test in tests):

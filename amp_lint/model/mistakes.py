@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from amp_lint.model.assignments import targets_of
 from amp_lint.model.events import EVERY, Event, Kind, is_made_from_scale
 from amp_lint.model.paths import Cycle, last_name
 from amp_lint.model.roles import Roles
@@ -402,13 +403,11 @@ class Mistakes:
     @functools.cached_property
     def _made(self) -> set[str]:
         """The names that a new GradScaler is assigned to."""
-        found: set[str] = set()
-        for call in self.roles.scaler_calls:
-            holder = self.tree.parent(call)
-            if isinstance(holder, cst.Assign):
-                targets = (self.tree.source(target.target) for target in holder.targets)
-                found |= {last_name(target) for target in targets}
-        return found
+        return {
+            last_name(self.tree.source(target))
+            for call in self.roles.scaler_calls
+            for target in targets_of(self.tree, call)
+        }
 
 
 def _advance(gradients: _Gradients, event: Event) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.model.assignments import assignments
 from amp_lint.model.conditions import (
     All,
     Any_,
@@ -331,11 +332,10 @@ class Precision:
     def _dotted_values(self) -> dict[str, list[cst.BaseExpression]]:
         """What is assigned to ``params.dtype`` and the like, anywhere in the file."""
         found: dict[str, list[cst.BaseExpression]] = {}
-        for assign in self.tree.nodes(cst.Assign):
-            for target in assign.targets:
-                name = dotted(target.target)
-                if name and "." in name and not name.startswith("self."):
-                    found.setdefault(name, []).append(assign.value)
+        for target, value in assignments(self.tree):
+            name = dotted(target)
+            if name and "." in name and not name.startswith("self.") and value is not None:
+                found.setdefault(name, []).append(value)
         return found
 
     def _is_dtype(self, node: cst.BaseExpression | None, wanted: str, steps: int) -> Formula:

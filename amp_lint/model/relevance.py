@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from amp_lint.model.assignments import assigned, assignments
 from amp_lint.model.conditions import is_mode_test, text
 from amp_lint.model.events import Kind, Recognizer
 from amp_lint.model.flow import arms
@@ -65,6 +66,28 @@ class Relevance:
     def _targets(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         for kind in (cst.AssignTarget, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr):
             yield from (item.target for item in self.tree.below(node, kind))  # type: ignore[attr-defined]
+
+    @per_node
+    def parts(
+        self, node: cst.Assign
+    ) -> tuple[tuple[tuple[cst.BaseExpression, ...], cst.BaseExpression], ...]:
+        """The assignments that one stands for, with their targets and values.
+
+        ``a = x`` and ``b = y`` for ``a, b = x, y``, unless one is made from the other.
+        """
+        whole = (tuple(target.target for target in node.targets), node.value)
+        pairs = list(assigned(node))
+        values = {id(value): value for _, value in pairs if value is not None}
+        if len(values) < 2 or any(value is None for _, value in pairs):
+            return (whole,)
+        names = {text(target) for target, _ in pairs}
+        read = (part for part in descendants(node.value) if isinstance(part, cst.BaseExpression))
+        if any(text(part) in names for part in read):
+            return (whole,)
+        return tuple(
+            (tuple(target for target, given in pairs if given is value), value)
+            for value in values.values()
+        )
 
     def is_idle(self, line: cst.SimpleStatementLine) -> bool:
         """Whether a line has no events, assigns nothing and goes on to the next one."""
@@ -262,9 +285,8 @@ class Relevance:
             assert target is not None
             names = [param.name for param in target.params.params]
             found += [(name, arg.value) for name in names for arg in call.args]
-        for assign in self.tree.nodes(cst.Assign):
-            if isinstance(assign.value, (cst.Name, cst.Attribute, cst.BooleanOperation)):
-                found += [(t.target, assign.value) for t in assign.targets]
+        copied = (cst.Name, cst.Attribute, cst.BooleanOperation)
+        found += [(t, value) for t, value in assignments(self.tree) if isinstance(value, copied)]
         return found
 
 

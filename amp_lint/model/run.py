@@ -135,8 +135,7 @@ class Run(Evaluator):
             case cst.Expr(value=value):
                 return [after for after, _ in self.evaluate(value, path, frame)]
             case cst.Assign():
-                targets = [target.target for target in node.targets]
-                return self._assign(targets, node.value, path, frame)
+                return self._assign_all(node, path, frame)
             case cst.AnnAssign(value=cst.BaseExpression() as value):
                 return self._assign([node.target], value, path, frame)
             case cst.AugAssign():
@@ -187,6 +186,12 @@ class Run(Evaluator):
         ends = how in (Exit.RETURN, Exit.RAISE) and len(frame.stack) == 1
         facts = Facts() if ends else path.facts
         return replace(path, exit=how, value=value, facts=facts)
+
+    def _assign_all(self, node: cst.Assign, path: Path, frame: Frame) -> list[Path]:
+        paths = [path]
+        for targets, value in self.relevance.parts(node):
+            paths = [end for p in paths for end in self._assign(targets, value, p, frame)]
+        return paths
 
     def _assign(
         self,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.model.assignments import assignments
 from amp_lint.model.names import Names, dotted
 from amp_lint.tree import Tree
 
@@ -214,31 +215,12 @@ class Values:
         for owner in self.tree.nodes(cst.ClassDef):
             for name, bindings in self.names.scope_of(owner).bindings.items():
                 found[id(owner)][name] += [b.value for b in bindings if b.value is not None]
-        for assign in self.tree.nodes(cst.Assign):
-            for target in assign.targets:
-                self._note_attributes(target.target, assign.value, found)
-        for annotated in self.tree.nodes(cst.AnnAssign):
-            if annotated.value is not None:
-                self._note_attributes(annotated.target, annotated.value, found)
+        for target, value in assignments(self.tree):
+            if isinstance(target, cst.Attribute) and dotted(target.value) in ("self", "cls"):
+                holder = self.enclosing_class(target)
+                if holder is not None and value is not None:
+                    found[id(holder)][target.attr.value].append(value)
         return found
-
-    def _note_attributes(
-        self,
-        target: cst.BaseExpression,
-        value: cst.BaseExpression,
-        found: dict[int, dict[str, list[cst.BaseExpression]]],
-    ) -> None:
-        if isinstance(target, cst.Attribute) and dotted(target.value) in ("self", "cls"):
-            owner = self.enclosing_class(target)
-            if owner is not None:
-                found[id(owner)][target.attr.value].append(value)
-            return
-        sequences = (cst.Tuple, cst.List)
-        if not isinstance(target, sequences) or not isinstance(value, sequences):
-            return
-        if len(target.elements) == len(value.elements):
-            for item, part in zip(target.elements, value.elements, strict=True):
-                self._note_attributes(item.value, part.value, found)
 
 
 def literal(node: cst.BaseExpression | None) -> object:
