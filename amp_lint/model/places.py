@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.model.conditions import is_mode_test, text
+from amp_lint.model.conditions import is_mode_test, one_line
 from amp_lint.model.events import Event, Kind, stepped
 from amp_lint.model.paths import Cycle
 from amp_lint.model.steps import Root, Steps
@@ -135,7 +135,7 @@ class Places:
         statement = self._statement(nodes, step, self._block(guard))
         if statement is None:
             return None
-        return Place(statement, code, text(guard.test), certain=False)
+        return Place(statement, code, one_line(guard.test), certain=False)
 
     def _statement(
         self, nodes: list[cst.CSTNode], step: Event, block: cst.CSTNode | None
