@@ -293,7 +293,17 @@ def test_another_name_of_the_mode(test: str) -> None:
     assert found == ["backward plain(opt)", "scaled step(opt)"]
 
 
-@pytest.mark.parametrize("test", ["i % k == 0", "loss > 1", "torch.isfinite(loss)"])
+@pytest.mark.parametrize("loop", ["i", "i, x", "(i, x), y"])
+def test_what_a_loop_changes_is_no_mode(loop: str) -> None:
+    found = train(
+        f"for {loop} in loader:\n    scaler.scale(loss).backward()\n    if i:\n"
+        "        scaler.step(opt)\n        scaler.update()"
+    )
+    assert found == ["scaled", "scaled scaled", "scaled scaled step(opt) update",
+                     "scaled step(opt) update"]  # fmt: skip
+
+
+@pytest.mark.parametrize("test", ["i % k == 0", "loss > 1", "torch.isfinite(loss)", "bool(k + 1)"])
 def test_what_changes_in_a_run_is_no_mode(test: str) -> None:
     found = train(f"scaler.scale(loss).backward()\nif {test}:\n    scaler.unscale_(opt)")
     assert found == ["scaled", "scaled unscale(opt)"]

@@ -250,18 +250,8 @@ class Lifetimes:
 
     def _assigned(self, node: cst.CSTNode) -> set[str]:
         """The names and attributes that are assigned below a node."""
-        targets = self.relevance.assigned(node)
-        parts = (part for target in targets for part in _parts(target))
-        return {name for part in parts if (name := dotted(part)) is not None}
-
-
-def _parts(target: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The targets in ``a, (b, c.d)``."""
-    if isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from _parts(element.value)
-    else:
-        yield target
+        names = map(dotted, self.relevance.assigned(node))
+        return {name for name in names if name is not None}
 
 
 def _words(node: cst.CSTNode) -> set[str]:

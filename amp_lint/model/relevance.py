@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from amp_lint.model.assignments import assigned, assignments
+from amp_lint.model.assignments import assigned, assignments, paired
 from amp_lint.model.conditions import is_mode_test, text
 from amp_lint.model.events import Kind, Recognizer
 from amp_lint.model.flow import arms
@@ -57,7 +57,7 @@ class Relevance:
         return frozenset(found)
 
     def assigned(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-        """The targets that are assigned anywhere below a node, one of each spelling."""
+        """The targets that are assigned anywhere below a node, no tuples, one of each spelling."""
         if id(node) not in self._assigned:
             by_text = {text(target): target for target in self._targets(node)}
             self._assigned[id(node)] = tuple(by_text.values())
@@ -65,7 +65,8 @@ class Relevance:
 
     def _targets(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         for kind in (cst.AssignTarget, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr):
-            yield from (item.target for item in self.tree.below(node, kind))  # type: ignore[attr-defined]
+            for item in self.tree.below(node, kind):
+                yield from (target for target, _ in paired(item.target, None))  # type: ignore[attr-defined]
 
     @per_node
     def parts(
@@ -158,7 +159,7 @@ class Relevance:
         loop = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
         if not isinstance(loop, (cst.For, cst.While)):
             return True
-        changed = {text(target) for target in self.assigned(loop.body)}
+        changed = {text(target) for target in self.assigned(loop)}
         parts = (part for part in descendants(node.test) if isinstance(part, cst.BaseExpression))
         return not any(text(part) in changed for part in parts)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
+from amp_lint.model.assignments import paired
 from amp_lint.model.conditions import Facts, atoms, text
 from amp_lint.model.evaluate import MAX_DEPTH, Evaluator, Parts
 from amp_lint.model.events import Event, Kind
@@ -280,7 +281,7 @@ class Run(Evaluator):
         keys = {
             key
             for target in targets
-            for name in _simple_targets(target)
+            for name, _ in paired(target, None)
             if (key := self.own_key(name, path, frame)) is not None
         }
         if not keys:
@@ -453,7 +454,7 @@ class Run(Evaluator):
 
     def _varied(self, node: cst.For, path: Path, frame: Frame) -> Path:
         """Note what a loop that runs backward takes another object for in each round."""
-        targets = list(_simple_targets(node.target))
+        targets = [name for name, _ in paired(node.target, None)]
         keys = {f(name, path, frame) for name in targets for f in (self.own_key, self.key)}
         keys |= {name.value for name in targets if isinstance(name, cst.Name)}  # as an index
         return replace(path, varying=frozenset(key for key in keys if key is not None))
@@ -485,11 +486,3 @@ def _statements(body: object) -> Sequence[cst.CSTNode]:
         return [cst.SimpleStatementLine(body=body.body)]
     assert isinstance(body, (list, tuple))
     return body
-
-
-def _simple_targets(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    if isinstance(target, (cst.Tuple, cst.List)):
-        for item in target.elements:
-            yield from _simple_targets(item.value)
-    else:
-        yield target
