@@ -53,7 +53,10 @@ class Kind(enum.Enum):
     ZERO_GRAD = "zero_grad"
     SCHEDULE = "scheduler step"
     LEAVE = "leave"
-    """A round or the function is left early, between a scaled backward and its step."""
+    """A round or the function is left early, between a scaled backward and its step.
+
+    By the statement that does it; or a test has it that there is no step.
+    """
     OPAQUE = "opaque"
     """A call into code that is not in this file and gets the scaler: anything may happen."""
 
@@ -251,6 +254,12 @@ class Recognizer:
         """Ids of the functions that run backward, themselves or in what they call."""
         calls = self.tree.nodes(cst.Call)
         return self._running(call for call in calls if self.kind(call) is Kind.BACKWARD)
+
+    @functools.cached_property
+    def stepping(self) -> frozenset[int]:
+        """Ids of the functions that step an optimizer, themselves or in what they call."""
+        calls = self.tree.nodes(cst.Call)
+        return self._running(call for call in calls if self.kind(call) is Kind.STEP)
 
     def _running(self, nodes: Iterable[cst.CSTNode]) -> frozenset[int]:
         """Ids of the functions that run one of some nodes, or call a function that does."""

@@ -422,15 +422,15 @@ def _exits(block: cst.IndentedBlock) -> tuple[tuple[cst.If, cst.BaseExpression, 
 def _staying(branch: cst.If) -> Iterator[tuple[cst.BaseExpression, bool]]:
     """How the tests of a statement turn out where it does not leave the block."""
     other = branch.orelse
-    if _leaves(branch.body):
+    if leaves(branch.body):
         yield branch.test, False
         if isinstance(other, cst.If):
             yield from _staying(other)
-    elif isinstance(other, cst.Else) and _leaves(other.body):
+    elif isinstance(other, cst.Else) and leaves(other.body):
         yield branch.test, True
 
 
-def _leaves(body: cst.BaseSuite) -> bool:
+def leaves(body: cst.BaseSuite) -> bool:
     """Whether a block ends by leaving; to raise is no way to go on, and says what is refused."""
     return isinstance(last_statement(body), (cst.Return, cst.Continue, cst.Break))
 

@@ -114,6 +114,16 @@ class Relevance:
         holder = self.tree.ancestor(node, cst.If)
         return text(holder.test) if holder is not None else ""
 
+    def steps(self, node: cst.CSTNode | None) -> bool:
+        """Whether an optimizer is stepped below a node, here or in what it calls."""
+        return id(node) in self._holding_steps
+
+    @functools.cached_property
+    def _holding_steps(self) -> frozenset[int]:
+        calls = self._eventful_calls
+        stepping = (c for c in calls if id(self.recognizer.target(c)) in self.recognizer.stepping)
+        return self._holders([*self._steps, *stepping])
+
     def skips_step(self, leaving: cst.Return) -> bool:
         """Whether a ``return`` stands under a test, and above a step of the same function."""
         holder = self.tree.ancestor(leaving, cst.If, cst.FunctionDef)

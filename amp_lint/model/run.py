@@ -12,6 +12,7 @@ from amp_lint.model.assignments import paired
 from amp_lint.model.conditions import Facts, atoms, text
 from amp_lint.model.evaluate import MAX_DEPTH, Evaluator, Parts
 from amp_lint.model.events import Event, Kind
+from amp_lint.model.flow import leaves
 from amp_lint.model.gradients import is_gradient
 from amp_lint.model.paths import Exit, Frame, Path, Ref, Scaled, Value
 from amp_lint.model.regions import Region
@@ -25,6 +26,8 @@ MAX_STATEMENTS = 20_000
 """Statements run for one function, all paths and followed calls together."""
 
 _RAISES = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
+_LEAVING = (cst.Continue, cst.Return)
+_REPEATED = (cst.For, cst.While, cst.FunctionDef)
 _EXIT_OF = {
     cst.Break: Exit.BREAK,
     cst.Continue: Exit.CONTINUE,
@@ -162,9 +165,9 @@ class Run(Evaluator):
             if event.kind in (Kind.STEP, Kind.LEAVE):
                 return path
             if event.kind is Kind.BACKWARD:
-                leaves = event.scaler is not None and self._is_behind(node, event.node)
+                behind = event.scaler is not None and self._is_behind(node, event.node)
                 gives_up = self.relevance.asks_if_gradients_are_finite(node)
-                if not leaves or not (gives_up or Kind.UNSCALE in since):
+                if not behind or not (gives_up or Kind.UNSCALE in since):
                     return path
                 return self.emit(path, Event(Kind.LEAVE, node, event.scaler))
             since.append(event.kind)
@@ -176,14 +179,24 @@ class Run(Evaluator):
         return one is not other or self.tree.order(node) > self.tree.order(backward)
 
     def _ends_round(self, node: cst.CSTNode) -> bool:
-        """Whether a statement skips the step below it, or goes on with the next training step."""
-        if isinstance(node, cst.Continue):
-            loop = self.tree.ancestor(node, cst.For, cst.While)
-            return loop is not None and self.relevance.has_backward(loop.body)
-        return isinstance(node, cst.Return) and self.relevance.skips_step(node)
+        """Whether a statement skips the step below it, or goes on with the next training step.
+
+        Or whether a test that has a step in one arm only decides about such a round.
+        """
+        if isinstance(node, cst.Return):
+            return self.relevance.skips_step(node)
+        if isinstance(node, (cst.Break, cst.Raise)):
+            return False
+        within = (cst.For, cst.While) if isinstance(node, cst.Continue) else _REPEATED
+        loop = self.tree.ancestor(node, *within)
+        if isinstance(loop, (cst.For, cst.While)):
+            return self.relevance.has_backward(loop.body)
+        return loop is not None
 
     def _leave(self, path: Path, how: Exit, value: Value, frame: Frame) -> Path:
         """Out of a block; whoever leaves the first function needs to know nothing any more."""
+        if how in (Exit.BREAK, Exit.RAISE):
+            path = _without_tests(path)
         ends = how in (Exit.RETURN, Exit.RAISE) and len(frame.stack) == 1
         facts = Facts() if ends else path.facts
         return replace(path, exit=how, value=value, facts=facts)
@@ -304,8 +317,17 @@ class Run(Evaluator):
             for truth, facts in self._likely(node, before, ways):
                 arm = node.body if truth else node.orelse
                 chosen = replace(before, facts=facts) if lasting else before
+                if self._is_without_step(node, arm):
+                    chosen = self._left(node.test, chosen)
                 paths += self._arm(arm, chosen, frame)
         return paths
+
+    def _is_without_step(self, node: cst.If, arm: cst.CSTNode | None) -> bool:
+        """Whether one arm of a test steps, and not this one, which goes on to what is below."""
+        if self.relevance.steps(arm) or not self.relevance.steps(node):
+            return False
+        body = arm.body if isinstance(arm, cst.Else) else arm
+        return not (isinstance(body, cst.BaseSuite) and leaves(body))
 
     def _arm(self, arm: cst.CSTNode | None, path: Path, frame: Frame) -> list[Path]:
         match arm:
@@ -472,6 +494,12 @@ def _that_acted(ends: list[Path], starts: list[Path]) -> list[Path]:
     """
     idle = {tuple(map(id, path.trace)) for path in starts}
     return [end for end in ends if tuple(map(id, end.trace)) not in idle] or ends
+
+
+def _without_tests(path: Path) -> Path:
+    """A path that goes on to no other round, so that it does not matter which test had no step."""
+    kept = (e for e in path.trace if e.kind is not Kind.LEAVE or isinstance(e.node, _LEAVING))
+    return replace(path, trace=tuple(kept))
 
 
 def _are_same(before: list[Path], after: list[Path]) -> bool:
