@@ -263,8 +263,16 @@ class Relevance:
         What a path knows beyond that need not be kept: it would tell paths apart that behave
         alike.
         """
-        own = 1 if test is not None and id(test) in self.hot else 0
+        own = 1 if test is not None and self._decides(test) else 0
         return any(self._deciding[_last_word(key)] > own for key in keys)
+
+    @per_node
+    def _decides(self, test: cst.CSTNode) -> bool:
+        """Whether a test decides about events: in it, or below it since it leaves."""
+        if id(test) in self.hot:
+            return True
+        home = self.tree.ancestor(test, cst.FunctionDef)
+        return id(test) in self.leaving and id(home) in self.recognizer.eventful
 
     @functools.cached_property
     def _deciding(self) -> Counter[str]:
@@ -274,7 +282,7 @@ class Relevance:
             *self.tree.nodes(cst.IfExp),
             *self.tree.nodes(cst.While),
         )
-        deciders = [node.test for node in branches if id(node) in self.hot]
+        deciders = [node.test for node in branches if self._decides(node)]
         deciders += [region.enabled for region in self.regions.all if region.enabled is not None]
         choices = [context for region in self.regions.all for context in region.choices]
         deciders += [test for context in choices for test, _ in arms(self.tree, context)]
