@@ -431,6 +431,21 @@ PLAIN = "model(x).backward()\n"
             id="scheduler under a test of the scale",
         ),
         pytest.param(
+            MADE,
+            SCALED
+            + STEP
+            + "done = before <= scaler.get_scale()\n"
+            + under("if not done:\n", UPDATE + "continue\n")
+            + "scheduler.step()\n"
+            + UPDATE,
+            id="scheduler below a test of the scale",
+        ),
+        pytest.param(
+            MADE,
+            SCALED + under("if not torch.isfinite(f(x)):\n", STEP + "continue\n") + UPDATE,
+            id="a step without update under a test of a call",
+        ),
+        pytest.param(
             MADE + "amp = scaler\n", SCALED + "amp.step(optimizer)\namp.update()\n", id="two names"
         ),
     ],

@@ -293,6 +293,31 @@ def test_another_name_of_the_mode(test: str) -> None:
     assert found == ["backward plain(opt)", "scaled step(opt)"]
 
 
+@pytest.mark.parametrize(
+    ("test", "leaving", "staying"),
+    [
+        ("not args.fp16", "opt.step()", "scaler.step(opt)"),
+        ("args.fp16", "scaler.step(opt)", "opt.step()"),
+        ("self.cpu", "opt.step()", "scaler.step(opt)"),
+    ],
+)
+def test_a_mode_that_leaves(test: str, leaving: str, staying: str) -> None:
+    """What stands below a branch that leaves is the other side of its test."""
+    found = train(
+        f"""
+        if amp:
+            scaler.scale(loss).backward()
+        else:
+            loss.backward()
+        if {test}:
+            {leaving}
+            return
+        {staying}
+        """
+    )
+    assert found == ["backward plain(opt)", "scaled step(opt)"]
+
+
 @pytest.mark.parametrize("loop", ["i", "i, x", "(i, x), y"])
 def test_what_a_loop_changes_is_no_mode(loop: str) -> None:
     found = train(

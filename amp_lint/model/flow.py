@@ -376,8 +376,7 @@ class Flow:
 
     def guards(self, node: cst.CSTNode) -> list[Guard]:
         """The tests that a place is under: those around it, and those that leave before it."""
-        tests = (*arms(self.tree, node), *passed(self.tree, node))
-        return [Guard(test, holds) for test, holds in tests]
+        return [Guard(test, holds) for test, holds in deciding(self.tree, node)]
 
     def contradict(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
         """Whether the tests around two places exclude each other, judged by their text."""
@@ -398,6 +397,12 @@ def arms(tree: Tree, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bo
         if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
             return
         child = holder
+
+
+def deciding(tree: Tree, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """All tests of a function that decide whether a place is reached, and how each turned out."""
+    yield from arms(tree, node)
+    yield from passed(tree, node)
 
 
 def passed(tree: Tree, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:

@@ -14,7 +14,6 @@ from amp_lint.model.values import Values
 from amp_lint.tree import Tree
 
 _ME = ("self", "cls")
-_MAX_STEPS = 5  # names of names
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,11 @@ class Instances:
         context = entered.context
         if not self._is_autocast(entered):
             return None
-        if isinstance(context, (cst.Name, cst.Attribute)):
-            return self._named(context, _MAX_STEPS)
+        known = self.values.original(context)
+        if isinstance(known, cst.Name):
+            return self._of_name(known)
+        if isinstance(known, cst.Attribute):
+            return self._of_attribute(known)
         if isinstance(entered.holder, cst.FunctionDef):
             return Instance(id(entered.holder), entered.holder.name.value)
         return None
@@ -74,18 +76,10 @@ class Instances:
         values = self.values.alternatives(entered.context)
         return bool(entered.region.function) and any(value is made for value in values)
 
-    def _named(self, node: cst.BaseExpression, steps: int) -> Instance | None:
-        """The object of a name or attribute, which may be another name for one."""
-        if isinstance(node, cst.Attribute):
-            return self._of_attribute(node)
-        return self._of_name(node, steps) if isinstance(node, cst.Name) and steps > 0 else None
-
-    def _of_name(self, name: cst.Name, steps: int) -> Instance | None:
+    def _of_name(self, name: cst.Name) -> Instance | None:
         bindings = self.names.bindings(name)
         if len(bindings) != 1 or bindings[0].kind != "assign":
             return None
-        if isinstance(bindings[0].value, (cst.Name, cst.Attribute)):
-            return self._named(bindings[0].value, steps - 1)
         scope = self.names.scope(bindings[0].node).node
         local = not isinstance(scope, (cst.Module, cst.ClassDef))
         return Instance(id(bindings[0].node), name.value, local=local)

@@ -111,7 +111,7 @@ class Lifetimes:
         if loop is None or self._ends_at_once(loop) or self._restores(made, loop):
             return None
         changing = self._assigned(loop) - {made.name}
-        if any(changing & _words(test) for test in made.tests):
+        if any(changing & self._read(test) for test in made.tests):
             return None
         optimizers = list(self._optimizers(made, loop))
         if not optimizers or any(not self._outlives(o, loop) for o in optimizers):
@@ -141,13 +141,18 @@ class Lifetimes:
     def _optimizers(self, made: _Made, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """What the scaler steps below a node, if its scaled losses are from there too."""
         calls = self.tree.below(node, cst.Call)
-        own = [c for c in calls if isinstance(c.func, cst.Attribute) and c.args]
-        own = [c for c in own if dotted(c.func.value) == made.name]  # type: ignore[attr-defined]
-        if any(self.recognizer.is_scale(call) for call in own):
-            steps = [call for call in own if call.func.attr.value == "step"]  # type: ignore[attr-defined]
-            yield from (value for value in map(stepped, steps) if value is not None)
+        original = self.recognizer.values.original
+        methods = {
+            call: call.func.attr.value
+            for call in calls
+            if isinstance(call.func, cst.Attribute)
+            and dotted(original(call.func.value)) == made.name
+        }
+        if any(map(self.recognizer.is_scale, methods)):
+            steps = [call for call, method in methods.items() if method == "step"]
+            yield from (original(value) for value in map(stepped, steps) if value is not None)
         for call in calls:
-            given = [arg.value for arg in call.args if not arg.star]
+            given = [original(arg.value) for arg in call.args if not arg.star]
             target = self.recognizer.target(call)
             passed = any(dotted(value) == made.name for value in given)
             if passed and target is not None and id(target) in self.recognizer.eventful:
@@ -247,6 +252,11 @@ class Lifetimes:
 
     def _loop(self, node: cst.CSTNode) -> Loop | None:
         return next(self._loops(node), None)
+
+    def _read(self, node: cst.CSTNode) -> set[str]:
+        """The names in an expression, those that are only other names followed."""
+        names = (part for part in descendants(node) if isinstance(part, cst.Name))
+        return {word for name in names for word in _words(self.recognizer.values.original(name))}
 
     def _assigned(self, node: cst.CSTNode) -> set[str]:
         """The names and attributes that are assigned below a node."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from amp_lint.model.assignments import targets_of
+from amp_lint.model.conditions import is_mode_test
 from amp_lint.model.events import EVERY, Event, Kind, is_made_from_scale
-from amp_lint.model.flow import arms, passed
+from amp_lint.model.flow import deciding
 from amp_lint.model.memo import per_node
 from amp_lint.model.paths import Cycle, last_name
 from amp_lint.model.roles import Roles
@@ -282,8 +283,7 @@ class Mistakes:
         if gradients.plain and not gradients.scaled:
             return False
         values = self.steps.recognizer.values
-        holders = self.tree.ancestors(schedule.node)
-        tests = (holder.test for holder in holders if isinstance(holder, cst.If))
+        tests = (test for test, _ in deciding(self.tree, schedule.node))
         return not any(is_made_from_scale(p, values) for test in tests for p in _parts(test))
 
     def _judge_direct(self, key: str, gradients: _Gradients) -> Iterator[tuple[Mistake, Event]]:
@@ -361,8 +361,8 @@ class Mistakes:
         names = set(map(self.tree.source, changed))
         return frozenset(
             (test, holds)
-            for test, holds in (*arms(self.tree, node), *passed(self.tree, node))
-            if self.tree.contains(loop, test) and self._mentions(test, names)
+            for test, holds in deciding(self.tree, node)
+            if self.tree.contains(loop, test) and (self._mentions(test, names) or _calls(test))
         )
 
     def _mentions(self, test: cst.BaseExpression, names: set[str]) -> bool:
@@ -425,6 +425,12 @@ def _advance(gradients: _Gradients, event: Event) -> None:
             gradients.unscaled.pop(EVERY, None)
         case Kind.OPAQUE | Kind.GRADIENT_WRITE:
             gradients.unknown = True
+
+
+def _calls(test: cst.BaseExpression) -> bool:
+    """Whether a test calls something, which may say another thing each time."""
+    calls = (part for part in descendants(test) if isinstance(part, cst.Call))
+    return not all(map(is_mode_test, calls))
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -12,7 +12,7 @@ import libcst as cst
 from amp_lint.model.assignments import assigned, assignments, paired
 from amp_lint.model.conditions import is_mode_test, text
 from amp_lint.model.events import Kind, Recognizer
-from amp_lint.model.flow import arms
+from amp_lint.model.flow import arms, leaves
 from amp_lint.model.memo import per_node
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
@@ -162,6 +162,41 @@ class Relevance:
         )
 
     @per_node
+    def scaler_side(self, node: cst.If) -> bool | None:
+        """How a test of a setting turns out where the scaler is in use, if one side only uses it.
+
+        What stands below a branch that leaves its block is the other side.
+        """
+        if self.chooses_clip(node) or not self.is_setting(node):
+            return None
+        body, other = self._sides(node)
+        used = any(map(self.uses_scaler, body))
+        if used is any(map(self.uses_scaler, other)):
+            return None
+        return None if any(map(self.serves_both_modes, body if used else other)) else used
+
+    def _sides(self, node: cst.If) -> tuple[list[cst.CSTNode], list[cst.CSTNode]]:
+        """What runs where a test holds, and what where it does not."""
+        body: list[cst.CSTNode] = [node.body]
+        other: list[cst.CSTNode] = [node.orelse] if node.orelse is not None else []
+        if leaves(node.body):
+            return body, other + self._below(node)
+        if isinstance(node.orelse, cst.Else) and leaves(node.orelse.body):
+            return body + self._below(node), other
+        return body, other
+
+    def _below(self, node: cst.If) -> list[cst.CSTNode]:
+        """The statements of the block after a test, or after the one that it is an ``elif`` of."""
+        whole: cst.CSTNode = node
+        holder = self.tree.parent(whole)
+        while isinstance(holder, cst.If):
+            whole, holder = holder, self.tree.parent(holder)
+        if not isinstance(holder, (cst.IndentedBlock, cst.Module)):
+            return []
+        end = self.tree.end(whole)
+        return [each for each in holder.body if self.tree.order(each) >= end]
+
+    @per_node
     def is_setting(self, node: cst.If) -> bool:
         """Whether an ``if`` tests what stays as it is from one training step to the next."""
         if not is_mode_test(node.test):
@@ -191,9 +226,9 @@ class Relevance:
         return Kind.CLIP in kinds and not kinds & {Kind.STEP, Kind.UPDATE} and not scaled
 
     @per_node
-    def serves_both_modes(self, node: cst.CSTNode | None) -> bool:
+    def serves_both_modes(self, node: cst.CSTNode) -> bool:
         """Whether an ``if`` below a node chooses between a scaler and none."""
-        return node is not None and any(
+        return any(
             inner.orelse is not None
             and self.uses_scaler(inner.body) is not self.uses_scaler(inner.orelse)
             and id(inner.body) in self.hot

@@ -351,13 +351,10 @@ class Run(Evaluator):
         scaled = path.scaled_backward
         if scaled is None or {truth for truth, _ in ways} != {True, False}:
             return ways
-        if self.relevance.chooses_clip(node) or not self.relevance.is_setting(node):
+        side = self.relevance.scaler_side(node)
+        if side is None:
             return ways
-        body = self.relevance.uses_scaler(node.body)
-        other = node.orelse is not None and self.relevance.uses_scaler(node.orelse)
-        if body is other or self.relevance.serves_both_modes(node.body if body else node.orelse):
-            return ways
-        return [(truth, facts) for truth, facts in ways if truth is (body is scaled)]
+        return [(truth, facts) for truth, facts in ways if truth is (side is scaled)]
 
     def _match(self, node: cst.Match, path: Path, frame: Frame) -> list[Path]:
         ends = [path]

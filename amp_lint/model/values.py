@@ -15,6 +15,7 @@ from amp_lint.model.names import Names, dotted
 from amp_lint.tree import Tree
 
 _MAX_BITS = 1024  # a float has no larger numbers
+_MAX_NAMES = 5  # for one thing
 MAX_ALTERNATIVES = 200
 """Expressions that are looked at to find what one may stand for."""
 
@@ -95,6 +96,18 @@ class Values:
             yield from (node.left, node.right)
         elif isinstance(node, cst.NamedExpr):
             yield node.value
+
+    def original(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The name or attribute that a variable is only another name for; else itself."""
+        for _ in range(_MAX_NAMES):
+            bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
+            if len(bindings) != 1 or bindings[0].kind != "assign":
+                break
+            value = bindings[0].value
+            if not isinstance(value, (cst.Name, cst.Attribute)):
+                break
+            node = value
+        return node
 
     def _imported(self, node: cst.Name | cst.Attribute) -> list[cst.BaseExpression]:
         """What a linked file assigns to the variable that it shares."""
