@@ -189,6 +189,16 @@ BACKWARD = SCALED.strip()
             id="a test of the step, unscaled",
         ),
         pytest.param(
+            SCALED + UNSCALE + "ok = torch.isfinite(n)\n" + under("if ok:\n", STEP + UPDATE),
+            ("left_early", "ok", BACKWARD),
+            id="a test of the step, with a name",
+        ),
+        pytest.param(
+            SCALED + UNSCALE + "last = (i + 1) % k == 0\n" + under("if last:\n", STEP + UPDATE),
+            ("repeated_unscales", UNSCALE, UNSCALE),
+            id="unscale_ in each micro-batch, the last one with a name",
+        ),
+        pytest.param(
             SCALED + under(FINITE, STEP + UPDATE),
             ("left_early", "torch.isfinite(n)", BACKWARD),
             id="a test of the step, scaled",

@@ -77,6 +77,8 @@ def test_a_whole_step() -> None:
         ("torch.autograd.backward(scaler.scale(loss))", ["scaled"]),
         ("accelerator.backward(loss)", ["backward"]),
         ("self.fabric.backward(loss)", ["backward"]),
+        ("x = self.accelerator; x.backward(loss)", ["backward"]),
+        ("x = accelerator; x.clip_grad_norm_(params)", ["unscale(*)"]),
         ("engine.backward(loss)", []),
         ("self.manual_backward(loss)", []),
         ("super().backward(loss)", []),

@@ -22,7 +22,7 @@ from amp_lint.model.conditions import (
     size,
     text,
 )
-from amp_lint.model.events import EVERY, Event, Kind, Recognizer, is_accelerator
+from amp_lint.model.events import EVERY, Event, Kind, Recognizer
 from amp_lint.model.flow import arms
 from amp_lint.model.forwarding import returned
 from amp_lint.model.gradients import is_limit
@@ -227,7 +227,7 @@ class Evaluator(ABC):
                 call = self._through(node, frame)
                 event = Event(kind, node, scaler, region=region, outer=outer, through=call)
                 path = self.emit(path, event)
-            case Kind.UNSCALE if receiver is not None and is_accelerator(receiver):
+            case Kind.UNSCALE if receiver is not None and self.recognizer.is_accelerator(receiver):
                 path = self.emit(path, Event(kind, node, name, EVERY))
             case Kind.UNSCALE if self._is_disabled(receiver, path):
                 path = self.emit(path, Event(Kind.OPAQUE, node, optimizer=name))

@@ -141,7 +141,7 @@ class Recognizer:
                     return Kind.STEP
                 return Kind.SCHEDULE if self._is_schedule(call, owner) else None
             case "clip_grad_norm_" | "clip_grad_value_" | "unscale_gradients":
-                return Kind.UNSCALE if is_accelerator(owner) else None
+                return Kind.UNSCALE if self.is_accelerator(owner) else None
             case "update":
                 return Kind.UPDATE if self.roles.is_scaler(owner) else None
             case "zero_grad":
@@ -161,13 +161,20 @@ class Recognizer:
             return False
         if self.names.is_any(call.func, {"torch.autograd.backward"}):
             return True
-        name = (dotted(owner) or "").rpartition(".")[2]
-        if name.strip("_") in _FRAMEWORKS:
+        if self._called(owner) in _FRAMEWORKS:
             return True
-        if name in ("self", "cls") or arguments(call).starred:
+        if dotted(owner) in ("self", "cls") or arguments(call).starred:
             return False
         positional = arguments(call).positional
         return not positional or (len(positional) == 1 and not _looks_like_loss(positional[0]))
+
+    def _called(self, node: cst.BaseExpression) -> str:
+        """The last name of an object, which may have others."""
+        return (dotted(self.values.original(node)) or "").rpartition(".")[2].strip("_")
+
+    def is_accelerator(self, node: cst.BaseExpression) -> bool:
+        """Whether an object is accelerate's: its clips unscale, for every optimizer."""
+        return self._called(node) == "accelerator"
 
     def _is_super(self, owner: cst.BaseExpression) -> bool:
         return isinstance(owner, cst.Call) and self.names.is_any(owner.func, {"builtins.super"})
@@ -309,11 +316,6 @@ def _is_empty(small: cst.CSTNode) -> bool:
 def stepped(call: cst.Call) -> cst.BaseExpression | None:
     """The optimizer that ``scaler.step`` or ``scaler.unscale_`` is given, in whatever way."""
     return arguments(call).get(0, "optimizer")
-
-
-def is_accelerator(node: cst.BaseExpression) -> bool:
-    """Whether an object is accelerate's: its clips unscale, for every optimizer."""
-    return (dotted(node) or "").rpartition(".")[2].strip("_") == "accelerator"
 
 
 def mentions_scale(call: cst.Call, values: Values) -> bool:

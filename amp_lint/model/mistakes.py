@@ -311,7 +311,8 @@ class Mistakes:
         if self._ends_function(leaving) or self.steps.relevance.asks_if_finite(leaving):
             return True
         holder = self.tree.ancestor(leaving, cst.If)
-        parts = [] if holder is None else list(descendants(holder.test))
+        tests = () if holder is None else self.steps.relevance.spelled_out(holder.test)
+        parts = [part for test in tests for part in descendants(test)]
         sums = (part for part in parts if isinstance(part, cst.BinaryOperation))
         counts = any(isinstance(part.operator, cst.Modulo) for part in sums)
         return not counts and any(isinstance(part, cst.Comparison) for part in parts)

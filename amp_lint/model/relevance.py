@@ -14,6 +14,7 @@ from amp_lint.model.conditions import is_mode_test, text
 from amp_lint.model.events import Kind, Recognizer
 from amp_lint.model.flow import arms, leaves
 from amp_lint.model.memo import per_node
+from amp_lint.model.references import is_read
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
 from amp_lint.tree import Tree, children, descendants
@@ -112,7 +113,15 @@ class Relevance:
 
     def _test_around(self, node: cst.CSTNode) -> str:
         holder = self.tree.ancestor(node, cst.If)
-        return text(holder.test) if holder is not None else ""
+        return " ".join(map(text, self.spelled_out(holder.test))) if holder is not None else ""
+
+    @per_node
+    def spelled_out(self, test: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+        """A test, and what the variables in it are assigned."""
+        parts = (part for part in descendants(test) if isinstance(part, cst.Name))
+        names = [name for name in parts if is_read(self.tree, name)]
+        values = (v for name in names for v in self.recognizer.values.alternatives(name))
+        return (test, *{id(value): value for value in values if value not in names}.values())
 
     def steps(self, node: cst.CSTNode | None) -> bool:
         """Whether an optimizer is stepped below a node, here or in what it calls."""
