@@ -205,6 +205,21 @@ def test_what_is_put_before_a_statement_belongs_to_it() -> None:
     assert after.statement(after.text.index("x = 3")) == 3
 
 
+@pytest.mark.parametrize("kind", ["guards", "no guards"])
+def test_a_jump_belongs_to_its_test(kind: str) -> None:
+    text = {
+        "guards": "for x in y:\n    if a:\n        g(2)\n",
+        "no guards": "for x in y:\n    if a:\n        continue\n    g(2)\n",
+    }[kind]
+    program = Program(text)
+    (edit,) = neutral.CUTS[kind](program)
+    after = changed(program, edit)
+    places = [after.statement(after.text.index(word)) for word in ("for", "if", "g(")]
+    assert places == [0, 1, 2]
+    if "continue" in after.text:
+        assert after.statement(after.text.index("continue")) == 1
+
+
 def test_cuts_must_not_overlap() -> None:
     with pytest.raises(ValueError, match="overlap"):
         changed(PROGRAM, (swap((0, 4), ""), Cut(2, 6, ())))
@@ -233,6 +248,23 @@ def test_an_edit_is_made_of_what_is_there(kind: str) -> None:
     ]
     broken = [after.text for after in edits if parsed(after.text) is None]
     assert len(broken) <= len(edits) / 20, broken[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("def f(optimizer): optimizer.step()\n", True),
+        ("optimizer = make()\n", True),
+        ("optimizer = torch.optim.SGD(p)\n", False),
+        ("optimizer = torch.optim.SGD(p)\ndef f(optimizer): pass\n", True),
+        ("for optimizer in all: pass\n", True),
+    ],
+)
+def test_a_role_that_only_a_name_tells_is_kept(text: str, kept: bool) -> None:
+    program = Program(text)
+    edits = [changed(program, edit).text for edit in neutral.CUTS["renamed variables"](program)]
+    assert edits
+    assert any("optimizer" in each for each in edits) is kept
 
 
 def test_a_difference_is_said() -> None:

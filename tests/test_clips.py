@@ -142,14 +142,15 @@ def test_guard(test: str) -> None:
     )
 
 
-def test_code_is_spelled_as_the_step() -> None:
+@pytest.mark.parametrize("word", ["", "optimizer="])
+def test_code_is_spelled_as_the_step(word: str) -> None:
     found = clips(
-        """
+        f"""
         class T:
             def f(self, loss, key):
                 self.amp.scaler.scale(loss).backward()
                 clip(self.parameters(), 1.0)
-                self.amp.scaler.step(self.optimizers[key])
+                self.amp.scaler.step({word}self.optimizers[key])
                 self.amp.scaler.update()
         """
     )

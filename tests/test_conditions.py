@@ -74,6 +74,10 @@ A, B = Truthy("a"), Truthy("b")
         ("a > 1", Ordered("a > 1", "a", cst.GreaterThan, 1)),
         ("1 < a", Truthy("1 < a")),
         ("a > b", Truthy("a > b")),
+        ("(a) > ((b))", Truthy("a > b")),
+        ("((i + 1) % k) == (0)", Equals("(i + 1) % k", 0)),
+        ("(i + 1) % k == 0", Equals("(i + 1) % k", 0)),
+        ("(a).b(\n    (c),  # yes\n)", Truthy("a.b(c)")),
         ("0 < a < 2", Truthy("0 < a < 2")),
     ],
 )
@@ -226,6 +230,8 @@ def test_forget(assigned: str, kept: set[str]) -> None:
         ("torch.isfinite(loss)", False),
         ("amp and step > warmup", False),
         ("len(loader)", False),
+        ("bool(args.amp)", True),
+        ("bool(i + 1)", False),
     ],
 )
 def test_mode_tests(test: str, mode: bool) -> None:

@@ -31,6 +31,15 @@ def reentries(text: str) -> list[tuple[str, str, int]]:
         ("a = autocast('cuda')\nwith a:\n    with a:\n        pass", [("a", "a", 0)]),
         ("a = autocast('cuda')\nwith a:\n    pass\nwith a:\n    pass", []),
         ("a = autocast('cuda')\nb = autocast('cuda')\nwith a:\n    with b:\n        pass", []),
+        ("a = autocast('cuda')\nb = a\nwith a:\n    with b:\n        pass", [("b", "a", 0)]),
+        (
+            "if c:\n    a = autocast('cuda')\nelse:\n    a = None\nwith a:\n    with a: pass",
+            [("a", "a", 0)],
+        ),
+        (
+            "a = autocast('cuda')\nif c:\n    a = autocast('cpu')\nwith a:\n    with a: pass",
+            [],
+        ),
         ("a = autocast('cuda', enabled=False)\nwith a:\n    with a:\n        pass", []),
         (
             """

@@ -38,6 +38,28 @@ def test_in_loop() -> None:
     assert found.through is None and found.before is found.loop
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "s: object = GradScaler()",
+        "s, t = GradScaler(), 0",
+        "y = amp; s = GradScaler() if y else None",
+    ],
+)
+@pytest.mark.parametrize("program", [IN_LOOP, IN_FUNCTION])
+def test_other_assignments(program: str, made: str) -> None:
+    assert len(recreated(program.replace("s = GradScaler()", made))) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("s.step(opt)", "o = opt; s.step(o)"), ("s.scale", "t = s; t.scale")]
+)
+@pytest.mark.parametrize("program", [IN_LOOP, IN_FUNCTION])
+def test_other_names(program: str, old: str, new: str) -> None:
+    assert old in STEP
+    assert len(recreated(program.replace("STEP", STEP.replace(old, new)))) == 1
+
+
 def test_in_function() -> None:
     (found,) = recreated(IN_FUNCTION)
     assert found.through is not None and found.before is None
@@ -69,6 +91,7 @@ def test_silent(program: str, old: str, new: str) -> None:
     ("old", "new"),
     [
         ("        s = GradScaler()", "        if s is None:\n            s = GradScaler()"),
+        ("        s = GradScaler()", "        y = x\n        if y:\n            s = GradScaler()"),
         ("        s = GradScaler()", "        if not x:\n            s = GradScaler()"),
         ("        STEP", "        STEP\n        break"),
         ("        STEP", "        STEP\n        with x:\n            return"),

@@ -18,6 +18,9 @@ STEP = "scaler.step(optimizer)\n"
 DIRECT = "optimizer.step()\n"
 UPDATE = "scaler.update()\n"
 ZERO = "optimizer.zero_grad()\n"
+FINITE = "if torch.isfinite(n):\n"
+NOT_FINITE = "if not torch.isfinite(n):\n"
+NOT_LAST = "if (i + 1) % k:\n"
 LAST = "if (i + 1) % k == 0:\n"
 NAMES = (
     "repeated_unscales",
@@ -171,6 +174,41 @@ BACKWARD = SCALED.strip()
             id="left at the top of the round after unscale_ in the last",
         ),
         pytest.param(
+            under("if x.size(0) == n:\n", SCALED + UNSCALE + under(LAST, STEP + UPDATE + ZERO)),
+            ("repeated_unscales", UNSCALE, UNSCALE),
+            id="the same, the rest under a test",
+        ),
+        pytest.param(
+            SCALED + UNSCALE + under(NOT_LAST, "continue\n") + STEP + UPDATE,
+            ("repeated_unscales", UNSCALE, UNSCALE),
+            id="unscale_ in each micro-batch, left early",
+        ),
+        pytest.param(
+            SCALED + UNSCALE + under(FINITE, STEP + UPDATE),
+            ("left_early", "torch.isfinite(n)", BACKWARD),
+            id="a test of the step, unscaled",
+        ),
+        pytest.param(
+            SCALED + UNSCALE + "ok = torch.isfinite(n)\n" + under("if ok:\n", STEP + UPDATE),
+            ("left_early", "ok", BACKWARD),
+            id="a test of the step, with a name",
+        ),
+        pytest.param(
+            SCALED + UNSCALE + "last = (i + 1) % k == 0\n" + under("if last:\n", STEP + UPDATE),
+            ("repeated_unscales", UNSCALE, UNSCALE),
+            id="unscale_ in each micro-batch, the last one with a name",
+        ),
+        pytest.param(
+            SCALED + under(FINITE, STEP + UPDATE),
+            ("left_early", "torch.isfinite(n)", BACKWARD),
+            id="a test of the step, scaled",
+        ),
+        pytest.param(
+            SCALED + UNSCALE + under(NOT_FINITE, ZERO) + under("else:\n", STEP + UPDATE),
+            ("left_early", "not torch.isfinite(n)", BACKWARD),
+            id="a test with the step in the other arm",
+        ),
+        pytest.param(
             SCALED + STEP + UPDATE + ZERO + "scaler.step(other)\n",
             ("early_updates", UPDATE, "scaler.step(other)"),
             id="update between two steps, the first optimizer cleared",
@@ -208,8 +246,33 @@ def test_a_scale_that_is_never_updated(given: str, count: int) -> None:
     assert len(found(looped(SCALED + DIRECT, made))) == count
 
 
-def test_two_scalers() -> None:
-    made = MADE + 'second = torch.amp.GradScaler("cuda")\n'
+@pytest.mark.parametrize(
+    "end",
+    [
+        under("if n < 9:\n", STEP + UPDATE),
+        under("if n >= 9:\n", "return\n") + STEP + UPDATE,
+        under("if n >= 9:\n", "return\n") + under("else:\n", STEP + UPDATE),
+    ],
+)
+@pytest.mark.parametrize(
+    ("call", "count"), [("x)", 1), ("3)", 0), ("9)", 1), ("x)\nscaler.update()", 0)]
+)
+def test_a_function_that_may_not_step(end: str, call: str, count: int) -> None:
+    text = under("def one(model, optimizer, scaler, x, n):\n", SCALED + UNSCALE + end)
+    call = f"one(model, optimizer, scaler, x, {call}\n"
+    text += under("def all(model, optimizer, scaler, x):\n", call)
+    assert [name for name, *_ in found(model_of(HEADER + text))] == ["left_early"] * count
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        MADE + 'second = torch.amp.GradScaler("cuda")\n',
+        MADE + 'second: object = torch.amp.GradScaler("cuda")\n',
+        'scaler, second = torch.amp.GradScaler("cuda"), torch.amp.GradScaler("cuda")\n',
+    ],
+)
+def test_two_scalers(made: str) -> None:
     model = looped(SCALED + "second.step(optimizer)\nsecond.update()\n", made)
     assert found(model) == [("mismatches", "second.step(optimizer)", BACKWARD)]
 
@@ -267,6 +330,36 @@ PLAIN = "model(x).backward()\n"
             MADE,
             SCALED + UNSCALE + under("if bad(x):\n", "raise ValueError(x)\n") + STEP + UPDATE,
             id="an error",
+        ),
+        pytest.param(
+            MADE, SCALED + UNSCALE + under(FINITE, STEP) + UPDATE, id="a test of the step alone"
+        ),
+        *(
+            pytest.param(
+                MADE,
+                SCALED + UNSCALE + under(FINITE, STEP + UPDATE) + under("else:\n", other),
+                id=f"a test of the step, else {other.strip()}",
+            )
+            for other in (
+                "raise ValueError(x)\n",
+                "break\n",
+                UPDATE,
+                "if x: raise ValueError(x)\n" + UPDATE,
+            )
+        ),
+        pytest.param(
+            MADE,
+            SCALED
+            + under("if i % k == 0:\n", UNSCALE)
+            + under(NOT_LAST, "continue\n")
+            + STEP
+            + UPDATE,
+            id="two tests for the last micro-batch, one left early",
+        ),
+        pytest.param(
+            MADE,
+            SCALED + "n = f(x)\n" + under(NOT_FINITE, STEP + "continue\n") + UPDATE,
+            id="a step without update that may not come twice",
         ),
         pytest.param(
             CHOICE,
@@ -346,6 +439,21 @@ PLAIN = "model(x).backward()\n"
             + under("if done:\n", "scheduler.step()\n")
             + UPDATE,
             id="scheduler under a test of the scale",
+        ),
+        pytest.param(
+            MADE,
+            SCALED
+            + STEP
+            + "done = before <= scaler.get_scale()\n"
+            + under("if not done:\n", UPDATE + "continue\n")
+            + "scheduler.step()\n"
+            + UPDATE,
+            id="scheduler below a test of the scale",
+        ),
+        pytest.param(
+            MADE,
+            SCALED + under("if not torch.isfinite(f(x)):\n", STEP + "continue\n") + UPDATE,
+            id="a step without update under a test of a call",
         ),
         pytest.param(
             MADE + "amp = scaler\n", SCALED + "amp.step(optimizer)\namp.update()\n", id="two names"

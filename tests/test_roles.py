@@ -54,6 +54,11 @@ def _argument(calls: list[cst.Call]) -> cst.BaseExpression:
         "def f(self):\n    self.scaler_d.update()\n    use(self.scaler_d)",
         "def f(engine):\n    engine.grad_scaler.update()\n    use(engine.grad_scaler)",
         "def f(scalers, i):\n    scalers[i].unscale_(o)\n    use(scalers[0])",
+        # by another name
+        "def f(x, opt):\n    x.unscale_(opt)\n    y = x\n    use(y)",
+        "def f(x, opt):\n    y = x\n    y.unscale_(opt)\n    use(x)",
+        "def f(state):\n    state.scaler.step(o)\n    x = state.scaler\n    use(x)",
+        "def f(state):\n    x = state.scaler\n    x.update()\n    use(x)",
     ],
 )
 def test_scalers(text: str) -> None:
@@ -73,6 +78,7 @@ def test_scalers(text: str) -> None:
         "class GradScaler: pass\nx = GradScaler()\nuse(x)",
         "from mine import GradScaler\nx = GradScaler()\nuse(x)",
         "import torch\nx = torch.amp.GradScaler\nuse(x)",
+        "def f(scaler, d):\n    x = scaler\n    x.fit(d)\n    scaler.update(d)\n    use(scaler)",
         "use(3)",
     ],
 )
@@ -87,6 +93,8 @@ def test_no_scalers(text: str) -> None:
         "from torch.optim import Adam\nx = Adam(p)\nuse(x)",
         "from torch import optim\nx = optim.AdamW(p) if y else optim.SGD(p, 1)\nuse(x)",
         "class T:\n    def f(self):\n        use(self.optimizer)",
+        "x = optimizer\nuse(x)",
+        "x = y = state.optimizers[0]\nuse(y)",
         *(
             f"use({name})"
             for name in (
@@ -105,6 +113,7 @@ def test_optimizers(text: str) -> None:
     "text",
     [
         "import torch\noptimizer = torch.optim.lr_scheduler.StepLR(o, 1)\nuse(optimizer)",
+        "x = lr_scheduler\nuse(x)",
         *(
             f"use({name})"
             for name in (

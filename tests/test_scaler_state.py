@@ -62,6 +62,8 @@ def test_kind_of_use(text: str, expected: list[str]) -> None:
         ("s = Other()\ns.unscale_(o)\ns._scale", False),
         ("def f(s, o): s.unscale_(o); s._scale", True),
         ("def f(s: 'GradScaler', o): s.unscale_(o); s._scale", True),
+        ("from torch.amp import GradScaler as G\ndef f(s: G, o): s.unscale_(o); s._scale", True),
+        ("from mine import Scaler as G\ndef f(s: G, o): s.unscale_(o); s._scale", False),
         ("def f(s: Other, o): s.unscale_(o); s._scale", False),
         ("def f(s, o): s.step(o); s._scale", False),
         ("def f(scaler, o): scaler.step(o); scaler._scale", True),

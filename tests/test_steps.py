@@ -77,12 +77,20 @@ def test_a_whole_step() -> None:
         ("torch.autograd.backward(scaler.scale(loss))", ["scaled"]),
         ("accelerator.backward(loss)", ["backward"]),
         ("self.fabric.backward(loss)", ["backward"]),
+        ("x = self.accelerator; x.backward(loss)", ["backward"]),
+        ("x = accelerator; x.clip_grad_norm_(params)", ["unscale(*)"]),
         ("engine.backward(loss)", []),
         ("self.manual_backward(loss)", []),
         ("super().backward(loss)", []),
         ("scaler.scale(loss * k).backward()", ["scaled"]),
         ("(scaler.scale(loss)).mean().backward()", ["scaled"]),
         ("cast(Tensor, scaler.scale(loss)).backward()", ["scaled"]),
+        (
+            "scaler.scale(outputs=loss).backward(); scaler.unscale_(optimizer=opt); "
+            "scaler.step(optimizer=opt)",
+            ["scaled unscale(opt) step(opt)"],
+        ),
+        ("scaler.step(closure=k, optimizer=opt)", ["step(opt)"]),
         ("opt.step()", ["plain(opt)"]),
         ("self.optimizer.step()", ["plain(optimizer)"]),
         ("opts[0].step()", ["plain(opts[0])"]),
@@ -124,6 +132,9 @@ def test_what_is_an_event(line: str, expected: list[str]) -> None:
         ("self.loss = scaler.scale(loss)\nself.loss.backward()", "scaled"),
         ("loss: Tensor = scaler.scale(loss)\nloss.backward()", "scaled"),
         ("x = y = scaler.scale(loss)\ny.backward()", "scaled"),
+        ("x, y = k(a), scaler.scale(loss)\ny.backward()", "scaled"),
+        ("x, y = k(a), scaler.scale(loss)\nx.backward()", "backward"),
+        ("x = scaler.scale(loss)\nx, y = y, x\nx.backward()", "backward"),
         ("if amp:\n    loss = scaler.scale(loss)\nloss.backward()", "backward | scaled"),
         ("(scaler.scale(loss) if amp else loss).backward()", "backward | scaled"),
     ],
@@ -284,7 +295,42 @@ def test_another_name_of_the_mode(test: str) -> None:
     assert found == ["backward plain(opt)", "scaled step(opt)"]
 
 
-@pytest.mark.parametrize("test", ["i % k == 0", "loss > 1", "torch.isfinite(loss)"])
+@pytest.mark.parametrize(
+    ("test", "leaving", "staying"),
+    [
+        ("not args.fp16", "opt.step()", "scaler.step(opt)"),
+        ("args.fp16", "scaler.step(opt)", "opt.step()"),
+        ("self.cpu", "opt.step()", "scaler.step(opt)"),
+    ],
+)
+def test_a_mode_that_leaves(test: str, leaving: str, staying: str) -> None:
+    """What stands below a branch that leaves is the other side of its test."""
+    found = train(
+        f"""
+        if amp:
+            scaler.scale(loss).backward()
+        else:
+            loss.backward()
+        if {test}:
+            {leaving}
+            return
+        {staying}
+        """
+    )
+    assert found == ["backward plain(opt)", "scaled step(opt)"]
+
+
+@pytest.mark.parametrize("loop", ["i", "i, x", "(i, x), y"])
+def test_what_a_loop_changes_is_no_mode(loop: str) -> None:
+    found = train(
+        f"for {loop} in loader:\n    scaler.scale(loss).backward()\n    if i:\n"
+        "        scaler.step(opt)\n        scaler.update()"
+    )
+    assert found == ["scaled", "scaled scaled", "scaled scaled step(opt) update",
+                     "scaled step(opt) update"]  # fmt: skip
+
+
+@pytest.mark.parametrize("test", ["i % k == 0", "loss > 1", "torch.isfinite(loss)", "bool(k + 1)"])
 def test_what_changes_in_a_run_is_no_mode(test: str) -> None:
     found = train(f"scaler.scale(loss).backward()\nif {test}:\n    scaler.unscale_(opt)")
     assert found == ["scaled", "scaled unscale(opt)"]

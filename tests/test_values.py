@@ -167,8 +167,16 @@ def test_readers() -> None:
         ("if not c :\n    a()\nif not c:\n    b()\n", False),
         ("if c:\n    a()\nif d:\n    b()\n", False),
         ("x = a() if c else b()\n", True),
+        ("if (c).d:\n    a()\nif not c.d:\n    b()\n", True),
+        ("def f():\n    if c:\n        a()\n    if c:\n        return\n    b()\n", True),
+        ("def f():\n    if not c:\n        return\n    a()\n    if not c: b()\n", True),
+        ("def f():\n    if c:\n        a()\n    else:\n        return\n    b()\n", False),
+        ("def f():\n    if d:\n        return\n    elif c:\n        return\n    a()\n"
+         "    if c:\n        b()\n", True),
+        ("def f():\n    for x in y:\n        if c:\n            break\n    a()\n    if c: b()\n",
+         False),
     ],
-)
+)  # fmt: skip
 def test_contradict(text: str, contradict: bool) -> None:
     model = model_of(text)
     assert model.flow.contradict(call_of(model, "a"), call_of(model, "b")) is contradict

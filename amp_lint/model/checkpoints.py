@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.model.assignments import assigned, targets_of
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.roles import Roles
 from amp_lint.model.steps import Steps
@@ -115,10 +116,9 @@ class Checkpoints:
     def _target(self, value: cst.BaseExpression) -> cst.BaseExpression | None:
         """What an expression, or one that holds it, is assigned to."""
         for holder in self.tree.ancestors(value):
-            if isinstance(holder, cst.Assign):
-                return holder.targets[0].target
-            if isinstance(holder, cst.AnnAssign):
-                return holder.target
+            for target, given in assigned(holder):
+                if given is not None and self.tree.contains(given, value):
+                    return target
             if isinstance(holder, cst.BaseStatement):
                 return None
         return None
@@ -181,11 +181,11 @@ class Checkpoints:
         parent = self.tree.parent(node)
         if isinstance(parent, cst.IfExp):
             node, parent = parent, self.tree.parent(parent)
-        if not isinstance(parent, cst.Assign) or not isinstance(parent.targets[0].target, cst.Name):
+        target = next(iter(targets_of(self.tree, node)), None)
+        if not isinstance(target, cst.Name):
             return node
-        name = parent.targets[0].target.value
-        scope = self._scope(parent)
-        uses = [n for n in self.tree.named(name) if self.tree.contains(scope, n)]
+        scope = self._scope(node)
+        uses = [n for n in self.tree.named(target.value) if self.tree.contains(scope, n)]
         entries = (n for n in uses if self._holder(n) is not None)
         return next(entries, node)
 
@@ -201,10 +201,8 @@ class Checkpoints:
                 return call if self._is_record(call) else None
             alone = isinstance(entry, cst.Call) and self._saves(call, parent)
             return entry if alone and isinstance(entry, cst.BaseExpression) else None
-        if isinstance(parent, cst.Assign) and isinstance(entry, cst.BaseExpression):
-            target = parent.targets[0].target
-            return entry if isinstance(target, cst.Subscript) and parent.value is entry else None
-        return None
+        added = any(isinstance(t, cst.Subscript) for t in targets_of(self.tree, entry))
+        return entry if added and isinstance(entry, cst.BaseExpression) else None
 
     def _is_plain(self, holder: cst.Dict) -> bool:
         """Whether a dict shows all it holds."""
@@ -236,9 +234,7 @@ class Checkpoints:
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
             owner = call.func.value if call.func.attr.value == "update" else None
             return owner.value if isinstance(owner, cst.Name) else None
-        if not isinstance(parent, (cst.Assign, cst.AnnAssign)):
-            return None
-        target = self._target(holder)
+        target = next(iter(targets_of(self.tree, holder)), None)
         node = target.value if isinstance(target, cst.Subscript) else target
         return node.value if isinstance(node, cst.Name) else None
 

@@ -52,10 +52,24 @@ class Choices:
         """Whether an expression holds a choice from ``source``, and from nothing else."""
         choices = [node for node in descendants(index) if _is_choice_call(node)]
         if choices:
-            return all(any(n.value in source for n in self._read(call)) for call in choices)
+            return all(self._reads(call, source, _MAX_STEPS) for call in choices)
         return steps > 0 and any(
             self._were_choices(self.flow.reaching(name), source, steps)
             for name in self._read(index)
+        )
+
+    def _reads(self, node: cst.CSTNode, source: set[str], steps: int) -> bool:
+        """Whether an expression is of a variable in ``source``, or of one made from such."""
+        return any(
+            name.value in source
+            or (
+                steps > 0
+                and any(
+                    binding.value is not None and self._reads(binding.value, source, steps - 1)
+                    for binding in self.flow.reaching(name)
+                )
+            )
+            for name in self._read(node)
         )
 
     def _were_choices(self, bindings: Iterable[Binding], source: set[str], steps: int) -> bool:

@@ -7,6 +7,8 @@ formulas over *keys*, texts that name a value (``self.scaler``, ``args.precision
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import functools
 import operator
 import re
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from amp_lint.model.values import literal
-from amp_lint.tree import children
+from amp_lint.tree import children, descendants
 
 MAX_ALTERNATIVES = 8
 """Ways to satisfy one formula that are told apart."""
@@ -224,7 +226,15 @@ _EMPTY = cst.Module([])
 
 @functools.lru_cache(maxsize=8192)  # paths ask for the same texts again, and to make one is slow
 def text(node: cst.BaseExpression) -> str:
-    """The source of an expression with white space made uniform: its name of last resort."""
+    """The name of last resort of an expression: its source, in one layout and with few brackets."""
+    if any(getattr(part, "lpar", ()) for part in descendants(node)):
+        with contextlib.suppress(SyntaxError):  # a `yield` without its brackets
+            return ast.unparse(ast.parse(f"({_EMPTY.code_for_node(node)}\n)", mode="eval"))
+    return one_line(node)
+
+
+def one_line(node: cst.BaseExpression) -> str:
+    """The source of an expression with white space made uniform."""
     return _SPACE.sub(" ", _EMPTY.code_for_node(node)).strip()
 
 
@@ -240,8 +250,10 @@ def is_mode_test(test: cst.BaseExpression) -> bool:
             (cst.Equal, cst.NotEqual, cst.Is, cst.IsNot, cst.In, cst.NotIn),
         ) and all(map(is_mode_test, (test.left, test.comparisons[0].comparator)))  # fmt: skip
     if isinstance(test, cst.Call):
+        if _is_bool_call(test):
+            return is_mode_test(test.args[0].value)
         name = text(test.func).rpartition(".")[2]
-        return name in ("is_enabled", "getattr", "bool", "hasattr", "is_available", "get")
+        return name in ("is_enabled", "getattr", "hasattr", "is_available", "get")
     if isinstance(test, cst.Subscript):
         return is_mode_test(test.value)
     if isinstance(test, (cst.BinaryOperation, cst.Await, cst.GeneratorExp, cst.ListComp)):

@@ -22,7 +22,7 @@ from amp_lint.model.conditions import (
     size,
     text,
 )
-from amp_lint.model.events import EVERY, Event, Kind, Recognizer, is_accelerator
+from amp_lint.model.events import EVERY, Event, Kind, Recognizer
 from amp_lint.model.flow import arms
 from amp_lint.model.forwarding import returned
 from amp_lint.model.gradients import is_limit
@@ -45,6 +45,8 @@ _LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.SCHEDULE})
 """Events after which scaled gradients are as they were, but for a limit."""
 _NORMS = frozenset({Kind.CLIP, Kind.UNSCALE})
 """Events that give the norm of gradients: accelerate's clip unscales them."""
+_FIRST = ("optimizer", "parameters", "new_scale")
+"""What the first argument of an event may be called."""
 _BEGINNINGS = frozenset({Kind.ZERO_GRAD, Kind.BACKWARD})
 """Events that begin the next cycle where no scaler takes part, and so nothing is updated."""
 
@@ -225,7 +227,7 @@ class Evaluator(ABC):
                 call = self._through(node, frame)
                 event = Event(kind, node, scaler, region=region, outer=outer, through=call)
                 path = self.emit(path, event)
-            case Kind.UNSCALE if receiver is not None and is_accelerator(receiver):
+            case Kind.UNSCALE if receiver is not None and self.recognizer.is_accelerator(receiver):
                 path = self.emit(path, Event(kind, node, name, EVERY))
             case Kind.UNSCALE if self._is_disabled(receiver, path):
                 path = self.emit(path, Event(Kind.OPAQUE, node, optimizer=name))
@@ -299,8 +301,8 @@ class Evaluator(ABC):
     def _first_key(self, node: cst.Call, path: Path, frame: Frame) -> str | None:
         """The key of the first argument; for ``m.parameters()`` that of ``m``."""
         given = arguments(node)
-        first = given.positional[0] if given.positional else given.get(None, "optimizer")
-        first = first or given.get(None, "parameters")
+        named = (given.get(0, name) for name in _FIRST)
+        first = next((value for value in named if value is not None), None)
         if first is None:
             return None
         if isinstance(first, cst.Call):

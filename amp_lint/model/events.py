@@ -53,7 +53,10 @@ class Kind(enum.Enum):
     ZERO_GRAD = "zero_grad"
     SCHEDULE = "scheduler step"
     LEAVE = "leave"
-    """A round or the function is left early, between a scaled backward and its step."""
+    """A round or the function is left early, between a scaled backward and its step.
+
+    By the statement that does it; or a test has it that there is no step.
+    """
     OPAQUE = "opaque"
     """A call into code that is not in this file and gets the scaler: anything may happen."""
 
@@ -138,7 +141,7 @@ class Recognizer:
                     return Kind.STEP
                 return Kind.SCHEDULE if self._is_schedule(call, owner) else None
             case "clip_grad_norm_" | "clip_grad_value_" | "unscale_gradients":
-                return Kind.UNSCALE if is_accelerator(owner) else None
+                return Kind.UNSCALE if self.is_accelerator(owner) else None
             case "update":
                 return Kind.UPDATE if self.roles.is_scaler(owner) else None
             case "zero_grad":
@@ -158,19 +161,26 @@ class Recognizer:
             return False
         if self.names.is_any(call.func, {"torch.autograd.backward"}):
             return True
-        name = (dotted(owner) or "").rpartition(".")[2]
-        if name.strip("_") in _FRAMEWORKS:
+        if self._called(owner) in _FRAMEWORKS:
             return True
-        if name in ("self", "cls") or arguments(call).starred:
+        if dotted(owner) in ("self", "cls") or arguments(call).starred:
             return False
         positional = arguments(call).positional
         return not positional or (len(positional) == 1 and not _looks_like_loss(positional[0]))
+
+    def _called(self, node: cst.BaseExpression) -> str:
+        """The last name of an object, which may have others."""
+        return (dotted(self.values.original(node)) or "").rpartition(".")[2].strip("_")
+
+    def is_accelerator(self, node: cst.BaseExpression) -> bool:
+        """Whether an object is accelerate's: its clips unscale, for every optimizer."""
+        return self._called(node) == "accelerator"
 
     def _is_super(self, owner: cst.BaseExpression) -> bool:
         return isinstance(owner, cst.Call) and self.names.is_any(owner.func, {"builtins.super"})
 
     def _is_step(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
-        if arguments(call).positional and self.roles.is_scaler(owner):
+        if stepped(call) is not None and self.roles.is_scaler(owner):
             return True
         if self.target(call) is not None or self._is_given_scaler(call):
             return False
@@ -252,6 +262,12 @@ class Recognizer:
         calls = self.tree.nodes(cst.Call)
         return self._running(call for call in calls if self.kind(call) is Kind.BACKWARD)
 
+    @functools.cached_property
+    def stepping(self) -> frozenset[int]:
+        """Ids of the functions that step an optimizer, themselves or in what they call."""
+        calls = self.tree.nodes(cst.Call)
+        return self._running(call for call in calls if self.kind(call) is Kind.STEP)
+
     def _running(self, nodes: Iterable[cst.CSTNode]) -> frozenset[int]:
         """Ids of the functions that run one of some nodes, or call a function that does."""
         found: set[int] = set()
@@ -297,9 +313,9 @@ def _is_empty(small: cst.CSTNode) -> bool:
     return False
 
 
-def is_accelerator(node: cst.BaseExpression) -> bool:
-    """Whether an object is accelerate's: its clips unscale, for every optimizer."""
-    return (dotted(node) or "").rpartition(".")[2].strip("_") == "accelerator"
+def stepped(call: cst.Call) -> cst.BaseExpression | None:
+    """The optimizer that ``scaler.step`` or ``scaler.unscale_`` is given, in whatever way."""
+    return arguments(call).get(0, "optimizer")
 
 
 def mentions_scale(call: cst.Call, values: Values) -> bool:

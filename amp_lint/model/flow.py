@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.model.conditions import text
 from amp_lint.model.memo import per_node
 from amp_lint.model.names import Binding, Names, Scope, dotted
 from amp_lint.model.pure import PURE_BUILTINS, PURE_METHODS, is_pure_function
-from amp_lint.tree import Tree, descendants
+from amp_lint.tree import Tree, descendants, last_statement
 
 _SUITES = (cst.IndentedBlock, cst.SimpleStatementSuite, cst.Module)
 _LOOPS = (cst.For, cst.While)
@@ -374,8 +375,8 @@ class Flow:
     # --- tests around a place -----------------------------------------------------------------
 
     def guards(self, node: cst.CSTNode) -> list[Guard]:
-        """The tests of ``if`` statements and conditional expressions around a place."""
-        return [Guard(test, holds) for test, holds in arms(self.tree, node)]
+        """The tests that a place is under: those around it, and those that leave before it."""
+        return [Guard(test, holds) for test, holds in deciding(self.tree, node)]
 
     def contradict(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
         """Whether the tests around two places exclude each other, judged by their text."""
@@ -384,7 +385,7 @@ class Flow:
                    for g in self.guards(second))  # fmt: skip
 
     def _text(self, guard: Guard) -> str:
-        return "".join(self.tree.source(guard.normal()[0]).split())
+        return text(guard.normal()[0])
 
 
 def arms(tree: Tree, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
@@ -396,6 +397,47 @@ def arms(tree: Tree, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bo
         if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
             return
         child = holder
+
+
+def deciding(tree: Tree, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """All tests of a function that decide whether a place is reached, and how each turned out."""
+    yield from arms(tree, node)
+    yield from passed(tree, node)
+
+
+def passed(tree: Tree, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """The tests that leave a block of the function above a place, and how each turned out."""
+    at = tree.order(node)
+    for holder in tree.ancestors(node):
+        if isinstance(holder, cst.IndentedBlock):
+            for branch, test, holds in _exits(holder):
+                if tree.end(branch) <= at:
+                    yield test, holds
+        if isinstance(holder, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            return
+
+
+@functools.lru_cache(maxsize=8192)  # a long block is asked for again by all that stands in it
+def _exits(block: cst.IndentedBlock) -> tuple[tuple[cst.If, cst.BaseExpression, bool], ...]:
+    """The statements of a block that leave it, with their tests and how these turn out if not."""
+    branches = (statement for statement in block.body if isinstance(statement, cst.If))
+    return tuple((branch, *way) for branch in branches for way in _staying(branch))
+
+
+def _staying(branch: cst.If) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """How the tests of a statement turn out where it does not leave the block."""
+    other = branch.orelse
+    if leaves(branch.body):
+        yield branch.test, False
+        if isinstance(other, cst.If):
+            yield from _staying(other)
+    elif isinstance(other, cst.Else) and leaves(other.body):
+        yield branch.test, True
+
+
+def leaves(body: cst.BaseSuite) -> bool:
+    """Whether a block ends by leaving; to raise is no way to go on, and says what is refused."""
+    return isinstance(last_statement(body), (cst.Return, cst.Continue, cst.Break))
 
 
 def _in_place(method: str) -> bool:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.model.names import Names, dotted
+from amp_lint.model.flow import arms
+from amp_lint.model.names import Binding, Names, dotted
 from amp_lint.model.reach import Chain, Reach
 from amp_lint.model.regions import Entered, Regions
 from amp_lint.model.values import Values
 from amp_lint.tree import Tree
 
+_MOST_BRANCHES = 8
 _ME = ("self", "cls")
 
 
@@ -61,10 +65,11 @@ class Instances:
         context = entered.context
         if not self._is_autocast(entered):
             return None
-        if isinstance(context, cst.Name):
-            return self._of_name(context)
-        if isinstance(context, cst.Attribute):
-            return self._of_attribute(context)
+        known = self.values.original(context)
+        if isinstance(known, cst.Name):
+            return self._of_name(known)
+        if isinstance(known, cst.Attribute):
+            return self._of_attribute(known)
         if isinstance(entered.holder, cst.FunctionDef):
             return Instance(id(entered.holder), entered.holder.name.value)
         return None
@@ -77,11 +82,23 @@ class Instances:
 
     def _of_name(self, name: cst.Name) -> Instance | None:
         bindings = self.names.bindings(name)
-        if len(bindings) != 1 or bindings[0].kind != "assign":
+        if not bindings or not all(b.kind == "assign" for b in bindings):
+            return None
+        if not self._is_one(bindings):
             return None
         scope = self.names.scope(bindings[0].node).node
         local = not isinstance(scope, (cst.Module, cst.ClassDef))
         return Instance(id(bindings[0].node), name.value, local=local)
+
+    def _is_one(self, bindings: Sequence[Binding]) -> bool:
+        """Whether no more than one of several assignments runs, as in the branches of a test."""
+        if len(bindings) > _MOST_BRANCHES:
+            return False
+        ways = [dict(arms(self.tree, binding.node)) for binding in bindings]
+        return all(
+            any(other.get(test, holds) != holds for test, holds in one.items())
+            for one, other in itertools.combinations(ways, 2)
+        )
 
     def _of_attribute(self, attribute: cst.Attribute) -> Instance | None:
         owner, name = self.values.enclosing_class(attribute), attribute.attr.value

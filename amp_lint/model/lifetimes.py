@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.model.assignments import assigned
+from amp_lint.model.events import stepped
 from amp_lint.model.names import dotted
 from amp_lint.model.roles import Roles
 from amp_lint.model.steps import Steps
@@ -35,7 +37,7 @@ class Recreation:
     """What repeats it."""
     through: cst.Call | None
     """The call in the loop, where the constructor stands in the function that it runs."""
-    assign: cst.Assign
+    assign: cst.Assign | cst.AnnAssign
     before: Loop | None = None
     """The loop before which the assignment can stand, with the same result: the outermost in which
     the optimizer stays the same."""
@@ -46,7 +48,7 @@ class _Made:
     """One constructor call whose result gets a plain name."""
 
     call: cst.Call
-    assign: cst.Assign
+    assign: cst.Assign | cst.AnnAssign
     name: str
     tests: tuple[cst.BaseExpression, ...]
     """What decides whether it is made, innermost first."""
@@ -71,13 +73,17 @@ class Lifetimes:
 
     def _made(self, call: cst.Call) -> _Made | None:
         given = arguments(call)
-        assign = self.tree.ancestor(call, cst.Assign)
-        if assign is None or literal(given.get(None, "enabled")) is False:
+        assign = self.tree.ancestor(call, cst.Assign, cst.AnnAssign)
+        if (
+            not isinstance(assign, (cst.Assign, cst.AnnAssign))
+            or literal(given.get(None, "enabled")) is False
+        ):
             return None
-        target = assign.targets[0].target
-        if len(assign.targets) > 1 or not isinstance(target, cst.Name):
+        pairs = [(t, v) for t, v in assigned(assign) if v and self.tree.contains(v, call)]
+        target, value = pairs[0] if len(pairs) == 1 else (None, None)
+        if not isinstance(target, cst.Name):
             return None
-        if assign.value is not call and not isinstance(assign.value, cst.IfExp):
+        if value is not call and not isinstance(value, cst.IfExp):
             return None
         tests = tuple(self._tests(call))
         if self._continues(call) or any(target.value in _words(test) for test in tests):
@@ -105,7 +111,7 @@ class Lifetimes:
         if loop is None or self._ends_at_once(loop) or self._restores(made, loop):
             return None
         changing = self._assigned(loop) - {made.name}
-        if any(changing & _words(test) for test in made.tests):
+        if any(changing & self._read(test) for test in made.tests):
             return None
         optimizers = list(self._optimizers(made, loop))
         if not optimizers or any(not self._outlives(o, loop) for o in optimizers):
@@ -135,12 +141,18 @@ class Lifetimes:
     def _optimizers(self, made: _Made, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """What the scaler steps below a node, if its scaled losses are from there too."""
         calls = self.tree.below(node, cst.Call)
-        own = [c for c in calls if isinstance(c.func, cst.Attribute) and c.args]
-        own = [c for c in own if dotted(c.func.value) == made.name]  # type: ignore[attr-defined]
-        if any(self.recognizer.is_scale(call) for call in own):
-            yield from (c.args[0].value for c in own if c.func.attr.value == "step")  # type: ignore[attr-defined]
+        original = self.recognizer.values.original
+        methods = {
+            call: call.func.attr.value
+            for call in calls
+            if isinstance(call.func, cst.Attribute)
+            and dotted(original(call.func.value)) == made.name
+        }
+        if any(map(self.recognizer.is_scale, methods)):
+            steps = [call for call, method in methods.items() if method == "step"]
+            yield from (original(value) for value in map(stepped, steps) if value is not None)
         for call in calls:
-            given = [arg.value for arg in call.args if not arg.star]
+            given = [original(arg.value) for arg in call.args if not arg.star]
             target = self.recognizer.target(call)
             passed = any(dotted(value) == made.name for value in given)
             if passed and target is not None and id(target) in self.recognizer.eventful:
@@ -241,20 +253,15 @@ class Lifetimes:
     def _loop(self, node: cst.CSTNode) -> Loop | None:
         return next(self._loops(node), None)
 
+    def _read(self, node: cst.CSTNode) -> set[str]:
+        """The names in an expression, those that are only other names followed."""
+        names = (part for part in descendants(node) if isinstance(part, cst.Name))
+        return {word for name in names for word in _words(self.recognizer.values.original(name))}
+
     def _assigned(self, node: cst.CSTNode) -> set[str]:
         """The names and attributes that are assigned below a node."""
-        targets = self.relevance.assigned(node)
-        parts = (part for target in targets for part in _parts(target))
-        return {name for part in parts if (name := dotted(part)) is not None}
-
-
-def _parts(target: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The targets in ``a, (b, c.d)``."""
-    if isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from _parts(element.value)
-    else:
-        yield target
+        names = map(dotted, self.relevance.assigned(node))
+        return {name for name in names if name is not None}
 
 
 def _words(node: cst.CSTNode) -> set[str]:

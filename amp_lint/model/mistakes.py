@@ -9,12 +9,18 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from amp_lint.model.assignments import targets_of
+from amp_lint.model.conditions import is_mode_test
 from amp_lint.model.events import EVERY, Event, Kind, is_made_from_scale
+from amp_lint.model.flow import deciding
+from amp_lint.model.memo import per_node
 from amp_lint.model.paths import Cycle, last_name
 from amp_lint.model.roles import Roles
 from amp_lint.model.steps import Root, Steps
 from amp_lint.model.values import arguments, literal
 from amp_lint.tree import Tree, descendants
+
+_AFTER_BACKWARD = frozenset({Kind.STEP, Kind.UPDATE, Kind.OPAQUE})
 
 
 class Mistake(enum.Enum):
@@ -173,8 +179,9 @@ class Mistakes:
     def _in_root(self, root: Root) -> Iterator[Found]:
         for cycle in root.cycles:
             gradients = _Gradients()
-            for event in cycle:
-                judged = list(self._judge(event, gradients))
+            for index, event in enumerate(cycle):
+                comes_later = event.kind is Kind.LEAVE and _goes_on(cycle[index + 1 :])
+                judged = [] if comes_later else list(self._judge(event, gradients))
                 for mistake, cause in judged:
                     yield Found(mistake, event, cause, root, cycle)
                 _advance(gradients, event)
@@ -300,8 +307,7 @@ class Mistakes:
         if gradients.plain and not gradients.scaled:
             return False
         values = self.steps.recognizer.values
-        holders = self.tree.ancestors(schedule.node)
-        tests = (holder.test for holder in holders if isinstance(holder, cst.If))
+        tests = (test for test, _ in deciding(self.tree, schedule.node))
         return not any(is_made_from_scale(p, values) for test in tests for p in _parts(test))
 
     def _judge_direct(self, key: str, gradients: _Gradients) -> Iterator[tuple[Mistake, Event]]:
@@ -326,13 +332,21 @@ class Mistakes:
 
     def _gives_up(self, leaving: cst.CSTNode) -> bool:
         """Whether a step is left out because of its gradients, not until the last micro-batch."""
-        if isinstance(leaving, cst.Return) or self.steps.relevance.asks_if_finite(leaving):
+        if self._ends_function(leaving) or self.steps.relevance.asks_if_finite(leaving):
             return True
         holder = self.tree.ancestor(leaving, cst.If)
-        parts = [] if holder is None else list(descendants(holder.test))
+        tests = () if holder is None else self.steps.relevance.spelled_out(holder.test)
+        parts = [part for test in tests for part in descendants(test)]
         sums = (part for part in parts if isinstance(part, cst.BinaryOperation))
         counts = any(isinstance(part.operator, cst.Modulo) for part in sums)
         return not counts and any(isinstance(part, cst.Comparison) for part in parts)
+
+    def _ends_function(self, leaving: cst.CSTNode) -> bool:
+        """Whether no round of a loop is left, but a function that is called in each."""
+        if isinstance(leaving, (cst.Continue, cst.Return)):
+            return isinstance(leaving, cst.Return)
+        holder = self.tree.ancestor(leaving, cst.For, cst.While, cst.FunctionDef)
+        return isinstance(holder, cst.FunctionDef)
 
     def gives_up_nonfinite(self, found: Found) -> bool:
         """Whether a step is left out because something is inf or NaN."""
@@ -342,8 +356,8 @@ class Mistakes:
         """Whether the second of two events is certain to come before an update.
 
         It is not where both are one call for two optimizers or in a loop of a single round, or
-        where that call and the update are under tests of what the loop changes: ``i % k == k - 1``,
-        ``(i + 1) % k == 0``. Unless the update is left out by what is found out after that call.
+        where that call and the update are under two tests of what the loop changes, which may say
+        the same: ``i % k == k - 1``, ``(i + 1) % k == 0``.
         """
         if cause.node is not event.node:
             return True
@@ -352,31 +366,9 @@ class Mistakes:
         loop = self.tree.ancestor(event.node, cst.For)
         if loop is not None and self._has_one_round(loop):
             return False
-        updates = self._updates_beside(event.node)
-        picked = filter(self._is_picked, updates)
-        apart = any(not self._is_decided_after(event.node, update) for update in picked)
-        return not (apart and self._is_picked(event.node))
-
-    def _is_decided_after(self, node: cst.CSTNode, update: cst.CSTNode) -> bool:
-        """Whether an update, under all tests that a call is under, depends on what comes between.
-
-        ``unscale_``, then ``if norm > limit: skip = True``, then ``if not skip:`` and the update.
-        """
-        block = self.tree.ancestor(node, cst.IndentedBlock)
-        if block is None or not self.tree.contains(block, update):
-            return False
-        between = {
-            self.tree.source(target)
-            for statement in block.body
-            if self.tree.order(node) < self.tree.order(statement)
-            for target in self.steps.relevance.assigned(statement)
-        }
-        tests = []
-        for holder in self.tree.ancestors(update):
-            if holder is block:
-                break
-            tests += [holder.test] if isinstance(holder, cst.If) else []
-        return any(self._mentions(test, between) for test in tests)
+        mine = self._picks(event.node)
+        picks = map(self._picks, self._updates_beside(event.node))
+        return not any(mine - other and other - mine for other in picks)
 
     def _has_one_round(self, loop: cst.For) -> bool:
         if not isinstance(loop.iter, cst.Call) or len(loop.iter.args) != 1:
@@ -384,20 +376,19 @@ class Mistakes:
         count = self.steps.recognizer.values.constants(loop.iter.args[0].value)
         return set(count) == {1} and self.tree.source(loop.iter.func) == "range"
 
-    def _is_picked(self, node: cst.CSTNode) -> bool:
-        """Whether a test of what the loop around it changes decides about a call."""
-        tests: list[cst.BaseExpression] = []
-        for holder in self.tree.ancestors(node):
-            if isinstance(holder, (cst.For, cst.While)):
-                changed = [*self.steps.relevance.assigned(holder)]
-                changed += [holder.target] if isinstance(holder, cst.For) else []
-                names = {self.tree.source(name) for node in changed for name in _parts(node)}
-                return any(self._mentions(test, names) for test in tests)
-            if isinstance(holder, cst.FunctionDef):
-                return False
-            if isinstance(holder, cst.If):
-                tests.append(holder.test)
-        return False
+    @per_node
+    def _picks(self, node: cst.CSTNode) -> frozenset[tuple[cst.BaseExpression, bool]]:
+        """The tests of what the loop around a call changes that decide about it, with outcomes."""
+        loop = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
+        if not isinstance(loop, (cst.For, cst.While)):
+            return frozenset()
+        changed = (part for each in self.steps.relevance.assigned(loop) for part in _parts(each))
+        names = set(map(self.tree.source, changed))
+        return frozenset(
+            (test, holds)
+            for test, holds in deciding(self.tree, node)
+            if self.tree.contains(loop, test) and (self._mentions(test, names) or _calls(test))
+        )
 
     def _mentions(self, test: cst.BaseExpression, names: set[str]) -> bool:
         return any(self.tree.source(part) in names for part in _parts(test))
@@ -426,13 +417,18 @@ class Mistakes:
     @functools.cached_property
     def _made(self) -> set[str]:
         """The names that a new GradScaler is assigned to."""
-        found: set[str] = set()
-        for call in self.roles.scaler_calls:
-            holder = self.tree.parent(call)
-            if isinstance(holder, cst.Assign):
-                targets = (self.tree.source(target.target) for target in holder.targets)
-                found |= {last_name(target) for target in targets}
-        return found
+        return {
+            last_name(self.tree.source(target))
+            for call in self.roles.scaler_calls
+            for target in targets_of(self.tree, call)
+        }
+
+
+def _goes_on(rest: Cycle) -> bool:
+    """Whether what a round was left without comes nevertheless, before the next round begins."""
+    kinds = (event.kind for event in rest)
+    first = next((kind for kind in kinds if kind in _AFTER_BACKWARD or kind is Kind.BACKWARD), None)
+    return first in _AFTER_BACKWARD
 
 
 def _advance(gradients: _Gradients, event: Event) -> None:
@@ -454,6 +450,12 @@ def _advance(gradients: _Gradients, event: Event) -> None:
             gradients.unscaled.pop(EVERY, None)
         case Kind.OPAQUE | Kind.GRADIENT_WRITE:
             gradients.unknown = True
+
+
+def _calls(test: cst.BaseExpression) -> bool:
+    """Whether a test calls something, which may say another thing each time."""
+    calls = (part for part in descendants(test) if isinstance(part, cst.Call))
+    return not all(map(is_mode_test, calls))
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

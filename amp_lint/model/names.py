@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from amp_lint.model.assignments import assigned
 from amp_lint.tree import Tree, children, descendants
 
 ScopeNode = (
@@ -557,28 +558,19 @@ def _(node: cst.ImportFrom, package: str) -> Iterator[Binding]:
             yield Binding(bound.value, "import", alias, qualified=qualified)
 
 
-@_bindings.register
-def _(node: cst.Assign, package: str) -> Iterator[Binding]:
-    for target in node.targets:
-        yield from _targets(target.target, node.value, node)
-
-
-@_bindings.register
-def _(node: cst.AnnAssign, package: str) -> Iterator[Binding]:
-    if node.value is not None:
-        yield from _targets(node.target, node.value, node)
+@_bindings.register(cst.Assign)
+@_bindings.register(cst.AnnAssign)
+@_bindings.register(cst.NamedExpr)
+def _(node: cst.CSTNode, package: str) -> Iterator[Binding]:
+    for target, value in assigned(node):
+        if isinstance(target, cst.Name):
+            yield Binding(target.value, "unpack" if value is None else "assign", node, value)
 
 
 @_bindings.register
 def _(node: cst.AugAssign, package: str) -> Iterator[Binding]:
     if isinstance(node.target, cst.Name):
         yield Binding(node.target.value, "augment", node)
-
-
-@_bindings.register
-def _(node: cst.NamedExpr, package: str) -> Iterator[Binding]:
-    if isinstance(node.target, cst.Name):
-        yield Binding(node.target.value, "assign", node, node.value)
 
 
 @_bindings.register
@@ -623,22 +615,6 @@ def _(node: cst.MatchAs, package: str) -> Iterator[Binding]:
 @_bindings.register
 def _(node: cst.Del, package: str) -> Iterator[Binding]:
     yield from (Binding(name, "del", node) for name in _target_names(node.target))
-
-
-def _targets(
-    target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
-) -> Iterator[Binding]:
-    """Bindings of an assignment; ``a, b = x, y`` binds each name to its own value."""
-    if isinstance(target, cst.Name):
-        yield Binding(target.value, "assign", node, value)
-    elif isinstance(target, (cst.Tuple, cst.List)):
-        values = value.elements if isinstance(value, (cst.Tuple, cst.List)) else ()
-        starred = any(isinstance(item, cst.StarredElement) for item in (*target.elements, *values))
-        if len(values) == len(target.elements) and not starred:
-            for item, part in zip(target.elements, values, strict=True):
-                yield from _targets(item.value, part.value, node)
-        else:
-            yield from (Binding(name, "unpack", node) for name in _target_names(target))
 
 
 def _target_names(target: cst.CSTNode) -> Iterator[str]:

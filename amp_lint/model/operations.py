@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from amp_lint.model.assignments import targets_of
 from amp_lint.model.flow import Flow
 from amp_lint.model.names import Binding, Names, dotted
 from amp_lint.model.values import Arguments, Values, arguments, literal
@@ -143,8 +144,8 @@ class Operations:
             if product is None or product.name not in ("mul", "multiply"):
                 return False
             return any(self._reads(arg.value, weight) for arg in call.args)  # type: ignore[union-attr]
-        if isinstance(parent, cst.Assign) and steps > 0:
-            bindings = [b for b in self.names.every_binding() if b.node is parent]
+        if targets_of(self.tree, node) and steps > 0:
+            bindings = [b for b in self.names.every_binding() if b.value is node]
             readers = [name for binding in bindings for name in self.flow.readers(binding)]
             return bool(readers) and all(self.weighted_by(r, weight, steps - 1) for r in readers)
         return False

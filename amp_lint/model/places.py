@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.model.conditions import is_mode_test, text
-from amp_lint.model.events import Event, Kind
+from amp_lint.model.conditions import is_mode_test, one_line
+from amp_lint.model.events import Event, Kind, stepped
 from amp_lint.model.paths import Cycle
 from amp_lint.model.steps import Root, Steps
-from amp_lint.model.values import arguments
 from amp_lint.tree import Tree, descendants
 
 _SEEN = (Kind.CLIP, Kind.GRADIENT_READ)
@@ -88,11 +87,11 @@ class Places:
     def _code(self, step: Event) -> str | None:
         """The ``unscale_`` that belongs to a step."""
         assert isinstance(step.node, cst.Call) and isinstance(step.node.func, cst.Attribute)
-        given = arguments(step.node)
-        if not given.positional:
+        optimizer = stepped(step.node)
+        if optimizer is None:
             return None
         scaler = self.tree.source(step.node.func.value)
-        return f"{scaler}.unscale_({self.tree.source(given.positional[0])})"
+        return f"{scaler}.unscale_({self.tree.source(optimizer)})"
 
     def _together(
         self, seen: Event, kinds: Collection[Kind]
@@ -136,7 +135,7 @@ class Places:
         statement = self._statement(nodes, step, self._block(guard))
         if statement is None:
             return None
-        return Place(statement, code, text(guard.test), certain=False)
+        return Place(statement, code, one_line(guard.test), certain=False)
 
     def _statement(
         self, nodes: list[cst.CSTNode], step: Event, block: cst.CSTNode | None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.model.assignments import assignments
 from amp_lint.model.conditions import (
     All,
     Any_,
@@ -32,6 +33,7 @@ from amp_lint.model.conditions import (
     size,
     text,
 )
+from amp_lint.model.flow import passed
 from amp_lint.model.forwarding import returned
 from amp_lint.model.names import Binding, Names, dotted
 from amp_lint.model.regions import Region, Regions
@@ -207,10 +209,10 @@ class Precision:
             elif isinstance(holder, cst.BooleanOperation) and child is holder.right:
                 test = self.truth(holder.left, steps)
                 yield test if isinstance(holder.operator, cst.And) else opposite(test)
-            elif isinstance(holder, cst.IndentedBlock):
-                for test_node in _left_before(holder, child):
-                    yield opposite(self.truth(test_node, steps))
             child = holder
+        for early, stays in passed(self.tree, node):
+            test = self.truth(early, steps)
+            yield test if stays else opposite(test)
 
     def truth(self, test: cst.BaseExpression, steps: int = _MAX_STEPS) -> Formula:
         """The formula of a test, its settings followed back."""
@@ -331,11 +333,10 @@ class Precision:
     def _dotted_values(self) -> dict[str, list[cst.BaseExpression]]:
         """What is assigned to ``params.dtype`` and the like, anywhere in the file."""
         found: dict[str, list[cst.BaseExpression]] = {}
-        for assign in self.tree.nodes(cst.Assign):
-            for target in assign.targets:
-                name = dotted(target.target)
-                if name and "." in name and not name.startswith("self."):
-                    found.setdefault(name, []).append(assign.value)
+        for target, value in assignments(self.tree):
+            name = dotted(target)
+            if name and "." in name and not name.startswith("self.") and value is not None:
+                found.setdefault(name, []).append(value)
         return found
 
     def _is_dtype(self, node: cst.BaseExpression | None, wanted: str, steps: int) -> Formula:
@@ -407,22 +408,3 @@ def telling(condition: Formula) -> set[str]:
 def _named_bf16(condition: Formula) -> list[Formula]:
     """The settings in a formula that by their names say bf16: on, where the dtype is that."""
     return [Truthy(key) for key in atoms(condition) if _BF16.search(key) and "=" not in key]
-
-
-def _left_before(block: cst.IndentedBlock, child: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Tests of the ``if`` statements before ``child`` that leave the block when true.
-
-    Not those that raise: they say which settings are refused, not which are on.
-    """
-    for statement in block.body:
-        if statement is child:
-            return
-        if isinstance(statement, cst.If) and statement.orelse is None and _leaves(statement.body):
-            yield statement.test
-
-
-def _leaves(body: cst.BaseSuite) -> bool:
-    last = body.body[-1] if body.body else None
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, (cst.Return, cst.Continue, cst.Break))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.model.assignments import targets_of
 from amp_lint.model.clips import clip_limit, is_infinite
 from amp_lint.model.events import Event, Kind
 from amp_lint.model.names import Names
@@ -149,8 +150,7 @@ class Reads:
         """Whether nothing is done with a number but to ask whether it is finite."""
         if self._is_tested(node):
             return True
-        holder = self.tree.parent(node)
-        target = holder.targets[0].target if isinstance(holder, cst.Assign) else None
+        target = next(iter(targets_of(self.tree, node)), None)
         if not isinstance(target, cst.Name):
             return False
         home = self.tree.ancestor(node, cst.FunctionDef) or self.tree.module

@@ -290,7 +290,7 @@ class Regions:
         if isinstance(function, cst.Lambda):
             return self._region(function.body, steps - 1)
         if isinstance(function, cst.Attribute) and function.attr.value == "autocast":
-            owner = dotted(function.value)
+            owner = dotted(self.values.original(function.value))
             if owner is not None and owner.rpartition(".")[2].strip("_") in _FRAMEWORKS:
                 return Region(call, "")
         return self._of_helper(call, function, steps)

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from amp_lint.model.assignments import assigned, assignments, paired
 from amp_lint.model.conditions import is_mode_test, text
 from amp_lint.model.events import Kind, Recognizer
-from amp_lint.model.flow import arms
+from amp_lint.model.flow import arms, leaves
 from amp_lint.model.memo import per_node
+from amp_lint.model.references import is_read
 from amp_lint.model.regions import Regions
 from amp_lint.model.roles import Roles
 from amp_lint.tree import Tree, children, descendants
@@ -56,7 +58,7 @@ class Relevance:
         return frozenset(found)
 
     def assigned(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-        """The targets that are assigned anywhere below a node, one of each spelling."""
+        """The targets that are assigned anywhere below a node, no tuples, one of each spelling."""
         if id(node) not in self._assigned:
             by_text = {text(target): target for target in self._targets(node)}
             self._assigned[id(node)] = tuple(by_text.values())
@@ -64,7 +66,30 @@ class Relevance:
 
     def _targets(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         for kind in (cst.AssignTarget, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr):
-            yield from (item.target for item in self.tree.below(node, kind))  # type: ignore[attr-defined]
+            for item in self.tree.below(node, kind):
+                yield from (target for target, _ in paired(item.target, None))  # type: ignore[attr-defined]
+
+    @per_node
+    def parts(
+        self, node: cst.Assign
+    ) -> tuple[tuple[tuple[cst.BaseExpression, ...], cst.BaseExpression], ...]:
+        """The assignments that one stands for, with their targets and values.
+
+        ``a = x`` and ``b = y`` for ``a, b = x, y``, unless one is made from the other.
+        """
+        whole = (tuple(target.target for target in node.targets), node.value)
+        pairs = list(assigned(node))
+        values = {id(value): value for _, value in pairs if value is not None}
+        if len(values) < 2 or any(value is None for _, value in pairs):
+            return (whole,)
+        names = {text(target) for target, _ in pairs}
+        read = (part for part in descendants(node.value) if isinstance(part, cst.BaseExpression))
+        if any(text(part) in names for part in read):
+            return (whole,)
+        return tuple(
+            (tuple(target for target, given in pairs if given is value), value)
+            for value in values.values()
+        )
 
     def is_idle(self, line: cst.SimpleStatementLine) -> bool:
         """Whether a line has no events, assigns nothing and goes on to the next one."""
@@ -88,7 +113,25 @@ class Relevance:
 
     def _test_around(self, node: cst.CSTNode) -> str:
         holder = self.tree.ancestor(node, cst.If)
-        return text(holder.test) if holder is not None else ""
+        return " ".join(map(text, self.spelled_out(holder.test))) if holder is not None else ""
+
+    @per_node
+    def spelled_out(self, test: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+        """A test, and what the variables in it are assigned."""
+        parts = (part for part in descendants(test) if isinstance(part, cst.Name))
+        names = [name for name in parts if is_read(self.tree, name)]
+        values = (v for name in names for v in self.recognizer.values.alternatives(name))
+        return (test, *{id(value): value for value in values if value not in names}.values())
+
+    def steps(self, node: cst.CSTNode | None) -> bool:
+        """Whether an optimizer is stepped below a node, here or in what it calls."""
+        return id(node) in self._holding_steps
+
+    @functools.cached_property
+    def _holding_steps(self) -> frozenset[int]:
+        calls = self._eventful_calls
+        stepping = (c for c in calls if id(self.recognizer.target(c)) in self.recognizer.stepping)
+        return self._holders([*self._steps, *stepping])
 
     def skips_step(self, leaving: cst.Return) -> bool:
         """Whether a ``return`` stands under a test, and above a step of the same function."""
@@ -128,6 +171,41 @@ class Relevance:
         )
 
     @per_node
+    def scaler_side(self, node: cst.If) -> bool | None:
+        """How a test of a setting turns out where the scaler is in use, if one side only uses it.
+
+        What stands below a branch that leaves its block is the other side.
+        """
+        if self.chooses_clip(node) or not self.is_setting(node):
+            return None
+        body, other = self._sides(node)
+        used = any(map(self.uses_scaler, body))
+        if used is any(map(self.uses_scaler, other)):
+            return None
+        return None if any(map(self.serves_both_modes, body if used else other)) else used
+
+    def _sides(self, node: cst.If) -> tuple[list[cst.CSTNode], list[cst.CSTNode]]:
+        """What runs where a test holds, and what where it does not."""
+        body: list[cst.CSTNode] = [node.body]
+        other: list[cst.CSTNode] = [node.orelse] if node.orelse is not None else []
+        if leaves(node.body):
+            return body, other + self._below(node)
+        if isinstance(node.orelse, cst.Else) and leaves(node.orelse.body):
+            return body + self._below(node), other
+        return body, other
+
+    def _below(self, node: cst.If) -> list[cst.CSTNode]:
+        """The statements of the block after a test, or after the one that it is an ``elif`` of."""
+        whole: cst.CSTNode = node
+        holder = self.tree.parent(whole)
+        while isinstance(holder, cst.If):
+            whole, holder = holder, self.tree.parent(holder)
+        if not isinstance(holder, (cst.IndentedBlock, cst.Module)):
+            return []
+        end = self.tree.end(whole)
+        return [each for each in holder.body if self.tree.order(each) >= end]
+
+    @per_node
     def is_setting(self, node: cst.If) -> bool:
         """Whether an ``if`` tests what stays as it is from one training step to the next."""
         if not is_mode_test(node.test):
@@ -135,7 +213,7 @@ class Relevance:
         loop = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
         if not isinstance(loop, (cst.For, cst.While)):
             return True
-        changed = {text(target) for target in self.assigned(loop.body)}
+        changed = {text(target) for target in self.assigned(loop)}
         parts = (part for part in descendants(node.test) if isinstance(part, cst.BaseExpression))
         return not any(text(part) in changed for part in parts)
 
@@ -157,9 +235,9 @@ class Relevance:
         return Kind.CLIP in kinds and not kinds & {Kind.STEP, Kind.UPDATE} and not scaled
 
     @per_node
-    def serves_both_modes(self, node: cst.CSTNode | None) -> bool:
+    def serves_both_modes(self, node: cst.CSTNode) -> bool:
         """Whether an ``if`` below a node chooses between a scaler and none."""
-        return node is not None and any(
+        return any(
             inner.orelse is not None
             and self.uses_scaler(inner.body) is not self.uses_scaler(inner.orelse)
             and id(inner.body) in self.hot
@@ -229,8 +307,16 @@ class Relevance:
         What a path knows beyond that need not be kept: it would tell paths apart that behave
         alike.
         """
-        own = 1 if test is not None and id(test) in self.hot else 0
+        own = 1 if test is not None and self._decides(test) else 0
         return any(self._deciding[_last_word(key)] > own for key in keys)
+
+    @per_node
+    def _decides(self, test: cst.CSTNode) -> bool:
+        """Whether a test decides about events: in it, or below it since it leaves."""
+        if id(test) in self.hot:
+            return True
+        home = self.tree.ancestor(test, cst.FunctionDef)
+        return id(test) in self.leaving and id(home) in self.recognizer.eventful
 
     @functools.cached_property
     def _deciding(self) -> Counter[str]:
@@ -240,7 +326,7 @@ class Relevance:
             *self.tree.nodes(cst.IfExp),
             *self.tree.nodes(cst.While),
         )
-        deciders = [node.test for node in branches if id(node) in self.hot]
+        deciders = [node.test for node in branches if self._decides(node)]
         deciders += [region.enabled for region in self.regions.all if region.enabled is not None]
         choices = [context for region in self.regions.all for context in region.choices]
         deciders += [test for context in choices for test, _ in arms(self.tree, context)]
@@ -262,9 +348,8 @@ class Relevance:
             assert target is not None
             names = [param.name for param in target.params.params]
             found += [(name, arg.value) for name in names for arg in call.args]
-        for assign in self.tree.nodes(cst.Assign):
-            if isinstance(assign.value, (cst.Name, cst.Attribute, cst.BooleanOperation)):
-                found += [(t.target, assign.value) for t in assign.targets]
+        copied = (cst.Name, cst.Attribute, cst.BooleanOperation)
+        found += [(t, value) for t, value in assignments(self.tree) if isinstance(value, copied)]
         return found
 
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 import libcst as cst
 
 from amp_lint.model.forwarding import merged, passed_on, returned
+from amp_lint.model.memo import per_node
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.values import MAX_ALTERNATIVES, Values, arguments
 from amp_lint.tree import Tree
@@ -49,9 +50,19 @@ class Roles:
         found: dict[str, set[str]] = defaultdict(set)
         for call in self.tree.nodes(cst.Call):
             if isinstance(call.func, cst.Attribute):
-                found[_last(call.func.value)].add(call.func.attr.value)
+                method = call.func.attr.value
+                names = self._called(call.func.value) if method in _TELLING else ()
+                for name in (_last(call.func.value), *names):
+                    found[name].add(method)
         found.pop("", None)
         return found
+
+    @per_node
+    def _called(self, node: cst.BaseExpression) -> set[str]:
+        """The last names of all that an expression is another name for, and its own."""
+        names = (cst.Name, cst.Attribute, cst.Subscript)
+        alternatives = (node, *self.values.alternatives(node))
+        return {_last(each) for each in alternatives if isinstance(each, names)} - {""}
 
     @functools.cached_property
     def is_foreign(self) -> bool:
@@ -130,12 +141,12 @@ class Roles:
         """Whether an expression is a GradScaler: constructed as one, used as one, or named so."""
         if self.scaler_origins(node):
             return True
-        last = _last(node)
-        methods = self._methods.get(last, set())
+        names = self._called(node)
+        methods = {method for name in names for method in self._methods.get(name, ())}
         if not methods.isdisjoint(_PREPROCESSING):
             return False
         return "unscale_" in methods or (
-            bool(_SCALER_NAME.search(last)) and not methods.isdisjoint(_PROTOCOL)
+            any(map(_SCALER_NAME.search, names)) and not methods.isdisjoint(_PROTOCOL)
         )
 
     def is_optimizer(self, node: cst.BaseExpression) -> bool:
@@ -147,10 +158,7 @@ class Roles:
                     return False
                 if any(name.startswith("torch.optim.") for name in names):
                     return True
-        last = _last(node)
-        if _NOT_OPTIMIZER_NAME.search(last):
-            return False
-        return _names_optimizer(last.lower().split("_"))
+        return any(map(_names_optimizer, self._called(node)))
 
     def is_scheduler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a learning-rate scheduler, judged by origin and name."""
@@ -159,11 +167,14 @@ class Roles:
                 names = self.names.qualified(value.func)
                 if any(name.startswith("torch.optim.lr_scheduler.") for name in names):
                     return True
-        return _names_scheduler(_last(node).lower())
+        return any(_names_scheduler(name.lower()) for name in self._called(node))
 
 
-def _names_optimizer(words: list[str]) -> bool:
-    """Whether a name, given as its words, is an optimizer's: ``optim_d``, ``opt2``, ``g_opt``."""
+def _names_optimizer(name: str) -> bool:
+    """Whether a name is an optimizer's: ``optim_d``, ``opt2``, ``g_opt``."""
+    if _NOT_OPTIMIZER_NAME.search(name):
+        return False
+    words = name.lower().split("_")
     last = words[-1].rstrip(_DIGITS)
     named = last in ("opt", "opts", "sgd", "adam", "adamw") or "opt" in words
     return named or any(word.startswith("optim") for word in words)
@@ -177,6 +188,8 @@ def _names_scheduler(name: str) -> bool:
 
 
 _PROTOCOL = {"scale", "step", "update", "unscale_", "state_dict"}
+_TELLING = _PROTOCOL | _PREPROCESSING
+"""Methods that say what an object is."""
 
 
 def _last(node: cst.BaseExpression) -> str:

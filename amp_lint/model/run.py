@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
+from amp_lint.model.assignments import paired
 from amp_lint.model.conditions import Facts, atoms, text
 from amp_lint.model.evaluate import MAX_DEPTH, Evaluator, Parts
 from amp_lint.model.events import Event, Kind
+from amp_lint.model.flow import leaves
 from amp_lint.model.gradients import is_gradient
 from amp_lint.model.paths import Exit, Frame, Path, Ref, Scaled, Value
 from amp_lint.model.regions import Region
@@ -24,6 +26,8 @@ MAX_STATEMENTS = 20_000
 """Statements run for one function, all paths and followed calls together."""
 
 _RAISES = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
+_LEAVING = (cst.Continue, cst.Return)
+_REPEATED = (cst.For, cst.While, cst.FunctionDef)
 _EXIT_OF = {
     cst.Break: Exit.BREAK,
     cst.Continue: Exit.CONTINUE,
@@ -135,8 +139,7 @@ class Run(Evaluator):
             case cst.Expr(value=value):
                 return [after for after, _ in self.evaluate(value, path, frame)]
             case cst.Assign():
-                targets = [target.target for target in node.targets]
-                return self._assign(targets, node.value, path, frame)
+                return self._assign_all(node, path, frame)
             case cst.AnnAssign(value=cst.BaseExpression() as value):
                 return self._assign([node.target], value, path, frame)
             case cst.AugAssign():
@@ -162,9 +165,9 @@ class Run(Evaluator):
             if event.kind in (Kind.STEP, Kind.LEAVE):
                 return path
             if event.kind is Kind.BACKWARD:
-                leaves = event.scaler is not None and self._is_behind(node, event.node)
+                behind = event.scaler is not None and self._is_behind(node, event.node)
                 gives_up = self.relevance.asks_if_gradients_are_finite(node)
-                if not leaves or not (gives_up or Kind.UNSCALE in since):
+                if not behind or not (gives_up or Kind.UNSCALE in since):
                     return path
                 return self.emit(path, Event(Kind.LEAVE, node, event.scaler))
             since.append(event.kind)
@@ -176,17 +179,33 @@ class Run(Evaluator):
         return one is not other or self.tree.order(node) > self.tree.order(backward)
 
     def _ends_round(self, node: cst.CSTNode) -> bool:
-        """Whether a statement skips the step below it, or goes on with the next training step."""
-        if isinstance(node, cst.Continue):
-            loop = self.tree.ancestor(node, cst.For, cst.While)
-            return loop is not None and self.relevance.has_backward(loop.body)
-        return isinstance(node, cst.Return) and self.relevance.skips_step(node)
+        """Whether a statement skips the step below it, or goes on with the next training step.
+
+        Or whether a test that has a step in one arm only decides about such a round.
+        """
+        if isinstance(node, cst.Return):
+            return self.relevance.skips_step(node)
+        if isinstance(node, (cst.Break, cst.Raise)):
+            return False
+        within = (cst.For, cst.While) if isinstance(node, cst.Continue) else _REPEATED
+        loop = self.tree.ancestor(node, *within)
+        if isinstance(loop, (cst.For, cst.While)):
+            return self.relevance.has_backward(loop.body)
+        return loop is not None
 
     def _leave(self, path: Path, how: Exit, value: Value, frame: Frame) -> Path:
         """Out of a block; whoever leaves the first function needs to know nothing any more."""
+        if how in (Exit.BREAK, Exit.RAISE):
+            path = _without_tests(path)
         ends = how in (Exit.RETURN, Exit.RAISE) and len(frame.stack) == 1
         facts = Facts() if ends else path.facts
         return replace(path, exit=how, value=value, facts=facts)
+
+    def _assign_all(self, node: cst.Assign, path: Path, frame: Frame) -> list[Path]:
+        paths = [path]
+        for targets, value in self.relevance.parts(node):
+            paths = [end for p in paths for end in self._assign(targets, value, p, frame)]
+        return paths
 
     def _assign(
         self,
@@ -275,7 +294,7 @@ class Run(Evaluator):
         keys = {
             key
             for target in targets
-            for name in _simple_targets(target)
+            for name, _ in paired(target, None)
             if (key := self.own_key(name, path, frame)) is not None
         }
         if not keys:
@@ -298,8 +317,17 @@ class Run(Evaluator):
             for truth, facts in self._likely(node, before, ways):
                 arm = node.body if truth else node.orelse
                 chosen = replace(before, facts=facts) if lasting else before
+                if self._is_without_step(node, arm):
+                    chosen = self._left(node.test, chosen)
                 paths += self._arm(arm, chosen, frame)
         return paths
+
+    def _is_without_step(self, node: cst.If, arm: cst.CSTNode | None) -> bool:
+        """Whether one arm of a test steps, and not this one, which goes on to what is below."""
+        if self.relevance.steps(arm) or not self.relevance.steps(node):
+            return False
+        body = arm.body if isinstance(arm, cst.Else) else arm
+        return not (isinstance(body, cst.BaseSuite) and leaves(body))
 
     def _arm(self, arm: cst.CSTNode | None, path: Path, frame: Frame) -> list[Path]:
         match arm:
@@ -323,13 +351,10 @@ class Run(Evaluator):
         scaled = path.scaled_backward
         if scaled is None or {truth for truth, _ in ways} != {True, False}:
             return ways
-        if self.relevance.chooses_clip(node) or not self.relevance.is_setting(node):
+        side = self.relevance.scaler_side(node)
+        if side is None:
             return ways
-        body = self.relevance.uses_scaler(node.body)
-        other = node.orelse is not None and self.relevance.uses_scaler(node.orelse)
-        if body is other or self.relevance.serves_both_modes(node.body if body else node.orelse):
-            return ways
-        return [(truth, facts) for truth, facts in ways if truth is (body is scaled)]
+        return [(truth, facts) for truth, facts in ways if truth is (side is scaled)]
 
     def _match(self, node: cst.Match, path: Path, frame: Frame) -> list[Path]:
         ends = [path]
@@ -448,7 +473,7 @@ class Run(Evaluator):
 
     def _varied(self, node: cst.For, path: Path, frame: Frame) -> Path:
         """Note what a loop that runs backward takes another object for in each round."""
-        targets = list(_simple_targets(node.target))
+        targets = [name for name, _ in paired(node.target, None)]
         keys = {f(name, path, frame) for name in targets for f in (self.own_key, self.key)}
         keys |= {name.value for name in targets if isinstance(name, cst.Name)}  # as an index
         return replace(path, varying=frozenset(key for key in keys if key is not None))
@@ -468,6 +493,12 @@ def _that_acted(ends: list[Path], starts: list[Path]) -> list[Path]:
     return [end for end in ends if tuple(map(id, end.trace)) not in idle] or ends
 
 
+def _without_tests(path: Path) -> Path:
+    """A path that goes on to no other round, so that it does not matter which test had no step."""
+    kept = (e for e in path.trace if e.kind is not Kind.LEAVE or isinstance(e.node, _LEAVING))
+    return replace(path, trace=tuple(kept))
+
+
 def _are_same(before: list[Path], after: list[Path]) -> bool:
     """Whether a statement changed nothing on any path."""
     return len(before) == len(after) and all(map(operator.is_, before, after))
@@ -480,11 +511,3 @@ def _statements(body: object) -> Sequence[cst.CSTNode]:
         return [cst.SimpleStatementLine(body=body.body)]
     assert isinstance(body, (list, tuple))
     return body
-
-
-def _simple_targets(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    if isinstance(target, (cst.Tuple, cst.List)):
-        for item in target.elements:
-            yield from _simple_targets(item.value)
-    else:
-        yield target

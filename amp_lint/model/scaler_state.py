@@ -10,7 +10,7 @@ import libcst as cst
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.roles import SCALERS, Roles
 from amp_lint.model.values import Values
-from amp_lint.tree import Tree
+from amp_lint.tree import Tree, descendants
 
 PRIVATE = frozenset(
     {
@@ -90,7 +90,9 @@ class ScalerState:
         if made:
             return any(self._makes_torch_scaler(call) for call in made)
         annotation = self._annotation(node)
-        return annotation is None or "GradScaler" in self.tree.source(annotation)
+        if annotation is None or "GradScaler" in self.tree.source(annotation):
+            return True
+        return any(self.names.is_any(part, SCALERS) for part in descendants(annotation))
 
     def _makes_torch_scaler(self, call: cst.Call) -> bool:
         if self.names.is_any(call.func, SCALERS):

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.model.assignments import assignments
 from amp_lint.model.names import Names, dotted
 from amp_lint.tree import Tree
 
 _MAX_BITS = 1024  # a float has no larger numbers
+_MAX_NAMES = 5  # for one thing
 MAX_ALTERNATIVES = 200
 """Expressions that are looked at to find what one may stand for."""
 
@@ -94,6 +96,18 @@ class Values:
             yield from (node.left, node.right)
         elif isinstance(node, cst.NamedExpr):
             yield node.value
+
+    def original(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The name or attribute that a variable is only another name for; else itself."""
+        for _ in range(_MAX_NAMES):
+            bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
+            if len(bindings) != 1 or bindings[0].kind != "assign":
+                break
+            value = bindings[0].value
+            if not isinstance(value, (cst.Name, cst.Attribute)):
+                break
+            node = value
+        return node
 
     def _imported(self, node: cst.Name | cst.Attribute) -> list[cst.BaseExpression]:
         """What a linked file assigns to the variable that it shares."""
@@ -214,31 +228,12 @@ class Values:
         for owner in self.tree.nodes(cst.ClassDef):
             for name, bindings in self.names.scope_of(owner).bindings.items():
                 found[id(owner)][name] += [b.value for b in bindings if b.value is not None]
-        for assign in self.tree.nodes(cst.Assign):
-            for target in assign.targets:
-                self._note_attributes(target.target, assign.value, found)
-        for annotated in self.tree.nodes(cst.AnnAssign):
-            if annotated.value is not None:
-                self._note_attributes(annotated.target, annotated.value, found)
+        for target, value in assignments(self.tree):
+            if isinstance(target, cst.Attribute) and dotted(target.value) in ("self", "cls"):
+                holder = self.enclosing_class(target)
+                if holder is not None and value is not None:
+                    found[id(holder)][target.attr.value].append(value)
         return found
-
-    def _note_attributes(
-        self,
-        target: cst.BaseExpression,
-        value: cst.BaseExpression,
-        found: dict[int, dict[str, list[cst.BaseExpression]]],
-    ) -> None:
-        if isinstance(target, cst.Attribute) and dotted(target.value) in ("self", "cls"):
-            owner = self.enclosing_class(target)
-            if owner is not None:
-                found[id(owner)][target.attr.value].append(value)
-            return
-        sequences = (cst.Tuple, cst.List)
-        if not isinstance(target, sequences) or not isinstance(value, sequences):
-            return
-        if len(target.elements) == len(value.elements):
-            for item, part in zip(target.elements, value.elements, strict=True):
-                self._note_attributes(item.value, part.value, found)
 
 
 def literal(node: cst.BaseExpression | None) -> object:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fuzz.code import Program
+from fuzz.code import Place, Program
 
 Span: TypeAlias = tuple[int, int]
 Piece: TypeAlias = "str | Span"
@@ -103,10 +104,15 @@ def laid_out(program: Program, text: str) -> Changed | None:
 
 
 class Statements:
-    """The statements of a program, numbered in order of place."""
+    """The statements of a program, numbered in order of place.
+
+    Not a ``continue`` or ``return`` alone under a test: it is one with the test, which says the
+    same by what stands in its other arm.
+    """
 
     def __init__(self, program: Program) -> None:
-        spans = [(*program.span(place.node), place.node) for place in program.places]
+        places = (place for place in program.places if not _is_lone_jump(place))
+        spans = [(*program.span(place.node), place.node) for place in places]
         spans.sort(key=lambda span: (span[0], -span[1]))
         self._spans = [(start, end) for start, end, _ in spans]
         self.kinds = [type(node).__name__ for *_, node in spans]
@@ -118,6 +124,13 @@ class Statements:
         while index >= 0 and self._spans[index][1] < offset:
             index -= 1
         return index if index >= 0 else last
+
+
+def _is_lone_jump(place: Place) -> bool:
+    leaves = isinstance(place.node, ast.Continue) or (
+        isinstance(place.node, ast.Return) and place.node.value is None
+    )
+    return leaves and isinstance(place.owner, ast.If) and len(place.block) == 1
 
 
 def overlap(one: Sequence[Cut], other: Sequence[Cut]) -> bool:

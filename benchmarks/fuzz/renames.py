@@ -12,6 +12,8 @@ from fuzz.change import Cut, Edits, put, swap
 from fuzz.code import Function, Program
 from fuzz.layouts import in_fstring, is_docstring, is_future
 
+_ROLE = re.compile(r"scaler|opt|sgd|adam|sched|accelerator|fabric", re.IGNORECASE)
+_MAKERS = re.compile(r"GradScaler$|optim\.\w+$|lr_scheduler\.\w+$")
 NEW_NAMES = ("renamed", "obj_2", "état", "s", "my_long_name_of_it", "_x")
 
 
@@ -41,9 +43,13 @@ def parameters(program: Program) -> list[ast.arg]:
 
 
 def renamed(program: Program) -> Iterator[Edits]:
-    """A variable or parameter that has another name in the whole file."""
+    """A variable or parameter that has another name in the whole file.
+
+    What comes from elsewhere is an optimizer or a scaler by its name alone: that word stays.
+    """
     for number, name in enumerate(sorted(_variables(program))):
-        for wish in NEW_NAMES:
+        told = _ROLE.search(name) and not _is_made_here(program, name)
+        for wish in (f"my_{name}", f"{name}_of_it") if told else NEW_NAMES:
             new = fresh(program, f"{wish}{number or ''}")
             spans = [program.span(node) for node in uses(program, name)]
             spans += [_name_span(program, node, name) for node in parameters(program)
@@ -51,6 +57,16 @@ def renamed(program: Program) -> Iterator[Edits]:
             spans += _keywords(program, name)
             if not _in_fstrings(program, name):
                 yield tuple(swap(span, new) for span in spans)
+
+
+def _is_made_here(program: Program, name: str) -> bool:
+    """Whether all that a variable may be is made by torch, for everybody to see."""
+    stored = [use for use in uses(program, name) if not isinstance(use.ctx, ast.Load)]
+    holders = [program.parents[use] for use in stored]
+    values = [holder.value for holder in holders if isinstance(holder, ast.Assign)]
+    made = [isinstance(v, ast.Call) and _MAKERS.search(program.source(v.func)) for v in values]
+    given = any(node.arg == name for node in parameters(program))
+    return bool(made) and all(made) and len(made) == len(stored) and not given
 
 
 def _name_span(program: Program, node: ast.AST, name: str) -> tuple[int, int]:

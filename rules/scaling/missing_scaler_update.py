@@ -26,6 +26,15 @@ _SCALED = (
     "taken",
     "let `scaler.step` skip it, and call `update`",
 )
+_TESTED = (
+    "this test can skip `update`: the next `unscale_` raises, and a `step` without it is wrong",
+    "call `update` after the test",
+)
+_TESTED_SCALED = (
+    "this test skips `update` too: the scale never falls, so once gradients overflow, no step is "
+    "taken",
+    "let `scaler.step` skip it, and call `update`",
+)
 """What happens, and what to do."""
 
 
@@ -39,7 +48,7 @@ class MissingScalerUpdate(Rule):
     requires = (frozenset({"scale"}), frozenset({"step"}), frozenset({"backward"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
-        """Report the step that is repeated without update, and the statement that leaves."""
+        """Report the step that is repeated without update, and what leaves before it."""
         for found in model.mistakes.steps_without_update:
             fix = _outdent(model, found)
             related = (
@@ -49,10 +58,16 @@ class MissingScalerUpdate(Rule):
             yield self.report(model, found.event.node, message, related, fix, help=help)
         for found in model.mistakes.left_early:
             related = [(found.cause.node, "the gradients are scaled here")]
-            message, help = _UNSCALED if found.unscaled else _SCALED
+            message, help = _left(found)
             gives_up = found.unscaled and model.mistakes.gives_up_nonfinite(found)
             fix = _update_first(model, found) if gives_up else None
             yield self.report(model, found.event.node, message, related, fix, help=help)
+
+
+def _left(found: Found) -> tuple[str, str]:
+    if isinstance(found.event.node, (cst.Continue, cst.Return)):
+        return _UNSCALED if found.unscaled else _SCALED
+    return _TESTED if found.unscaled else _TESTED_SCALED
 
 
 def _outdent(model: Model, found: Found) -> Fix | None:
