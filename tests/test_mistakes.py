@@ -357,11 +357,6 @@ PLAIN = "model(x).backward()\n"
             id="two tests for the last micro-batch, one left early",
         ),
         pytest.param(
-            MADE,
-            SCALED + "n = f(x)\n" + under(NOT_FINITE, STEP + "continue\n") + UPDATE,
-            id="a step without update that may not come twice",
-        ),
-        pytest.param(
             CHOICE,
             under("if args.amp:\n", SCALED)
             + under("else:\n", PLAIN)
@@ -451,17 +446,32 @@ PLAIN = "model(x).backward()\n"
             id="scheduler below a test of the scale",
         ),
         pytest.param(
-            MADE,
-            SCALED + under("if not torch.isfinite(f(x)):\n", STEP + "continue\n") + UPDATE,
-            id="a step without update under a test of a call",
-        ),
-        pytest.param(
             MADE + "amp = scaler\n", SCALED + "amp.step(optimizer)\namp.update()\n", id="two names"
         ),
     ],
 )
 def test_no_mistake(before: str, body: str) -> None:
     assert found(looped(body, before)) == []
+
+
+@pytest.mark.parametrize(
+    "skipped",
+    [
+        SCALED + "n = f(x)\n" + under(NOT_FINITE, STEP + "continue\n") + UPDATE,
+        SCALED + under("if not torch.isfinite(f(x)):\n", STEP + "continue\n") + UPDATE,
+        SCALED + under("if torch.isfinite(x):\n", STEP) + under("else:\n", UPDATE),
+        SCALED + "bad = torch.isnan(x)\n" + under("if bad:\n", UPDATE + "continue\n") + STEP,
+    ],
+)
+def test_any_number_of_rounds_may_be_finite(skipped: str) -> None:
+    assert "steps_without_update" in {name for name, *_ in found(looped(skipped))}
+
+
+def test_each_scaler_steps_for_its_own_loss() -> None:
+    made = "one, other = torch.amp.GradScaler(), torch.amp.GradScaler()\n"
+    backward = "one.scale(a).backward()\nother.scale(b).backward()\n"
+    steps = "one.step(first)\none.update()\nother.step(second)\nother.update()\n"
+    assert not found(looped(backward + steps, made))
 
 
 @pytest.mark.parametrize(

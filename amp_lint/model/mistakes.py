@@ -82,6 +82,8 @@ class _Gradients:
     """What happened to the gradients since the last update."""
 
     scaled: Event | None = None
+    scalers: set[str] = field(default_factory=set)
+    """All that scaled a loss: it may be the loss that they step for."""
     plain: Event | None = None
     unscaled: dict[str, Event] = field(default_factory=dict)
     stepped: dict[str, Event] = field(default_factory=dict)
@@ -327,7 +329,7 @@ class Mistakes:
         if gradients.plain and not gradients.scaled and self._must_scale(gradients.plain, event):
             yield Mistake.UNSCALED, gradients.plain
         scaled = gradients.scaled
-        if scaled and scaled.scaler != event.scaler and self._are_two(scaled, event):
+        if scaled and event.scaler not in gradients.scalers and self._are_two(scaled, event):
             yield Mistake.MISMATCH, scaled
 
     def _gives_up(self, leaving: cst.CSTNode) -> bool:
@@ -378,7 +380,10 @@ class Mistakes:
 
     @per_node
     def _picks(self, node: cst.CSTNode) -> frozenset[tuple[cst.BaseExpression, bool]]:
-        """The tests of what the loop around a call changes that decide about it, with outcomes."""
+        """The tests of what the loop around a call changes that decide about it, with outcomes.
+
+        Not whether something is finite, which any number of rounds in a row may be.
+        """
         loop = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
         if not isinstance(loop, (cst.For, cst.While)):
             return frozenset()
@@ -388,6 +393,7 @@ class Mistakes:
             (test, holds)
             for test, holds in deciding(self.tree, node)
             if self.tree.contains(loop, test) and (self._mentions(test, names) or _calls(test))
+            if not self.steps.relevance.is_about_finiteness(test)
         )
 
     def _mentions(self, test: cst.BaseExpression, names: set[str]) -> bool:
@@ -438,6 +444,7 @@ def _advance(gradients: _Gradients, event: Event) -> None:
     match event.kind:
         case Kind.BACKWARD if event.scaler is not None:
             gradients.scaled = event
+            gradients.scalers.add(event.scaler)
         case Kind.BACKWARD:
             gradients.plain = event
         case Kind.UNSCALE:

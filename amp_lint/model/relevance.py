@@ -102,7 +102,12 @@ class Relevance:
     @per_node
     def asks_if_finite(self, node: cst.CSTNode) -> bool:
         """Whether a statement stands in an ``if`` that tests for inf or NaN."""
-        return bool(FINITE.search(self._test_around(node)))
+        holder = self.tree.ancestor(node, cst.If)
+        return holder is not None and self.is_about_finiteness(holder.test)
+
+    def is_about_finiteness(self, test: cst.BaseExpression) -> bool:
+        """Whether a test, or what a variable in it is assigned, looks for inf or NaN."""
+        return any(FINITE.search(text(part)) for part in self.spelled_out(test))
 
     @per_node
     def asks_if_gradients_are_finite(self, node: cst.CSTNode) -> bool:
