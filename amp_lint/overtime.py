@@ -14,6 +14,8 @@ from typing import TypeVar
 
 BASE_SECONDS = 10.0
 SECONDS_PER_BYTE = 1e-4
+_MANY = 1_000_000
+"""Steps after which an exception that is to be raised has been raised, far from it."""
 _AGAIN = 0.5
 """Seconds until it is raised again, in case something has swallowed it."""
 
@@ -79,19 +81,31 @@ class _Watch:
         if self._thread.is_alive():
             self._thread.join()
         if self.fired:
-            _raise(None, self._worker)
+            self._drain()
+
+    def _drain(self) -> None:
+        """Have raised here what may be still to be raised.
+
+        It could be taken back, but then CPython goes on looking for it: under a profiler, for ever.
+        """
+        try:
+            _raise_in(self._worker)  # so that there is one for certain
+            for _ in range(_MANY):
+                pass
+        except _Overtime:
+            pass
 
     def _watch(self) -> None:
         while not self._over.wait(max(self._end - time.process_time(), _AGAIN)):
             if time.process_time() >= self._end:
                 self.fired = True
-                _raise(_Overtime, self._worker)
+                _raise_in(self._worker)
 
 
-def _raise(kind: type[BaseException] | None, thread: int) -> None:
-    """Have a thread raise at its next step; None takes back what it has not raised yet."""
+def _raise_in(thread: int) -> None:
+    """Have a thread raise `_Overtime` at its next step."""
     with contextlib.suppress(ImportError, AttributeError):  # there is a Python without them
         import ctypes
 
-        what = None if kind is None else ctypes.py_object(kind)
+        what = ctypes.py_object(_Overtime)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), what)

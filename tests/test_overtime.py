@@ -78,6 +78,8 @@ def test_in_a_worker_process_too() -> None:
     (worker,) = pool._all
     assert pool.submit(30, limited, 0.2, abs, -1).result()[0] == 1
     assert {*pool._all} == {worker}
+    profiled = "import sys; sys.setprofile(lambda *_: None); (lambda: 1)(); sys.setprofile(None)"
+    assert pool.submit(20, exec, profiled).result()[0] is None  # would not end
     pool.close()
 
 

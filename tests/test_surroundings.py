@@ -130,7 +130,7 @@ LARGE = f"# {'x' * 250_000}\n"
 """Twice this, and there are worker processes."""
 
 
-@pytest.mark.parametrize("handles", [6, 18])
+@pytest.mark.parametrize("handles", [12])
 def test_too_few_handles_for_processes(shell: Run, handles: int) -> None:
     """None, or one, can be started; what it leaves is done where there are handles."""
     for name in ("a.py", "b.py"):

@@ -12,6 +12,7 @@ from amp_lint.report.color import CYAN, paint
 from amp_lint.source import Source
 
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
+_QUOTED = re.compile(rb'[\0-\x1f\x7f"\\]')
 _COLORS = {b"-": "31", b"+": "32", b"@": CYAN}
 
 
@@ -30,8 +31,7 @@ def _name(source: Source) -> bytes:
     name = source.name.encode(errors="surrogateescape")
     if not _CONTROL.search(name):
         return name
-    special = re.compile(rb'["\\]|' + _CONTROL.pattern)
-    return b'"%s"' % special.sub(lambda match: b"\\%03o" % match[0][0], name)
+    return b'"%s"' % _QUOTED.sub(lambda match: b"\\%03o" % match[0][0], name)
 
 
 def _paint(line: bytes, style: Style) -> bytes:
