@@ -30,6 +30,7 @@ def picks_likely(text: str) -> bool:
         ("i = probs.argmax()\nprobs[i].log()", True),
         ("same = probs\ni = torch.multinomial(same, 1)\nprobs[i].log()", True),
         ("last = probs[:, -1]\ni = torch.multinomial(last, 1)\nprobs[i].log()", True),
+        ("pick = torch.multinomial\ni = pick(probs, 1)\nprobs[i].log()", True),
         ("same = other\ni = torch.multinomial(same, 1)\nprobs[i].log()", False),
         ("i = torch.multinomial(other, 1)\nprobs[i].log()", False),
         ("probs[i].log()", False),

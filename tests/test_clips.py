@@ -257,6 +257,7 @@ def test_initial_scale() -> None:
         "clip(p, max_norm=args.clip * scaler._scale)",
         "clip(p, math.inf)",
         "clip(p, float('inf'))",
+        "clip(p, float('i' 'nf'))",
         "clip(p, torch.inf)",
         "model.clip_grad_norm_(1.0)",
         "accelerator.clip_grad_norm_(p, 1.0)",

@@ -62,6 +62,17 @@ def test_measures(measure: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("test", "clips", "measures"), [("args.clip", "if", "else"), ("not args.clip", "else", "if")]
+)
+def test_a_test_whether_to_clip(test: str, clips: str, measures: str) -> None:
+    blocks = {
+        clips: "    scaler.unscale_(optimizer)\n    n = clip_grad_norm_(model.parameters(), 1)\n",
+        measures: "    n = [p.grad.norm() for p in model.parameters()]\n",
+    }
+    assert found(f"if {test}:\n{blocks['if']}else:\n{blocks['else']}{STEP}")
+
+
+@pytest.mark.parametrize(
     "harmless",
     [
         "p.grad is None",

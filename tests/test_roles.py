@@ -59,6 +59,7 @@ def _argument(calls: list[cst.Call]) -> cst.BaseExpression:
         "def f(x, opt):\n    y = x\n    y.unscale_(opt)\n    use(x)",
         "def f(state):\n    state.scaler.step(o)\n    x = state.scaler\n    use(x)",
         "def f(state):\n    x = state.scaler\n    x.update()\n    use(x)",
+        "def f(s):\n    x = s\n    x['amp'].unscale_(o)\n    use(s['amp'])",
     ],
 )
 def test_scalers(text: str) -> None:

@@ -126,7 +126,8 @@ class Checkpoints:
     @functools.cached_property
     def _mentions_state(self) -> bool:
         """Whether the file may save a scaler anywhere: its state, itself, or through another."""
-        texts = self.tree.nodes(cst.SimpleString)
+        strings = self.tree.nodes(cst.SimpleString)
+        texts = [text for text in strings if self.tree.ancestor(text, cst.Annotation) is None]
         if any(_names_scaler(str(text.evaluated_value)) for text in texts):
             return True
         return any(self._may_save_scaler(call) for call in self.tree.nodes(cst.Call))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import libcst as cst
 
 from amp_lint.model.flow import Flow
-from amp_lint.model.names import Binding
+from amp_lint.model.names import Binding, dotted
 from amp_lint.model.operations import Operation
 from amp_lint.model.references import is_read
 from amp_lint.tree import descendants
@@ -50,13 +50,21 @@ class Choices:
 
     def _is_choice(self, index: cst.CSTNode, source: set[str], steps: int) -> bool:
         """Whether an expression holds a choice from ``source``, and from nothing else."""
-        choices = [node for node in descendants(index) if _is_choice_call(node)]
+        choices = [node for node in descendants(index) if self._is_choice_call(node)]
         if choices:
             return all(self._reads(call, source, _MAX_STEPS) for call in choices)
         return steps > 0 and any(
             self._were_choices(self.flow.reaching(name), source, steps)
             for name in self._read(index)
         )
+
+    def _is_choice_call(self, node: cst.CSTNode) -> bool:
+        if not isinstance(node, cst.Call):
+            return False
+        func = node.func
+        written = func.attr.value if isinstance(func, cst.Attribute) else dotted(func) or ""
+        names = (written, *self.flow.names.qualified(func))
+        return any(_CHOICES.fullmatch(name.rpartition(".")[2]) for name in names)
 
     def _reads(self, node: cst.CSTNode, source: set[str], steps: int) -> bool:
         """Whether an expression is of a variable in ``source``, or of one made from such."""
@@ -87,13 +95,6 @@ class Choices:
                 called = isinstance(parent, cst.Call) and parent.func is name
                 if not called and not self.flow.names.qualified(name):
                     yield name
-
-
-def _is_choice_call(node: cst.CSTNode) -> bool:
-    if not isinstance(node, cst.Call):
-        return False
-    function = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
-    return isinstance(function, cst.Name) and bool(_CHOICES.fullmatch(function.value))
 
 
 def _indices(steps: Iterable[Operation]) -> Iterator[cst.CSTNode]:

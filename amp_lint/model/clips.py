@@ -174,6 +174,9 @@ def is_infinite(node: cst.BaseExpression) -> bool:
     parts = (part for part in descendants(node))
     return any(
         (isinstance(part, cst.Attribute) and part.attr.value in _INFINITE)
-        or (isinstance(part, cst.SimpleString) and part.evaluated_value in _INFINITE)
+        or (
+            isinstance(part, (cst.SimpleString, cst.ConcatenatedString))
+            and part.evaluated_value in _INFINITE
+        )
         for part in parts
     )

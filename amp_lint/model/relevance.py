@@ -224,11 +224,12 @@ class Relevance:
 
     def chooses_clip(self, node: cst.If) -> bool:
         """Whether an ``if`` says whether to clip, in any mode; else gradients may be measured."""
-        if not self._guards_clip(node.body):
-            return False
         if node.orelse is None:
-            return True
-        measures = not self.uses_scaler(node.orelse) and not self._guards_clip(node.orelse)
+            return self._guards_clip(node.body)
+        arms = (node.body, node.orelse)
+        other = next((each for each in arms if not self._guards_clip(each)), None)
+        clips = any(map(self._guards_clip, arms))
+        measures = clips and other is not None and not self.uses_scaler(other)
         return measures and bool(_CLIP.search(text(node.test)))
 
     @per_node

@@ -61,6 +61,8 @@ class Roles:
     def _called(self, node: cst.BaseExpression) -> set[str]:
         """The last names of all that an expression is another name for, and its own."""
         names = (cst.Name, cst.Attribute, cst.Subscript)
+        while isinstance(node, cst.Subscript):
+            node = node.value
         alternatives = (node, *self.values.alternatives(node))
         return {_last(each) for each in alternatives if isinstance(each, names)} - {""}
 
