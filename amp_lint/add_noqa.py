@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from amp_lint import noqa, writer
+from amp_lint.job import Outcome
 from amp_lint.rule import SYNTAX_ERROR, Diagnostic
-from amp_lint.runner import Outcome
 from amp_lint.source import Source, SourceError
 
 Tell = Callable[[str, str], None]

@@ -12,10 +12,8 @@ upwards that declares one, within the checkout; no bound means the newest torch.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import operator
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +29,9 @@ from amp_lint.choice import (
     matching,
     resolve,
 )
-from amp_lint.engine import Selection
+from amp_lint.files import absolute, from_here, is_checkout
 from amp_lint.rule import Rule
+from amp_lint.selection import Selection
 from amp_lint.target import OPTION, Declared, Target, lower_bound, torch_requirements
 
 if TYPE_CHECKING:
@@ -43,10 +42,7 @@ __all__ = [
     "Choice",
     "ConfigError",
     "Settings",
-    "absolute",
-    "from_here",
     "ineffective",
-    "is_checkout",
     "matching",
 ]
 
@@ -233,23 +229,6 @@ def _require_current_directory() -> None:
         Path.cwd()
     except OSError as error:
         raise ConfigError("the current directory does not exist; change to another one") from error
-
-
-def absolute(path: Path) -> Path:
-    """``path`` from the root, ``..`` resolved by name: a link is governed from where it stands."""
-    return Path(os.path.abspath(path))  # noqa: PTH100  (pathlib would follow the link)
-
-
-def from_here(path: Path) -> Path:
-    """``path`` from the current directory, where it lies below it."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-
-
-def is_checkout(folder: Path) -> bool:
-    """Whether a directory is the top of a git or Mercurial checkout."""
-    with contextlib.suppress(OSError):
-        return any((folder / name).exists() for name in (".git", ".hg"))
-    return False
 
 
 def _silences(governing: Governing) -> tuple[Silence, ...]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amp_lint import files
-from amp_lint.config import Settings, absolute, is_checkout
+from amp_lint.config import Settings
+from amp_lint.files import absolute, is_checkout
 
 if TYPE_CHECKING:
     from amp_lint.gitignore import Patterns

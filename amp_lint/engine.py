@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint import noqa
 from amp_lint.rule import SYNTAX_ERROR, Diagnostic, Rule, Severity
-from amp_lint.sieve import Sieve, TooDeepError, identifiers, parse, wanted
+from amp_lint.selection import Selection
+from amp_lint.sieve import TooDeepError, identifiers, parse, wanted
 from amp_lint.source import Source
 
 if TYPE_CHECKING:
@@ -25,21 +26,6 @@ _SYNTAX_HELP = (
 
 class AnalysisError(Exception):
     """A file cannot be analysed; the message says why in one line."""
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which rules run, the oldest torch that fixed code must run on, and whether noqa counts."""
-
-    rules: tuple[Rule, ...]
-    target_torch: tuple[int, int] | None = None
-    noqa: bool = True
-    preview: bool = False
-    """Whether rules may report what they report in preview only."""
-    sieve: Sieve = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sieve", Sieve(self.rules))
 
 
 def check(

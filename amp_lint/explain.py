@@ -12,8 +12,9 @@ from amp_lint.arguments import Parser
 from amp_lint.choice import ConfigError
 from amp_lint.report import page, reading
 from amp_lint.report.color import BOLD, paint
+from amp_lint.report.terminal import style_of
 from amp_lint.rule import SYNTAX_ERROR, Rule
-from amp_lint.session import CLEAN, style_of
+from amp_lint.session import CLEAN
 from amp_lint.suggest import did_you_mean
 
 _SYNTAX_ERROR_PAGE = f"""\

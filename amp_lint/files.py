@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -42,3 +43,20 @@ def _refuse(path: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
         kind = next((kind for test, kind in _KINDS if test(mode)), "something else")
         raise IrregularFileError(0, f"is {kind}, no regular file", str(path))
+
+
+def absolute(path: Path) -> Path:
+    """``path`` from the root, ``..`` resolved by name: a link is governed from where it stands."""
+    return Path(os.path.abspath(path))  # noqa: PTH100  (pathlib would follow the link)
+
+
+def from_here(path: Path) -> Path:
+    """``path`` from the current directory, where it lies below it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def is_checkout(folder: Path) -> bool:
+    """Whether a directory is the top of a git or Mercurial checkout."""
+    with contextlib.suppress(OSError):
+        return any((folder / name).exists() for name in (".git", ".hg"))
+    return False

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from amp_lint import edits, engine
-from amp_lint.engine import AnalysisError, Selection
+from amp_lint.engine import AnalysisError
 from amp_lint.rule import SYNTAX_ERROR, Applicability, Diagnostic, Edit, Severity
+from amp_lint.selection import Selection
 from amp_lint.sieve import TooDeepError, parse
 from amp_lint.source import Source, SourceError
 

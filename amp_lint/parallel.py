@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, as_completed
 
-from amp_lint.runner import Job, Outcome, lint
+from amp_lint.job import Job, Outcome, lint
 from amp_lint.workers import Pool, StartError, WorkerError, count
 
 LIMIT = 60.0

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amp_lint import files
-from amp_lint.config import absolute
+from amp_lint.files import absolute
 
 MAX_HOPS = 3
 """Longest chain of imports that is followed; one of them is often a package's ``__init__``."""

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from amp_lint import files, report, runner, streams
-from amp_lint.config import Choice, ConfigError, Settings, absolute, from_here
+from amp_lint.config import Choice, ConfigError, Settings
 from amp_lint.discover import Discovery, Found, unreadable
+from amp_lint.files import absolute, from_here
+from amp_lint.job import Action, Job, Outcome
 from amp_lint.printable import printable
 from amp_lint.progress import Progress
 from amp_lint.project import Links, Project
 from amp_lint.report import Finding, Style, digest, statistics
 from amp_lint.report.summary import diff_summary, summary
+from amp_lint.report.terminal import style_of
 from amp_lint.rule import Diagnostic
-from amp_lint.runner import Action, Job, Outcome
 from amp_lint.writer import WriteError
 
 if TYPE_CHECKING:
@@ -370,17 +370,3 @@ def _output(name: str) -> Output:
     from amp_lint.output import Output
 
     return Output(Path(name))
-
-
-def style_of(stream: TextIO, *, unsafe: bool = False, columns: int = 80) -> Style:
-    """What a stream can show; ``columns`` of text if it is no terminal."""
-    width = shutil.get_terminal_size().columns if stream.isatty() else columns
-    return Style(_wants_color(stream), width, unsafe, wrap=stream.isatty())
-
-
-def _wants_color(stream: TextIO) -> bool:
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
-        return True
-    return stream.isatty() and os.environ.get("TERM") != "dumb"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from amp_lint import registry
 from amp_lint.choice import Choice, Ignored, resolve
-from amp_lint.config import Governing, Settings, from_here
+from amp_lint.config import Governing, Settings
 from amp_lint.discover import SKIPPED
+from amp_lint.files import from_here
 from amp_lint.printable import printable
 from amp_lint.rule import Rule
 from amp_lint.settings_file import KEYS

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from amp_lint.config import absolute, from_here, is_checkout
+from amp_lint.files import absolute, from_here, is_checkout
+from amp_lint.job import Outcome
 from amp_lint.project import MATTERS, imports
 from amp_lint.report import Finding, Style, renderer
 from amp_lint.report.color import BOLD, paint
 from amp_lint.rule import SYNTAX_ERROR, Rule
-from amp_lint.runner import Outcome
 from amp_lint.session import Options, Session
 from amp_lint.sieve import TooDeepError, identifiers, parse, wanted
 

@@ -17,8 +17,9 @@ from amp_lint.config import ConfigError
 from amp_lint.discover import unreadable
 from amp_lint.report import Style
 from amp_lint.report.reading import answer, causes, sights
+from amp_lint.report.terminal import style_of
 from amp_lint.rule import Rule
-from amp_lint.session import CLEAN, ERROR, style_of
+from amp_lint.session import CLEAN, ERROR
 from amp_lint.symptoms import Reading
 
 NOTHING = 1

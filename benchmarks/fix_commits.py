@@ -43,9 +43,9 @@ from typing import TypeAlias
 from marked import updated
 
 from amp_lint import edits, engine, registry
-from amp_lint.engine import Selection
 from amp_lint.project import Links, Project
 from amp_lint.rule import Diagnostic
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 from amp_lint.verify import Prover, Settings, Verdict
 from amp_lint.verify.prover import Change

@@ -19,8 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from amp_lint import edits, fixing, pages, registry
-from amp_lint.engine import AnalysisError, Selection
+from amp_lint.engine import AnalysisError
 from amp_lint.rule import Diagnostic
+from amp_lint.selection import Selection
 from amp_lint.source import Source, SourceError
 
 ROOT = Path(__file__).parents[1]

@@ -26,8 +26,9 @@ from types import FrameType
 from marked import updated
 
 from amp_lint import registry
-from amp_lint.engine import Selection, check
+from amp_lint.engine import check
 from amp_lint.model import Model
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 
 MOST = 1.15

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from amp_lint import edits, engine, registry
-from amp_lint.engine import Selection
 from amp_lint.rule import applicable
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 from amp_lint.verify import Prover, Settings, Verdict
 from amp_lint.verify.prover import Change

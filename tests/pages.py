@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from amp_lint import edits, engine, fixing
-from amp_lint.engine import Selection
 from amp_lint.pages import Example, Fence, unmarked
 from amp_lint.rule import Applicability, Rule, applicable
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 
 

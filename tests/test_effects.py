@@ -10,6 +10,7 @@ import pytest
 from amp_lint import engine, registry
 from amp_lint.pages import parse
 from amp_lint.rule import Diagnostic, Effect, Rule, Severity
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 from tests import pages
 
@@ -68,6 +69,6 @@ def test_effects_are_those_of_the_page(rule: Rule) -> None:
 def test_what_runs_on_is_less_severe(name: str, text: str, severity: Severity) -> None:
     rule = registry.find(name)
     assert rule is not None
-    selection = engine.Selection((rule,))
+    selection = Selection((rule,))
     (found,) = engine.check(Source(f"import torch\n\n{text}".encode(), "a.py"), selection)
     assert found.severity is severity

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from amp_lint import engine, fixing, registry, runner
+from amp_lint import engine, fixing, registry
+from amp_lint.job import Job, lint
 from amp_lint.rule import Diagnostic
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 
-ALL = engine.Selection(registry.all_rules())
+ALL = Selection(registry.all_rules())
 
 
 def source(text: str) -> Source:
@@ -42,7 +44,7 @@ def test_a_suppressed_use_is_not_rewritten_by_the_fix_of_another() -> None:
 def test_noqa_can_be_ignored() -> None:
     text = "import torch\nwith torch.cuda.amp.autocast():  # noqa\n    pass\n"
     assert engine.check(source(text), ALL) == []
-    everything = engine.Selection(registry.all_rules(), noqa=False)
+    everything = Selection(registry.all_rules(), noqa=False)
     assert [f.code for f in engine.check(source(text), everything)] == ["AMP401"]
 
 
@@ -62,6 +64,6 @@ def test_ctrl_c_that_became_another_error_is_still_one(
             raise RuntimeError("in a library") from error
 
     monkeypatch.setattr(engine, "check", interrupted)
-    job = runner.Job("a.py", clip.encode(), named=True, selection=ALL)
+    job = Job("a.py", clip.encode(), named=True, selection=ALL)
     with pytest.raises(KeyboardInterrupt):
-        runner.lint(job)
+        lint(job)

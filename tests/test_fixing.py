@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from amp_lint import engine, fixing, registry
-from amp_lint.engine import Selection
 from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 
 ALL = Selection(registry.all_rules())

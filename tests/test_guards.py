@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from amp_lint import engine, registry
-from amp_lint.engine import Selection
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 
 RULE = registry.find("AMP401")

@@ -7,6 +7,7 @@ from pathlib import Path
 from amp_lint import engine, fixing
 from amp_lint.project import Project
 from amp_lint.registry import all_rules
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 
 HELPERS = """\
@@ -44,7 +45,7 @@ def train(model, optimizer, loader):
         scaler.step(optimizer)
         scaler.update()
 """
-SELECTION = engine.Selection(tuple(r for r in all_rules() if r.code in ("AMP101", "AMP102")))
+SELECTION = Selection(tuple(r for r in all_rules() if r.code in ("AMP101", "AMP102")))
 
 
 def fixed(folder: Path, main: str) -> fixing.FixResult:
@@ -94,7 +95,7 @@ def test_backward_in_a_region_of_this_file(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(main)
     project = Project([tmp_path / "main.py", tmp_path / "helpers.py"])
     source = Source.read(tmp_path / "main.py")
-    selection = engine.Selection(tuple(r for r in all_rules() if r.code == "AMP201"))
+    selection = Selection(tuple(r for r in all_rules() if r.code == "AMP201"))
     links = project.links(tmp_path / "main.py", source.data)
     (finding,) = engine.check(source, selection, links=links)
     assert source.text[finding.start : finding.end] == "wrapper(loss, optimizer, model)"

@@ -11,11 +11,11 @@ from textwrap import wrap
 import pytest
 
 from amp_lint import engine, registry
-from amp_lint.engine import Selection
 from amp_lint.pages import Fence, parse
 from amp_lint.report import Finding, Style
 from amp_lint.report.full import render
 from amp_lint.rule import LONGEST_CODE, Diagnostic, Rule, quoted
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 
 LINE = 100

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amp_lint import edits, engine, fixing, registry
-from amp_lint.engine import Selection
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 
 RULE = registry.find("AMP401")

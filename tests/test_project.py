@@ -11,16 +11,17 @@ import libcst as cst
 import pytest
 
 from amp_lint import engine, fixing, registry, runner
+from amp_lint.job import Action, Job
 from amp_lint.model import links as linking
 from amp_lint.project import Links, Project
 from amp_lint.rule import Diagnostic
-from amp_lint.runner import Action, Job
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 from tests.conftest import Result
 
 Run = Callable[..., Result]
 RULES = tuple(rule for rule in registry.all_rules() if not rule.code.startswith("AMP4"))
-ALL = engine.Selection(RULES)
+ALL = Selection(RULES)
 
 WRAPPER = """\
     import torch

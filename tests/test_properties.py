@@ -23,8 +23,9 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from amp_lint import engine, fixing, pages, registry
-from amp_lint.engine import AnalysisError, Selection
+from amp_lint.engine import AnalysisError
 from amp_lint.rule import SYNTAX_ERROR, Applicability, Edit, Fix, applicable
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 
 FACTOR = int(os.environ.get("AMP_LINT_EXAMPLES", "1"))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from amp_lint.engine import Selection, check
+from amp_lint.engine import check
 from amp_lint.fixing import fix
 from amp_lint.registry import all_rules
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 
 HEAD = """\

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from amp_lint import cli, files, parallel, registry, runner
-from amp_lint.engine import Selection
+from amp_lint.job import Action, Job, Outcome
 from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
-from amp_lint.runner import Action, Job, Outcome
+from amp_lint.selection import Selection
 from tests.conftest import Result
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import scaling
 from scaling import FAMILIES
 
 from amp_lint import pages, registry
-from amp_lint.engine import Selection, check
+from amp_lint.engine import check
 from amp_lint.model.run import MAX_STATEMENTS
 from amp_lint.model.steps import MAX_FILE_STATEMENTS, MAX_ROUNDS
 from amp_lint.rule import Rule
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 from tests.programs import model_of
 

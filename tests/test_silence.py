@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amp_lint import engine, registry
+from amp_lint.selection import Selection
 from amp_lint.silence import Silence
 from amp_lint.source import Source
 from amp_lint.target import Target
@@ -25,7 +26,7 @@ def test_a_word_is_reported_from_its_torch_on(word: str, since: tuple[int, int])
     assert RULE is not None
     major, minor = since
     for target, silent in ((since, False), ((major, minor - 1), True), ((major + 1, 0), False)):
-        found = engine.check(source, engine.Selection((RULE,), target))
+        found = engine.check(source, Selection((RULE,), target))
         silence = Silence(RULE, Target(target, "somebody asks"))
         assert bool(found) is not silent
         assert (word in silence.words) is silent

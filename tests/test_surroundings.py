@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from amp_lint import parallel, registry, workers
-from amp_lint.engine import Selection
-from amp_lint.runner import Job
+from amp_lint.job import Job
+from amp_lint.selection import Selection
 from amp_lint.worker import NOT_STARTED
 from tests.conftest import Result
 
@@ -162,7 +162,7 @@ def test_where_no_worker_can_start_all_is_done_here(
 @pytest.mark.skipif(sys.platform != "linux", reason="no limit of memory")
 def test_too_little_memory_costs_one_file(shell: Run) -> None:
     Path("b.py").write_text(f"import torch\nautocast = [{'a,' * 500_000}]\n")
-    done = shell(f"ulimit -v 200000; amp-lint {CONCISE} a.py b.py")
+    done = shell(f"ulimit -v 400000; amp-lint {CONCISE} a.py b.py")
     assert done.code == 2
     assert done.out.startswith("a.py:8:9: AMP101")
     assert done.err == (

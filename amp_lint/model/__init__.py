@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 
+import libcst as cst
+
 from amp_lint.model.caches import Caches
 from amp_lint.model.casts import Casts
 from amp_lint.model.checkpoints import Checkpoints
@@ -34,11 +36,11 @@ from amp_lint.model.roles import Roles
 from amp_lint.model.scaler_state import ScalerState
 from amp_lint.model.steps import Steps
 from amp_lint.model.strict_clips import StrictClips
-from amp_lint.model.trainers import Trainer, Trainings, trainers
+from amp_lint.model.trainers import Trainer, Trainings
 from amp_lint.model.unscaled import Unscaled
 from amp_lint.model.values import Values
-from amp_lint.source import Source
-from amp_lint.tree import Tree
+from amp_lint.source import Source, SourceError
+from amp_lint.tree import LossyParseError, Tree
 
 __all__ = ["Model"]
 
@@ -151,7 +153,8 @@ class Model:
     @functools.cached_property
     def trainer(self) -> Trainer | None:
         """Where another file may train what this one defines under autocast: the nearest place."""
-        return next(trainers(self._attached.trainers), None)
+        places = ((name, _training_line(data)) for name, data in self._attached.trainers)
+        return next((Trainer(name, line) for name, line in places if line is not None), None)
 
     @functools.cached_property
     def instances(self) -> Instances:
@@ -212,3 +215,14 @@ class Model:
     def precision(self) -> Precision:
         """Which settings enable a scaler, and which make a region bf16."""
         return Precision(self.linked, self.names, self.values, self.roles, self.regions, self.steps)
+
+
+@functools.lru_cache(maxsize=64)
+def _training_line(data: bytes) -> int | None:
+    """The line on which a file begins to train under autocast, if it does."""
+    try:
+        model = Model(Source(data, ""))
+        region = model.trainings.under_autocast
+        return None if region is None else model.source.position(model.tree.span(region)[0])[0]
+    except (SourceError, cst.ParserSyntaxError, LossyParseError, RecursionError):
+        return None

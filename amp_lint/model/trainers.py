@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -70,25 +70,3 @@ class Trainings:
         if home is not None and _TESTING.search(home.name.value):
             return True
         return is_untracked(self.tree, self.names, call)
-
-
-def trainers(files: Sequence[tuple[str, bytes]]) -> Iterator[Trainer]:
-    """The places in files of the project, given by path and bytes, that train under autocast."""
-    for name, data in files:
-        line = _line(data)
-        if line is not None:
-            yield Trainer(name, line)
-
-
-@functools.lru_cache(maxsize=64)
-def _line(data: bytes) -> int | None:
-    from amp_lint.model import Model
-    from amp_lint.source import Source, SourceError
-    from amp_lint.tree import LossyParseError
-
-    try:
-        model = Model(Source(data, ""))
-        region = model.trainings.under_autocast
-        return None if region is None else model.source.position(model.tree.span(region)[0])[0]
-    except (SourceError, cst.ParserSyntaxError, LossyParseError, RecursionError):
-        return None

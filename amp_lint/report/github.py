@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from amp_lint.config import absolute
+from amp_lint.files import absolute
 from amp_lint.printable import printable
 from amp_lint.report import Finding, Style
 from amp_lint.rule import Severity

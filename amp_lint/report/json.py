@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from amp_lint.config import absolute
+from amp_lint.files import absolute
 from amp_lint.noqa import Suppressions
 from amp_lint.report import Finding, Style
 from amp_lint.rule import Fix

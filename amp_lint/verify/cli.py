@@ -15,6 +15,7 @@ from amp_lint.config import ConfigError
 from amp_lint.discover import Discovery, Found, unreadable
 from amp_lint.engine import AnalysisError
 from amp_lint.progress import Progress
+from amp_lint.report.terminal import style_of
 from amp_lint.rule import Rule
 from amp_lint.session import CLEAN, ERROR, FOUND
 from amp_lint.source import Source, SourceError
@@ -83,7 +84,7 @@ class _Run:
         self._live = Live(self._progress)
         self._failed = False
         self._started = time.monotonic()
-        self._style = session.style_of(sys.stdout)
+        self._style = style_of(sys.stdout)
 
     def run(self) -> int:
         """Prove and print; the exit code."""
@@ -175,7 +176,7 @@ class _Run:
             self._live.show(f"{number} files looked at, {counted(count, 'fix', 'fixes')} found")
 
     def _of_file(self, found: Found) -> Sequence[Site]:
-        name = str(config.from_here(found.path))
+        name = str(files.from_here(found.path))
         try:
             selection = self._choice.selection(found.path)
             data = files.read(found.path)

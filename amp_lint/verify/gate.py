@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
+from amp_lint.job import Job
 from amp_lint.progress import Progress
 from amp_lint.rule import Diagnostic, Rule
-from amp_lint.runner import Job
 from amp_lint.source import Source
 from amp_lint.verify import catalogue, report
 from amp_lint.verify.live import Live, counted, torch_in_use
@@ -21,7 +21,7 @@ __all__ = ["Gate", "VerifyError"]
 
 
 class Gate:
-    """A `runner.Gate`, and a context manager whose end is the end of the workers."""
+    """A `job.Gate`, and a context manager whose end is the end of the workers."""
 
     def __init__(self, progress: Progress) -> None:
         """Raises `VerifyError` if a package that the experiments need is not installed."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amp_lint import edits, fixing
-from amp_lint.engine import Selection
 from amp_lint.rule import Diagnostic, applicable
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 from amp_lint.verify.proof import Proof
 from amp_lint.verify.prover import Change

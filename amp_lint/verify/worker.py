@@ -75,11 +75,12 @@ def findings(text: str, name: str, code: str, target_torch: Version | None) -> l
         SourceError, AnalysisError: the text cannot be analysed.
     """
     from amp_lint import engine, registry
+    from amp_lint.selection import Selection
     from amp_lint.source import Source
 
     rule = registry.find(code)
     source = Source.of(text, name)
-    selection = engine.Selection((rule,) if rule else (), target_torch, noqa=False)
+    selection = Selection((rule,) if rule else (), target_torch, noqa=False)
     return [source.position(found.start)[0] for found in engine.check(source, selection)]
 
 

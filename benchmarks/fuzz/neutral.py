@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from random import Random
 
 from amp_lint import registry
-from amp_lint.engine import AnalysisError, Selection, check
+from amp_lint.engine import AnalysisError, check
+from amp_lint.selection import Selection
 from amp_lint.source import Source, SourceError
 from fuzz import bases, flows, layouts, renames
 from fuzz.change import Changed, Cut, Statements, changed, laid_out, overlap

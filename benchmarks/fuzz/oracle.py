@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from unittest import mock
 
-from amp_lint import cli, edits, runner
+from amp_lint import cli, edits, job
 from amp_lint.rule import SYNTAX_ERROR, Edit, Fix
 from fuzz.code import parsed
 
@@ -176,15 +176,15 @@ def run(path: Path, *options: str) -> tuple[int, bytes, str]:
 
 @contextlib.contextmanager
 def remembered_errors(raised: list[BaseException]) -> Iterator[None]:
-    """Keep what `runner.lint` makes a line of, to say where it came from."""
+    """Keep what `job.lint` makes a line of, to say where it came from."""
 
     def is_interrupt(error: BaseException | None) -> bool:
         if isinstance(error, Exception):
             raised.append(error)
         return real(error)
 
-    real: Callable[[BaseException | None], bool] = runner._is_interrupt
-    with mock.patch.object(runner, "_is_interrupt", is_interrupt):
+    real: Callable[[BaseException | None], bool] = job._is_interrupt
+    with mock.patch.object(job, "_is_interrupt", is_interrupt):
         yield
 
 

@@ -9,9 +9,9 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from amp_lint import engine, pages, registry
-from amp_lint.engine import Selection
 from amp_lint.pages import Example, Fence
 from amp_lint.rule import Applicability, Rule, Severity
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 from amp_lint.verify import Prover, Verdict, catalogue, record, report
 from amp_lint.verify.catalogue import Case
