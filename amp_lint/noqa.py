@@ -13,6 +13,7 @@ import re
 import tokenize
 from collections.abc import Iterator, Sequence
 
+from amp_lint.rule import SYNTAX_ERROR
 from amp_lint.source import LINE_END, Source
 
 _INLINE = re.compile(r"# noqa(?::\s?(?P<codes>(?:[A-Z]+[0-9]+[,\s]*)+))?", re.IGNORECASE)
@@ -30,10 +31,15 @@ class Suppressions:
         self._possible = "noqa" in source.text.lower()
 
     def covers(self, code: str, row: int) -> bool:
-        """Whether a finding with this code on this line (from 1) is suppressed."""
+        """Whether a finding with this code on this line (from 1) is suppressed.
+
+        A comment in what is no Python hides nothing but by its own line ``flake8: noqa``: that the
+        file cannot be read has to be seen.
+        """
         if not self._possible:
             return False
-        return self._whole_file or _suppresses(self._joined_lines(row), code)
+        on_line = code != SYNTAX_ERROR and _suppresses(self._joined_lines(row), code)
+        return on_line or self._whole_file
 
     def comment_row(self, row: int) -> int:
         """The line at whose end a comment for this line has to stand."""

@@ -11,7 +11,10 @@ from flake8.violation import Violation  # type: ignore[import-untyped]
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from amp_lint.engine import check
 from amp_lint.noqa import Suppressions
+from amp_lint.registry import all_rules
+from amp_lint.selection import Selection
 from amp_lint.source import Source
 
 CODES = ("AMP101", "AMP201", "E501")
@@ -131,3 +134,10 @@ def test_first_line(text: str, suppressed: set[str]) -> None:
 )
 def test_where_a_comment_has_to_stand(text: str, row: int, comment_row: int) -> None:
     assert Suppressions(Source(text.encode(), "a.py")).comment_row(row) == comment_row
+
+
+@pytest.mark.parametrize(("head", "codes"), [("", ["AMP900"]), ("# flake8: noqa\n", [])])
+def test_a_comment_hides_no_syntax_error(head: str, codes: list[str]) -> None:
+    source = Source(f"{head}import torch.amp\nautocast = (  # noqa\n".encode(), "a.py")
+    found = check(source, Selection(all_rules()), named=True)
+    assert [finding.code for finding in found] == codes
