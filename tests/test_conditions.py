@@ -61,6 +61,8 @@ A, B = Truthy("a"), Truthy("b")
         ("a if b else False", All((B, A))),
         ("a is None", Equals("a", None)),
         ("a is not None", Not(Equals("a", None))),
+        ("a == b'x'", Equals("a", b"x")),
+        ("a in ('', b'')", Any_((Equals("a", ""), Equals("a", b"")))),
         ("None is a", Equals("a", None)),
         ("a == 'amp'", Equals("a", "amp")),
         ("'amp' != a", Not(Equals("a", "amp"))),

@@ -23,7 +23,7 @@ from amp_lint.tree import children, descendants
 MAX_ALTERNATIVES = 8
 """Ways to satisfy one formula that are told apart."""
 
-Constant = bool | int | float | str | None
+Constant = bool | int | float | str | bytes | None
 KeyOf = Callable[[cst.BaseExpression], str | None]
 """Names the value of an expression; None where the expression has no name."""
 
@@ -196,7 +196,7 @@ def _equals(key: str, node: cst.BaseExpression) -> Formula | None:
     if value is ...:
         name = _constant_name(node)
         return Equals(key, name) if name else None
-    assert value is None or isinstance(value, (bool, int, float, str))
+    assert value is None or isinstance(value, (bool, int, float, str, bytes))
     return Equals(key, value)
 
 
