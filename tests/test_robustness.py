@@ -360,7 +360,7 @@ def test_ctrl_c_leaves_every_file_old_or_new(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
-def test_workers_end_when_the_run_is_killed(here: Path, clip: str, fixed: str) -> None:
+def test_workers_end_when_the_run_is_killed(here: Path, main: Run, clip: str, fixed: str) -> None:
     tail = f"# {'x' * 10_000}\n"
     for number in range(60):
         Path(f"{number:03}.py").write_text(clip + tail)
@@ -375,5 +375,6 @@ def test_workers_end_when_the_run_is_killed(here: Path, clip: str, fixed: str) -
         time.sleep(0.005)
     process.kill()
     process.communicate(timeout=30)  # the workers hold the pipe as long as they live
+    assert {path.read_text() for path in here.glob("*.py")} <= {clip + tail, fixed + tail}
+    main("--fix", "000.py")  # removes what the killed run was writing
     assert {path.suffix for path in here.iterdir()} == {".py"}
-    assert {path.read_text() for path in here.iterdir()} <= {clip + tail, fixed + tail}
