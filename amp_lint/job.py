@@ -99,6 +99,8 @@ def _lint(job: Job, gate: Gate | None = None) -> Outcome:
         outcome.errors.append(f"{error}; correct the file or exclude it")
     except MemoryError:
         outcome.errors.append("out of memory while it was analysed; exclude it")
+    except ImportError as error:  # of a library that is damaged, or finds no room in memory
+        outcome.errors.append(f"is not linted, as a module cannot be loaded: {error}")
     except Exception as error:  # a bug in one rule must not cost the other files
         if _is_interrupt(error):
             raise KeyboardInterrupt from error

@@ -67,3 +67,15 @@ def test_ctrl_c_that_became_another_error_is_still_one(
     job = Job("a.py", clip.encode(), named=True, selection=ALL)
     with pytest.raises(KeyboardInterrupt):
         lint(job)
+
+
+def test_a_module_that_cannot_be_loaded_costs_one_file(
+    clip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unloadable(*_: object, **__: object) -> None:
+        raise ImportError("native.so: failed to map segment from shared object")
+
+    monkeypatch.setattr(engine, "check", unloadable)
+    outcome = lint(Job("a.py", clip.encode(), named=True, selection=ALL))
+    what = "is not linted, as a module cannot be loaded: native.so: failed to map segment"
+    assert outcome.errors == [f"{what} from shared object"]

@@ -53,16 +53,13 @@ class Halves:
         return on[0] if on else None
 
     @functools.cached_property
-    def under_autocast(self) -> bool:
-        """Whether the file opens a region that may be on, which casts what a module is given."""
-        return any(not region.never_enabled for region in self.regions.all)
-
-    @functools.cached_property
     def left_over(self) -> list[cst.CSTNode]:
-        """What else says float16 than the casts of trained modules, such as a cast of an input.
+        """What modules would no longer match that are float16 now, such as a cast of an input.
 
-        Modules that become float32 no longer match that, except inside autocast.
+        It is all else that says float16; nothing where a region may be on, which casts its inputs.
         """
+        if any(not region.never_enabled for region in self.regions.all):
+            return []
         gone = [half.cast for half in self.modules.half_trainings]
         regions = [region.node for region in self.regions.all]
         return [

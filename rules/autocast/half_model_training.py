@@ -43,7 +43,7 @@ class HalfModelTraining(Rule):
 
 def _fix(model: Model, training: HalfTraining) -> Fix | None:
     """Take the cast away, where nothing else is float16 that would no longer match."""
-    if model.halves.left_over and not model.halves.under_autocast:
+    if model.halves.left_over:
         return None
     if training.loads:
         edit, title = _load_float32(model, training), "Load float32 parameters"

@@ -339,7 +339,7 @@ def _module_names(side: Side, cast: cst.Call) -> Iterator[str]:
 def _half_left(before: Side, after: Side) -> Iterator[str]:
     """What still says float16 where a module is not float16 any more, and may no longer match."""
     removed, _ = _halves(before, after)
-    if removed and not after.model.halves.under_autocast:
+    if removed:
         for node in after.model.halves.left_over:
             yield f"line {after.line(node)}: `{shown(after, node)}` is still float16"
 
