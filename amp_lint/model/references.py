@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import libcst as cst
 
+from amp_lint.model.forwarding import PARTIAL
 from amp_lint.model.names import Binding, Names, canonical
 from amp_lint.tree import Tree
 
@@ -19,7 +21,6 @@ Role = Literal["call", "decorator", "partial", "type", "annotation", "base", "al
 ``alias``: given another plain name; ``value``: anything else, so that nobody knows who calls it.
 """
 
-_PARTIAL = frozenset({"functools.partial"})
 _TYPE_TESTS = ("isinstance", "issubclass")
 _TYPE_CASTS = frozenset({"typing.cast"})
 _GROUPING = (cst.Tuple, cst.List, cst.Element, cst.BinaryOperation)
@@ -77,8 +78,9 @@ def _bound_names(names: Names, wanted: frozenset[str]) -> set[str]:
 def _stands_for(names: Names, binding: Binding, wanted: frozenset[str]) -> bool:
     if binding.qualified is not None:
         return canonical(binding.qualified) in wanted
-    plain = isinstance(binding.value, (cst.Name, cst.Attribute)) and binding.kind == "assign"
-    return plain and binding.value is not None and names.is_any(binding.value, wanted)
+    values = _choices(binding.value) if binding.kind == "assign" else ()
+    plain = (value for value in values if isinstance(value, (cst.Name, cst.Attribute)))
+    return any(names.is_any(value, wanted) for value in plain)
 
 
 def is_read(tree: Tree, node: cst.Name | cst.Attribute) -> bool:
@@ -118,7 +120,7 @@ def _reference(tree: Tree, names: Names, node: cst.Name | cst.Attribute, name: s
             return Reference(node, name, "alias" if len(parent.targets) == 1 else "value")
         case cst.Arg():
             call = tree.parent(parent)
-            if isinstance(call, cst.Call) and names.is_only(call.func, _PARTIAL):
+            if isinstance(call, cst.Call) and names.is_only(call.func, PARTIAL):
                 return Reference(node, name, "partial" if call.args[0] is parent else "value", call)
     return Reference(node, name, _type_role(tree, names, node))
 
@@ -183,9 +185,18 @@ def without_aliases(names: Names, found: list[Reference]) -> list[Reference]:
     for reference in found:
         root = reference.root
         bindings = names.bindings(root) if root is not None else []
-        for value in {id(binding.value) for binding in bindings} & made:
+        for value in {id(each) for b in bindings for each in _choices(b.value)} & made:
             used[value].append(reference)
     handed_on = {key for key, uses in used.items() if {use.role for use in uses} == {"value"}}
     dropped = used.keys() - handed_on
     dropped |= {id(use.node) for key in handed_on for use in used[key]}
     return [reference for reference in found if id(reference.node) not in dropped]
+
+
+def _choices(value: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
+    """What a variable is another name for: a value, or each arm of ``a if test else b``."""
+    if isinstance(value, cst.IfExp):
+        yield from _choices(value.body)
+        yield from _choices(value.orelse)
+    elif value is not None:
+        yield value
