@@ -18,6 +18,7 @@ import libcst as cst
 from amp_lint.model.gradients import Gradients, is_gradient
 from amp_lint.model.memo import per_node
 from amp_lint.model.names import Names, dotted
+from amp_lint.model.pure import ASKING
 from amp_lint.model.regions import Region
 from amp_lint.model.roles import Roles
 from amp_lint.model.values import Values, arguments
@@ -206,7 +207,8 @@ class Recognizer:
     def _is_given_scaler(self, call: cst.Call) -> bool:
         """Whether a call hands a scaler on: to something that may unscale, step or update."""
         names = (arg.value for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute)))
-        return any(map(self.roles.is_scaler, names))
+        given = any(map(self.roles.is_scaler, names))
+        return given and not self.names.is_any(call.func, ASKING)
 
     # --- calls within the file ----------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import libcst as cst
 from amp_lint.model.conditions import text
 from amp_lint.model.memo import per_node
 from amp_lint.model.names import Binding, Names, Scope, dotted
-from amp_lint.model.pure import PURE_BUILTINS, PURE_METHODS, is_pure_function
+from amp_lint.model.pure import PURE_METHODS, is_pure_function
 from amp_lint.tree import Tree, descendants, last_statement
 
 _SUITES = (cst.IndentedBlock, cst.SimpleStatementSuite, cst.Module)
@@ -289,13 +289,10 @@ class Flow:
         if any(arg.keyword and arg.keyword.value in ("inplace", "out") for arg in call.args):
             return False
         func = call.func
-        name = func.attr.value if isinstance(func, cst.Attribute) else dotted(func)
         qualified = self.names.qualified(func)
         if qualified:
             return all(map(is_pure_function, qualified))
-        if isinstance(func, cst.Name):
-            return name in PURE_BUILTINS and not self.names.bindings(func)
-        return name in PURE_METHODS
+        return isinstance(func, cst.Attribute) and func.attr.value in PURE_METHODS
 
     def _path_read(self, node: cst.CSTNode) -> str | None:
         """``a.b.c`` for the outermost attribute of a chain; None inside one."""

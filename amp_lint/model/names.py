@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import re
 from collections import defaultdict
@@ -471,7 +472,7 @@ class Names:
             yield name
 
 
-_BUILTINS = frozenset({"getattr", "hasattr", "isinstance", "setattr", "super", "zip", "enumerate"})
+_BUILTINS = frozenset(dir(builtins))
 
 
 def _is_said_unused(line: str) -> bool:

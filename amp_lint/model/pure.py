@@ -20,11 +20,16 @@ PURE_METHODS = frozenset(
 )  # fmt: skip
 """Methods of tensors that compute a result and change nothing."""
 
-PURE_BUILTINS = frozenset(
-    {"float", "int", "isinstance", "len", "max", "min", "print", "range", "sum", "zip"}
-)
-"""Builtins that change none of their arguments."""
-_PURE_MODULES = ("torch.nn.functional.", "torch.special.", "math.", "builtins.")
+_ASKING = frozenset(
+    {
+        "bool", "callable", "dir", "getattr", "hasattr", "id", "isinstance", "print", "repr", "str",
+        "type", "vars",
+    }
+)  # fmt: skip
+ASKING = frozenset(f"builtins.{name}" for name in _ASKING)
+"""Builtins that only look at what they are given, whatever it is."""
+_PURE_BUILTINS = _ASKING | {"enumerate", "float", "int", "len", "max", "min", "range", "sum", "zip"}
+_PURE_MODULES = ("torch.nn.functional.", "torch.special.", "math.")
 
 
 def is_pure_function(name: str) -> bool:
@@ -32,6 +37,8 @@ def is_pure_function(name: str) -> bool:
     module, _, last = name.rpartition(".")
     if last.endswith("_"):
         return False
+    if module == "builtins":
+        return last in _PURE_BUILTINS
     return name.startswith(_PURE_MODULES) or (module == "torch" and last in PURE_METHODS)
 
 
