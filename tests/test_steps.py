@@ -51,6 +51,24 @@ def train(body: str) -> list[str]:
     return cycles(f"def f({parameters}):\n" + textwrap.indent(textwrap.dedent(body), "    "))
 
 
+def test_one_setting_under_several_names() -> None:
+    modes = """
+first = args.amp
+if first:
+    scaler.scale(loss).backward()
+else:
+    loss.backward()
+SECOND
+if second:
+    scaler.step(opt)
+else:
+    opt.step()
+"""
+    expected = ["backward plain(opt)", "scaled step(opt)"]
+    assert train(modes.replace("SECOND", "second = args.amp")) == expected
+    assert train(modes.replace("SECOND", "").replace("second", "args.amp")) == expected
+
+
 # --- one path -------------------------------------------------------------------------------------
 
 
@@ -106,6 +124,8 @@ def test_a_whole_step() -> None:
         ("params.data.div_(2)", []),
         ("helper(loss, scaler); scaler.update()", ["opaque update"]),
         ("helper(loss, other); scaler.update()", ["update"]),
+        ("if bool(scaler) and isinstance(scaler, k): scaler.update()", ["update"]),
+        ("bool = other; bool(scaler); scaler.update()", ["opaque update"]),
         ("unscale_gradients(opt)", []),
         ("self.unscale_all(opt)", ["opaque"]),
         ("meter.update(loss)", []),

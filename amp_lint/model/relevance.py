@@ -338,12 +338,20 @@ class Relevance:
         deciders += [test for context in choices for test, _ in arms(self.tree, context)]
         for call in self.roles.scaler_calls:
             deciders += [arg.value for arg in call.args]
-        found = Counter(word for test in deciders for word in set(_words(test)))
+        fresh = found = Counter(word for test in deciders for word in set(_words(test)))
         for _ in range(_ALIAS_ROUNDS):
-            for target, value in self._copies:
-                extra = max((found[word] for word in _words(target)), default=0)
-                found.update({word: extra for word in _words(value) if not found[word]})
+            fresh = self._under_other_names(fresh)
+            found = found + fresh
         return found
+
+    def _under_other_names(self, found: Counter[str]) -> Counter[str]:
+        """The counts of names, for what they are copies of."""
+        counts: Counter[str] = Counter()
+        for target, value in self._copies:
+            own = set(_words(target))
+            extra = max((found[word] for word in own), default=0)
+            counts.update({word: extra for word in set(_words(value)) - own if extra})
+        return counts
 
     @functools.cached_property
     def _copies(self) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
