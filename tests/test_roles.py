@@ -54,6 +54,9 @@ def _argument(calls: list[cst.Call]) -> cst.BaseExpression:
         "def f(self):\n    self.scaler_d.update()\n    use(self.scaler_d)",
         "def f(engine):\n    engine.grad_scaler.update()\n    use(engine.grad_scaler)",
         "def f(scalers, i):\n    scalers[i].unscale_(o)\n    use(scalers[0])",
+        "def f(x, loss, opt):\n    x.scale(loss)\n    x.step(opt)\n    x.update()\n    use(x)",
+        "import torch\nfrom functools import partial\nmake = partial(torch.amp.GradScaler, 'cuda')\n"
+        "x = make(init_scale=8.0)\nuse(x)",
         # by another name
         "def f(x, opt):\n    x.unscale_(opt)\n    y = x\n    use(y)",
         "def f(x, opt):\n    y = x\n    y.unscale_(opt)\n    use(x)",
@@ -80,6 +83,9 @@ def test_scalers(text: str) -> None:
         "from mine import GradScaler\nx = GradScaler()\nuse(x)",
         "import torch\nx = torch.amp.GradScaler\nuse(x)",
         "def f(scaler, d):\n    x = scaler\n    x.fit(d)\n    scaler.update(d)\n    use(scaler)",
+        "import torch\nclass T:\n    def __init__(self):\n        self.scaler = None\n"
+        "        self.scheduler = None\n    def f(self):\n        self.scaler.unscale_(o)\n"
+        "        self.scheduler.step(metric)\n        use(self.scheduler)",
         "use(3)",
     ],
 )

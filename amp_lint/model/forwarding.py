@@ -11,6 +11,7 @@ from amp_lint.model.names import Names
 from amp_lint.model.values import Arguments, arguments
 from amp_lint.tree import children
 
+PARTIAL = frozenset({"functools.partial"})
 _INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 
 
@@ -52,6 +53,17 @@ def passed_on(
         else:
             hidden = hidden or bool(arg.star)
     return Arguments(tuple(map(made.value, given.positional)), keywords, hidden)
+
+
+def completed(partial: cst.Call, call: cst.Call) -> tuple[cst.BaseExpression | None, Arguments]:
+    """What a call of ``partial(f, ...)`` calls, and with which arguments; None if it is hidden."""
+    early, late = arguments(partial), arguments(call)
+    given = Arguments(
+        early.positional[1:] + late.positional,
+        early.keywords | late.keywords,
+        early.starred or late.starred,
+    )
+    return (early.positional[0] if early.positional else None), given
 
 
 def merged(inner: cst.Call, given: Arguments) -> cst.Call:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from amp_lint.model.forwarding import passed_on, returned
+from amp_lint.model.forwarding import PARTIAL, completed, passed_on, returned
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.values import Arguments, Values, arguments, literal
 from amp_lint.tree import Tree, descendants
@@ -17,7 +17,6 @@ AUTOCAST = frozenset({"torch.autocast", "torch.amp.autocast"})
 DEVICE_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
 _PARAMETERS = ("device_type", "dtype", "enabled", "cache_enabled")
 _DEVICE_PARAMETERS = ("enabled", "dtype", "cache_enabled")
-_PARTIAL = {"functools.partial"}
 _FRAMEWORKS = ("accelerator", "fabric")  # objects whose method ``autocast`` opens a region
 _MAX_STEPS = 6
 
@@ -283,7 +282,7 @@ class Regions:
         for name in sorted(self.names.qualified(function)):
             if name in AUTOCAST or name in DEVICE_AUTOCAST:
                 return _build(call, name, arguments(call))
-        if isinstance(function, cst.Call) and self.names.is_any(function.func, _PARTIAL):
+        if isinstance(function, cst.Call) and self.names.is_any(function.func, PARTIAL):
             return self._of_partial(call, function)
         if isinstance(function, cst.Call):
             return self._of_maker(call, function, steps)
@@ -305,17 +304,11 @@ class Regions:
         return _common([self._seen_from(call, region) for region in regions])
 
     def _of_partial(self, call: cst.Call, partial: cst.Call) -> Region | None:
-        early, late = arguments(partial), arguments(call)
-        if not early.positional:
-            return None
-        merged = Arguments(
-            early.positional[1:] + late.positional,
-            early.keywords | late.keywords,
-            early.starred or late.starred,
-        )
-        for name in sorted(self.names.qualified(early.positional[0])):
+        function, given = completed(partial, call)
+        names = self.names.qualified(function) if function is not None else ()
+        for name in sorted(names):
             if name in AUTOCAST or name in DEVICE_AUTOCAST:
-                return _build(call, name, merged)
+                return _build(call, name, given)
         return None
 
     def _of_helper(self, call: cst.Call, function: cst.BaseExpression, steps: int) -> Region | None:

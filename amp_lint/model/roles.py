@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_lint.model.forwarding import merged, passed_on, returned
+from amp_lint.model.forwarding import PARTIAL, completed, merged, passed_on, returned
 from amp_lint.model.memo import per_node
 from amp_lint.model.names import Names, dotted
 from amp_lint.model.values import MAX_ALTERNATIVES, Values, arguments
@@ -27,6 +28,7 @@ SCALERS = frozenset(
 _WITHOUT_DEVICE = frozenset({"torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler"})
 _SCALER_NAME = re.compile(r"(^|_)scaler\d*(_|$)|gradscaler|loss_scaler", re.IGNORECASE)
 _DIGITS = "0123456789"
+_NOBODY = {"", "None"}
 _NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer", re.IGNORECASE)
 _MAX_STEPS = 2  # helpers within helpers that make a scaler
 _OTHER_FRAMEWORKS = frozenset({"jittor", "mindspore", "oneflow", "paddle", "tensorflow"})
@@ -64,7 +66,7 @@ class Roles:
         while isinstance(node, cst.Subscript):
             node = node.value
         alternatives = (node, *self.values.alternatives(node))
-        return {_last(each) for each in alternatives if isinstance(each, names)} - {""}
+        return {_last(each) for each in alternatives if isinstance(each, names)} - _NOBODY
 
     @functools.cached_property
     def is_foreign(self) -> bool:
@@ -113,17 +115,32 @@ class Roles:
         """The constructor calls whose result a call gives: itself, or those of a helper."""
         if self.is_constructor(call):
             return [call]
-        function = self.values.function(call.func) if steps > 0 else None
-        if function is None:
+        if steps <= 0:
             return []
         if id(call) not in self._made:
             self._made[id(call)] = []  # a helper that calls itself adds nothing
-            values = [v for each in returned(function) for v in self.values.alternatives(each)]
-            calls = [value for value in values if isinstance(value, cst.Call)]
-            inner = [made for each in calls for made in self.constructors(each, steps - 1)]
-            few = len(inner) <= MAX_ALTERNATIVES
-            self._made[id(call)] = [self._passed_on(i, function, call) for i in inner if few]
+            self._made[id(call)] = [*self._of_partial(call)] or self._of_helper(call, steps)
         return self._made[id(call)]
+
+    def _of_partial(self, call: cst.Call) -> Iterator[cst.Call]:
+        """The call that ``make(...)`` stands for, after ``make = partial(GradScaler, ...)``."""
+        for value in self.values.alternatives(call.func):
+            if isinstance(value, cst.Call) and self.names.is_any(value.func, PARTIAL):
+                made, given = completed(value, call)
+                if made is not None and self.names.is_any(made, SCALERS):
+                    constructor = merged(call.with_changes(func=made), given)
+                    self._places[id(constructor)] = call
+                    yield constructor
+
+    def _of_helper(self, call: cst.Call, steps: int) -> list[cst.Call]:
+        function = self.values.function(call.func)
+        if function is None:
+            return []
+        values = [v for each in returned(function) for v in self.values.alternatives(each)]
+        calls = [value for value in values if isinstance(value, cst.Call)]
+        inner = [made for each in calls for made in self.constructors(each, steps - 1)]
+        few = len(inner) <= MAX_ALTERNATIVES
+        return [self._passed_on(i, function, call) for i in inner if few]
 
     def _passed_on(self, inner: cst.Call, function: cst.FunctionDef, call: cst.Call) -> cst.Call:
         made = merged(inner, passed_on(inner, function, call, self.names))
@@ -147,7 +164,8 @@ class Roles:
         methods = {method for name in names for method in self._methods.get(name, ())}
         if not methods.isdisjoint(_PREPROCESSING):
             return False
-        return "unscale_" in methods or (
+        used_as_one = "unscale_" in methods or methods >= {"scale", "step", "update"}
+        return used_as_one or (
             any(map(_SCALER_NAME.search, names)) and not methods.isdisjoint(_PROTOCOL)
         )
 

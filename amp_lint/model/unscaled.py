@@ -84,7 +84,8 @@ class Unscaled:
         if roots & _FRAMEWORKS or _SCALED.search(self.tree.text):
             return True
         calls = self.tree.nodes(cst.Call)
-        return any(self.names.is_any(call.func, _DEFAULT_DTYPE) for call in calls)
+        scales = self.steps.recognizer.is_scale
+        return any(scales(c) or self.names.is_any(c.func, _DEFAULT_DTYPE) for c in calls)
 
     # --- plain training steps -----------------------------------------------------------------
 
