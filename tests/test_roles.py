@@ -54,9 +54,9 @@ def _argument(calls: list[cst.Call]) -> cst.BaseExpression:
         "def f(self):\n    self.scaler_d.update()\n    use(self.scaler_d)",
         "def f(engine):\n    engine.grad_scaler.update()\n    use(engine.grad_scaler)",
         "def f(scalers, i):\n    scalers[i].unscale_(o)\n    use(scalers[0])",
-        "def f(x, loss, opt):\n    x.scale(loss)\n    x.step(opt)\n    x.update()\n    use(x)",
-        "import torch\nfrom functools import partial\nmake = partial(torch.amp.GradScaler, 'cuda')\n"
-        "x = make(init_scale=8.0)\nuse(x)",
+        "def f(x, l, o):\n    x.scale(l)\n    x.step(o)\n    x.update()\n    use(x)",
+        "from functools import partial\nimport torch\nf = partial(torch.amp.GradScaler, 'cuda')\n"
+        "x = f(init_scale=8.0)\nuse(x)",
         # by another name
         "def f(x, opt):\n    x.unscale_(opt)\n    y = x\n    use(y)",
         "def f(x, opt):\n    y = x\n    y.unscale_(opt)\n    use(x)",
