@@ -44,6 +44,8 @@ def test_in_loop() -> None:
         "s: object = GradScaler()",
         "s, t = GradScaler(), 0",
         "y = amp; s = GradScaler() if y else None",
+        "t = s = GradScaler()",
+        "s = t = GradScaler()",
     ],
 )
 @pytest.mark.parametrize("program", [IN_LOOP, IN_FUNCTION])
@@ -73,7 +75,6 @@ def test_in_function() -> None:
         ("GradScaler()", "s or GradScaler()"),
         ("GradScaler()", "GradScaler() if not s else s"),
         ("GradScaler()", "GradScaler(init_scale=old); old = s.get_scale()"),
-        ("GradScaler()", "t = GradScaler()"),
         ("s = GradScaler()", "self.s = s = GradScaler()"),
         ("s = GradScaler()", "s = GradScaler(); opt = make()"),
         ("s = GradScaler()", "s = GradScaler(); model, (opt, x) = make()"),

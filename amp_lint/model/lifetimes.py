@@ -67,28 +67,30 @@ class Lifetimes:
     @functools.cached_property
     def recreated(self) -> list[Recreation]:
         """Every such scaler, in source order."""
-        made = (self._made(call) for call in self.roles.scaler_calls)
-        found = (self._in_loop(m) or self._in_function(m) for m in made if m is not None)
-        return [recreation for recreation in found if recreation is not None]
+        found: dict[int, Recreation] = {}
+        for made in (made for call in self.roles.scaler_calls for made in self._made(call)):
+            recreation = self._in_loop(made) or self._in_function(made)
+            if recreation is not None:
+                found.setdefault(id(made.call), recreation)
+        return [*found.values()]
 
-    def _made(self, call: cst.Call) -> _Made | None:
-        given = arguments(call)
+    def _made(self, call: cst.Call) -> Iterator[_Made]:
+        """The scaler that a call makes, under each of its names."""
         assign = self.tree.ancestor(call, cst.Assign, cst.AnnAssign)
         if (
             not isinstance(assign, (cst.Assign, cst.AnnAssign))
-            or literal(given.get(None, "enabled")) is False
+            or literal(arguments(call).get(None, "enabled")) is False
+            or self._continues(call)
         ):
-            return None
-        pairs = [(t, v) for t, v in assigned(assign) if v and self.tree.contains(v, call)]
-        target, value = pairs[0] if len(pairs) == 1 else (None, None)
-        if not isinstance(target, cst.Name):
-            return None
-        if value is not call and not isinstance(value, cst.IfExp):
-            return None
+            return
         tests = tuple(self._tests(call))
-        if self._continues(call) or any(target.value in _words(test) for test in tests):
-            return None
-        return _Made(call, assign, target.value, tests)
+        read = {word for test in tests for word in _words(test)}
+        pairs = [(t, v) for t, v in assigned(assign) if v and self.tree.contains(v, call)]
+        names = {t.value: v for t, v in pairs if isinstance(t, cst.Name)}
+        plain = len(names) == len(pairs) and read.isdisjoint(names)  # an attribute may outlive it
+        for name, value in names.items() if plain else ():
+            if value is call or isinstance(value, cst.IfExp):
+                yield _Made(call, assign, name, tests)
 
     def _tests(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """The tests around a node, up to its loop or function."""
@@ -136,6 +138,7 @@ class Lifetimes:
         read = {word for arg in made.call.args for word in _words(arg.value)}
         calls = any(isinstance(n, cst.Call) for a in made.call.args for n in descendants(a.value))
         plain = made.assign.value is made.call and not calls
+        plain = plain and len(list(assigned(made.assign))) == 1
         return alone and plain and len(own) == 1 and not read & self._assigned(outermost)
 
     def _optimizers(self, made: _Made, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
