@@ -16,7 +16,7 @@ INTERRUPTED = 130
 def main() -> int:
     """Run amp-lint as a process of its own; the exit code."""
     try:
-        from amp_lint import import_path, streams
+        from amp_lint.run import import_path, streams
 
         import_path.isolate()
         streams.guard()

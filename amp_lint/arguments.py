@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import NoReturn, TypeVar
 
 from amp_lint import __version__, report
-from amp_lint.choice import ConfigError
-from amp_lint.session import Options
-from amp_lint.suggest import did_you_mean
-from amp_lint.target import parse_version
+from amp_lint.run.choice import ConfigError
+from amp_lint.run.session import Options
+from amp_lint.run.suggest import did_you_mean
+from amp_lint.run.target import parse_version
 
 _Namespace = TypeVar("_Namespace", bound=argparse.Namespace)
 
@@ -198,7 +198,7 @@ def _patterns(value: str) -> list[str]:
 
 
 def _pattern(text: str) -> str:
-    from amp_lint.gitignore import Pattern, PatternError
+    from amp_lint.run.gitignore import Pattern, PatternError
 
     try:
         Pattern.parse(text)

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from amp_lint import __version__, streams
+from amp_lint import __version__
 from amp_lint.arguments import parse
-from amp_lint.choice import ConfigError
-from amp_lint.printable import printable
-from amp_lint.session import CLEAN, ERROR, Session
-from amp_lint.suggest import did_you_mean
+from amp_lint.run import streams
+from amp_lint.run.choice import ConfigError
+from amp_lint.run.session import CLEAN, ERROR, Session
+from amp_lint.run.suggest import did_you_mean
+from amp_lint.text.printable import printable
 
 COMMANDS = ("check", "help", "rule", "verify", "version", "why")
 """What the first argument may be; a path that is called so is written ``./check``."""

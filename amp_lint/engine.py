@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from amp_lint import noqa
-from amp_lint.rule import SYNTAX_ERROR, Diagnostic, Rule, Severity
+from amp_lint.rule import Rule
 from amp_lint.selection import Selection
-from amp_lint.sieve import TooDeepError, identifiers, parse, wanted
-from amp_lint.source import Source
+from amp_lint.sieve import wanted
+from amp_lint.syntax.parse import TooDeepError, identifiers, parse
+from amp_lint.text import noqa
+from amp_lint.text.diagnostic import SYNTAX_ERROR, Diagnostic, Severity
+from amp_lint.text.source import Source
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.model.links import Attachments
-    from amp_lint.project import Links
+    from amp_lint.syntax.links import Attachments
+    from amp_lint.syntax.project import Links
 
 _SYNTAX_HELP = (
     f"correct the file or exclude it; it is read as Python {sys.version_info[0]}."
@@ -61,11 +63,13 @@ def _survivors(
     """The rules that may find something, and what to attach to the file for them."""
     sieve = selection.sieve
     if links is not None and (rules := sieve.by_own_bytes(source.data)):
-        from amp_lint.model.links import attachments
+        from amp_lint.syntax.links import attachments
 
         module = parse(source.data)
         attached = attachments(source.data, links)
-        words = {*attached.words, *identifiers(module), *(["autocast"] if links.trainers else [])}
+        words = {*attached.words, *identifiers(module)}
+        if links.trainers:
+            words.update(word for rule in rules for word in rule.elsewhere)
         return wanted(rules, words), attached
     rules = sieve.by_bytes(source.data)
     if rules:
@@ -84,7 +88,7 @@ def _findings(
     import libcst as cst
 
     from amp_lint.model import Model
-    from amp_lint.tree import LossyParseError
+    from amp_lint.syntax.tree import LossyParseError
 
     try:
         model = Model(source, selection.target_torch, attached)

@@ -7,15 +7,18 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from amp_lint import config, pager, pages, registry, symptoms
+from amp_lint import pager, registry
 from amp_lint.arguments import Parser
-from amp_lint.choice import ConfigError
+from amp_lint.handbook import pages, symptoms
 from amp_lint.report import page, reading
 from amp_lint.report.color import BOLD, paint
 from amp_lint.report.terminal import style_of
-from amp_lint.rule import SYNTAX_ERROR, Rule
-from amp_lint.session import CLEAN
-from amp_lint.suggest import did_you_mean
+from amp_lint.rule import Rule
+from amp_lint.run import config
+from amp_lint.run.choice import ConfigError
+from amp_lint.run.session import CLEAN
+from amp_lint.run.suggest import did_you_mean
+from amp_lint.text.diagnostic import SYNTAX_ERROR
 
 _SYNTAX_ERROR_PAGE = f"""\
 # {SYNTAX_ERROR} syntax-error

@@ -9,15 +9,16 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from amp_lint import edits, engine
+from amp_lint import engine
+from amp_lint.edit import edits
 from amp_lint.engine import AnalysisError
-from amp_lint.rule import SYNTAX_ERROR, Applicability, Diagnostic, Edit, Severity
 from amp_lint.selection import Selection
-from amp_lint.sieve import TooDeepError, parse
-from amp_lint.source import Source, SourceError
+from amp_lint.syntax.parse import TooDeepError, parse
+from amp_lint.text.diagnostic import SYNTAX_ERROR, Applicability, Diagnostic, Edit, Severity
+from amp_lint.text.source import Source, SourceError
 
 if TYPE_CHECKING:
-    from amp_lint.project import Links
+    from amp_lint.syntax.project import Links
 
 MAX_ROUNDS = 100
 """Rounds of fixing before a file is said not to converge."""

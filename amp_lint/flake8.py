@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amp_lint import __version__
-from amp_lint.import_path import Isolated
-from amp_lint.printable import printable
-from amp_lint.rule import SYNTAX_ERROR
+from amp_lint.run.import_path import Isolated
+from amp_lint.text.diagnostic import SYNTAX_ERROR
+from amp_lint.text.printable import printable
 
 if TYPE_CHECKING:
-    from amp_lint.config import Settings
+    from amp_lint.run.config import Settings
 
 Result = tuple[int, int, str, type]
 """Line from 1, column from 0, text, and the plugin's class."""
@@ -49,8 +49,8 @@ class Plugin:
 
     def _results(self) -> Iterator[tuple[int, int, str]]:
         from amp_lint.engine import check
-        from amp_lint.overtime import allowed, limited
-        from amp_lint.source import Source
+        from amp_lint.run.overtime import allowed, limited
+        from amp_lint.text.source import Source
 
         path = Path(self._filename)
         selection = _settings().selection(path)
@@ -82,7 +82,7 @@ _guard_processes()
 
 @functools.cache
 def _settings() -> Settings:
-    from amp_lint.config import Choice, Settings
+    from amp_lint.run.config import Choice, Settings
 
     return Settings(Choice("flake8"), noqa=False)
 

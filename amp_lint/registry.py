@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterator
 from importlib.resources import files
 
-from amp_lint.rule import SYNTAX_ERROR, Rule
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import SYNTAX_ERROR
 
 PACKAGE = "amp_lint.rules"
 _CODE = re.compile(r"AMP[1-9]\d\d")
@@ -61,6 +62,8 @@ def page(rule: Rule) -> str:
 def _rule_classes() -> Iterator[type[Rule]]:
     package = importlib.import_module(PACKAGE)
     for module_info in pkgutil.walk_packages(package.__path__, PACKAGE + "."):
+        if module_info.name.rpartition(".")[2].startswith("_"):
+            continue  # what serves the rule beside it, and needs a parser
         module = importlib.import_module(module_info.name)
         for value in vars(module).values():
             # isinstance would look at `__class__`, for which the lazy `cst` imports libcst

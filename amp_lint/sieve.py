@@ -7,19 +7,12 @@ that words in comments and prose do not count; it also refuses what would overfl
 
 from __future__ import annotations
 
-import ast
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 from amp_lint.rule import Rule
-
-MAX_DEPTH = 400
-"""Nesting of the syntax tree beyond which a file is refused; real files stay below 100."""
-
-
-class TooDeepError(Exception):
-    """The file nests more deeply than can be analysed."""
+from amp_lint.syntax.parse import identifiers, parse
 
 
 class Sieve:
@@ -47,6 +40,19 @@ class Sieve:
         words = _words(self._pattern, data) if self._pattern else frozenset[str]()
         return tuple(rule for rule in self.rules if _mentions(words, rule))
 
+    def wants_trainers(self, data: bytes) -> bool:
+        """Whether a rule asks who trains elsewhere what a file with these bytes defines."""
+        return self._any(data, (rule for rule in self.rules if rule.elsewhere))
+
+    def wants_exports(self, data: bytes) -> bool:
+        """Whether a rule may take away a name that others import from a file with these bytes."""
+        return self._any(data, (rule for rule in self.rules if rule.moves_names))
+
+    def _any(self, data: bytes, rules: Iterable[Rule]) -> bool:
+        """Whether the bytes have what one of some rules requires of the file itself."""
+        words = _words(self._pattern, data) if self._pattern else frozenset[str]()
+        return any(wanted([rule], words | rule.elsewhere) for rule in rules)
+
     def by_syntax(self, data: bytes, rules: Sequence[Rule]) -> tuple[Rule, ...]:
         """The rules among ``rules`` whose identifiers the code really uses.
 
@@ -67,66 +73,8 @@ def _mentions(words: Set[str], rule: Rule) -> bool:
     return any(not words.isdisjoint(group) for group in rule.requires)
 
 
-def wanted(rules: Sequence[Rule], words: set[str]) -> tuple[Rule, ...]:
+def wanted(rules: Sequence[Rule], words: Set[str]) -> tuple[Rule, ...]:
     """The rules of which every group of required identifiers has one in ``words``."""
     return tuple(
         rule for rule in rules if all(not words.isdisjoint(group) for group in rule.requires)
     )
-
-
-def parse(data: bytes | str) -> ast.Module:
-    """``ast.parse`` without warnings, its ways to say "too deep" made one.
-
-    A lack of memory cannot be told from them.
-
-    Raises:
-        SyntaxError: the file is not Python.
-        TooDeepError: the interpreter's own parser gave up.
-    """
-    import warnings
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(data)
-    except (RecursionError, MemoryError) as error:
-        raise TooDeepError("nests too deeply, or is too large, to be parsed") from error
-    except ValueError as error:  # bytes that Python's own decoder refuses
-        raise SyntaxError(str(error)) from error
-
-
-def identifiers(module: ast.Module) -> Iterator[str]:
-    """Every identifier that the code uses, and strings that are one (``dtype="float16"``).
-
-    Raises:
-        TooDeepError: the tree is deeper than `MAX_DEPTH`.
-    """
-    level: list[ast.AST] = [module]
-    for _ in range(MAX_DEPTH):
-        if not level:
-            return
-        for node in level:
-            yield from _own_identifiers(node)
-        level = [child for node in level for child in _children(node)]
-    raise TooDeepError(f"nests more than {MAX_DEPTH} levels deep")
-
-
-def _children(node: ast.AST) -> Iterable[ast.AST]:
-    """The nodes below; ``a and b and c`` as the two levels that libcst makes of it."""
-    if isinstance(node, ast.BoolOp) and len(node.values) > 2:
-        return ast.BoolOp(node.op, node.values[:-1]), node.values[-1]
-    return ast.iter_child_nodes(node)
-
-
-def _own_identifiers(node: ast.AST) -> Iterator[str]:
-    match node:
-        case ast.Name(id=word) | ast.Attribute(attr=word) | ast.keyword(arg=str(word)):
-            yield word
-        case ast.alias(name=dotted):
-            yield from dotted.split(".")
-        case ast.Constant(value=str(word)) if word.isidentifier():
-            yield word
-        case ast.ClassDef(name=word) | ast.FunctionDef(name=word) | ast.arg(arg=word):
-            yield word
-        case ast.ImportFrom(module=str(dotted)):
-            yield from dotted.split(".")

@@ -7,14 +7,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from amp_lint.files import absolute, from_here, is_checkout
-from amp_lint.job import Outcome
-from amp_lint.project import MATTERS, imports
 from amp_lint.report import Finding, Style, renderer
 from amp_lint.report.color import BOLD, paint
-from amp_lint.rule import SYNTAX_ERROR, Rule
-from amp_lint.session import Options, Session
-from amp_lint.sieve import TooDeepError, identifiers, parse, wanted
+from amp_lint.rule import Rule
+from amp_lint.run.job import Outcome
+from amp_lint.run.session import Options, Session
+from amp_lint.sieve import wanted
+from amp_lint.syntax.parse import TooDeepError, identifiers, parse
+from amp_lint.syntax.project import MATTERS, imports
+from amp_lint.text.diagnostic import SYNTAX_ERROR
+from amp_lint.text.files import absolute, from_here, is_checkout
 
 MAX_FINDINGS = 10
 """Findings that are shown."""

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from amp_lint import arguments, streams, symptoms
-from amp_lint.config import ConfigError
-from amp_lint.discover import unreadable
+from amp_lint import arguments
+from amp_lint.handbook import symptoms
+from amp_lint.handbook.symptoms import Reading
 from amp_lint.report import Style
 from amp_lint.report.reading import answer, causes, sights
 from amp_lint.report.terminal import style_of
 from amp_lint.rule import Rule
-from amp_lint.session import CLEAN, ERROR
-from amp_lint.symptoms import Reading
+from amp_lint.run import streams
+from amp_lint.run.config import ConfigError
+from amp_lint.run.discover import unreadable
+from amp_lint.run.session import CLEAN, ERROR
 
 NOTHING = 1
 """The exit code where nothing fits."""

@@ -40,7 +40,7 @@ from fuzz.parts import Record
 from fuzz.shrink import shrunk
 from marked import updated
 
-from amp_lint.workers import Pool, WorkerError
+from amp_lint.run.workers import Pool, WorkerError
 
 LIMIT = 300.0
 """Seconds for one case, after which its process is killed."""

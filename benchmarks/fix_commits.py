@@ -42,15 +42,17 @@ from typing import TypeAlias
 
 from marked import updated
 
-from amp_lint import edits, engine, registry
-from amp_lint.project import Links, Project
-from amp_lint.rule import Diagnostic
+from amp_lint import engine, registry
+from amp_lint.edit import edits
 from amp_lint.selection import Selection
-from amp_lint.source import Source
+from amp_lint.syntax.project import Links, Project
+from amp_lint.text.diagnostic import Diagnostic
+from amp_lint.text.source import Source
 from amp_lint.verify import Prover, Settings, Verdict
 from amp_lint.verify.prover import Change
 
 HERE = Path(__file__).parent
+SELECTION = Selection(registry.all_rules(), noqa=False, preview=True)
 BEGIN, END = "<!-- fix commits -->", "<!-- end of fix commits -->"
 FULL = frozenset({"unscale_", "step", "update", "scale", "state_dict", "autocast", "GradScaler"})
 """Calls that are compared with their arguments."""
@@ -128,7 +130,7 @@ def outcome(label: Label, mirrors: Path, target: Path, prover: Prover) -> Outcom
     root = target / label.repo.replace("/", "__") / label.commit[:8]
     path = root / label.path
     source = Source(path.read_bytes(), str(path))
-    links = Project(sorted(root.rglob("*.py"))).links(path, source.data)
+    links = Project(sorted(root.rglob("*.py"))).links(path, source.data, SELECTION.sieve)
     found = finding(source, links, label)
     if found is None:
         return Outcome(label, "", "not found")
@@ -143,8 +145,7 @@ def outcome(label: Label, mirrors: Path, target: Path, prover: Prover) -> Outcom
 
 def finding(source: Source, links: Links | None, label: Label) -> Diagnostic | None:
     """The finding at a label."""
-    selection = Selection(tuple(registry.all_rules()), None, noqa=False, preview=True)
-    for found in engine.check(source, selection, named=True, links=links):
+    for found in engine.check(source, SELECTION, named=True, links=links):
         if found.code == label.code and source.position(found.start)[0] in label.lines:
             return found
     return None

@@ -18,11 +18,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from amp_lint import edits, fixing, pages, registry
+from amp_lint import fixing, registry
+from amp_lint.edit import edits
 from amp_lint.engine import AnalysisError
-from amp_lint.rule import Diagnostic
+from amp_lint.handbook import pages
 from amp_lint.selection import Selection
-from amp_lint.source import Source, SourceError
+from amp_lint.text.diagnostic import Diagnostic
+from amp_lint.text.source import Source, SourceError
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "benchmarks" / "golden.txt"

@@ -2,8 +2,8 @@
 
     python benchmarks/new_rule.py AMP116 forgotten-thing --family scaling
 
-The page follows the format of `amp_lint/pages.py` and its tests fail until the rule finds what the
-example marks: that is where to start. CONTRIBUTING.md says what comes next.
+The page follows the format of `amp_lint/handbook/pages.py` and its tests fail until the rule finds
+what the example marks: that is where to start. CONTRIBUTING.md says what comes next.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from amp_lint.config import Choice, Settings
-from amp_lint.discover import Discovery
+from amp_lint.run.config import Choice, Settings
+from amp_lint.run.discover import Discovery
 
 _CRASH = re.compile(r"Traceback \(most recent|internal error|Fatal Python error|process .* died")
 

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 from marked import updated
 
-from amp_lint.rule import SYNTAX_ERROR
+from amp_lint.text.diagnostic import SYNTAX_ERROR
 
 SEED, SIZE, LEAST = 20, 100, 20
 HERE = Path(__file__).parent

@@ -29,7 +29,7 @@ from amp_lint import registry
 from amp_lint.engine import check
 from amp_lint.model import Model
 from amp_lint.selection import Selection
-from amp_lint.source import Source
+from amp_lint.text.source import Source
 
 MOST = 1.15
 """The largest exponent that counts as linear."""

@@ -17,10 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from amp_lint import edits, engine, registry
-from amp_lint.rule import applicable
+from amp_lint import engine, registry
+from amp_lint.edit import edits
 from amp_lint.selection import Selection
-from amp_lint.source import Source
+from amp_lint.text.diagnostic import applicable
+from amp_lint.text.source import Source
 from amp_lint.verify import Prover, Settings, Verdict
 from amp_lint.verify.prover import Change
 

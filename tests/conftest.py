@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -41,6 +42,12 @@ class Result:
 
 
 Run: TypeAlias = Callable[..., Result]
+
+
+def pytest_configure() -> None:
+    """Ctrl-C reaches what tests start, even where the tests themselves run in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

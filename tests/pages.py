@@ -1,4 +1,4 @@
-"""Whether a rule keeps what its page promises; `amp_lint.pages` says what the fences mean."""
+"""Whether a rule keeps its page's promises; `amp_lint.handbook.pages` says what the fences mean."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from amp_lint import edits, engine, fixing
-from amp_lint.pages import Example, Fence, unmarked
-from amp_lint.rule import Applicability, Rule, applicable
+from amp_lint import engine, fixing
+from amp_lint.edit import edits
+from amp_lint.handbook.pages import Example, Fence, unmarked
+from amp_lint.rule import Rule
 from amp_lint.selection import Selection
-from amp_lint.source import Source
+from amp_lint.text.diagnostic import Applicability, applicable
+from amp_lint.text.source import Source
 
 
 def selection(rule: Rule, fence: Fence) -> Selection:

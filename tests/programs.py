@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from amp_lint.model import Model
-from amp_lint.source import Source
+from amp_lint.text.source import Source
 
 
 def model_of(text: str) -> Model:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from amp_lint import registry
-from amp_lint.printable import printable
-from amp_lint.rule import Diagnostic, applicable
-from amp_lint.source import Source
+from amp_lint.text.diagnostic import Diagnostic, applicable
+from amp_lint.text.printable import printable
+from amp_lint.text.source import Source
 
 FORMATS = ("full", "concise", "json", "github")
 """The names for ``--output-format``."""

@@ -7,12 +7,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from amp_lint import edits
+from amp_lint.edit import edits
 from amp_lint.report import Style
 from amp_lint.report.color import BLUE, GREEN, RED, paint
 from amp_lint.report.frame import screen
-from amp_lint.rule import Fix
-from amp_lint.source import LINE_END, Source
+from amp_lint.text.diagnostic import Fix
+from amp_lint.text.source import LINE_END, Source
 
 CONTEXT = 1
 """Lines shown above and below what changes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amp_lint.report import Style
-from amp_lint.rule import Severity
+from amp_lint.text.diagnostic import Severity
 
 BOLD = "1"
 BLUE = "1;34"

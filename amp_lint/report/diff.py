@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from amp_lint.report import Style
 from amp_lint.report.color import CYAN, paint
-from amp_lint.source import Source
+from amp_lint.text.source import Source
 
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 _QUOTED = re.compile(rb'[\0-\x1f\x7f"\\]')

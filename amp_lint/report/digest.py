@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from amp_lint.report import Finding
-from amp_lint.rule import Effect
+from amp_lint.text.diagnostic import Effect
 
 MANY = 4
 """Lines that a fold names; dots stand for more."""

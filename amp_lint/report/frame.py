@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from amp_lint.report import Style
 from amp_lint.report.color import BLUE, paint
-from amp_lint.source import Source
+from amp_lint.text.source import Source
 
 CONTEXT = 2
 """Lines shown above and below what is marked."""

@@ -9,7 +9,7 @@ from amp_lint.report import Finding, Style, wrapped
 from amp_lint.report.color import BLUE, BOLD, CYAN, OF_SEVERITY, paint
 from amp_lint.report.concise import head, title
 from amp_lint.report.frame import Mark, frame
-from amp_lint.rule import Applicability
+from amp_lint.text.diagnostic import Applicability
 
 _NOTES = {
     Applicability.UNSAFE: "This is an unsafe fix and may change runtime behavior",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from amp_lint.files import absolute
-from amp_lint.printable import printable
 from amp_lint.report import Finding, Style
-from amp_lint.rule import Severity
+from amp_lint.text.diagnostic import Severity
+from amp_lint.text.files import absolute
+from amp_lint.text.printable import printable
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from amp_lint.files import absolute
-from amp_lint.noqa import Suppressions
 from amp_lint.report import Finding, Style
-from amp_lint.rule import Fix
-from amp_lint.source import Source
+from amp_lint.text.diagnostic import Fix
+from amp_lint.text.files import absolute
+from amp_lint.text.noqa import Suppressions
+from amp_lint.text.source import Source
 
 
 def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:

@@ -10,10 +10,11 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from amp_lint.pages import FENCE, Example, Page, unmarked
+from amp_lint.handbook.pages import FENCE, Example, Page, unmarked
 from amp_lint.report import Style
 from amp_lint.report.color import BOLD, GREEN, RED, paint
-from amp_lint.rule import Applicability, Rule
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability
 
 CONTEXT = 2
 """Lines shown above and below what changes."""

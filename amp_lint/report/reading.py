@@ -6,11 +6,11 @@ import collections
 import textwrap
 from collections.abc import Iterator
 
+from amp_lint.handbook.symptoms import Match, Reading, Sight
+from amp_lint.handbook.uncovered import Cause
 from amp_lint.report import Style
 from amp_lint.report.color import BOLD, paint
 from amp_lint.rule import Rule
-from amp_lint.symptoms import Match, Reading, Sight
-from amp_lint.uncovered import Cause
 
 MAX_RULES, MAX_CAUSES, MAX_SIGHTS = 8, 3, 3
 """How many of each are shown."""

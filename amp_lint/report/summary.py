@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from amp_lint.rule import Applicability, Diagnostic, Effect, applicable
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Effect, applicable
 
 
 def summary(found: Sequence[Diagnostic], fixed: int, *, unsafe: bool) -> Iterator[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from amp_lint import pages, registry
-from amp_lint.pages import Example, Fence
+from amp_lint import registry
+from amp_lint.handbook import pages
+from amp_lint.handbook.pages import Example, Fence
 from amp_lint.rule import Rule
 from amp_lint.verify.proof import Proof
 from amp_lint.verify.prover import Change

@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from amp_lint import config, files, registry, session
+from amp_lint import registry
 from amp_lint.arguments import Parser, add_files, add_selection, positive, words
-from amp_lint.config import ConfigError
-from amp_lint.discover import Discovery, Found, unreadable
 from amp_lint.engine import AnalysisError
-from amp_lint.progress import Progress
 from amp_lint.report.terminal import style_of
 from amp_lint.rule import Rule
-from amp_lint.session import CLEAN, ERROR, FOUND
-from amp_lint.source import Source, SourceError
+from amp_lint.run import config, session
+from amp_lint.run.config import ConfigError
+from amp_lint.run.discover import Discovery, Found, unreadable
+from amp_lint.run.progress import Progress
+from amp_lint.run.session import CLEAN, ERROR, FOUND
+from amp_lint.text import files
+from amp_lint.text.source import Source, SourceError
 from amp_lint.verify import catalogue, prover, record, report
 from amp_lint.verify.live import Live, Task, counted, torch_in_use
 from amp_lint.verify.proof import Proof, Settings, Verdict

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-from amp_lint.job import Job
-from amp_lint.progress import Progress
-from amp_lint.rule import Diagnostic, Rule
-from amp_lint.source import Source
+from amp_lint.rule import Rule
+from amp_lint.run.job import Job
+from amp_lint.run.progress import Progress
+from amp_lint.text.diagnostic import Diagnostic
+from amp_lint.text.source import Source
 from amp_lint.verify import catalogue, report
 from amp_lint.verify.live import Live, counted, torch_in_use
 from amp_lint.verify.proof import Settings, Verdict

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from typing import Protocol
 
-from amp_lint.progress import Progress
 from amp_lint.report.terminal import style_of
+from amp_lint.run.progress import Progress
 from amp_lint.verify import report
 from amp_lint.verify.proof import Proof, Settings
 from amp_lint.verify.prover import Change, Done, Prover

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from types import TracebackType
 
-from amp_lint import import_path
-from amp_lint.target import Version
+from amp_lint.run import import_path
+from amp_lint.run.target import Version
+from amp_lint.run.workers import Pool, Worker, WorkerError
 from amp_lint.verify import subjects, worker
 from amp_lint.verify.obligations import Comparison, Obligation, Unbound
 from amp_lint.verify.proof import (
@@ -26,7 +27,6 @@ from amp_lint.verify.proof import (
     Shown,
     Verdict,
 )
-from amp_lint.workers import Pool, Worker, WorkerError
 
 NEEDED = ("torch", "hypothesis")
 """Packages of the extra ``verify`` that every experiment needs."""
@@ -67,9 +67,9 @@ def choose_device(wanted: str) -> str:
     """``wanted``, or for ``auto`` the GPU, if there is one and a torch for it.
 
     Raises:
-        VerifyError: torch is not installed or cannot be imported.
+        VerifyError: what experiments need is not installed, or torch cannot be imported.
     """
-    require("torch")
+    require("torch", "hypothesis")
     if wanted != "auto":
         return wanted
     if metadata.version("torch").endswith("+cpu"):

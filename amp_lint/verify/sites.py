@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amp_lint import edits, fixing
-from amp_lint.rule import Diagnostic, applicable
+from amp_lint import fixing
+from amp_lint.edit import edits
 from amp_lint.selection import Selection
-from amp_lint.source import Source
+from amp_lint.text.diagnostic import Diagnostic, applicable
+from amp_lint.text.source import Source
 from amp_lint.verify.proof import Proof
 from amp_lint.verify.prover import Change
 from amp_lint.verify.record import Entry

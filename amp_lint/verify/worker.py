@@ -6,7 +6,7 @@ import functools
 import importlib
 import os
 
-from amp_lint.target import Version
+from amp_lint.run.target import Version
 from amp_lint.verify.obligations import Comparison, Expression, Object, Obligation, Policy, Step
 from amp_lint.verify.proof import Environment, Judgement, Settings
 
@@ -76,7 +76,7 @@ def findings(text: str, name: str, code: str, target_torch: Version | None) -> l
     """
     from amp_lint import engine, registry
     from amp_lint.selection import Selection
-    from amp_lint.source import Source
+    from amp_lint.text.source import Source
 
     rule = registry.find(code)
     source = Source.of(text, name)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from amp_lint import pages, registry
+from amp_lint import registry
+from amp_lint.handbook import pages
 from fuzz import classes, functions, scripts
 
 OWN = {**scripts.PROGRAMS, **classes.PROGRAMS, **functions.PROGRAMS}

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from amp_lint.edits import splice
-from amp_lint.rule import Edit
+from amp_lint.edit.edits import splice
+from amp_lint.text.diagnostic import Edit
 
 Block: TypeAlias = list[ast.stmt]
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef

@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from amp_lint import fixing, runner
+from amp_lint import fixing
 from amp_lint.__main__ import INTERRUPTED
-from amp_lint.source import Source
+from amp_lint.run import runner
+from amp_lint.text.source import Source
 from fuzz import bases
 from fuzz.neutral import ALL
 from fuzz.oracle import Problem

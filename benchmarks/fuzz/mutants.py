@@ -11,8 +11,8 @@ import string
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from amp_lint.edits import splice
-from amp_lint.rule import Edit
+from amp_lint.edit.edits import splice
+from amp_lint.text.diagnostic import Edit
 from fuzz import bases
 from fuzz.bases import LAYOUTS, Base
 from fuzz.code import Place, Program, parsed, shifted

@@ -10,7 +10,7 @@ from random import Random
 from amp_lint import registry
 from amp_lint.engine import AnalysisError, check
 from amp_lint.selection import Selection
-from amp_lint.source import Source, SourceError
+from amp_lint.text.source import Source, SourceError
 from fuzz import bases, flows, layouts, renames
 from fuzz.change import Changed, Cut, Statements, changed, laid_out, overlap
 from fuzz.code import Program, parsed

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from unittest import mock
 
-from amp_lint import cli, edits, job
-from amp_lint.rule import SYNTAX_ERROR, Edit, Fix
+from amp_lint import cli
+from amp_lint.edit import edits
+from amp_lint.run import job
+from amp_lint.text.diagnostic import SYNTAX_ERROR, Edit, Fix
 from fuzz.code import parsed
 
 MOST_SECONDS = 10.0

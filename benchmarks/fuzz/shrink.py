@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from amp_lint.rule import Edit
+from amp_lint.text.diagnostic import Edit
 from fuzz.code import Program, shifted
 
 Shows = Callable[[str], bool]

@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from amp_lint import misfits
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+
+from . import _misfits as misfits
 
 if TYPE_CHECKING:
     from amp_lint._lazy import cst
-    from amp_lint.misfits import Misfit
     from amp_lint.model import Model
+
+    from ._misfits import Misfit
 
 
 class AutocastArguments(Rule):
@@ -29,8 +32,8 @@ class AutocastArguments(Rule):
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
         """Report the first argument that does not fit."""
-        from amp_lint.model.attempts import is_attempt
-        from amp_lint.model.kinds import certain
+        from amp_lint.amp.kinds import certain
+        from amp_lint.flow.attempts import is_attempt
 
         if certain(model.names, call.func, self.calls) is None or is_attempt(model.tree, call):
             return

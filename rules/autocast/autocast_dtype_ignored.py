@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
-from amp_lint.rule import Diagnostic, Rule, Severity, quoted
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 
 if TYPE_CHECKING:
+    from amp_lint.amp.regions import Entered, Region
     from amp_lint.model import Model
-    from amp_lint.model.options import Option
-    from amp_lint.model.regions import Entered, Region
+
+    from ._options import Option
 
 _SETS_DTYPE = frozenset(
     {
@@ -32,7 +34,9 @@ class AutocastDtypeIgnored(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the regions, if none has a dtype and the option does not decide about them."""
-        option = next((each for each in model.options.all if each.offers_bf16), None)
+        from ._options import Options
+
+        option = next((each for each in model.part(Options).all if each.offers_bf16), None)
         entered = [e for e in model.regions.entries if not e.region.never_enabled]
         if option is None or not entered or _is_set_elsewhere(model):
             return
@@ -57,7 +61,7 @@ def _is_set_elsewhere(model: Model) -> bool:
 
 def _is_float16(model: Model, region: Region) -> bool:
     """Whether it is a region for CUDA without a dtype of its own."""
-    from amp_lint.model.values import literal
+    from amp_lint.flow.values import literal
 
     if region.starred or region.dtype is not None or not region.function:
         return False
@@ -69,12 +73,14 @@ def _is_float16(model: Model, region: Region) -> bool:
 
 def _decides(model: Model, option: Option, entered: Entered) -> bool:
     """Whether the option turns the region on or off: then float16 may be what is left."""
+    from ._options import Options
+
     region = entered.region
-    if region.enabled is not None and model.options.reads(option, region.enabled):
+    if region.enabled is not None and model.part(Options).reads(option, region.enabled):
         return True
     places = (entered.holder, region.node)
     return any(
-        model.options.reads(option, guard.test)
+        model.part(Options).reads(option, guard.test)
         for place in places
         for guard in model.flow.guards(place)
     )

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
-from amp_lint.rule import Diagnostic, Rule, Severity
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
+    from amp_lint.amp.regions import Entered
     from amp_lint.model import Model
-    from amp_lint.model.regions import Entered
 
 _MEANS_TO = re.compile(r"contextmanager|context_manager|fixture|hook", re.IGNORECASE)
 """Decorators of generators that enter and leave a region for others."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amp_lint import edits
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 
 if TYPE_CHECKING:
+    from amp_lint.amp.events import Event
     from amp_lint.model import Model
-    from amp_lint.model.events import Event
 
 MESSAGE = (
     "`backward` runs under autocast: gradients of linalg or a float32 region are off by 1e-3, not "

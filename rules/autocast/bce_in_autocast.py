@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from amp_lint import edits
 from amp_lint._lazy import cst
-from amp_lint.rule import (
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import (
     LONGEST_CODE,
     Applicability,
     Diagnostic,
     Edit,
     Fix,
-    Rule,
     Severity,
     quoted,
 )
 
 if TYPE_CHECKING:
+    from amp_lint.amp.reach import Chain
+    from amp_lint.amp.trainers import Trainer
     from amp_lint.model import Model
-    from amp_lint.model.reach import Chain
-    from amp_lint.model.trainers import Trainer
 
 _FUNCTION = frozenset({"torch.nn.functional.binary_cross_entropy"})
 _MODULE = frozenset({"torch.nn.BCELoss"})
@@ -40,13 +40,14 @@ class BceInAutocast(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.SAFE,)
     requires = (frozenset({"autocast"}), frozenset({"BCELoss", "binary_cross_entropy"}))
+    elsewhere = frozenset({"autocast"})
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every call of the function, or of a module of the class.
 
         In preview, those too that another file of the project may run in such a region.
         """
-        from amp_lint.model.attempts import is_attempt
+        from amp_lint.flow.attempts import is_attempt
 
         for call in model.tree.nodes(cst.Call):
             if not _is_loss(model, call) or is_attempt(model.tree, call) or _is_asked(model, call):
@@ -105,7 +106,7 @@ def _related(chain: Chain) -> list[tuple[cst.CSTNode, str]]:
 
 def _fix(model: Model, call: cst.Call) -> Fix | None:
     """``binary_cross_entropy(torch.sigmoid(x), t)`` has the logits at hand."""
-    from amp_lint.model.values import arguments
+    from amp_lint.flow.values import arguments
 
     given = arguments(call)
     probability = None if given.starred else given.get(0, "input")

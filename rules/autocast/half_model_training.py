@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amp_lint import edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
 
 if TYPE_CHECKING:
+    from amp_lint.amp.modules import HalfTraining
     from amp_lint.model import Model
-    from amp_lint.model.modules import HalfTraining
 
 
 class HalfModelTraining(Rule):

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
-from amp_lint.rule import Diagnostic, Rule, Severity
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.model.instances import Reentry
+
+    from ._instances import Reentry
 
 
 class ReenteredAutocast(Rule):
@@ -23,7 +25,9 @@ class ReenteredAutocast(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the inner of two regions that are one object."""
-        for reentry in model.instances.reentries:
+        from ._instances import Instances
+
+        for reentry in model.part(Instances).reentries:
             inner, outer = reentry.inner.context, reentry.outer.context
             related: list[tuple[cst.CSTNode, str]] = []
             if outer is not inner:

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
-from amp_lint.call_edits import set_keyword
-from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+from amp_lint.edit.call_edits import set_keyword
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.model.caches import StaleCast
+    from amp_lint.walk.caches import StaleCast
 
 _LOOP = (
     "the model stops learning: every round in this region computes with copies of the first "

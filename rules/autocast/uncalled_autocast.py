@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity, quoted
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.model.references import Reference
+    from amp_lint.syntax.references import Reference
 
 _OLD = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
 _NEW = frozenset({"torch.autocast", "torch.amp.autocast"})
@@ -38,8 +39,8 @@ class UncalledAutocast(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report each class in a ``with``, as a decorator, and each call that is a statement."""
-        from amp_lint.model.kinds import certain
-        from amp_lint.model.references import references
+        from amp_lint.amp.kinds import certain
+        from amp_lint.syntax.references import references
 
         classes = frozenset(_OLD) | _NEW
         for reference in references(model.tree, model.names, classes):
@@ -112,7 +113,7 @@ def _fix(model: Model, reference: Reference) -> Fix:
 
 def _is_statement(model: Model, reference: Reference) -> bool:
     """Whether a call is a statement, and not there to see whether it raises."""
-    from amp_lint.model.attempts import is_attempt
+    from amp_lint.flow.attempts import is_attempt
 
     call = reference.call
     if call is None or not isinstance(model.tree.parent(call), cst.Expr):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amp_lint.rule import Diagnostic, Rule, Severity
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from amp_lint._lazy import cst

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from amp_lint import call_edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Edit, Rule, Severity
+from amp_lint.edit import call_edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Severity
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.model.references import Reference
+    from amp_lint.syntax.references import Reference
 
 _SINCE = {"autocast": (1, 10), "GradScaler": (2, 3), "custom_fwd": (2, 4), "custom_bwd": (2, 4)}
 _ONE_MODULE = (2, 0)  # torch.amp.autocast is there for certain; before, torch.autocast
@@ -43,12 +44,13 @@ class DeprecatedCudaAmp(Rule):
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"amp"}), frozenset({"cuda", "cpu"}), frozenset(_SINCE))
     since = _SINCE
+    moves_names = True
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every use, except where it is there for want of the new API."""
-        from amp_lint.import_edits import Move, Moves
-        from amp_lint.model.guards import Guards
-        from amp_lint.model.references import references, without_aliases
+        from amp_lint.edit.import_edits import Move, Moves
+        from amp_lint.flow.guards import Guards
+        from amp_lint.syntax.references import references, without_aliases
 
         renames = _renames(model.target_torch)
         guards = Guards(model.tree, model.names, model.values, _NEW, _ONE_MODULE)
@@ -140,7 +142,7 @@ def _pinned(model: Model, reference: Reference, call: cst.Call) -> list[str] | N
 
     None if that cannot be written down.
     """
-    from amp_lint.model.ambient import inherited
+    from amp_lint.amp.ambient import inherited
 
     device, given = _device(reference), call.args[reference.skipped :]
     positional = [arg.value for arg in given if arg.keyword is None and not arg.star]

@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amp_lint import edits
 from amp_lint._lazy import cst
-from amp_lint.fuse import fuse, respell
-from amp_lint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
+
+from ._fuse import fuse, respell
 
 if TYPE_CHECKING:
+    from amp_lint.amp.operations import Operation
     from amp_lint.model import Model
-    from amp_lint.model.operations import Operation
 
 _SELECT = {
     "contiguous", "detach", "diagonal", "expand", "flatten", "gather", "getitem", "index_select",
@@ -48,14 +50,16 @@ class LogSoftmax(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every call of something named log."""
+        from ._choices import Choices
+
         for call in model.tree.nodes(cst.Call):
             function = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
             if isinstance(function, cst.Name) and "log" in function.value.lower():
                 steps = _steps(model, call)
                 if steps and not (
-                    model.choices.is_compared(call)
+                    model.part(Choices).is_compared(call)
                     or _is_bounded_entropy(model, call, steps)
-                    or model.choices.picks_likely(steps[1:-1], steps[-1])
+                    or model.part(Choices).picks_likely(steps[1:-1], steps[-1])
                 ):
                     yield self._diagnose(model, call, steps)
 

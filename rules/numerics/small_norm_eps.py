@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amp_lint import edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model

@@ -1,1 +1,1 @@
-"""Gradient scaling: the GradScaler protocol."""
+"""Gradient scaling around the training step: whether there is a scaler, how it lives, its state."""

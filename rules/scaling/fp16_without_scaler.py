@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amp_lint import call_edits, edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.edit import call_edits, edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 
 if TYPE_CHECKING:
+    from amp_lint.amp.regions import Region
     from amp_lint.model import Model
-    from amp_lint.model.regions import Region
 
 MESSAGE = (
     "this forward runs in float16{} and nothing scales its loss: gradients below 6e-8 become 0"
@@ -32,7 +33,9 @@ class Fp16WithoutScaler(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every such region."""
-        for forward in model.unscaled.forwards:
+        from ._unscaled import Unscaled
+
+        for forward in model.part(Unscaled).forwards:
             yield self.report(
                 model,
                 forward.region.node,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amp_lint import edits
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.model.strict_clips import StrictClip
+
+    from ._strict_clips import StrictClip
 
 MESSAGE = (
     "`error_if_nonfinite=True` ends the run at the first overflow, by which a scaler finds its "
@@ -32,7 +34,9 @@ class NonfiniteClipError(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the argument of every such clip."""
-        for clip in model.strict_clips.all:
+        from ._strict_clips import StrictClips
+
+        for clip in model.part(StrictClips).all:
             yield self.report(
                 model,
                 clip.argument,

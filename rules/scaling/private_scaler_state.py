@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from amp_lint import edits
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.model.scaler_state import PrivateUse
+
+    from ._scaler_state import PrivateUse
 
 MISSING = "it is missing in a disabled scaler"
 UNSET = "it is None before the first `scale` and missing in a disabled scaler"
@@ -75,7 +77,9 @@ class PrivateScalerState(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every such use."""
-        for use in model.scaler_state.private_uses():
+        from ._scaler_state import ScalerState
+
+        for use in model.part(ScalerState).private_uses():
             effect, help = (WRITTEN if use.written else READ).get(use.member, OTHERWISE)
             message = f"`{use.member}` is private: {effect}"
             found = self.report(model, use.whole, message, fix=_fix(model, use), help=help)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amp_lint import dict_edits, edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
+from amp_lint.edit import dict_edits, edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.model.checkpoints import Checkpoint
-    from amp_lint.rule import Edit
+    from amp_lint.text.diagnostic import Edit
+
+    from ._checkpoints import Checkpoint
 
 MESSAGE = "the checkpoint lacks the scaler of {}: a resumed run skips steps to find its scale again"
 HELP = "save {} and load it"
@@ -32,7 +34,9 @@ class ScalerNotCheckpointed(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every such checkpoint."""
-        for checkpoint in model.checkpoints.incomplete:
+        from ._checkpoints import Checkpoints
+
+        for checkpoint in model.part(Checkpoints).incomplete:
             optimizer = quoted(model.tree.source(checkpoint.optimizer))
             state = quoted(f"{checkpoint.scaler or 'scaler'}.state_dict()")
             yield self.report(

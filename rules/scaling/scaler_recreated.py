@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amp_lint import edits
 from amp_lint._lazy import cst
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity, quoted
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.model.lifetimes import Recreation
+
+    from ._lifetimes import Recreation
 
 EFFECT = "each one skips steps to find the scale again"
 
@@ -27,7 +29,9 @@ class ScalerRecreated(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the constructor of every such scaler."""
-        for recreation in model.lifetimes.recreated:
+        from ._lifetimes import Lifetimes
+
+        for recreation in model.part(Lifetimes).recreated:
             again = recreation.through or _head(recreation.loop)
             pass_it = ", and pass it in" if recreation.through else ""
             yield self.report(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amp_lint import call_edits
-from amp_lint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from amp_lint.edit import call_edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.model.precision import Bf16Scaler
+
+    from ._precision import Bf16Scaler
 
 MESSAGE = (
     "`GradScaler` can be on with bfloat16, which needs none: it costs time and skips only inf and "
@@ -32,7 +34,9 @@ class ScalerWithBf16(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the constructor of every such scaler."""
-        for scaler in model.precision.bf16_scalers:
+        from ._precision import Precision
+
+        for scaler in model.part(Precision).bf16_scalers:
             yield self.report(
                 model,
                 scaler.call,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from amp_lint import registry
+from amp_lint.run.workers import Pool, Worker
 from amp_lint.verify import Prover, Settings, catalogue, live, prover
 from amp_lint.verify.catalogue import Case
 from amp_lint.verify.record import Entry
-from amp_lint.workers import Pool, Worker
 from tests.conftest import Result
 
 Run = Callable[..., Result]

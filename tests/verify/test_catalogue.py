@@ -8,11 +8,13 @@ from __future__ import annotations
 import pytest
 from _pytest.mark import ParameterSet
 
-from amp_lint import engine, pages, registry
-from amp_lint.pages import Example, Fence
-from amp_lint.rule import Applicability, Rule, Severity
+from amp_lint import engine, registry
+from amp_lint.handbook import pages
+from amp_lint.handbook.pages import Example, Fence
+from amp_lint.rule import Rule
 from amp_lint.selection import Selection
-from amp_lint.source import Source
+from amp_lint.text.diagnostic import Applicability, Severity
+from amp_lint.text.source import Source
 from amp_lint.verify import Prover, Verdict, catalogue, record, report
 from amp_lint.verify.catalogue import Case
 from amp_lint.verify.proof import Failure, Judgement, Proof, Shown

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from amp_lint.model import Model
-from amp_lint.source import Source
+from amp_lint.text.source import Source
 from amp_lint.verify import compare as comparison
 from amp_lint.verify.compare import compare
 from amp_lint.verify.compare.difference import _became

@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_lint.model import Model
-from amp_lint.sieve import TooDeepError, parse
-from amp_lint.source import Source, SourceError
-from amp_lint.tree import LossyParseError
+from amp_lint.syntax.parse import TooDeepError, parse
+from amp_lint.syntax.tree import LossyParseError
+from amp_lint.text.source import Source, SourceError
 from amp_lint.verify.compare.changes import changes
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.obligations import Comparison

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import libcst as cst
 
+from amp_lint.amp.events import Kind
+from amp_lint.amp.modules import HalfTraining
+from amp_lint.amp.regions import DEVICE_AUTOCAST
 from amp_lint.model import Model
-from amp_lint.model.events import Kind
-from amp_lint.model.modules import HalfTraining
-from amp_lint.model.regions import DEVICE_AUTOCAST
-from amp_lint.tree import descendants
+from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
 from amp_lint.verify.compare.effects import Effect

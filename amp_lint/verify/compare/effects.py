@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from amp_lint.model.conditions import text
-from amp_lint.model.events import Kind, is_made_from_scale
-from amp_lint.model.gradients import is_gradient
-from amp_lint.model.names import dotted
-from amp_lint.tree import descendants
+from amp_lint.amp.events import Kind, is_made_from_scale
+from amp_lint.amp.gradient_values import is_gradient
+from amp_lint.flow.conditions import text
+from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.lift import ERASED, Lifter
 from amp_lint.verify.compare.marks import Mark, about, leftover, lenient, loss_of
 from amp_lint.verify.compare.purity import is_opaque

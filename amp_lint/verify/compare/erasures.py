@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from amp_lint.model.events import Kind
+from amp_lint.amp.events import Kind
 from amp_lint.verify.compare.side import Side
 
 

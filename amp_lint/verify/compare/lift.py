@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 
 import libcst as cst
 
+from amp_lint.amp.roles import SCALERS
+from amp_lint.flow.conditions import text
+from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
-from amp_lint.model.conditions import text
-from amp_lint.model.names import dotted
-from amp_lint.model.pure import PURE_METHODS, QUERIES
-from amp_lint.model.roles import SCALERS
-from amp_lint.model.values import arguments, literal
-from amp_lint.tree import children
+from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import children
 from amp_lint.verify.compare.purity import does_more, is_opaque
 from amp_lint.verify.terms import WHEN, Const, Form, Global, Input, Op, Seq, Term
 from amp_lint.verify.terms import children as parts_of
+from amp_lint.vocabulary.purity import PURE_METHODS, QUERIES
 
 Env = Mapping[str, Term]
 """What the local names stand for."""

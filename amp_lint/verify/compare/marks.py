@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from amp_lint.amp.events import Kind
+from amp_lint.flow.conditions import text
+from amp_lint.flow.values import arguments
 from amp_lint.model import Model
-from amp_lint.model.conditions import text
-from amp_lint.model.events import Kind
-from amp_lint.model.names import dotted
-from amp_lint.model.values import arguments
+from amp_lint.syntax.names import dotted
 from amp_lint.verify.terms import Op, Term
 
 STRICT = "error_if_nonfinite"

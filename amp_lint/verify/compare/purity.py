@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from amp_lint.model.pure import PURE_METHODS, QUERIES
 from amp_lint.verify.terms import Const, Form, Op, Term, walk
+from amp_lint.vocabulary.purity import PURE_METHODS, QUERIES
 
 _NAMESPACES = frozenset(
     {"torch", "torch.nn.functional", "torch.special", "torch.linalg", "torch.fft", "torch.Tensor"}

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import libcst as cst
 
-from amp_lint.model.events import Kind
-from amp_lint.tree import descendants
+from amp_lint.amp.events import Kind
+from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.alignment import pairings
 from amp_lint.verify.compare.erasures import compact, erasures, shown
 from amp_lint.verify.compare.lift import ERASED

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from amp_lint.model import Model
-from amp_lint.tree import descendants
+from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.effects import Effects, Walker
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.traces import Tracer

@@ -10,20 +10,20 @@ from dataclasses import replace
 
 import libcst as cst
 
+from amp_lint.amp import events as model_events
+from amp_lint.amp.events import Kind, mentions_scale
+from amp_lint.amp.regions import DEVICE_AUTOCAST, Region
+from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
-from amp_lint.model import events as model_events
-from amp_lint.model.caches import Caches, StaleCast
-from amp_lint.model.clips import clip_limit, is_infinite
-from amp_lint.model.events import Kind, mentions_scale
-from amp_lint.model.paths import Cycle, last_name
-from amp_lint.model.regions import DEVICE_AUTOCAST, Region
-from amp_lint.model.steps import Steps
-from amp_lint.model.values import arguments, literal
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.marks import is_strict
 from amp_lint.verify.compare.units import SCRIPT, units
 from amp_lint.verify.obligations import Autocast, Clip, Construct, Event, Program, Trace
 from amp_lint.verify.terms import Const, Global, Input, Term, show
+from amp_lint.walk.caches import Caches, StaleCast
+from amp_lint.walk.clips import clip_limit, is_infinite
+from amp_lint.walk.paths import Cycle, last_name
+from amp_lint.walk.steps import Steps
 
 MAX_TRACES = 8
 """Paths of one function that are replayed; the shortest that differ."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.amp.ambient import inherited
+from amp_lint.amp.kinds import Kind
+from amp_lint.amp.regions import DEVICE_AUTOCAST
+from amp_lint.amp.roles import SCALERS
 from amp_lint.model import Model
-from amp_lint.model.ambient import inherited
-from amp_lint.model.kinds import Kind
-from amp_lint.model.regions import DEVICE_AUTOCAST
-from amp_lint.model.roles import SCALERS
 from amp_lint.verify.compare.lift import Lifter, is_amp
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Object, Place, Use

@@ -1,0 +1,60 @@
+"""What an autocast call takes over from the code around it when it does not say."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_lint.amp.regions import DEVICE_AUTOCAST, Region, Regions
+from amp_lint.flow.values import literal
+from amp_lint.syntax.names import Names
+
+_CALLED_ANYWHERE = frozenset({"forward"})
+"""Methods that usually run inside a region which somebody else opened."""
+
+
+def inherited(
+    regions: Regions, names: Names, call: cst.Call, device: str, default: str
+) -> set[str]:
+    """The parameters of autocast whose ambient value may differ from the default.
+
+    Args:
+        regions: the regions of the file.
+        names: its names.
+        call: the autocast call.
+        device: its device type.
+        default: what it casts to by default, outside any region.
+
+    Returns:
+        Some of ``dtype``, ``cache_enabled``. Looked at are the regions around the call in its own
+        function; in a ``forward`` there may be others.
+    """
+    found: set[str] = set()
+    for region in regions.around(call):
+        if _device(region) not in (device, None):
+            continue
+        if region.dtype is not None:
+            if not names.is_only(region.dtype, {f"torch.{default}"}):
+                found.add("dtype")
+        elif region.starred or not region.function:
+            found.add("dtype")
+        if region.cache_enabled is not None and literal(region.cache_enabled) is not True:
+            found.add("cache_enabled")
+        if not region.conditional and (region.dtype is not None or _sets_dtype(region)):
+            return found
+    function = regions.tree.ancestor(call, cst.FunctionDef)
+    if function is not None and function.name.value in _CALLED_ANYWHERE:
+        found.add("dtype")
+    return found
+
+
+def _device(region: Region) -> str | None:
+    """The device type of a region; None if unknown."""
+    if region.function in DEVICE_AUTOCAST:
+        return DEVICE_AUTOCAST[region.function]
+    device = literal(region.device)
+    return device.split(":")[0] if isinstance(device, str) else None
+
+
+def _sets_dtype(region: Region) -> bool:
+    """Whether a region has a dtype of its own even when none is given."""
+    return region.function in DEVICE_AUTOCAST

@@ -1,0 +1,103 @@
+"""Casts to float32 of all that a product is made of."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.flow.reaching import Flow
+from amp_lint.flow.values import arguments
+from amp_lint.syntax.names import Names
+from amp_lint.syntax.tree import Tree
+
+_FLOAT32 = frozenset({"torch.float", "torch.float32"})
+_FUNCTIONS = {
+    **{f"torch.{name}": 2 for name in ("bmm", "matmul", "mm", "mv")},
+    **{f"torch.nn.functional.conv{n}d": 2 for n in (1, 2, 3)},
+    "torch.nn.functional.linear": 2,
+    "torch.nn.functional.scaled_dot_product_attention": 3,
+}
+"""Functions that autocast runs in low precision, with the number of tensors they start with."""
+_EINSUM = frozenset({"torch.einsum"})
+_METHODS = frozenset({"bmm", "matmul", "mm", "mv"})
+_VIEWS = frozenset(
+    {
+        "contiguous", "expand", "flatten", "movedim", "permute", "reshape", "squeeze", "t",
+        "transpose", "unsqueeze", "view",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CastProduct:
+    """A product of tensors that were all cast to float32 for it."""
+
+    node: cst.Call | cst.BinaryOperation
+    casts: tuple[cst.Call, ...]
+
+
+class Casts:
+    """Finds products of explicit casts; a cast of one factor may be there for an integer."""
+
+    def __init__(self, tree: Tree, names: Names, flow: Flow) -> None:
+        self.tree = tree
+        self.names = names
+        self.flow = flow
+
+    @functools.cached_property
+    def products(self) -> list[CastProduct]:
+        """Every product whose factors are casts to float32, or names that hold one."""
+        nodes: list[cst.Call | cst.BinaryOperation] = [
+            *self.tree.nodes(cst.Call), *self.tree.nodes(cst.BinaryOperation)
+        ]  # fmt: skip
+        found = []
+        for node in sorted(nodes, key=self.tree.order):
+            casts = [self._cast(factor) for factor in self._factors(node)]
+            if len(casts) > 1 and all(casts):
+                found.append(CastProduct(node, tuple(cast for cast in casts if cast)))
+        return found
+
+    def _factors(self, node: cst.Call | cst.BinaryOperation) -> list[cst.BaseExpression]:
+        if isinstance(node, cst.BinaryOperation):
+            is_product = isinstance(node.operator, cst.MatrixMultiply)
+            return [node.left, node.right] if is_product else []
+        given = arguments(node).positional
+        for name in self.names.qualified(node.func):
+            if name in _FUNCTIONS:
+                return list(given[: _FUNCTIONS[name]])
+            if name in _EINSUM:
+                return list(given[1:])
+        return list(self._of_method(node, given))
+
+    def _of_method(
+        self, call: cst.Call, given: tuple[cst.BaseExpression, ...]
+    ) -> Iterator[cst.BaseExpression]:
+        function = call.func
+        if not isinstance(function, cst.Attribute) or self.names.qualified(function):
+            return
+        if function.attr.value in _METHODS:
+            yield function.value
+            yield from given[:1]
+
+    def _cast(self, node: cst.BaseExpression) -> cst.Call | None:
+        """``x.float()``, ``x.to(torch.float32)``, their views, or a name that holds one."""
+        binding = self.flow.held(node)
+        if binding is not None and binding.value is not None:
+            node = binding.value
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if self._is_cast(node, node.func.attr.value):
+                return node
+            if node.func.attr.value not in _VIEWS:
+                return None
+            node = node.func.value
+        return None
+
+    def _is_cast(self, call: cst.Call, method: str) -> bool:
+        if method == "float":
+            return not call.args
+        given = arguments(call)
+        dtype = given.get(0, "dtype") if method in ("to", "type") else None
+        return dtype is not None and self.names.is_only(dtype, _FLOAT32)

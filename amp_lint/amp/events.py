@@ -1,0 +1,338 @@
+"""The events of a training step, and which calls are one.
+
+GradScaler is a protocol: per scaler and optimizer the gradients go from ready over scaled
+(``scale(loss).backward()``) and unscaled (``unscale_``) to stepped (``step``) and back
+(``update``). A rule about it says which event comes in the wrong state.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.amp.gradient_values import Gradients, is_gradient
+from amp_lint.amp.regions import Region
+from amp_lint.amp.roles import Roles
+from amp_lint.flow.values import Values, arguments
+from amp_lint.syntax.memo import per_node
+from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.tree import Tree, descendants, statements_of
+from amp_lint.vocabulary.purity import ASKING
+
+CLIPS = frozenset(
+    {
+        "torch.nn.utils.clip_grad_norm",
+        "torch.nn.utils.clip_grad_norm_",
+        "torch.nn.utils.clip_grad_value_",
+        "torch.nn.utils.clip_grads_with_norm_",
+        "torch.nn.utils.get_total_norm",
+    }
+)
+EVERY = "*"
+_FRAMEWORKS = ("accelerator", "fabric")  # objects whose method ``backward`` takes the loss
+_IN_PLACE_ON_GRADIENT = frozenset(
+    {"mul_", "div_", "copy_", "add_", "sub_", "clamp_", "clip_", "fill_"}
+)
+
+
+class Kind(enum.Enum):
+    """What happens."""
+
+    BACKWARD = "backward"
+    UNSCALE = "unscale_"
+    CLIP = "clip"
+    GRADIENT_READ = "gradient read"
+    """The size of gradients is asked for, where they are scaled."""
+    GRADIENT_WRITE = "gradient write"
+    STEP = "step"
+    UPDATE = "update"
+    ZERO_GRAD = "zero_grad"
+    SCHEDULE = "scheduler step"
+    LEAVE = "leave"
+    """A round or the function is left early, between a scaled backward and its step.
+
+    By the statement that does it; or a test has it that there is no step.
+    """
+    OPAQUE = "opaque"
+    """A call into code that is not in this file and gets the scaler: anything may happen."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Event:
+    """One event. Objects are named by keys: equal keys are the same object on a path."""
+
+    kind: Kind
+    node: cst.CSTNode
+    scaler: str | None = None
+    """BACKWARD: the scaler that scaled the loss. STEP: the scaler that steps, None if direct."""
+    optimizer: str | None = None
+    """UNSCALE, STEP, ZERO_GRAD: the optimizer; `EVERY` if it is all there are."""
+    region: Region | None = None
+    """BACKWARD, STEP: the autocast region that is active, if one may be."""
+    outer: Region | None = None
+    """BACKWARD: the region that would be active without that one."""
+    params: str | None = None
+    """CLIP: the object whose parameters are clipped, where it can be named."""
+    through: cst.Call | None = None
+    """BACKWARD, CLIP: the call in the file itself that runs it, where it is in another file."""
+    absent: bool = False
+    """UNSCALE, STEP, UPDATE: the scaler is known to be None on this path, so that this raises."""
+    varies: bool = False
+    """UNSCALE, STEP: the optimizer is another one in each round of the loop around."""
+
+    @property
+    def place(self) -> cst.CSTNode:
+        """Where it is in the file itself."""
+        return self.through or self.node
+
+
+class Recognizer:
+    """Tells which nodes are events, without regard to paths."""
+
+    def __init__(self, tree: Tree, names: Names, values: Values, roles: Roles) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self.roles = roles
+
+    @per_node
+    def kind(self, call: cst.Call) -> Kind | None:
+        """The kind of event that a call is."""
+        if self.roles.is_foreign:
+            return None
+        if self.names.is_any(call.func, CLIPS):
+            return Kind.CLIP
+        if isinstance(call.func, cst.Attribute):
+            found = self._method(call, call.func.value, call.func.attr.value)
+            if found is not None:
+                return found
+        if self.gradients.is_measure(call):
+            return Kind.GRADIENT_READ
+        target = self.target(call)
+        if target is not None and self._is_hook(target):
+            return Kind.OPAQUE
+        return Kind.OPAQUE if target is None and self._is_given_scaler(call) else None
+
+    def _is_hook(self, function: cst.FunctionDef) -> bool:
+        """Whether a method is empty, for a subclass to fill in."""
+        if not isinstance(
+            self.tree.ancestor(function, cst.FunctionDef, cst.ClassDef), cst.ClassDef
+        ):
+            return False
+        return all(map(_is_empty, statements_of(function.body)))
+
+    @functools.cached_property
+    def gradients(self) -> Gradients:
+        """Which expressions are gradients."""
+        return Gradients(self.names, self.values)
+
+    def _method(self, call: cst.Call, owner: cst.BaseExpression, name: str) -> Kind | None:
+        match name:
+            case "backward":
+                return Kind.BACKWARD if self._is_backward(call, owner) else None
+            case "unscale_":
+                return Kind.UNSCALE
+            case "step":
+                if self._is_step(call, owner):
+                    return Kind.STEP
+                return Kind.SCHEDULE if self._is_schedule(call, owner) else None
+            case "clip_grad_norm_" | "clip_grad_value_" | "unscale_gradients":
+                return Kind.UNSCALE if self.is_accelerator(owner) else None
+            case "update":
+                return Kind.UPDATE if self.roles.is_scaler(owner) else None
+            case "zero_grad":
+                return Kind.ZERO_GRAD
+        if name in _IN_PLACE_ON_GRADIENT and is_gradient(owner):
+            return Kind.GRADIENT_WRITE
+        if "unscale" in name and self.target(call) is None:
+            return Kind.OPAQUE
+        return None
+
+    def _is_backward(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
+        """``loss.backward()``, ``torch.autograd.backward(loss)``, ``accelerator.backward(loss)``.
+
+        Not the method of a module, an autograd function or an engine that owns the step.
+        """
+        if self.target(call) is not None or self._is_super(owner):
+            return False
+        if self.names.is_any(call.func, {"torch.autograd.backward"}):
+            return True
+        if self._called(owner) in _FRAMEWORKS:
+            return True
+        if dotted(owner) in ("self", "cls") or arguments(call).starred:
+            return False
+        positional = arguments(call).positional
+        return not positional or (len(positional) == 1 and not _looks_like_loss(positional[0]))
+
+    def _called(self, node: cst.BaseExpression) -> str:
+        """The last name of an object, which may have others."""
+        return (dotted(self.values.original(node)) or "").rpartition(".")[2].strip("_")
+
+    def is_accelerator(self, node: cst.BaseExpression) -> bool:
+        """Whether an object is accelerate's: its clips unscale, for every optimizer."""
+        return self._called(node) == "accelerator"
+
+    def _is_super(self, owner: cst.BaseExpression) -> bool:
+        return isinstance(owner, cst.Call) and self.names.is_any(owner.func, {"builtins.super"})
+
+    def _is_step(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
+        if stepped(call) is not None and self.roles.is_scaler(owner):
+            return True
+        if self.target(call) is not None or self._is_given_scaler(call):
+            return False
+        return self.roles.is_optimizer(owner)
+
+    def _is_schedule(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
+        """One that counts steps: what is given a metric or an epoch counts those."""
+        return self.target(call) is None and not call.args and self.roles.is_scheduler(owner)
+
+    @per_node
+    def is_scale(self, call: cst.Call) -> bool:
+        """Whether a call is ``scaler.scale(loss)``."""
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "scale":
+            return False
+        if self.target(call) is not None or len(call.args) != 1:
+            return False
+        return self.roles.is_scaler(call.func.value) or self._feeds_backward(call)
+
+    def _feeds_backward(self, call: cst.Call) -> bool:
+        holder = self.tree.parent(call)
+        return isinstance(holder, cst.Attribute) and holder.attr.value == "backward"
+
+    def _is_given_scaler(self, call: cst.Call) -> bool:
+        """Whether a call hands a scaler on: to something that may unscale, step or update."""
+        names = (arg.value for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute)))
+        given = any(map(self.roles.is_scaler, names))
+        return given and not self.names.is_any(call.func, ASKING)
+
+    # --- calls within the file ----------------------------------------------------------------
+
+    def target(self, call: cst.Call) -> cst.FunctionDef | None:
+        """The function of this file that a call runs: by name, method, or ``__call__``."""
+        return self._targets.get(id(call))
+
+    def calls_of(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+        """The calls that run a function, in source order."""
+        return self._calls_of.get(id(function), ())
+
+    @functools.cached_property
+    def _calls_of(self) -> dict[int, list[cst.Call]]:
+        found: dict[int, list[cst.Call]] = defaultdict(list)
+        for call in self.tree.nodes(cst.Call):
+            if (target := self.target(call)) is not None:
+                found[id(target)].append(call)
+        return dict(found)
+
+    @functools.cached_property
+    def _targets(self) -> dict[int, cst.FunctionDef]:
+        calls = self.tree.nodes(cst.Call)
+        found = ((id(call), self._target(call.func)) for call in calls)
+        return {key: function for key, function in found if function is not None}
+
+    def _target(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
+        function = self.values.function(func)
+        if function is not None:
+            return function
+        if isinstance(func, cst.Attribute):
+            if not isinstance(func.value, (cst.Name, cst.Attribute)):
+                return None
+            owner = self.values.instance_class(func.value)
+            return self.values.method(owner, func.attr.value) if owner is not None else None
+        if isinstance(func, cst.Name):
+            owner = self.values.instance_class(func)
+            return self.values.method(owner, "__call__") if owner is not None else None
+        return None
+
+    @functools.cached_property
+    def eventful(self) -> frozenset[int]:
+        """Ids of the functions in which an event may happen, in themselves or in what they call."""
+        return self._running(self.event_nodes())
+
+    @functools.cached_property
+    def updates(self) -> list[cst.Call]:
+        """Every call that updates a scaler, in source order."""
+        return [call for call in self.tree.nodes(cst.Call) if self.kind(call) is Kind.UPDATE]
+
+    @functools.cached_property
+    def training(self) -> frozenset[int]:
+        """Ids of the functions that run backward, themselves or in what they call."""
+        calls = self.tree.nodes(cst.Call)
+        return self._running(call for call in calls if self.kind(call) is Kind.BACKWARD)
+
+    @functools.cached_property
+    def stepping(self) -> frozenset[int]:
+        """Ids of the functions that step an optimizer, themselves or in what they call."""
+        calls = self.tree.nodes(cst.Call)
+        return self._running(call for call in calls if self.kind(call) is Kind.STEP)
+
+    def _running(self, nodes: Iterable[cst.CSTNode]) -> frozenset[int]:
+        """Ids of the functions that run one of some nodes, or call a function that does."""
+        found: set[int] = set()
+        fresh = {id(f) for f in map(self._function_of, nodes) if f is not None}
+        while fresh:
+            found |= fresh
+            fresh = {caller for callee in fresh for caller in self._callers[callee]} - found
+        return frozenset(found)
+
+    @functools.cached_property
+    def _callers(self) -> dict[int, set[int]]:
+        """Id of a function -> ids of the functions that call it."""
+        inside: dict[int, set[int]] = defaultdict(set)
+        for target, calls in self._calls_of.items():
+            holders = (self.tree.ancestor(call, cst.FunctionDef) for call in calls)
+            inside[target] = {id(holder) for holder in holders if holder is not None}
+        return inside
+
+    def _function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        return self.tree.ancestor(node, cst.FunctionDef)
+
+    def event_nodes(self) -> Iterator[cst.CSTNode]:
+        """Every node that is an event in itself, or scales a loss."""
+        for call in self.tree.nodes(cst.Call):
+            if self.kind(call) is not None or self.is_scale(call):
+                yield call
+        targets = self.tree.nodes(cst.AssignTarget)
+        yield from (assign for assign in targets if is_gradient(assign.target))
+        changed = self.tree.nodes(cst.AugAssign)
+        yield from (assign for assign in changed if is_gradient(assign.target))
+
+
+def _is_empty(small: cst.CSTNode) -> bool:
+    """``pass``, ``...``, a docstring, ``return``, ``raise NotImplementedError``."""
+    match small:
+        case cst.Pass() | cst.Return(value=None):
+            return True
+        case cst.Expr(value=value):
+            return isinstance(value, (cst.Ellipsis, cst.SimpleString, cst.ConcatenatedString))
+        case cst.Raise(exc=raised):
+            name = raised.func if isinstance(raised, cst.Call) else raised
+            return name is not None and dotted(name) == "NotImplementedError"
+    return False
+
+
+def stepped(call: cst.Call) -> cst.BaseExpression | None:
+    """The optimizer that ``scaler.step`` or ``scaler.unscale_`` is given, in whatever way."""
+    return arguments(call).get(0, "optimizer")
+
+
+def mentions_scale(call: cst.Call, values: Values) -> bool:
+    """Whether an argument of a clip is made from the scale: its limit is a scaled one."""
+    return any(is_made_from_scale(arg.value, values) for arg in call.args)
+
+
+def is_made_from_scale(node: cst.BaseExpression, values: Values) -> bool:
+    """Whether an expression, or what one of its names may stand for, asks for the scale."""
+    return any(
+        isinstance(part, cst.Attribute) and part.attr.value in ("get_scale", "_scale")
+        for value in values.alternatives(node)
+        for part in descendants(value)
+    )
+
+
+def _looks_like_loss(node: cst.BaseExpression) -> bool:
+    return "loss" in (dotted(node) or "").lower()

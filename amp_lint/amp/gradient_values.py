@@ -1,0 +1,124 @@
+"""Which expressions are gradients, and which calls tell how large they are."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_lint.flow.values import Values
+from amp_lint.syntax.names import Binding, Names
+from amp_lint.syntax.tree import Tree, descendants
+
+_LINEAR = frozenset(
+    {
+        "clone", "contiguous", "cpu", "cuda", "detach", "double", "flatten", "float", "reshape",
+        "to", "view",
+    }
+)  # fmt: skip
+"""Methods that give the same numbers."""
+_MEASURES = frozenset(
+    {
+        "abs", "amax", "amin", "aminmax", "clamp", "clip", "histc", "item", "max", "mean",
+        "median", "min", "norm", "pow", "quantile", "square", "std", "sum", "tolist", "var",
+        "var_mean",
+    }
+)  # fmt: skip
+"""Methods whose result depends on how large the numbers are."""
+_NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
+_LIMITS = frozenset({"clamp_", "clip_"})
+_FUNCTIONS = frozenset(
+    {"torch.linalg.norm", "torch.linalg.vector_norm", "torch._foreach_norm"}
+    | {f"torch.{name}" for name in _MEASURES - {"item", "tolist"}}
+)
+_JOINING = frozenset({"torch.cat", "torch.concat", "torch.stack"})
+_MAX_STEPS = 8
+
+
+def is_gradient(node: cst.BaseExpression) -> bool:
+    """Whether an expression is ``p.grad`` or ``p.grad.data``."""
+    while isinstance(node, cst.Attribute):
+        if node.attr.value == "grad":
+            return True
+        node = node.value
+    return False
+
+
+def is_limit(call: cst.Call) -> bool:
+    """Whether a change of gradients depends on how large they are: ``p.grad.clamp_(-1, 1)``."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _LIMITS
+
+
+def is_untracked(tree: Tree, names: Names, node: cst.CSTNode) -> bool:
+    """Whether a place is under ``no_grad`` or ``inference_mode`` in its own function."""
+    for holder in tree.ancestors(node):
+        if isinstance(holder, cst.With):
+            contexts = [item.item for item in holder.items]
+        elif isinstance(holder, cst.FunctionDef):
+            contexts = [decorator.decorator for decorator in holder.decorators]
+        else:
+            continue
+        made = (each.func if isinstance(each, cst.Call) else each for each in contexts)
+        if any(names.is_any(each, _NO_GRAD) for each in made):
+            return True
+        if isinstance(holder, cst.FunctionDef):
+            return False
+    return False
+
+
+class Gradients:
+    """Follows gradients through names, casts and products."""
+
+    def __init__(self, names: Names, values: Values) -> None:
+        self.names = names
+        self.values = values
+
+    def is_measure(self, call: cst.Call) -> bool:
+        """Whether a call tells how large gradients are: ``p.grad.norm()``, ``torch.norm(g)``."""
+        method = call.func if isinstance(call.func, cst.Attribute) else None
+        if method and method.attr.value in _MEASURES and self.holds(method.value):
+            return True
+        if not call.args or not self.names.is_any(call.func, _FUNCTIONS):
+            return False
+        return self.holds(call.args[0].value)
+
+    def is_kept(self, call: cst.Call) -> bool:
+        """Whether a measure is of gradients that were put aside under a name before."""
+        measured = [call.func.value] if isinstance(call.func, cst.Attribute) else []
+        measured += [arg.value for arg in call.args[:1]]
+        return any(
+            isinstance(part, cst.Name) and self._is_named(part, _MAX_STEPS)
+            for whole in measured
+            for part in descendants(whole)
+        )
+
+    def holds(self, node: cst.BaseExpression, steps: int = _MAX_STEPS) -> bool:
+        """Whether an expression is a gradient, several of them, or made of one by arithmetic."""
+        if steps <= 0:
+            return False
+        steps -= 1
+        match node:
+            case cst.Attribute():
+                return is_gradient(node)
+            case cst.Name():
+                return self._is_named(node, steps)
+            case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=method)), args=args):
+                if method in _LINEAR and self.holds(owner, steps):
+                    return True
+                joined = bool(args) and self.names.is_any(node.func, _JOINING)
+                return joined and self.holds(args[0].value, steps)
+            case cst.BinaryOperation(left=left, right=right):
+                return self.holds(left, steps) or self.holds(right, steps)
+            case cst.ListComp(elt=element) | cst.GeneratorExp(elt=element):
+                return self.holds(element, steps)
+        return False
+
+    def _is_named(self, name: cst.Name, steps: int) -> bool:
+        bindings = self.names.bindings(name)
+        return bool(bindings) and all(self._is_bound(binding, steps) for binding in bindings)
+
+    def _is_bound(self, binding: Binding, steps: int) -> bool:
+        if isinstance(binding.node, (cst.For, cst.CompFor)):
+            single = isinstance(binding.node.target, cst.Name)
+            return single and self.holds(binding.node.iter, steps)
+        if binding.kind != "assign" or binding.value is None:
+            return False
+        return self.holds(binding.value, steps)

@@ -1,0 +1,108 @@
+"""What shows that the gradients of a file's models are float16."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_lint.amp.modules import HALF, HALF_TEXT, Modules
+from amp_lint.amp.regions import DEVICE_AUTOCAST, Region, Regions
+from amp_lint.amp.roles import Roles
+from amp_lint.flow.values import Values, arguments, literal
+from amp_lint.syntax.names import Names
+from amp_lint.syntax.tree import Tree
+
+_FLOAT16 = frozenset({"torch.float16", "torch.half"})
+_WORDS = sorted({name.rpartition(".")[2] for name in HALF})
+
+
+class Halves:
+    """Looks for GradScalers, float16 autocast regions and trained float16 modules."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        names: Names,
+        values: Values,
+        roles: Roles,
+        regions: Regions,
+        modules: Modules,
+    ) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self.roles = roles
+        self.regions = regions
+        self.modules = modules
+
+    @functools.cached_property
+    def shown(self) -> cst.CSTNode | None:
+        """The first thing that shows float16 gradients; None in a file of bf16 or float32 alone."""
+        half = [region.node for region in self.regions.all if self._is_half(region)]
+        if half:
+            return half[0]
+        if self.modules.half_trainings:
+            return self.modules.half_trainings[0].cast
+        known = [region for region in self.regions.all if not region.never_enabled]
+        if known and not any(self._may_be_half(region) for region in known):
+            return None  # the scaler, if there is one, is for bf16 or float32
+        scalers = self.roles.scaler_calls
+        on = [s for s in scalers if literal(arguments(s).get(None, "enabled")) is not False]
+        return on[0] if on else None
+
+    @functools.cached_property
+    def left_over(self) -> list[cst.CSTNode]:
+        """What modules would no longer match that are float16 now, such as a cast of an input.
+
+        It is all else that says float16; nothing where a region may be on, which casts its inputs.
+        """
+        if any(not region.never_enabled for region in self.regions.all):
+            return []
+        gone = [half.cast for half in self.modules.half_trainings]
+        regions = [region.node for region in self.regions.all]
+        return [
+            node
+            for node in self._mentions()
+            if not any(self._is_part(node, cast) for cast in gone)
+            and not any(self.tree.contains(region, node) for region in regions)
+        ]
+
+    def _mentions(self) -> Iterator[cst.CSTNode]:
+        """Every float16 dtype, by name or as text, and every call of a method ``half``."""
+        for name in (name for word in _WORDS for name in self.tree.named(word)):
+            holder = self.tree.parent(name)
+            node = holder if isinstance(holder, cst.Attribute) and holder.attr is name else name
+            user = self.tree.parent(node)
+            called = isinstance(user, cst.Call) and user.func is node
+            imported = isinstance(user, (cst.ImportAlias, cst.ImportFrom))
+            if not imported and (self.names.is_any(node, HALF) or (called and node is holder)):
+                yield node
+        for text in self.tree.nodes(cst.SimpleString):
+            if literal(text) in HALF_TEXT:
+                yield text
+
+    def _is_part(self, node: cst.CSTNode, cast: cst.Call) -> bool:
+        """Whether a node goes with a cast: its method or something in its arguments."""
+        return node is cast.func or any(self.tree.contains(arg, node) for arg in cast.args)
+
+    def _is_half(self, region: Region) -> bool:
+        """Whether some configuration certainly casts to float16."""
+        if region.never_enabled or region.starred or not region.function:
+            return False
+        if region.dtype is None:
+            return self._device(region) == "cuda"
+        return any(self.names.is_any(v, _FLOAT16) for v in self.values.alternatives(region.dtype))
+
+    def _may_be_half(self, region: Region) -> bool:
+        if region.dtype is None:
+            return self._device(region) != "cpu"
+        known = [self.names.qualified(v) for v in self.values.alternatives(region.dtype)]
+        return any(not names or not names.isdisjoint(_FLOAT16) for names in known)
+
+    def _device(self, region: Region) -> str | None:
+        if region.function in DEVICE_AUTOCAST:
+            return DEVICE_AUTOCAST[region.function]
+        device = literal(region.device)
+        return device.split(":")[0] if isinstance(device, str) else None

@@ -1,0 +1,506 @@
+"""Which modules an optimizer trains, and what was done to them on the way to it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.flow.reaching import Flow
+from amp_lint.flow.values import Values, arguments, literal
+from amp_lint.syntax.names import Binding, Names, dotted
+from amp_lint.syntax.tree import Tree, descendants, last_statement
+
+HALF = frozenset({"torch.float16", "torch.half", "torch.HalfTensor", "torch.cuda.HalfTensor"})
+HALF_TEXT = frozenset({"float16", "torch.float16", "torch.HalfTensor", "torch.cuda.HalfTensor"})
+_WIDER = frozenset({"torch.float32", "torch.float", "torch.float64", "torch.double",
+                    "torch.bfloat16", "torch.FloatTensor", "torch.cuda.FloatTensor"})  # fmt: skip
+_TO_WIDER = frozenset({"float", "double", "bfloat16"})
+_SAME = frozenset({"apply", "compile", "cpu", "cuda", "eval", "requires_grad_", "share_memory",
+                   "to", "train", "type", "xpu"})  # fmt: skip
+"""Methods that return the module they are called on."""
+_CASTS = frozenset({"half"}) | _TO_WIDER
+_WRAPPERS = frozenset(
+    {
+        "copy.deepcopy",
+        "torch.compile",
+        "torch.nn.DataParallel",
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.DistributedDataParallel",
+    }
+)
+_PARAMETERS = frozenset({"named_parameters", "parameters"})
+_CLIPS = frozenset({"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"})
+_COPIES = frozenset({"clone", "detach", "double", "float"})
+_OTHER_OPTIMIZERS = frozenset({"transformers.AdamW", "transformers.optimization.AdamW"})
+_MASTER_WEIGHTS = re.compile(
+    r"fp16_?optim|float16optim|half_?precision_?optim|apex|\bamp\.initialize|deepspeed\.initialize"
+    r"|fullysharded|\bfsdp|fully_shard|master_?(param|weight)|colossal|megatron",
+    re.IGNORECASE,
+)
+_ELSEWHERE = re.compile(
+    r"deepspeed|fsdp|apex|zero|colossal|megatron|eval|infer|test|predict|sampl|export|deploy"
+    r"|valid|generat",
+    re.IGNORECASE,
+)
+_QUANTIZED = frozenset({"load_in_4bit", "load_in_8bit", "quantization_config"})
+_EXITS = frozenset({"exit", "quit", "sys.exit"})
+_MAX_STEPS = 12
+
+Slot = tuple[int, str]
+"""Where a module is held: a name in a scope, or an attribute of a class."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalfTraining:
+    """A trained module whose parameters were made float16."""
+
+    cast: cst.Call
+    """``model.half()``, or a ``from_pretrained(..., torch_dtype=torch.float16)``."""
+    dtype: cst.Arg | None
+    """The argument that says float16, if there is one."""
+    trained: cst.Call
+    """The optimizer's constructor, or the clip, that shows that it is trained."""
+
+    @property
+    def loads(self) -> bool:
+        """Whether the module is made in float16 rather than cast to it."""
+        function = self.cast.func
+        return isinstance(function, cst.Attribute) and function.attr.value == "from_pretrained"
+
+
+class Modules:
+    """Follows modules from where they are trained back to where they are made."""
+
+    def __init__(self, tree: Tree, names: Names, values: Values, flow: Flow) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self.flow = flow
+
+    @functools.cached_property
+    def half_trainings(self) -> list[HalfTraining]:
+        """Every cast to float16 of a module that is trained afterwards, in source order."""
+        if not self._casts or self._owns_master_weights:
+            return []
+        found: dict[int, HalfTraining] = {}
+        for call, module in self._trainings():
+            trace = _Trace(self, call)
+            casts = list(trace.casts(module))
+            if not any(self._is_released(slot) for slot in trace.slots):
+                for cast in casts:
+                    if self._counts(cast, call):
+                        found.setdefault(id(cast), self._half_training(cast, call))
+        return sorted(found.values(), key=lambda each: self.tree.order(each.cast))
+
+    def _half_training(self, cast: cst.Call, trained: cst.Call) -> HalfTraining:
+        return HalfTraining(cast, self._half_argument(cast), trained)
+
+    def _counts(self, cast: cst.Call, trained: cst.Call) -> bool:
+        """Whether the cast is made for training as far as the tests around it tell."""
+        if self.flow.contradict(cast, trained) or self._leaves_after(cast, trained):
+            return False
+        return not any(
+            holds and _ELSEWHERE.search(self.tree.source(test))
+            for test, holds in (guard.normal() for guard in self.flow.guards(cast))
+        )
+
+    def _leaves_after(self, cast: cst.Call, trained: cst.Call) -> bool:
+        """Whether the block of the cast leaves the function before anything is trained."""
+        home = self.tree.ancestor(cast, cst.FunctionDef)
+        if home is not self.tree.ancestor(trained, cst.FunctionDef):
+            return False
+        for holder in self.tree.ancestors(cast):
+            if holder is home or self.tree.contains(holder, trained):
+                return False
+            if isinstance(holder, cst.IndentedBlock) and _leaves(holder):
+                return True
+        return False
+
+    def is_pretrained(self, node: cst.CSTNode) -> bool:
+        """Whether the class around a place is made to be loaded with published weights."""
+        if self._loads_pretrained:
+            return True
+        owner = self.values.enclosing_class(node)
+        bases = [dotted(base.value) or "" for base in owner.bases] if owner is not None else []
+        return any("pretrained" in base.lower() for base in bases)
+
+    @functools.cached_property
+    def _loads_pretrained(self) -> bool:
+        holders = map(self.tree.parent, self.tree.named("from_pretrained"))
+        return any(
+            isinstance(holder, cst.Attribute) and isinstance(self.tree.parent(holder), cst.Call)
+            for holder in holders
+        )
+
+    # --- what is trained ----------------------------------------------------------------------
+
+    def _trainings(self) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+        for call in self.tree.nodes(cst.Call):
+            names = self.names.qualified(call.func)
+            if any(map(_is_optimizer, names)):
+                given = arguments(call).get(0, "params")
+                if given is not None:
+                    yield from ((call, module) for module in self._owners(given))
+            elif names & _CLIPS and call.args and self._steps_after(call):
+                for module in self._owners(call.args[0].value):
+                    if isinstance(module, cst.Name):
+                        yield call, module
+
+    def _steps_after(self, clip: cst.Call) -> bool:
+        """Whether the function of a clip also goes backward and steps."""
+        function = self.tree.ancestor(clip, cst.FunctionDef) or self.tree.module
+        methods = {
+            call.func.attr.value
+            for call in self.tree.below(function, cst.Call)
+            if isinstance(call.func, cst.Attribute)
+        }
+        return {"backward", "step"} <= methods
+
+    def _owners(self, given: cst.BaseExpression, steps: int = 4) -> Iterator[cst.BaseExpression]:
+        """The modules whose own parameters, not copies of them, an expression lists."""
+        if _copies(given):
+            return
+        for part in descendants(given):
+            if isinstance(part, cst.Call):
+                owner = _parameters_of(part)
+                if owner is not None:
+                    yield owner
+                elif steps > 0:
+                    yield from self._owners_by_helper(part)
+            elif isinstance(part, cst.Name) and steps > 0:
+                binding = self.flow.held(part)
+                if binding is not None and binding.value is not None:
+                    yield from self._owners(binding.value, steps - 1)
+
+    def _owners_by_helper(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """``trainable(model)``, where that function of this file lists ``model.parameters()``."""
+        function = self.values.function(call.func)
+        if function is None or _copies(function.body):
+            return
+        given = self._bound(function, call)
+        for part in descendants(function.body):
+            owner = _parameters_of(part) if isinstance(part, cst.Call) else None
+            if isinstance(owner, cst.Name) and owner.value in given:
+                yield given[owner.value]
+
+    # --- what speaks against ------------------------------------------------------------------
+
+    @functools.cached_property
+    def _owns_master_weights(self) -> bool:
+        """Whether somebody keeps float32 copies of the parameters."""
+        return any(
+            _MASTER_WEIGHTS.search(name)
+            for call in self.tree.nodes(cst.Call)
+            for name in (dotted(call.func) or "", *self.names.qualified(call.func))
+        )
+
+    def _is_released(self, slot: Slot) -> bool:
+        return slot in self._released
+
+    @functools.cached_property
+    def _released(self) -> set[Slot]:
+        """Modules that are frozen, or of which some part is cast back, anywhere in the file."""
+        found: set[Slot | None] = set()
+        for call in self.tree.nodes(cst.Call):
+            if self.is_widening(call) or _freezes(call):
+                assert isinstance(call.func, cst.Attribute)
+                found.add(self.slot(self._root(call.func.value)))
+        for loop in self.tree.nodes(cst.For):
+            if _changes_parameters(loop.body):
+                for part in descendants(loop.iter):
+                    if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+                        found.add(self.slot(self._root(part.func.value)))
+        return {slot for slot in found if slot is not None}
+
+    # --- casts --------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _casts(self) -> list[cst.Call]:
+        return [call for call in self.tree.nodes(cst.Call) if self.is_half_cast(call)]
+
+    @functools.cached_property
+    def in_place_casts(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
+        """``model.half()`` as a statement, with the expression that names the module."""
+        return [
+            (call, self.origin(call))
+            for call in self._casts
+            if isinstance(self.tree.parent(call), cst.Expr)
+        ]
+
+    def is_half_cast(self, call: cst.Call) -> bool:
+        """Whether a call gives a float16 copy, or makes a module float16."""
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if method == "half":
+            return not call.args
+        return self._half_argument(call) is not None
+
+    def _half_argument(self, call: cst.Call) -> cst.Arg | None:
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if any(arg.keyword is not None and arg.keyword.value in _QUANTIZED for arg in call.args):
+            return None
+        for arg in call.args:
+            keyword = arg.keyword.value if arg.keyword is not None else None
+            wanted = keyword in ("dtype", "torch_dtype") or (
+                method in ("to", "type") and keyword is None
+            )
+            fits = method in ("to", "type", "from_pretrained") and wanted
+            if fits and (self.names.is_only(arg.value, HALF) or literal(arg.value) in HALF_TEXT):
+                return arg
+        return None
+
+    def is_widening(self, call: cst.Call) -> bool:
+        """Whether a call casts to float32 or another type with its exponent range."""
+        if not isinstance(call.func, cst.Attribute):
+            return False
+        method = call.func.attr.value
+        if method in _TO_WIDER:
+            return not call.args
+        return method in ("to", "type") and any(
+            self.names.is_any(arg.value, _WIDER) for arg in call.args
+        )
+
+    def _root(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The variable or ``self.x`` of which an expression names a part."""
+        while True:
+            node = self.origin(node)
+            held = isinstance(node, cst.Attribute) and dotted(node.value) in ("self", "cls")
+            if held or not isinstance(node, (cst.Attribute, cst.Subscript)):
+                return node
+            node = node.value
+
+    # --- where modules are held ---------------------------------------------------------------
+
+    def slot(self, node: cst.BaseExpression) -> Slot | None:
+        """The variable or attribute that an expression names."""
+        if isinstance(node, cst.Name):
+            bindings = self.names.bindings(node)
+            return (id(bindings), node.value) if bindings else None
+        if isinstance(node, cst.Attribute) and dotted(node.value) in ("self", "cls"):
+            owner = self.values.enclosing_class(node)
+            return (id(owner), node.attr.value) if owner is not None else None
+        return None
+
+    def same_module(self, call: cst.Call) -> cst.BaseExpression | None:
+        """``m`` of ``m.cuda()``, ``torch.compile(m)`` and other calls that give ``m`` back."""
+        if call.args and self.names.is_any(call.func, _WRAPPERS):
+            return call.args[0].value
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _SAME | _CASTS:
+            return call.func.value
+        return None
+
+    def origin(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The module at the start of ``model.cuda().half()``."""
+        while isinstance(node, cst.Call):
+            inner = self.same_module(node)
+            if inner is None:
+                return node
+            node = inner
+        return node
+
+    def arguments_of(self, parameter: Binding) -> Iterator[cst.BaseExpression]:
+        """What the calls in this file pass for a parameter."""
+        function = self.tree.ancestor(parameter.node, cst.FunctionDef)
+        if function is not None:
+            for call in self._calls_of.get(id(function), []):
+                given = self._bound(function, call).get(parameter.name)
+                if given is not None:
+                    yield given
+
+    @functools.cached_property
+    def _calls_of(self) -> dict[int, list[cst.Call]]:
+        """``id`` of a function of this file -> its calls; of a constructor, those of its class."""
+        found: dict[int, list[cst.Call]] = defaultdict(list)
+        for call in self.tree.nodes(cst.Call):
+            function = self.values.function(call.func)
+            owner = self.names.definition(call.func)
+            if isinstance(owner, cst.ClassDef):
+                function = self.values.method(owner, "__init__")
+            if function is not None:
+                found[id(function)].append(call)
+        return found
+
+    def _bound(self, function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression]:
+        """Parameter -> argument of one call."""
+        given = arguments(call)
+        names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+        if isinstance(self.tree.ancestor(function, cst.ClassDef, cst.FunctionDef), cst.ClassDef):
+            names = names[1:]
+        positional = {} if given.starred else dict(zip(names, given.positional, strict=False))
+        return {**positional, **given.keywords}
+
+
+class _Trace:
+    """The way of one module back from where it is trained."""
+
+    def __init__(self, modules: Modules, trained: cst.Call) -> None:
+        self.modules = modules
+        self.flow = modules.flow
+        self.tree = modules.tree
+        self.trained = trained
+        self.home = self.tree.ancestor(trained, cst.FunctionDef)
+        self.slots: set[Slot] = set()
+        self._seen: set[int] = set()
+
+    def casts(self, node: cst.BaseExpression, steps: int = _MAX_STEPS) -> Iterator[cst.Call]:
+        """The casts to float16 that the parameters of ``node`` went through."""
+        if steps <= 0 or id(node) in self._seen:
+            return
+        self._seen.add(id(node))
+        slot = self.modules.slot(node)
+        known = slot in self.slots
+        self.slots |= {slot} if slot is not None else set()
+        if isinstance(node, cst.Name):
+            yield from self._through_name(node, slot, steps)
+        elif isinstance(node, cst.Attribute) and slot is not None and not known:
+            yield from self._through_attribute(node, slot, steps)
+        elif isinstance(node, cst.IfExp):
+            for arm in (node.body, node.orelse):
+                yield from self.casts(arm, steps - 1)
+        elif isinstance(node, cst.Call):
+            yield from self._through_call(node, steps)
+
+    def _through_name(self, name: cst.Name, slot: Slot | None, steps: int) -> Iterator[cst.Call]:
+        bindings = self.flow.reaching(name)
+        for cast, receiver in self.modules.in_place_casts:
+            if isinstance(receiver, cst.Name) and self.modules.slot(receiver) == slot:
+                same = not set(self.flow.reaching(receiver)).isdisjoint(bindings)
+                if same and self._before_training(cast, name):
+                    yield cast
+        for binding in bindings:
+            if binding.kind == "parameter":
+                for given in self.modules.arguments_of(binding):
+                    yield from self.casts(given, steps - 1)
+            elif binding.kind == "assign" and binding.value is not None:
+                yield from self.casts(binding.value, steps - 1)
+
+    def _before_training(self, cast: cst.Call, use: cst.Name) -> bool:
+        """Whether the cast is followed by the use, or at least by a ``backward``."""
+        if self.flow.exclusive(cast, use):
+            return False
+        if self.tree.order(cast) < self.tree.order(use):
+            return True
+        return any(
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "backward"
+            and self.tree.order(call) > self.tree.order(cast)
+            and self.modules.names.scope(call) is self.modules.names.scope(cast)
+            for call in self.tree.nodes(cst.Call)
+        )
+
+    def _through_attribute(self, node: cst.Attribute, slot: Slot, steps: int) -> Iterator[cst.Call]:
+        values = self.modules.values.attribute_values(node)
+        if any(self._makes_another(value, slot) for value in values):
+            return
+        for cast, receiver in self.modules.in_place_casts:
+            if self.modules.slot(receiver) == slot and self._sets_up(cast):
+                yield cast
+        for value in values:
+            if self._sets_up(value):
+                yield from self.casts(value, steps - 1)
+
+    def _makes_another(self, value: cst.BaseExpression, slot: Slot) -> bool:
+        """Whether something unknown is made of the module and put in its place."""
+        uses = [
+            part
+            for part in descendants(value)
+            if isinstance(part, (cst.Name, cst.Attribute)) and self.modules.slot(part) == slot
+        ]
+        return any(self.modules.origin(value) is not use for use in uses)
+
+    def _sets_up(self, node: cst.CSTNode) -> bool:
+        """Whether something happens in the constructor, or before the training in its function."""
+        function = self.tree.ancestor(node, cst.FunctionDef)
+        if function is self.home:
+            return self.tree.order(node) < self.tree.order(self.trained)
+        return function is not None and function.name.value in ("__init__", "__post_init__")
+
+    def _through_call(self, call: cst.Call, steps: int) -> Iterator[cst.Call]:
+        modules = self.modules
+        if modules.is_half_cast(call):
+            yield call
+        elif (inner := modules.same_module(call)) is not None:
+            if not modules.is_widening(call) and not _freezes(call):
+                yield from self.casts(inner, steps - 1)
+        else:
+            function = modules.values.function(call.func)
+            for part in descendants(function.body) if function is not None else ():
+                if isinstance(part, cst.Return) and part.value is not None:
+                    yield from self.casts(part.value, steps - 1)
+
+
+def _is_optimizer(name: str) -> bool:
+    module, _, last = name.rpartition(".")
+    return name in _OTHER_OPTIMIZERS or (
+        (module == "torch.optim" or module.startswith("torch.optim."))
+        and "lr_scheduler" not in module
+        and "swa_utils" not in module
+        and last[:1].isupper()
+    )
+
+
+def _parameters_of(call: cst.Call) -> cst.BaseExpression | None:
+    """``model`` of ``model.parameters()``."""
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PARAMETERS:
+        return call.func.value
+    return None
+
+
+def _copies(node: cst.CSTNode) -> bool:
+    """Whether parameters are copied on the way, as for master weights."""
+    return any(
+        isinstance(part, cst.Call)
+        and isinstance(part.func, cst.Attribute)
+        and part.func.attr.value in _COPIES
+        for part in descendants(node)
+    )
+
+
+def _freezes(call: cst.Call) -> bool:
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "requires_grad_":
+        return False
+    return literal(arguments(call).get(0, "requires_grad")) is False
+
+
+def _changes_parameters(body: cst.BaseSuite) -> bool:
+    """Whether a loop over parameters freezes, replaces or casts some of them.
+
+    Not those of normalization layers alone: all others stay float16.
+    """
+    norms = {id(node) for part in descendants(body) for node in _of_norms(part)}
+    for part in descendants(body):
+        if id(part) in norms:
+            continue
+        if isinstance(part, cst.AssignTarget) and isinstance(part.target, cst.Attribute):
+            found = part.target.attr.value in ("requires_grad", "data")
+        elif isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+            found = part.func.attr.value in _TO_WIDER or _freezes(part)
+        else:
+            continue
+        if found:
+            return True
+    return False
+
+
+def _of_norms(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What is below ``if isinstance(layer, nn.BatchNorm2d):``."""
+    test = node.test if isinstance(node, cst.If) else None
+    if not isinstance(test, cst.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
+        return
+    kinds = [n for n in descendants(test.args[1].value) if isinstance(n, (cst.Name, cst.Attribute))]
+    kinds = [n for n in kinds if "Norm" in (dotted(n) or "").rpartition(".")[2]]
+    if isinstance(node, cst.If) and kinds:
+        yield from descendants(node.body)
+
+
+def _leaves(block: cst.IndentedBlock) -> bool:
+    small = last_statement(block)
+    if isinstance(small, (cst.Return, cst.Raise, cst.Continue, cst.Break)):
+        return True
+    value = small.value if isinstance(small, cst.Expr) else None
+    return isinstance(value, cst.Call) and dotted(value.func) in _EXITS

@@ -1,0 +1,258 @@
+"""Tensor operations in all their spellings: function, method, module, operator, local helper."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from amp_lint.flow.reaching import Flow
+from amp_lint.flow.values import Arguments, Values, arguments, literal
+from amp_lint.syntax.assignments import targets_of
+from amp_lint.syntax.names import Binding, Names, dotted
+from amp_lint.syntax.tree import Tree
+
+_HOMES = ("torch", "torch.nn.functional", "torch.special")
+MODULES = {"torch.nn.Softmax": "softmax", "torch.nn.LogSoftmax": "log_softmax",
+           "torch.nn.Sigmoid": "sigmoid"}  # fmt: skip
+"""Modules that apply one operation, and that operation."""
+_OPERATORS = {cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "div"}
+_MAX_STEPS = 12
+
+
+class Form(enum.Enum):
+    """How an operation is written."""
+
+    FUNCTION = "torch.f(x)"
+    METHOD = "x.f()"
+    MODULE = "self.f(x), where self.f = nn.F()"
+    LAST = "the last module of an nn.Sequential"
+    OPERATOR = "x + y, x[i]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """One operation and what it is applied to."""
+
+    name: str
+    """As torch calls it: ``softmax``, ``clamp``, ``add``, ``getitem``."""
+    node: cst.BaseExpression
+    form: Form
+    input: cst.BaseExpression | None
+    """None where the input is hidden, as in an nn.Sequential."""
+    args: Arguments
+    """The other arguments; for a module those of its constructor."""
+    constructor: cst.Call | None = None
+    """For a module: the call that makes it."""
+    elsewhere: bool = False
+    """Whether ``node`` stands in the body of a helper function, not at the place asked about."""
+    via: tuple[Through, ...] = ()
+    """The local names through which the result reached the next operation of a chain."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Through:
+    """The use of a local name that certainly holds what ``binding`` gave it."""
+
+    name: cst.Name
+    binding: Binding
+
+
+class Operations:
+    """Recognises operations, and follows a value back through the operations that made it."""
+
+    def __init__(self, tree: Tree, names: Names, values: Values, flow: Flow) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self.flow = flow
+
+    def of(self, node: cst.CSTNode) -> Operation | None:
+        """The operation whose result an expression is, if it is one."""
+        if isinstance(node, cst.Call):
+            return self._of_call(node)
+        if isinstance(node, cst.BinaryOperation) and type(node.operator) in _OPERATORS:
+            left, right = node.left, node.right
+            if isinstance(node.operator, (cst.Add, cst.Multiply)) and literal(left) is not ...:
+                left, right = right, left
+            name = _OPERATORS[type(node.operator)]
+            return Operation(name, node, Form.OPERATOR, left, Arguments((right,), {}, False))
+        if isinstance(node, cst.Subscript):
+            return Operation("getitem", node, Form.OPERATOR, node.value, _NOTHING)
+        return None
+
+    def chain(self, node: cst.BaseExpression | None) -> Iterator[Operation]:
+        """The operations that made a value, the last one first.
+
+        Follows local names that certainly hold their value, and functions of this file that
+        consist of one ``return`` of operations on their first parameter.
+        """
+        via: tuple[Through, ...] = ()
+        for _ in range(_MAX_STEPS):
+            if node is None:
+                return
+            steps = self._steps(node)
+            if steps:
+                yield replace(steps[0], via=via)
+                yield from steps[1:]
+                via, node = (), self._source(node, steps)
+                continue
+            binding = self.flow.held(node)
+            if binding is None or not isinstance(node, cst.Name):
+                return
+            via, node = (*via, Through(node, binding)), binding.value
+
+    def _steps(self, node: cst.BaseExpression) -> list[Operation]:
+        """The operation that an expression is, or those of the helper function that it calls."""
+        result = self.helper_result(node)
+        if result is None:
+            operation = self.of(node)
+            return [operation] if operation is not None else []
+        steps: list[Operation] = []
+        operation = self.of(result)
+        while operation is not None and len(steps) < _MAX_STEPS:
+            steps.append(replace(operation, elsewhere=True))
+            operation = self.of(operation.input) if operation.input is not None else None
+        return steps
+
+    def _source(
+        self, node: cst.BaseExpression, steps: list[Operation]
+    ) -> cst.BaseExpression | None:
+        """What the innermost of ``steps`` is applied to, seen from ``node``."""
+        end = steps[-1].input
+        if not steps[-1].elsewhere:
+            return end
+        assert isinstance(node, cst.Call)
+        function = self.values.function(node.func)
+        first = function.params.params[0].name.value if function is not None else ""
+        used = isinstance(end, cst.Name) and end.value == first
+        return arguments(node).get(0, first) if used else None
+
+    def weighted_by(self, node: cst.BaseExpression, weight: Binding, steps: int = 3) -> bool:
+        """Whether a value is only used multiplied by a local variable, as in ``p * log(p)``."""
+        parent = self.tree.parent(node)
+        if isinstance(parent, cst.UnaryOperation):
+            return self.weighted_by(parent, weight, steps)
+        if isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Multiply):
+            other = parent.left if parent.right is node else parent.right
+            return self._reads(other, weight) or self.weighted_by(parent, weight, steps)
+        if isinstance(parent, cst.Arg):
+            call = self.tree.parent(parent)
+            product = self.of(call) if isinstance(call, cst.Call) else None
+            if product is None or product.name not in ("mul", "multiply"):
+                return False
+            return any(self._reads(arg.value, weight) for arg in call.args)  # type: ignore[union-attr]
+        if targets_of(self.tree, node) and steps > 0:
+            bindings = [b for b in self.names.every_binding() if b.value is node]
+            readers = [name for binding in bindings for name in self.flow.readers(binding)]
+            return bool(readers) and all(self.weighted_by(r, weight, steps - 1) for r in readers)
+        return False
+
+    def _reads(self, node: cst.BaseExpression, binding: Binding) -> bool:
+        """Whether an expression is the variable, or a product with it."""
+        if isinstance(node, cst.UnaryOperation):
+            return self._reads(node.expression, binding)
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
+            return self._reads(node.left, binding) or self._reads(node.right, binding)
+        return isinstance(node, cst.Name) and binding in self.flow.reaching(node)
+
+    # --- one call -----------------------------------------------------------------------------
+
+    def _of_call(self, call: cst.Call) -> Operation | None:
+        args = arguments(call)
+        names = self.names.qualified(call.func)
+        if names:
+            return self._of_function(call, names, args)
+        func = call.func
+        own = isinstance(func, cst.Attribute) and dotted(func.value) in ("self", "cls")
+        if isinstance(func, cst.Attribute) and not own and not self._constructors(func):
+            return Operation(func.attr.value, call, Form.METHOD, func.value, args)
+        return self._of_module(call, args)
+
+    def _of_function(
+        self, call: cst.Call, names: frozenset[str], args: Arguments
+    ) -> Operation | None:
+        found = {name.rpartition(".") for name in names}
+        if any(home not in _HOMES for home, _, _ in found) or args.starred:
+            return None
+        members = {member for _, _, member in found}
+        input_, rest = _split(args)
+        if len(members) != 1 or input_ is None:
+            return None
+        return Operation(members.pop(), call, Form.FUNCTION, input_, rest)
+
+    def _of_module(self, call: cst.Call, args: Arguments) -> Operation | None:
+        constructors = self._constructors(call.func)
+        input_, rest = _split(args)
+        if len(constructors) != 1 or input_ is None or rest.positional or rest.keywords:
+            return None
+        constructor = constructors[0]
+        if self.names.is_only(constructor.func, {"torch.nn.Sequential"}):
+            return self._of_sequential(call, constructor)
+        name = self._module_name(constructor)
+        if name is None:
+            return None
+        return Operation(name, call, Form.MODULE, input_, arguments(constructor), constructor)
+
+    def _of_sequential(self, call: cst.Call, sequential: cst.Call) -> Operation | None:
+        parts = arguments(sequential)
+        if not parts.positional or parts.starred:
+            return None
+        last = list(self.values.alternatives(parts.positional[-1]))
+        if len(last) != 1 or not isinstance(last[0], cst.Call):
+            return None
+        name = self._module_name(last[0])
+        return Operation(name, call, Form.LAST, None, arguments(last[0]), last[0]) if name else None
+
+    def _module_name(self, constructor: cst.Call) -> str | None:
+        names = self.names.qualified(constructor.func)
+        return MODULES.get(next(iter(names))) if len(names) == 1 else None
+
+    def _constructors(self, func: cst.BaseExpression) -> list[cst.Call]:
+        """The calls that make the module ``func`` stands for; [] if it may be anything else."""
+        made = list(self.values.alternatives(func))
+        if not all(isinstance(value, cst.Call) for value in made):
+            return []
+        return [value for value in made if isinstance(value, cst.Call)]
+
+    # --- helper functions ---------------------------------------------------------------------
+
+    def helper_result(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What a function of this file that consists of one ``return`` makes of its argument."""
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name):
+            return None
+        function = self.values.function(node.func)
+        if function is None or not function.params.params:
+            return None
+        return _only_return(function)
+
+
+_NOTHING = Arguments((), {}, False)
+
+
+def _split(args: Arguments) -> tuple[cst.BaseExpression | None, Arguments]:
+    """The input of a function and its other arguments."""
+    if "input" in args.keywords:
+        rest = {name: value for name, value in args.keywords.items() if name != "input"}
+        return args.keywords["input"], Arguments(args.positional, rest, args.starred)
+    if not args.positional:
+        return None, args
+    return args.positional[0], Arguments(args.positional[1:], args.keywords, args.starred)
+
+
+def _only_return(function: cst.FunctionDef) -> cst.BaseExpression | None:
+    """What a function of one statement returns; a docstring does not count."""
+    body = function.body.body
+    lines = [line for line in body if isinstance(line, cst.SimpleStatementLine)]
+    small = [s for line in lines for s in line.body if not _is_docstring(s)]
+    if len(lines) != len(body) or len(small) != 1 or not isinstance(small[0], cst.Return):
+        return None
+    return small[0].value
+
+
+def _is_docstring(statement: cst.CSTNode) -> bool:
+    return isinstance(statement, cst.Expr) and isinstance(
+        statement.value, (cst.SimpleString, cst.ConcatenatedString)
+    )

@@ -1,0 +1,139 @@
+"""Inside which autocast regions a place may run, through the calls within a file."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.amp.events import Recognizer
+from amp_lint.amp.regions import Entered, Regions
+from amp_lint.flow.values import Values, literal
+from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.tree import Tree
+
+_MAX_CALLS = 5
+"""Longest chain of calls that is followed back."""
+_MAX_CHAINS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chain:
+    """One way to a place: what is entered on it, and the calls that lead there; innermost first."""
+
+    entered: tuple[Entered, ...] = ()
+    calls: tuple[cst.Call, ...] = ()
+
+
+class Reach:
+    """Follows calls of functions, methods and modules of the same file back to their callers."""
+
+    def __init__(
+        self, tree: Tree, names: Names, values: Values, regions: Regions, recognizer: Recognizer
+    ) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self.regions = regions
+        self.recognizer = recognizer
+
+    def chains(self, node: cst.CSTNode) -> list[Chain]:
+        """The ways on which ``node`` may be reached, the shortest first.
+
+        A function that others of the file call is reached through them.
+        """
+        done: list[Chain] = []
+        todo = [(node, Chain())]
+        for at, chain in todo:  # grows while it is read
+            own = Chain((*chain.entered, *self.regions.entered(at)), chain.calls)
+            calls = [call for call in self._callers(at) if call not in own.calls]
+            if calls and len(todo) < _MAX_CHAINS and len(own.calls) < _MAX_CALLS:
+                todo += [(call, Chain(own.entered, (*own.calls, call))) for call in calls]
+            else:
+                done.append(own)
+        return done
+
+    def running(self, node: cst.CSTNode) -> Iterator[Chain]:
+        """The ways on which a region for CUDA may be on where ``node`` runs."""
+        for chain in self.chains(node):
+            entered = tuple(e for e in chain.entered if self._on_cuda(e))
+            if entered and self._may_be_on(entered):
+                yield Chain(entered, chain.calls)
+
+    def target(self, call: cst.Call) -> cst.FunctionDef | None:
+        """The function of this file that a call runs; a module runs its ``forward``."""
+        found = self.recognizer.target(call)
+        if found is not None:
+            return found
+        if isinstance(call.func, cst.Name) and call.func.value == "self":
+            owner = self.values.enclosing_class(call)
+        else:
+            owner = self.values.instance_class(call.func)
+        return self.values.method(owner, "forward") if owner is not None else None
+
+    def _callers(self, node: cst.CSTNode) -> list[cst.Call]:
+        """The calls that run the function around ``node`` there and then, in the same state."""
+        function = self.tree.ancestor(node, cst.FunctionDef, cst.Lambda)
+        if not isinstance(function, cst.FunctionDef) or self._is_detached(function):
+            return []
+        return self._calls[id(function)]
+
+    @functools.cached_property
+    def _calls(self) -> dict[int, list[cst.Call]]:
+        found: dict[int, list[cst.Call]] = defaultdict(list)
+        for call in self.tree.nodes(cst.Call):
+            target = self.target(call)
+            if target is not None:
+                found[id(target)].append(call)
+        return found
+
+    def _is_detached(self, function: cst.FunctionDef) -> bool:
+        """Whether a body runs later, or in a state of its own: as ``custom_fwd`` may give it."""
+        if function.asynchronous is not None or function in self.generators:
+            return True
+        return any("custom_fwd" in self.tree.source(each) for each in function.decorators)
+
+    @functools.cached_property
+    def generators(self) -> frozenset[cst.FunctionDef]:
+        """The functions with a ``yield`` of their own."""
+        holders = (
+            self.tree.ancestor(each, cst.FunctionDef, cst.Lambda)
+            for each in self.tree.nodes(cst.Yield)
+        )
+        return frozenset(holder for holder in holders if isinstance(holder, cst.FunctionDef))
+
+    def _on_cuda(self, entered: Entered) -> bool:
+        """Whether a region is for CUDA, as far as is known."""
+        region = entered.region
+        if region.function.startswith("torch.cpu."):
+            return False
+        device = literal(region.device)
+        return not isinstance(device, str) or device.partition(":")[0] == "cuda"
+
+    def _may_be_on(self, entered: tuple[Entered, ...]) -> bool:
+        """Whether the innermost region is on for certain, or the only one if it is asked for.
+
+        A switch within another region is there to turn autocast off.
+        """
+        region = entered[0].region
+        alone = len({id(each.region.node) for each in entered}) == 1
+        if region.starred and region.function:
+            return False
+        if region.enabled is None:
+            return alone or not region.conditional
+        switch = self.values.constants(region.enabled)
+        if all(value is True for value in switch):
+            return True
+        return not self._is_off(switch) and alone and not self._is_negated(region.enabled)
+
+    def _is_off(self, switch: list[object]) -> bool:
+        """Whether all that is known of a switch is that it is off."""
+        return all(value is False for value in switch)
+
+    def _is_negated(self, switch: cst.BaseExpression) -> bool:
+        """``enabled=not ...``, ``enabled=disable``: nobody can say when that is on."""
+        negated = isinstance(switch, cst.UnaryOperation) and isinstance(switch.operator, cst.Not)
+        return negated or "disable" in (dotted(switch) or "")

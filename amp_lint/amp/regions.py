@@ -1,0 +1,364 @@
+"""Autocast regions: which contexts are autocast, with which device, dtype and switch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from amp_lint.flow.forwarding import completed, passed_on, returned
+from amp_lint.flow.values import Arguments, Values, arguments, literal
+from amp_lint.syntax.names import PARTIAL, Names, dotted
+from amp_lint.syntax.tree import Tree, descendants
+
+AUTOCAST = frozenset({"torch.autocast", "torch.amp.autocast"})
+DEVICE_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
+_PARAMETERS = ("device_type", "dtype", "enabled", "cache_enabled")
+_DEVICE_PARAMETERS = ("enabled", "dtype", "cache_enabled")
+_FRAMEWORKS = ("accelerator", "fabric")  # objects whose method ``autocast`` opens a region
+_MAX_STEPS = 6
+
+
+_FUNCTION = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
+_INERT_FUNCTIONS = (
+    "torch.nn.utils.clip_grad_norm_",
+    "torch.nn.utils.clip_grad_value_",
+    "torch.autograd.backward",
+    "torch.cuda.",
+    "torch.distributed.",
+    "gc.",
+    "logging.",
+    "math.",
+    "time.",
+)  # names, and modules
+_CAST_OPERATORS = (cst.MatrixMultiply, cst.MatrixMultiplyAssign, cst.Power)
+_INERT_METHODS = frozenset(
+    {
+        "add_scalar", "append", "backward", "cpu", "debug", "detach", "extend", "format", "get_lr",
+        "get_last_lr", "get_scale", "info", "is_enabled", "item", "items", "keys", "log", "numel",
+        "numpy", "parameters", "scale", "set_description", "set_postfix", "size", "step", "tolist",
+        "unscale_", "update", "values", "warning", "write", "zero_grad",
+    }
+)  # fmt: skip
+_INERT_BUILTINS = frozenset(
+    {"bool", "dict", "enumerate", "float", "format", "getattr", "hasattr", "int", "isinstance",
+     "len", "list", "max", "min", "print", "range", "round", "str", "tuple", "zip"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last statements of a block, from ``first`` on."""
+
+    holder: cst.With
+    first: cst.BaseStatement
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One call that makes an autocast context.
+
+    ``device``, ``dtype``, ``enabled`` are the expressions given, or None for the default.
+    """
+
+    node: cst.BaseExpression
+    """The call, or the expression that stands for it; where to point."""
+    function: str
+    """Qualified name of what is called; "" for a framework's own context."""
+    dtype: cst.BaseExpression | None = None
+    enabled: cst.BaseExpression | None = None
+    device: cst.BaseExpression | None = None
+    cache_enabled: cst.BaseExpression | None = None
+    starred: bool = False
+    """Whether some arguments are hidden in ``*args`` or ``**kwargs``."""
+    conditional: bool = False
+    """Whether the context may be something else, such as ``nullcontext``."""
+    choices: tuple[cst.BaseExpression, ...] = ()
+    """Then the autocast contexts that it may be; () where that is decided elsewhere."""
+
+    @property
+    def never_enabled(self) -> bool:
+        """Whether the call says ``enabled=False``."""
+        return literal(self.enabled) is False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entered:
+    """One place that enters a region."""
+
+    region: Region
+    context: cst.BaseExpression
+    """What stands in the ``with``, or as the decorator."""
+    holder: cst.With | cst.FunctionDef
+
+
+def _put_on_a_stack(call: cst.Call) -> list[cst.BaseExpression]:
+    """The context of ``stack.enter_context(...)``."""
+    entering = isinstance(call.func, cst.Attribute) and call.func.attr.value == "enter_context"
+    return [call.args[0].value] if entering and len(call.args) == 1 else []
+
+
+def _entered_operand(context: cst.BaseExpression) -> cst.BaseExpression:
+    """The context that a ``with`` enters: the last of those joined by ``and``, for all are true."""
+    while isinstance(context, cst.BooleanOperation) and isinstance(context.operator, cst.And):
+        if not isinstance(context.left, (cst.Call, cst.BooleanOperation)):
+            break
+        context = context.right
+    return context
+
+
+class Regions:
+    """Finds autocast contexts behind names, attributes, partials, lambdas and helper functions."""
+
+    def __init__(self, tree: Tree, names: Names, values: Values) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self._known: dict[int, Region | None] = {}
+
+    def of(self, context: cst.BaseExpression) -> Region | None:
+        """The region that entering ``context`` opens, if it may be an autocast context."""
+        if id(context) not in self._known:
+            self._known[id(context)] = None  # what follows itself is no region
+            self._known[id(context)] = self._region(_entered_operand(context), _MAX_STEPS)
+        return self._known[id(context)]
+
+    def is_passed_over(self, context: cst.BaseExpression) -> bool:
+        """Whether a context of a ``with`` stands in front of an ``and``: it is not entered."""
+        child: cst.CSTNode = context
+        holder = self.tree.parent(context)
+        passed = False
+        while isinstance(holder, cst.BooleanOperation):
+            passed = passed or (isinstance(holder.operator, cst.And) and holder.left is child)
+            child, holder = holder, self.tree.parent(holder)
+        return passed and isinstance(holder, cst.WithItem)
+
+    @functools.cached_property
+    def all(self) -> list[Region]:
+        """Every region that this file opens: with statements, decorators, stacks of contexts."""
+        contexts = [item.item for item in self.tree.nodes(cst.WithItem)]
+        contexts += [arg for call in self.tree.nodes(cst.Call) for arg in _put_on_a_stack(call)]
+        contexts += [decorator.decorator for decorator in self.tree.nodes(cst.Decorator)]
+        found = [region for context in contexts if (region := self.of(context)) is not None]
+        return list({id(region.node): region for region in found}.values())
+
+    def decorating(self, function: cst.FunctionDef) -> Region | None:
+        """The region that a decorator makes of the whole body of ``function``."""
+        for decorator in function.decorators:
+            region = self.of(decorator.decorator)
+            if region is not None:
+                return region
+        return None
+
+    def around(self, node: cst.CSTNode) -> list[Region]:
+        """The regions that enclose ``node`` in its own function, innermost first."""
+        return [entered.region for entered in self.entered(node)]
+
+    def entered(self, node: cst.CSTNode) -> list[Entered]:
+        """Where those regions are entered, innermost first."""
+        found: list[Entered] = []
+        child: cst.CSTNode = node
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, cst.With) and child is holder.body:
+                contexts = [item.item for item in reversed(holder.items)]
+                found += self._entered(contexts, holder)
+            elif isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+                if isinstance(holder, cst.FunctionDef) and child is holder.body:
+                    contexts = [each.decorator for each in holder.decorators]
+                    found += self._entered(contexts, holder)[:1]
+                break
+            child = holder
+        return found
+
+    @functools.cached_property
+    def entries(self) -> list[Entered]:
+        """Every place of the file that enters a region, the decorators first."""
+        found: list[Entered] = []
+        for function in self.tree.nodes(cst.FunctionDef):
+            found += (e for e in self.entered(function.body) if e.holder is function)
+        for each in self.tree.nodes(cst.With):
+            found += (e for e in self.entered(each.body) if e.holder is each)
+        return found
+
+    def _entered(
+        self, contexts: list[cst.BaseExpression], holder: cst.With | cst.FunctionDef
+    ) -> list[Entered]:
+        pairs = [(context, self.of(context)) for context in contexts]
+        return [Entered(region, context, holder) for context, region in pairs if region is not None]
+
+    def trailing(self, node: cst.CSTNode) -> Tail | None:
+        """What to move so that ``node`` leaves its autocast block and nothing else changes.
+
+        None unless the block belongs to one ``with`` whose only item is the autocast context, and
+        the statement that holds ``node`` and all after it run nothing that autocast would cast,
+        do not leave the function, and some statement stays behind.
+        """
+        holder = self._innermost_with(node)
+        if holder is None or len(holder.items) != 1 or holder.asynchronous is not None:
+            return None
+        if not isinstance(holder.body, cst.IndentedBlock) or self._has_bare_function:
+            return None
+        statements = list(holder.body.body)
+        first = next(i for i, s in enumerate(statements) if self.tree.contains(s, node))
+        if first == 0 or not all(map(self._is_inert, statements[first:])):
+            return None
+        return Tail(holder, statements[first])
+
+    def _innermost_with(self, node: cst.CSTNode) -> cst.With | None:
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+                return None
+            if isinstance(holder, cst.With):
+                return holder if self.of(holder.items[0].item) is not None else None
+        return None
+
+    def _is_inert(self, statement: cst.CSTNode) -> bool:
+        """Whether autocast makes no difference to a statement, by the calls in it."""
+        for node in descendants(statement):
+            if isinstance(node, (cst.Return, cst.Yield, cst.Await, cst.FunctionDef)):
+                return False
+            if isinstance(getattr(node, "operator", None), _CAST_OPERATORS):
+                return False
+            if isinstance(node, cst.Call) and not self.is_inert_call(node):
+                return False
+        return True
+
+    def is_inert_call(self, call: cst.Call) -> bool:
+        """Whether autocast makes no difference to a call, by its name."""
+        names = self.names.qualified(call.func)
+        if names and all(name.startswith(_INERT_FUNCTIONS) for name in names):
+            return True
+        if any(name.startswith("torch.") for name in names):
+            return False
+        if isinstance(call.func, cst.Attribute):
+            name = call.func.attr.value  # ``x.log()`` computes, ``run.log(...)`` reports
+            return name in _INERT_METHODS and (name != "log" or bool(call.args))
+        return isinstance(call.func, cst.Name) and call.func.value in _INERT_BUILTINS
+
+    @functools.cached_property
+    def _has_bare_function(self) -> bool:
+        """Whether the file defines an autograd Function without custom_fwd and custom_bwd.
+
+        Its backward may rely on autocast being on.
+        """
+        for owner in self.tree.nodes(cst.ClassDef):
+            if any(self.names.is_any(base.value, _FUNCTION) for base in owner.bases):
+                decorators = [
+                    self.tree.source(decorator.decorator)
+                    for decorator in self.tree.below(owner, cst.Decorator)
+                ]
+                if not any("custom_bwd" in text for text in decorators):
+                    return True
+        return False
+
+    def _region(self, context: cst.BaseExpression, steps: int) -> Region | None:
+        if steps <= 0:
+            return None
+        alternatives = list(self.values.alternatives(context))
+        found = [self._of_call(alternative, steps) for alternative in alternatives]
+        regions = [region for region in found if region is not None]
+        if not regions:
+            return None
+        if len(regions) == len(alternatives):
+            return regions[0]
+        pairs = zip(alternatives, found, strict=True)
+        chosen = tuple(alternative for alternative, region in pairs if region is not None)
+        return replace(regions[0], conditional=True, choices=chosen)
+
+    def _of_call(self, node: cst.BaseExpression, steps: int) -> Region | None:
+        if not isinstance(node, cst.Call):
+            return None
+        for function in self.values.alternatives(node.func):
+            region = self._of_function(node, function, steps)
+            if region is not None:
+                return region
+        return None
+
+    def _of_function(
+        self, call: cst.Call, function: cst.BaseExpression, steps: int
+    ) -> Region | None:
+        for name in sorted(self.names.qualified(function)):
+            if name in AUTOCAST or name in DEVICE_AUTOCAST:
+                return _build(call, name, arguments(call))
+        if isinstance(function, cst.Call) and self.names.is_any(function.func, PARTIAL):
+            return self._of_partial(call, function)
+        if isinstance(function, cst.Call):
+            return self._of_maker(call, function, steps)
+        if isinstance(function, cst.Lambda):
+            return self._region(function.body, steps - 1)
+        if isinstance(function, cst.Attribute) and function.attr.value == "autocast":
+            owner = dotted(self.values.original(function.value))
+            if owner is not None and owner.rpartition(".")[2].strip("_") in _FRAMEWORKS:
+                return Region(call, "")
+        return self._of_helper(call, function, steps)
+
+    def _of_maker(self, call: cst.Call, maker: cst.Call, steps: int) -> Region | None:
+        """The region of ``make(...)()``, where a function returns what makes the context."""
+        definition = self.values.function(maker.func)
+        if definition is None or steps <= 0:
+            return None
+        made = [v for each in returned(definition) for v in self.values.alternatives(each)]
+        regions = [self._of_function(call, function, steps - 1) for function in made]
+        return _common([self._seen_from(call, region) for region in regions])
+
+    def _of_partial(self, call: cst.Call, partial: cst.Call) -> Region | None:
+        function, given = completed(partial, call)
+        names = self.names.qualified(function) if function is not None else ()
+        for name in sorted(names):
+            if name in AUTOCAST or name in DEVICE_AUTOCAST:
+                return _build(call, name, given)
+        return None
+
+    def _of_helper(self, call: cst.Call, function: cst.BaseExpression, steps: int) -> Region | None:
+        """The region of a function that returns a context or yields inside one."""
+        definition = self.values.function(function)
+        if definition is None:
+            return None
+        for context in _contexts_made(definition):
+            region = self._region(context, steps - 1)
+            if region is not None:
+                return self._seen_from(call, region, definition)
+        return None
+
+    def _seen_from(
+        self, call: cst.Call, region: Region | None, helper: cst.FunctionDef | None = None
+    ) -> Region | None:
+        """A region that a linked file makes, as ``call`` opens it here, with its arguments."""
+        if region is None or self.tree.is_own(region.node) or not self.tree.is_own(call):
+            return region
+        made = region.node if isinstance(region.node, cst.Call) else None
+        if helper is None or made is None or not self.names.is_any(made.func, {region.function}):
+            return replace(region, node=call)
+        given = passed_on(made, helper, call, self.names)
+        return replace(_build(call, region.function, given), conditional=region.conditional)
+
+
+def _common(found: list[Region | None]) -> Region | None:
+    """What is known of a region that may be any of several, or none at all."""
+    regions = [region for region in found if region is not None]
+    on = [region for region in regions if not region.never_enabled] or regions
+    if not on:
+        return None
+    alike = len(on) == 1 or all(region.dtype is None for region in on)
+    conditional = len(on) < len(found) or on[0].conditional
+    return replace(on[0], conditional=conditional, starred=on[0].starred or not alike)
+
+
+def _contexts_made(function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    is_manager = any("contextmanager" in (dotted(d.decorator) or "") for d in function.decorators)
+    for node in descendants(function.body):
+        if isinstance(node, cst.Return) and node.value is not None:
+            yield node.value
+        elif is_manager and isinstance(node, cst.With):
+            yield from (item.item for item in node.items)
+
+
+def _build(call: cst.Call, name: str, given: Arguments) -> Region:
+    parameters = _PARAMETERS if name in AUTOCAST else _DEVICE_PARAMETERS
+    values = {key: given.get(position, key) for position, key in enumerate(parameters)}
+    return Region(
+        call, name, values["dtype"], values["enabled"], values.get("device_type"),
+        values["cache_enabled"], given.starred,
+    )  # fmt: skip

@@ -1,0 +1,220 @@
+"""Which expressions are GradScalers and optimizers."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_lint.flow.forwarding import completed, merged, passed_on, returned
+from amp_lint.flow.values import MAX_ALTERNATIVES, Values, arguments
+from amp_lint.syntax.memo import per_node
+from amp_lint.syntax.names import PARTIAL, Names, dotted
+from amp_lint.syntax.tree import Tree
+
+SCALERS = frozenset(
+    {
+        "torch.GradScaler",
+        "torch.amp.GradScaler",
+        "torch.cuda.amp.GradScaler",
+        "torch.cpu.amp.GradScaler",
+        "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler",
+        "fairscale.optim.grad_scaler.ShardedGradScaler",
+    }
+)
+_WITHOUT_DEVICE = frozenset({"torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler"})
+_SCALER_NAME = re.compile(r"(^|_)scaler\d*(_|$)|gradscaler|loss_scaler", re.IGNORECASE)
+_DIGITS = "0123456789"
+_NOBODY = {"", "None"}
+_NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer", re.IGNORECASE)
+_MAX_STEPS = 2  # helpers within helpers that make a scaler
+_OTHER_FRAMEWORKS = frozenset({"jittor", "mindspore", "oneflow", "paddle", "tensorflow"})
+_PREPROCESSING = {"fit", "transform", "fit_transform", "inverse_transform", "partial_fit"}
+
+
+class Roles:
+    """Roles by origin where it can be seen, else by the methods called and by name."""
+
+    def __init__(self, tree: Tree, names: Names, values: Values) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self._origins: dict[int, list[cst.Call]] = {}
+        self._made: dict[int, list[cst.Call]] = {}
+        self._places: dict[int, cst.Call] = {}
+
+    @functools.cached_property
+    def _methods(self) -> dict[str, set[str]]:
+        """Last part of an object's name -> the methods called on it anywhere in the file."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for call in self.tree.nodes(cst.Call):
+            if isinstance(call.func, cst.Attribute):
+                method = call.func.attr.value
+                names = self._called(call.func.value) if method in _TELLING else ()
+                for name in (_last(call.func.value), *names):
+                    found[name].add(method)
+        found.pop("", None)
+        return found
+
+    @per_node
+    def _called(self, node: cst.BaseExpression) -> set[str]:
+        """The last names of all that an expression is another name for, and its own."""
+        names = (cst.Name, cst.Attribute, cst.Subscript)
+        while isinstance(node, cst.Subscript):
+            node = node.value
+        alternatives = (node, *self.values.alternatives(node))
+        return {_last(each) for each in alternatives if isinstance(each, names)} - _NOBODY
+
+    @functools.cached_property
+    def is_foreign(self) -> bool:
+        """Whether the file is written for another framework, whose GradScaler has its own rules."""
+        imported = {b.qualified for b in self.names.every_binding() if b.qualified is not None}
+        roots = {name.partition(".")[0] for name in imported}
+        return "torch" not in roots and not roots.isdisjoint(_OTHER_FRAMEWORKS)
+
+    @functools.cached_property
+    def scaler_calls(self) -> list[cst.Call]:
+        """Every call of this file that constructs a GradScaler."""
+        return self._scaler_calls
+
+    @functools.cached_property
+    def _scaler_calls(self) -> list[cst.Call]:
+        calls = (call for call in self.tree.nodes(cst.Call) if self.tree.is_own(call))
+        return [call for call in calls if self.is_constructor(call)]
+
+    def is_constructor(self, call: cst.Call) -> bool:
+        """Whether a call itself constructs a GradScaler."""
+        return self.names.is_any(call.func, SCALERS)
+
+    def scaler_makers(self) -> list[cst.Call]:
+        """Every call of a linked file's helper that gives a GradScaler, and nothing else."""
+        return [call for call in self.tree.nodes(cst.Call) if self._is_maker(call)]
+
+    def _is_maker(self, call: cst.Call) -> bool:
+        function = self.values.function(call.func) if self.tree.is_own(call) else None
+        if function is None or self.tree.is_own(function):
+            return False
+        values = (v for each in returned(function) for v in self.values.alternatives(each))
+        made = [isinstance(v, cst.Call) and bool(self.constructors(v)) for v in values]
+        return bool(made) and all(made)
+
+    def scaler_origins(self, node: cst.BaseExpression) -> list[cst.Call]:
+        """The constructor calls that an expression may come from.
+
+        One in a helper has the arguments that the helper is given; it has no place in the tree.
+        """
+        if id(node) not in self._origins:
+            calls = [v for v in self.values.alternatives(node) if isinstance(v, cst.Call)]
+            self._origins[id(node)] = [o for call in calls for o in self.constructors(call)]
+        return self._origins[id(node)]
+
+    def constructors(self, call: cst.Call, steps: int = _MAX_STEPS) -> list[cst.Call]:
+        """The constructor calls whose result a call gives: itself, or those of a helper."""
+        if self.is_constructor(call):
+            return [call]
+        if steps <= 0:
+            return []
+        if id(call) not in self._made:
+            self._made[id(call)] = []  # a helper that calls itself adds nothing
+            self._made[id(call)] = [*self._of_partial(call)] or self._of_helper(call, steps)
+        return self._made[id(call)]
+
+    def _of_partial(self, call: cst.Call) -> Iterator[cst.Call]:
+        """The call that ``make(...)`` stands for, after ``make = partial(GradScaler, ...)``."""
+        for value in self.values.alternatives(call.func):
+            if isinstance(value, cst.Call) and self.names.is_any(value.func, PARTIAL):
+                made, given = completed(value, call)
+                if made is not None and self.names.is_any(made, SCALERS):
+                    constructor = merged(call.with_changes(func=made), given)
+                    self._places[id(constructor)] = call
+                    yield constructor
+
+    def _of_helper(self, call: cst.Call, steps: int) -> list[cst.Call]:
+        function = self.values.function(call.func)
+        if function is None:
+            return []
+        values = [v for each in returned(function) for v in self.values.alternatives(each)]
+        calls = [value for value in values if isinstance(value, cst.Call)]
+        inner = [made for each in calls for made in self.constructors(each, steps - 1)]
+        few = len(inner) <= MAX_ALTERNATIVES
+        return [self._passed_on(i, function, call) for i in inner if few]
+
+    def _passed_on(self, inner: cst.Call, function: cst.FunctionDef, call: cst.Call) -> cst.Call:
+        made = merged(inner, passed_on(inner, function, call, self.names))
+        self._places[id(made)] = self.place(inner)
+        return made
+
+    def place(self, constructor: cst.Call) -> cst.Call:
+        """Where a constructor call stands, whatever arguments it is given there."""
+        return self._places.get(id(constructor), constructor)
+
+    def initial_scale(self, constructor: cst.Call) -> cst.BaseExpression | None:
+        """What a constructor call gives as ``init_scale``, in any of its places."""
+        first = self.names.is_any(constructor.func, _WITHOUT_DEVICE)
+        return arguments(constructor).get(0 if first else 1, "init_scale")
+
+    def is_scaler(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a GradScaler: constructed as one, used as one, or named so."""
+        if self.scaler_origins(node):
+            return True
+        names = self._called(node)
+        methods = {method for name in names for method in self._methods.get(name, ())}
+        if not methods.isdisjoint(_PREPROCESSING):
+            return False
+        used_as_one = "unscale_" in methods or methods >= {"scale", "step", "update"}
+        return used_as_one or (
+            any(map(_SCALER_NAME.search, names)) and not methods.isdisjoint(_PROTOCOL)
+        )
+
+    def is_optimizer(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is an optimizer, judged by origin, name and methods."""
+        for value in self.values.alternatives(node):
+            if isinstance(value, cst.Call):
+                names = self.names.qualified(value.func)
+                if any(name.startswith("torch.optim.lr_scheduler") for name in names):
+                    return False
+                if any(name.startswith("torch.optim.") for name in names):
+                    return True
+        return any(map(_names_optimizer, self._called(node)))
+
+    def is_scheduler(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a learning-rate scheduler, judged by origin and name."""
+        for value in self.values.alternatives(node):
+            if isinstance(value, cst.Call):
+                names = self.names.qualified(value.func)
+                if any(name.startswith("torch.optim.lr_scheduler.") for name in names):
+                    return True
+        return any(_names_scheduler(name.lower()) for name in self._called(node))
+
+
+def _names_optimizer(name: str) -> bool:
+    """Whether a name is an optimizer's: ``optim_d``, ``opt2``, ``g_opt``."""
+    if _NOT_OPTIMIZER_NAME.search(name):
+        return False
+    words = name.lower().split("_")
+    last = words[-1].rstrip(_DIGITS)
+    named = last in ("opt", "opts", "sgd", "adam", "adamw") or "opt" in words
+    return named or any(word.startswith("optim") for word in words)
+
+
+def _names_scheduler(name: str) -> bool:
+    words = (word.rstrip(_DIGITS) for word in name.split("_"))
+    return "lr_sched" in name or any(
+        word in ("sched", "scheds", "scheduler", "schedulers") for word in words
+    )
+
+
+_PROTOCOL = {"scale", "step", "update", "unscale_", "state_dict"}
+_TELLING = _PROTOCOL | _PREPROCESSING
+"""Methods that say what an object is."""
+
+
+def _last(node: cst.BaseExpression) -> str:
+    """The last name of ``a.b.c`` or ``a.b[i]``: what an object is called wherever it is held."""
+    if isinstance(node, cst.Subscript):
+        return _last(node.value)
+    name = dotted(node)
+    return name.rpartition(".")[2] if name else ""

@@ -1,0 +1,72 @@
+"""Where another file of the project runs models under CUDA autocast, to train them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.amp.events import Kind, Recognizer
+from amp_lint.amp.gradient_values import is_untracked
+from amp_lint.amp.reach import Reach
+from amp_lint.flow.values import Values
+from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.tree import Tree
+
+_MODEL = re.compile(r"(^|_)(model|net|network|module|pipeline)(_func|_fn)?\d*$", re.IGNORECASE)
+_TESTING = re.compile(r"eval|valid|test|infer|predict|sample|generate", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """A place that runs models under autocast."""
+
+    name: str
+    """The path of its file."""
+    line: int
+
+
+class Trainings:
+    """Looks for calls of a model that is not known here, with autocast on, in code that trains."""
+
+    def __init__(
+        self, tree: Tree, names: Names, values: Values, reach: Reach, recognizer: Recognizer
+    ) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self.reach = reach
+        self.recognizer = recognizer
+
+    @functools.cached_property
+    def under_autocast(self) -> cst.CSTNode | None:
+        """The first region for CUDA in which such a model runs, if it may be on."""
+        return next(self._regions(), None) if self.trains else None
+
+    @functools.cached_property
+    def trains(self) -> bool:
+        """Whether the file runs backward."""
+        calls = self.tree.nodes(cst.Call)
+        return any(self.recognizer.kind(call) is Kind.BACKWARD for call in calls)
+
+    def _regions(self) -> Iterator[cst.CSTNode]:
+        for call in self.tree.nodes(cst.Call):
+            if self._is_unknown_model(call) and not self._is_tested(call):
+                for chain in self.reach.running(call):
+                    yield chain.entered[0].region.node
+
+    def _is_unknown_model(self, call: cst.Call) -> bool:
+        name = (dotted(call.func) or "").removesuffix(".forward")
+        if not _MODEL.search(name.rpartition(".")[2]) or self.names.qualified(call.func):
+            return False
+        return self.recognizer.target(call) is None and not self.values.instance_class(call.func)
+
+    def _is_tested(self, call: cst.Call) -> bool:
+        """Whether it runs without gradients."""
+        home = self.tree.ancestor(call, cst.FunctionDef)
+        if home is not None and _TESTING.search(home.name.value):
+            return True
+        return is_untracked(self.tree, self.names, call)

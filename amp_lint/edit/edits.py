@@ -1,0 +1,234 @@
+"""The only text surgery: what fixes are made of, and how they are applied."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.text.diagnostic import Edit, Fix
+from amp_lint.text.source import LINE_END
+
+if TYPE_CHECKING:
+    from amp_lint.syntax.tree import Tree
+
+
+def replace_node(tree: Tree, node: cst.CSTNode, content: str) -> Edit:
+    """Write ``content`` in place of a node's own text; parentheses around it stay."""
+    return Edit(*tree.span(node), content)
+
+
+def rewrite(tree: Tree, node: cst.CSTNode, changes: Iterable[Edit]) -> str:
+    """A node's own text after changes inside it."""
+    start, _ = tree.span(node)
+    moved = [Edit(edit.start - start, edit.end - start, edit.content) for edit in changes]
+    return splice(tree.source(node), moved)
+
+
+def insert_before(
+    tree: Tree, statement: cst.BaseStatement, line: str, guard: str | None = None
+) -> Edit:
+    """Add a line with the statement's own indentation, right above it and below its comments.
+
+    With a ``guard`` the line is added under ``if guard:``.
+    """
+    start, _ = tree.span(statement)
+    indent = tree.text[_line_start(tree.text, start) : start]
+    lines = [line] if guard is None else [f"if {guard}:", tree.module.default_indent + line]
+    newline = _newline(tree, start)
+    return Edit(start, start, "".join(f"{each}{newline}{indent}" for each in lines))
+
+
+def insert_after(tree: Tree, statement: cst.BaseStatement, line: str) -> Edit:
+    """Add a line with the statement's own indentation right below the line it ends on."""
+    start, end = tree.span(statement)
+    indent = tree.text[_line_start(tree.text, start) : start]
+    match = LINE_END.search(tree.text, end)
+    at = match.start() if match else len(tree.text)
+    return Edit(at, at, f"{_newline(tree, start)}{indent}{line}")
+
+
+def delete_call_suffix(tree: Tree, call: cst.Call) -> Edit | None:
+    """``x.half()`` -> ``x``: drop the last attribute; None if a comment would go too."""
+    assert isinstance(call.func, cst.Attribute)
+    start, end = tree.outer_span(call.func.value)[1], tree.span(call)[1]
+    return Edit(start, end, "") if "#" not in tree.text[start:end] else None
+
+
+def remove_argument(tree: Tree, call: cst.Call, arg: cst.Arg) -> Edit | None:
+    """Delete one of several arguments of a call with a comma; None if a comment would go too."""
+    index = next(i for i, other in enumerate(call.args) if other is arg)
+    start, end = tree.span(arg)[0], tree.outer_span(arg.value)[1]
+    if index + 1 < len(call.args):
+        end = tree.span(call.args[index + 1])[0]
+    else:
+        start = tree.outer_span(call.args[index - 1].value)[1]
+    return Edit(start, end, "") if "#" not in tree.text[start:end] else None
+
+
+def remove_statement(tree: Tree, small: cst.BaseSmallStatement, moved: str = "") -> Edit | None:
+    """Delete a statement that has its line for itself.
+
+    Its comments stay where they are, except those that are in the text ``moved`` elsewhere.
+
+    An ``if`` without ``else`` that would have nothing left to do goes with it, unless its test
+    calls something; another block that would be empty gets a ``pass``.
+    """
+    holder = tree.parent(small)
+    if not isinstance(holder, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+        return None
+    if len(holder.body) != 1:
+        return None
+    block = tree.parent(holder) if isinstance(holder, cst.SimpleStatementLine) else holder
+    assert isinstance(block, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite))
+    if isinstance(holder, cst.SimpleStatementLine) and (
+        isinstance(block, cst.Module) or len(block.body) > 1
+    ):
+        return _remove_lines(tree, holder, moved)
+    owner = tree.parent(block)
+    if isinstance(owner, cst.If) and _only_guards(tree, owner):
+        return _remove_if(tree, owner)
+    return Edit(*tree.span(small), "pass")
+
+
+def _only_guards(tree: Tree, node: cst.If) -> bool:
+    is_elif = isinstance(tree.parent(node), cst.If)
+    return node.orelse is None and not is_elif and not tree.below(node.test, cst.Call)
+
+
+def _remove_if(tree: Tree, node: cst.If) -> Edit | None:
+    block = tree.parent(node)
+    if not isinstance(block, cst.IndentedBlock) or len(block.body) > 1:
+        return _remove_lines(tree, node)
+    owner = tree.parent(block)
+    if isinstance(owner, cst.If) and _only_guards(tree, owner):
+        return _remove_if(tree, owner)
+    return Edit(*tree.span(node), "pass") if "#" not in tree.source(node) else None
+
+
+def _remove_lines(tree: Tree, statement: cst.BaseStatement, moved: str = "") -> Edit:
+    """Cut the lines of a statement out of its block, but leave the comments in them."""
+    start, end = tree.span(statement)
+    begin = _line_start(tree.text, start)
+    match = LINE_END.search(tree.text, end)
+    stop = match.end() if match else len(tree.text)
+    indent = tree.text[begin:start]
+    left = [comment for comment in _comments(tree.text[start:stop]) if comment not in moved]
+    return Edit(begin, stop, "".join(f"{indent}{c}{_newline(tree, start)}" for c in left))
+
+
+def _comments(text: str) -> list[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
+
+
+def dedent_tail(tree: Tree, holder: cst.BaseCompoundStatement, first: cst.BaseStatement) -> Edit:
+    """Move ``first`` and all that follows it in the block of ``holder`` out of the block.
+
+    Continuation lines move with their statements; the lines of triple-quoted strings and
+    comments that stand further left stay where they are.
+    """
+    start, _ = tree.span(first)
+    line_start = _line_start(tree.text, start)
+    inner = tree.text[line_start:start]
+    outer = _indent(tree, holder)
+    begin = _leading_comments_start(tree, first, line_start, inner)
+    end = min(tree.outer_span(holder.body)[1], len(tree.text))  # libcst ends each line
+    fixed = _strings(tree, holder, begin)
+    content = "".join(
+        line if offset in fixed else _reindent(line, inner, outer)
+        for offset, line in _lines(tree.text, begin, end)
+    )
+    return Edit(begin, end, content)
+
+
+def apply(text: str, fixes: Iterable[Fix]) -> tuple[str, list[Fix]]:
+    """The text after as many fixes as do not touch each other, and the fixes applied.
+
+    A fix that overlaps one applied before it is left for a later round; an edit that two fixes
+    share (an import both need) is made once.
+    """
+    taken: dict[Edit, None] = {}
+    applied: list[Fix] = []
+    for fix in sorted(fixes, key=lambda fix: min((e.start, e.end) for e in fix.edits)):
+        fresh = [edit for edit in fix.edits if edit not in taken]
+        if not any(_overlap(edit, other) for edit in fresh for other in taken):
+            taken.update(dict.fromkeys(fresh))
+            applied.append(fix)
+    return splice(text, list(taken)), applied
+
+
+def splice(text: str, edits: Sequence[Edit]) -> str:
+    """The text with all edits made; they must not overlap."""
+    parts: list[str] = []
+    at = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        parts += [text[at : edit.start], edit.content]
+        at = edit.end
+    return "".join([*parts, text[at:]])
+
+
+def _overlap(one: Edit, other: Edit) -> bool:
+    if one.start == other.start:
+        return True  # two insertions at one place have no order
+    return one.start < other.end and other.start < one.end
+
+
+def _newline(tree: Tree, offset: int) -> str:
+    """The line end in use near ``offset``."""
+    end = tree.text.find("\n", offset)
+    if end < 0:
+        return tree.module.default_newline
+    return "\r\n" if tree.text[end - 1 : end] == "\r" else "\n"
+
+
+def _line_start(text: str, offset: int) -> int:
+    return max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+
+
+def _indent(tree: Tree, statement: cst.BaseStatement) -> str:
+    start, _ = tree.span(statement)
+    return tree.text[_line_start(tree.text, start) : start]
+
+
+def _lines(text: str, begin: int, end: int) -> Iterable[tuple[int, str]]:
+    """The lines of ``text[begin:end]`` with their offsets; a form feed does not end a line."""
+    while begin < end:
+        match = LINE_END.search(text, begin, end)
+        stop = match.end() if match else end
+        yield begin, text[begin:stop]
+        begin = stop
+
+
+def _reindent(line: str, inner: str, outer: str) -> str:
+    return outer + line[len(inner) :] if line.startswith(inner) else line
+
+
+def _leading_comments_start(
+    tree: Tree, statement: cst.BaseStatement, line_start: int, indent: str
+) -> int:
+    """Where the comment lines right above a statement begin, if they share its indentation."""
+    begin = line_start
+    while begin > 0:
+        end = begin - 2 if tree.text.endswith("\r\n", 0, begin) else begin - 1
+        above = _line_start(tree.text, end)
+        line = tree.text[above:begin]
+        if not (line.startswith(indent + "#")):
+            break
+        begin = above
+    return begin
+
+
+def _strings(tree: Tree, holder: cst.CSTNode, begin: int) -> set[int]:
+    """Offsets of the lines that begin inside a string, and so must not be changed."""
+    inside: set[int] = set()
+    for kind in (cst.SimpleString, cst.FormattedString):
+        for node in tree.below(holder, kind):
+            start, end = tree.span(node)
+            if end > begin and "\n" in tree.text[start:end]:
+                inside.update(
+                    offset for offset, _ in _lines(tree.text, start, end) if offset != start
+                )
+    return inside

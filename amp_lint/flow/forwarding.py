@@ -1,0 +1,107 @@
+"""What a helper function gives back, and what it passes on of the arguments that it gets."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_lint.flow.values import Arguments, arguments
+from amp_lint.syntax.names import Names
+from amp_lint.syntax.tree import children
+
+_INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+
+
+def own_nodes(function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
+    """The nodes of a function's body, but for those of functions and classes inside it."""
+    todo: list[cst.CSTNode] = [function.body]
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, _INNER):
+            todo.extend(reversed(tuple(children(node))))
+
+
+@functools.lru_cache(maxsize=1024)
+def returned(function: cst.FunctionDef) -> tuple[cst.BaseExpression, ...]:
+    """The values that a function returns, in source order; () for a generator or a coroutine."""
+    nodes = [*own_nodes(function)]
+    if function.asynchronous is not None or any(isinstance(node, cst.Yield) for node in nodes):
+        return ()
+    return tuple(n.value for n in nodes if isinstance(n, cst.Return) and n.value is not None)
+
+
+def passed_on(
+    inner: cst.Call, function: cst.FunctionDef, outer: cst.Call, names: Names
+) -> Arguments:
+    """The arguments of a call in ``function`` when that is called by ``outer``.
+
+    Parameters are replaced by what ``outer`` gives for them, or by their defaults; a parameter
+    that is not given, or changed on the way, stays as it is. ``starred`` if some arguments are
+    hidden.
+    """
+    given, made = arguments(inner), _Call(function, outer, names)
+    keywords = {key: made.value(value) for key, value in given.keywords.items()}
+    hidden = False
+    for arg in inner.args:
+        if arg.star == "**" and made.is_rest(arg.value):
+            keywords = made.rest() | keywords
+            hidden = hidden or made.given.starred
+        else:
+            hidden = hidden or bool(arg.star)
+    return Arguments(tuple(map(made.value, given.positional)), keywords, hidden)
+
+
+def completed(partial: cst.Call, call: cst.Call) -> tuple[cst.BaseExpression | None, Arguments]:
+    """What a call of ``partial(f, ...)`` calls, and with which arguments; None if it is hidden."""
+    early, late = arguments(partial), arguments(call)
+    given = Arguments(
+        early.positional[1:] + late.positional,
+        early.keywords | late.keywords,
+        early.starred or late.starred,
+    )
+    return (early.positional[0] if early.positional else None), given
+
+
+def merged(inner: cst.Call, given: Arguments) -> cst.Call:
+    """``inner`` as if it were called with other arguments; it has no place in the tree."""
+    args = [cst.Arg(value) for value in given.positional]
+    args += [cst.Arg(value, keyword=cst.Name(key)) for key, value in given.keywords.items()]
+    if given.starred:
+        args.append(cst.Arg(cst.Name("kwargs"), star="**"))
+    return inner.with_changes(args=args)
+
+
+class _Call:
+    """One call of a function with parameters."""
+
+    def __init__(self, function: cst.FunctionDef, outer: cst.Call, names: Names) -> None:
+        self.given = arguments(outer)
+        self._names = names
+        params = function.params
+        self._rest = params.star_kwarg
+        self._positional = [*params.posonly_params, *params.params]
+        self._all = [*self._positional, *params.kwonly_params]
+
+    def value(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """What stands for an expression of the function, where that is a parameter."""
+        bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
+        param = bindings[0].node if len(bindings) == 1 else None
+        index = next((i for i, each in enumerate(self._all) if each is param), None)
+        if index is None or self.given.starred:
+            return node
+        name = self._all[index].name.value
+        place = index if index < len(self._positional) else None
+        return self.given.get(place, name) or self._all[index].default or node
+
+    def is_rest(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is ``kwargs``, the keywords that no parameter takes."""
+        bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
+        return self._rest is not None and [b.node for b in bindings] == [self._rest]
+
+    def rest(self) -> dict[str, cst.BaseExpression]:
+        """Those keywords."""
+        taken = {param.name.value for param in self._all}
+        return {key: value for key, value in self.given.keywords.items() if key not in taken}

@@ -1,0 +1,261 @@
+"""Def-use of values: which expressions a name, an attribute or a call may stand for."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.syntax.assignments import assignments
+from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.tree import Tree
+
+_MAX_BITS = 1024  # a float has no larger numbers
+_MAX_NAMES = 5  # for one thing
+MAX_ALTERNATIVES = 200
+"""Expressions that are looked at to find what one may stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a call, ``partial`` calls included, by position and by keyword."""
+
+    positional: tuple[cst.BaseExpression, ...]
+    keywords: dict[str, cst.BaseExpression]
+    starred: bool
+    """Whether there are ``*args`` or ``**kwargs``, whose content is unknown."""
+
+    def get(self, position: int | None, keyword: str | None) -> cst.BaseExpression | None:
+        """The argument given at this position or under this keyword."""
+        if keyword is not None and keyword in self.keywords:
+            return self.keywords[keyword]
+        if position is not None and position < len(self.positional):
+            return self.positional[position]
+        return None
+
+
+def arguments(call: cst.Call) -> Arguments:
+    """The arguments of one call."""
+    positional = tuple(arg.value for arg in call.args if arg.keyword is None and not arg.star)
+    keywords = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    return Arguments(positional, keywords, any(arg.star for arg in call.args))
+
+
+class Values:
+    """Follows assignments, without regard to the path that led to them."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self.tree = tree
+        self.names = names
+
+    # --- what an expression may stand for -----------------------------------------------------
+
+    def alternatives(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The expressions that ``node`` may stand for: itself, when nothing more is known.
+
+        Follows names to their assignments in any branch, ``self.x`` to the assignments of that
+        attribute in the class, and both arms of conditional expressions; each expression once,
+        so that a name that is assigned to itself adds nothing. Of what may stand for more than
+        `MAX_ALTERNATIVES` expressions nothing is known.
+        """
+        seen: set[int] = set()
+        todo: list[cst.BaseExpression] = [node]
+        ends: list[cst.BaseExpression] = []
+        while todo:
+            value = todo.pop()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            followed = list(self._next(value))
+            if not followed:
+                ends.append(value)
+            todo += reversed(followed)
+            if len(seen) + len(followed) > MAX_ALTERNATIVES:
+                return iter((node,))
+        return iter(ends or (node,))
+
+    def _next(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        if isinstance(node, cst.Name):
+            bindings = self.names.bindings(node)
+            few = len(bindings) <= MAX_ALTERNATIVES
+            if bindings and few and all(b.kind in ("assign", "with") for b in bindings):
+                yield from (
+                    b.value for b in bindings if b.value is not None and b.value is not node
+                )
+            else:
+                yield from self._imported(node)
+        elif isinstance(node, cst.Attribute):
+            yield from self.attribute_values(node) or self._imported(node)
+        elif isinstance(node, cst.IfExp):
+            yield from (node.body, node.orelse)
+        elif isinstance(node, cst.BooleanOperation):
+            yield from (node.left, node.right)
+        elif isinstance(node, cst.NamedExpr):
+            yield node.value
+
+    def original(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The name or attribute that a variable is only another name for; else itself."""
+        for _ in range(_MAX_NAMES):
+            bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
+            if len(bindings) != 1 or bindings[0].kind != "assign":
+                break
+            value = bindings[0].value
+            if not isinstance(value, (cst.Name, cst.Attribute)):
+                break
+            node = value
+        return node
+
+    def _imported(self, node: cst.Name | cst.Attribute) -> list[cst.BaseExpression]:
+        """What a linked file assigns to the variable that it shares."""
+        bindings = self.names.imported(node)
+        if any(binding.kind not in ("assign", "with") for binding in bindings):
+            return []
+        return [binding.value for binding in bindings if binding.value is not None]
+
+    def argument(
+        self, call: cst.Call, position: int | None, keyword: str | None
+    ) -> cst.BaseExpression | None:
+        """What a call gives at this position or under this keyword; None if hidden by ``*``."""
+        given = arguments(call)
+        return None if given.starred else given.get(position, keyword)
+
+    def constants(self, node: cst.BaseExpression) -> list[object]:
+        """`literal` of every expression that ``node`` may stand for."""
+        return [literal(value) for value in self.alternatives(node)]
+
+    def attribute_values(self, node: cst.Attribute) -> list[cst.BaseExpression]:
+        """What the class of this method assigns to ``self.x``, anywhere; [] for other objects.
+
+        What its bases assign, where it does not itself.
+        """
+        if not isinstance(node.value, cst.Name) or node.value.value not in ("self", "cls"):
+            return []
+        owner, name = self.enclosing_class(node), node.attr.value
+        for ancestor in self._lineage(owner) if owner is not None else ():
+            assigned = self.class_attributes(ancestor).get(name, [])
+            if len(assigned) > MAX_ALTERNATIVES:
+                return []
+            if found := [value for value in assigned if value is not node]:
+                return found
+        return []
+
+    def _lineage(self, owner: cst.ClassDef) -> list[cst.ClassDef]:
+        """A class and its bases, as far as they are known, each once, depth first."""
+        found: dict[int, cst.ClassDef] = {}
+        todo = [owner]
+        while todo and len(found) < MAX_ALTERNATIVES:
+            each = todo.pop()
+            if id(each) not in found:
+                found[id(each)] = each
+                bases = [self.names.definition(base.value) for base in each.bases]
+                todo += (base for base in reversed(bases) if isinstance(base, cst.ClassDef))
+        return [*found.values()]
+
+    def function(self, node: cst.BaseExpression) -> cst.FunctionDef | None:
+        """The function that ``f``, ``self.f`` or ``module.f`` calls, if it can be only one.
+
+        Of this file, or of one that it is linked with.
+        """
+        if isinstance(node, cst.Attribute) and dotted(node.value) in ("self", "cls"):
+            owner = self.enclosing_class(node)
+            return self.method(owner, node.attr.value) if owner is not None else None
+        found = self.names.definition(node)
+        return found if isinstance(found, cst.FunctionDef) else None
+
+    def method(self, owner: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+        """The method of a class, its own or inherited from a class that is known."""
+        for each in self._lineage(owner):
+            bindings = self.names.scope_of(each).bindings.get(name, [])
+            functions = [b.node for b in bindings if isinstance(b.node, cst.FunctionDef)]
+            if functions or (bindings and each is owner):
+                return functions[-1] if functions else None
+        return None
+
+    def instance_class(self, node: cst.BaseExpression) -> cst.ClassDef | None:
+        """The class that an expression is an instance of, by its construction.
+
+        Not one of a linked file if it may be another one as well, or is an optimizer or the like:
+        what its methods do is torch's business.
+        """
+        found: list[cst.ClassDef] = []
+        for value in self.alternatives(node):
+            if isinstance(value, cst.Call):
+                owner = self.names.definition(value.func)
+                if isinstance(owner, cst.ClassDef):
+                    if self.names.part(owner) == 0:
+                        return owner
+                    found.append(owner)
+        if any(owner is not found[0] for owner in found) or (found and self._is_torch(found[0])):
+            return None
+        return found[0] if found else None
+
+    def _is_torch(self, owner: cst.ClassDef) -> bool:
+        """Whether a class is an optimizer, a scheduler or an autograd function."""
+        bases = (base.value for each in self._lineage(owner) for base in each.bases)
+        names = (name for base in bases for name in self.names.qualified(base))
+        return any(name.startswith(("torch.optim.", "torch.autograd.")) for name in names)
+
+    def enclosing_class(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        """The class in whose method ``node`` stands."""
+        return self.tree.ancestor(node, cst.ClassDef)
+
+    def class_attributes(self, owner: cst.ClassDef) -> dict[str, list[cst.BaseExpression]]:
+        """Attribute name -> every value that the class body or a method assigns to it."""
+        return self._class_attributes[id(owner)]
+
+    def takers(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+        """The calls that a function is handed to."""
+        return self._takers.get(id(function), ())
+
+    @functools.cached_property
+    def _takers(self) -> dict[int, list[cst.Call]]:
+        found: dict[int, list[cst.Call]] = defaultdict(list)
+        for call in self.tree.nodes(cst.Call):
+            for arg in call.args:
+                if (function := self.function(arg.value)) is not None:
+                    found[id(function)].append(call)
+        return dict(found)
+
+    @functools.cached_property
+    def _class_attributes(self) -> dict[int, dict[str, list[cst.BaseExpression]]]:
+        found: dict[int, dict[str, list[cst.BaseExpression]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for owner in self.tree.nodes(cst.ClassDef):
+            for name, bindings in self.names.scope_of(owner).bindings.items():
+                found[id(owner)][name] += [b.value for b in bindings if b.value is not None]
+        for target, value in assignments(self.tree):
+            if isinstance(target, cst.Attribute) and dotted(target.value) in ("self", "cls"):
+                holder = self.enclosing_class(target)
+                if holder is not None and value is not None:
+                    found[id(holder)][target.attr.value].append(value)
+        return found
+
+
+def literal(node: cst.BaseExpression | None) -> object:
+    """The value of a literal number, string, bool or None; ``...`` when it is not one.
+
+    An integer that no float can hold counts as none: what is done with it would raise.
+    """
+    if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
+        return {"True": True, "False": False, "None": None}[node.value]
+    if isinstance(node, cst.Float):
+        return node.evaluated_value
+    if isinstance(node, cst.Integer):
+        number = node.evaluated_value
+        return number if number.bit_length() < _MAX_BITS else ...
+    if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
+        return node.evaluated_value
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        value = literal(node.expression)
+        return -value if isinstance(value, (int, float)) else ...
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
+        base, exponent = literal(node.left), literal(node.right)
+        if isinstance(base, (int, float)) and isinstance(exponent, int) and base:
+            with contextlib.suppress(OverflowError):
+                return float(base) ** exponent
+    return ...

@@ -1,0 +1,179 @@
+"""What the code of one file means, computed once and lazily, shared by all rules.
+
+Parts that follow calls and imports work on the linked tree, which has what the file imports from
+other files of the project as well; those that look for places to report or to change, on its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import libcst as cst
+
+from amp_lint.amp.casts import Casts
+from amp_lint.amp.devices import Devices
+from amp_lint.amp.halves import Halves
+from amp_lint.amp.kinds import Kinds
+from amp_lint.amp.modules import Modules
+from amp_lint.amp.operations import Operations
+from amp_lint.amp.reach import Reach
+from amp_lint.amp.regions import Regions
+from amp_lint.amp.roles import Roles
+from amp_lint.amp.trainers import Trainer, Trainings
+from amp_lint.flow.reaching import Flow
+from amp_lint.flow.values import Values
+from amp_lint.syntax.links import Attachments
+from amp_lint.syntax.names import Names
+from amp_lint.syntax.tree import LossyParseError, Tree
+from amp_lint.text.source import Source, SourceError
+from amp_lint.walk.caches import Caches
+from amp_lint.walk.clips import Clips
+from amp_lint.walk.mistakes import Mistakes
+from amp_lint.walk.steps import Steps
+from amp_lint.walk.unscale_places import Places
+
+__all__ = ["Model"]
+
+Part = TypeVar("Part")
+
+
+class Model:
+    """One parsed file. Every part is computed when a rule first asks for it."""
+
+    def __init__(
+        self,
+        source: Source,
+        target_torch: tuple[int, int] | None = None,
+        attached: Attachments | None = None,
+    ) -> None:
+        """Parse ``source``; ``target_torch`` is the oldest torch the code must run on.
+
+        ``attached`` is what it imports from other files.
+
+        Raises:
+            libcst.ParserSyntaxError: libcst cannot parse the text.
+        """
+        self.source = source
+        self.target_torch = target_torch
+        self._attached = attached or Attachments()
+        self.tree = Tree(source.text, self._attached.texts)
+        self.linked = self.tree.linked
+        self._parts: dict[object, object] = {}
+
+    def part(self, kind: Callable[[Model], Part]) -> Part:
+        """What a rule keeps beside itself to ask about the file: made once, as all parts are."""
+        if kind not in self._parts:
+            self._parts[kind] = kind(self)
+        return cast(Part, self._parts[kind])
+
+    @functools.cached_property
+    def names(self) -> Names:
+        """Scopes, bindings, qualified names."""
+        attached = self._attached
+        return Names(self.linked, links=attached.table, exported=attached.exported)
+
+    @functools.cached_property
+    def values(self) -> Values:
+        """Which expressions a value may come from."""
+        return Values(self.linked, self.names)
+
+    @functools.cached_property
+    def flow(self) -> Flow:
+        """Which assignments reach a use, and what changes in between."""
+        return Flow(self.linked, self.names)
+
+    @functools.cached_property
+    def operations(self) -> Operations:
+        """Tensor operations and the chains they form."""
+        return Operations(self.tree, self.names, self.values, self.flow)
+
+    @functools.cached_property
+    def casts(self) -> Casts:
+        """Products of casts to float32."""
+        return Casts(self.tree, self.names, self.flow)
+
+    @functools.cached_property
+    def modules(self) -> Modules:
+        """Modules, and what is done to them before they are trained."""
+        return Modules(self.tree, self.names, self.values, self.flow)
+
+    @functools.cached_property
+    def halves(self) -> Halves:
+        """What shows that a file trains in float16."""
+        return Halves(self.tree, self.names, self.values, self.roles, self.regions, self.modules)
+
+    @functools.cached_property
+    def kinds(self) -> Kinds:
+        """What kind of object an expression certainly is."""
+        return Kinds(self.names, self.values)
+
+    @functools.cached_property
+    def devices(self) -> Devices:
+        """The device types that the file names."""
+        return Devices(self.tree, self.names)
+
+    @functools.cached_property
+    def roles(self) -> Roles:
+        """Which expressions are GradScalers and optimizers."""
+        return Roles(self.linked, self.names, self.values)
+
+    @functools.cached_property
+    def regions(self) -> Regions:
+        """Autocast regions."""
+        return Regions(self.linked, self.names, self.values)
+
+    @functools.cached_property
+    def reach(self) -> Reach:
+        """Inside which regions a place may run."""
+        recognizer = self.steps.recognizer
+        return Reach(self.linked, self.names, self.values, self.regions, recognizer)
+
+    @functools.cached_property
+    def trainings(self) -> Trainings:
+        """Models that are run under autocast, whatever they are."""
+        recognizer = self.steps.recognizer
+        return Trainings(self.tree, self.names, self.values, self.reach, recognizer)
+
+    @functools.cached_property
+    def trainer(self) -> Trainer | None:
+        """Where another file may train what this one defines under autocast: the nearest place."""
+        places = ((name, _training_line(data)) for name, data in self._attached.trainers)
+        return next((Trainer(name, line) for name, line in places if line is not None), None)
+
+    @functools.cached_property
+    def steps(self) -> Steps:
+        """The training-step events, path by path."""
+        return Steps(self.linked, self.names, self.values, self.roles, self.regions)
+
+    @functools.cached_property
+    def clips(self) -> Clips:
+        """Gradient clips in the wrong state."""
+        return Clips(self.linked, self.values, self.roles, self.steps, self.places)
+
+    @functools.cached_property
+    def places(self) -> Places:
+        """Where gradients would be unscaled."""
+        return Places(self.linked, self.steps)
+
+    @functools.cached_property
+    def caches(self) -> Caches:
+        """Steps after which autocast uses casts of the old weights."""
+        return Caches(self.linked, self.regions, self.steps)
+
+    @functools.cached_property
+    def mistakes(self) -> Mistakes:
+        """Calls of the GradScaler protocol in the wrong state."""
+        return Mistakes(self.linked, self.roles, self.steps)
+
+
+@functools.lru_cache(maxsize=64)
+def _training_line(data: bytes) -> int | None:
+    """The line on which a file begins to train under autocast, if it does."""
+    try:
+        model = Model(Source(data, ""))
+        region = model.trainings.under_autocast
+        return None if region is None else model.source.position(model.tree.span(region)[0])[0]
+    except (SourceError, cst.ParserSyntaxError, LossyParseError, RecursionError):
+        return None

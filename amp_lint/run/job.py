@@ -1,0 +1,144 @@
+"""One file to look at, and what came of it; whatever goes wrong becomes an error of the file."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from amp_lint import fixing
+from amp_lint.engine import AnalysisError
+from amp_lint.run.overtime import OvertimeError, allowed, limited
+from amp_lint.selection import Selection
+from amp_lint.syntax.project import Links
+from amp_lint.text.diagnostic import Diagnostic, applicable
+from amp_lint.text.source import Source, SourceError
+
+
+class Action(enum.Enum):
+    """What to do about findings."""
+
+    REPORT = enum.auto()
+    FIX = enum.auto()
+    """Fix and write the file."""
+    PREVIEW = enum.auto()
+    """Fix, and hand the text back instead of writing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file to look at."""
+
+    name: str
+    """The path as it is shown, and as it is written to."""
+    data: bytes
+    named: bool
+    selection: Selection
+    action: Action = Action.REPORT
+    unsafe: bool = False
+    links: Links | None = None
+    """What it imports from the other files of the run."""
+
+    @property
+    def seconds(self) -> float:
+        """The CPU time that it may take."""
+        linked = (
+            (*self.links.files, *(data for _, data in self.links.trainers)) if self.links else ()
+        )
+        return allowed(len(self.data) + sum(map(len, linked)))
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one file."""
+
+    name: str
+    source: Source | None = None
+    """The text that the findings are in: the fixed one where something was fixed."""
+    findings: list[Diagnostic] = field(default_factory=list)
+    fixed: list[Diagnostic] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """What is not as it was about the file, besides its text."""
+    before: Source | None = None
+    """The text before fixing, where something was fixed."""
+    found: list[Diagnostic] = field(default_factory=list)
+    """The findings in ``before``."""
+
+
+Gate: TypeAlias = Callable[[Job, str, Sequence[Diagnostic]], Sequence[Diagnostic]]
+"""As `fixing.Accept`, but told which file it is."""
+
+
+def lint(job: Job, gate: Gate | None = None) -> Outcome:
+    """Look at one text and fix it if asked; whatever goes wrong becomes an error of the file.
+
+    Nothing is written. The CPU time is limited, unless there is a ``gate``: experiments take what
+    they take.
+    """
+    if gate:
+        return _lint(job, gate)
+    try:
+        return limited(job.seconds, _lint, job)
+    except OvertimeError as error:
+        return Outcome(job.name, errors=[str(error)])
+
+
+def _lint(job: Job, gate: Gate | None = None) -> Outcome:
+    outcome = Outcome(job.name)
+    try:
+        source = Source(job.data, job.name)
+        if job.action is Action.REPORT:
+            outcome.source = source
+            outcome.findings = _check(job, source)
+        else:
+            _fix(job, source, outcome, gate)
+    except (SourceError, AnalysisError) as error:
+        outcome.errors.append(f"{error}; correct the file or exclude it")
+    except MemoryError:
+        outcome.errors.append("out of memory while it was analysed; exclude it")
+    except ImportError as error:  # of a library that is damaged, or finds no room in memory
+        outcome.errors.append(f"is not linted, as a module cannot be loaded: {error}")
+    except Exception as error:  # a bug in one rule must not cost the other files
+        if _is_interrupt(error):
+            raise KeyboardInterrupt from error
+        kind = type(error).__name__
+        outcome.errors.append(f"internal error, please report it: {kind}: {error}")
+    return outcome
+
+
+def _check(job: Job, source: Source) -> list[Diagnostic]:
+    return fixing.offered(
+        source, job.selection, unsafe=job.unsafe, named=job.named, links=job.links
+    )
+
+
+def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
+    accept = functools.partial(gate, job) if gate else None
+    result = fixing.fix(
+        source,
+        job.selection,
+        unsafe=job.unsafe,
+        named=job.named,
+        accept=accept,
+        links=job.links,
+    )
+    outcome.source, outcome.findings = source, result.remaining
+    if not source.lossless and any(
+        applicable(finding.fix, unsafe=job.unsafe) for finding in result.remaining
+    ):
+        outcome.errors.append("is not fixed: writing its encoding back would lose bytes")
+    if result.unencodable:
+        outcome.errors.append("is not fixed everywhere: its encoding cannot hold the fixed text")
+    if result.text != source.text:
+        outcome.source = source.changed(result.text)
+        outcome.fixed, outcome.before, outcome.found = result.fixed, source, result.found
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: what it met may have made another of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

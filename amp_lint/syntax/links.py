@@ -1,0 +1,484 @@
+"""What a file has to know of the files that it imports: the definitions it uses, and no more.
+
+Of each imported file only those statements are taken that define a name which is used, here or in
+what is taken already, and only where something in them says that it may have to do with a training
+step. They are cut out of the text by `ast`, which is ten times as fast as libcst.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from amp_lint.syntax.parse import TooDeepError, identifiers, parse
+from amp_lint.syntax.project import EVENTS, Links, imports
+from amp_lint.text.source import Source, SourceError
+
+MAX_CHARACTERS = 25_000
+"""Text that one file is linked with."""
+
+_STEPPED = re.compile(r"optim|(^|_)opt|sgd|adam|scaler", re.IGNORECASE)
+_DONE = re.compile(EVENTS.encode())
+_CLASS = re.compile(rb"^class[ \t]+(\w+)", re.MULTILINE)
+_NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
+"""Where a statement begins that is below no other."""
+_MADE = re.compile(rb"\b(\w+)[ \t]*\(|\b(\w+)[ \t]+as\b")
+_BASES = re.compile(rb"\bclass[ \t]+\w+[ \t]*\(([^)]{0,2000})")
+_ATTRIBUTE = re.compile(rb"\.\s*([^\W\d]\w*)")
+_WORD = re.compile(rb"[^\W\d]\w*")
+_MODULE = re.compile(r"Module$")
+"""A base of classes whose own gradients and autocast regions do not concern who uses them."""
+_OF_TORCH = re.compile(r"(Function|Optimizer|Scheduler|Dataset)$")
+"""Bases of classes whose methods are called by torch, or mean what they mean in torch."""
+_AIDS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Try, ast.If)
+_MAX_AID = 500  # characters
+MAX_HOPS = 2
+"""Files that are entered one from the other, not counting those that only pass a name on."""
+Place = tuple[int, int]
+"""A file and the rank of a statement in it."""
+Wanted = tuple[int, str]
+"""A file and a name in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attachments:
+    """Texts to attach to a tree, and where the imports of each lead."""
+
+    texts: tuple[str, ...] = ()
+    table: dict[tuple[int, str], int] = field(default_factory=dict)
+    """(Text, module as its imports spell it) -> text; 0 is the file itself, 1 the first text."""
+    words: frozenset[str] = frozenset()
+    """The identifiers in the texts."""
+    trainers: tuple[tuple[str, bytes], ...] = ()
+    exported: frozenset[str] = frozenset()
+    """Both as in `Links`."""
+
+
+@dataclass(slots=True)
+class _Statement:
+    """One statement of a module."""
+
+    lines: range
+    size: int
+    """Characters."""
+    matters: bool
+    """Whether it may say something about a training step elsewhere."""
+    aids: bool
+    """Whether it is an import or a small assignment, that others may need."""
+    chains: frozenset[str]
+    """The dotted names that it reads; none, where those cannot matter either."""
+    imports: dict[str, list[str]]
+    """The names that it imports, with what they stand for."""
+
+
+class _File:
+    """The statements of one file, each looked at when somebody asks for it."""
+
+    def __init__(self, body: list[ast.stmt], lines: list[str]) -> None:
+        self.lines = lines
+        self._body = body
+        self._known: dict[int, _Statement] = {}
+        self.binding: dict[str, list[int]] = defaultdict(list)
+        """Name -> the ranks of the statements that bind it."""
+        self.stars: dict[int, list[str]] = defaultdict(list)
+        """Rank -> the modules that a statement imports everything from."""
+        for rank, node in enumerate(body):
+            for name, module in _bound([node]):
+                if name == "*":
+                    self.stars[rank].append(module)
+                else:
+                    self.binding[name].append(rank)
+
+    def statement(self, rank: int) -> _Statement:
+        """What is in a statement."""
+        if rank not in self._known:
+            rows = _rows(self._body[rank])
+            size = sum(map(len, self.lines[rows.start : rows.stop]))
+            self._known[rank] = _statement(self._body[rank], rows, size)
+        return self._known[rank]
+
+
+@dataclass(slots=True)
+class _Graph:
+    """What may be reached from the names that a file reads."""
+
+    binding: dict[Wanted, list[Place]] = field(default_factory=dict)
+    """What binds a name in its file."""
+    passed_on: dict[Wanted, list[Wanted]] = field(default_factory=dict)
+    """What a name is imported from."""
+    reads: dict[Place, list[Wanted]] = field(default_factory=dict)
+    """What a statement reads."""
+
+
+def attachments(data: bytes, links: Links) -> Attachments:
+    """What to attach to the file with these bytes."""
+    return _Linker(data, links).attachments()
+
+
+class _Linker:
+    """Follows the names that a file imports into the files that define them."""
+
+    def __init__(self, data: bytes, links: Links) -> None:
+        self._data = data
+        self._links = links
+
+    def attachments(self) -> Attachments:
+        """The texts, in the order of ``links``, and how they are linked."""
+        graph = self._graph()
+        taken: set[Place] = set()
+        room = MAX_CHARACTERS
+        for place in self._that_matter(graph):
+            wanted = {place, *self._aids(graph, place)} - taken
+            size = sum(self._statement(each).size for each in wanted)
+            if size <= room:
+                room -= size
+                taken |= wanted
+        return self._cut(taken)
+
+    def _graph(self) -> _Graph:
+        """All that may be reached from the names that the file reads."""
+        graph = _Graph()
+        todo = [*dict.fromkeys(filter(self._may_matter, self._imports()))]
+        hops = dict.fromkeys(todo, 1)
+        for wanted in todo:  # grows while it is read
+            reads = self._visit(graph, *wanted)
+            for other in (*graph.passed_on[wanted], *reads):
+                enters = other[0] != wanted[0] and other not in graph.passed_on[wanted]
+                if other not in hops and hops[wanted] + enters <= MAX_HOPS:
+                    hops[other] = hops[wanted] + enters
+                    todo.append(other)
+        return graph
+
+    def _imports(self) -> Iterator[Wanted]:
+        """What the file imports; of a whole module, what it may use of it."""
+        attributes = {name.decode() for name in _ATTRIBUTE.findall(self._data)}
+        for module, name in imports(self._data):
+            whole = f"{module}.{name}" if name else module
+            if name == "*":
+                words = {word.decode() for word in _WORD.findall(self._data)}
+                yield from self._members(self._links.table.get((0, module)), words)
+            elif (target := self._target(0, whole)) is not None:
+                yield target
+            yield from self._members(self._links.table.get((0, whole)), attributes)
+
+    def _members(self, file: int | None, names: set[str]) -> Iterator[Wanted]:
+        """Those of some names that a file binds, or has from another one."""
+        for name in sorted(names) if file else ():
+            assert file is not None
+            if name in self._file(file).binding or any(self._through_stars(file, name)):
+                yield file, name
+
+    def _may_matter(self, wanted: Wanted) -> bool:
+        """Whether a name may lead to something; judged by the text, which costs no parse.
+
+        A class does that is called or derived from, unless its instances are torch's to call.
+        """
+        file, name = wanted
+        found = _classes(self._links.files[file - 1]).get(name)
+        if found is None:
+            return True
+        if name not in self._made:
+            return False
+        bases, body = found
+        if any(map(_OF_TORCH.search, bases)):
+            return False
+        return not any(map(_MODULE.search, bases)) or bool(_DONE.search(body))
+
+    @functools.cached_property
+    def _made(self) -> frozenset[str]:
+        """What the file calls, derives classes from, or gives another name."""
+        pairs = _MADE.findall(self._data)
+        bases = (word for listed in _BASES.findall(self._data) for word in _WORD.findall(listed))
+        words = {word for pair in pairs for word in pair}.union(bases)
+        return frozenset(word.decode("utf-8", "replace") for word in words)
+
+    def _visit(self, graph: _Graph, file: int, name: str) -> list[Wanted]:
+        """Note what binds a name, and give what that reads."""
+        places = [(file, rank) for rank in self._file(file).binding.get(name, ())]
+        graph.binding[file, name] = places
+        passed_on = [*self._through_stars(file, name)]
+        reads: list[Wanted] = []
+        for place in places:
+            imported = self._statement(place).imports.get(name, ())
+            passed_on += filter(None, (self._target(file, each) for each in imported))
+            if place not in graph.reads:
+                graph.reads[place] = [*dict.fromkeys(self._reads(file, self._statement(place)))]
+                reads += graph.reads[place]
+        graph.passed_on[file, name] = passed_on
+        return reads
+
+    def _that_matter(self, graph: _Graph) -> list[Place]:
+        """The statements that say something and those that lead to them, the nearest first."""
+        places = {place for place in graph.reads if self._statement(place).matters}
+        names = {wanted for wanted in graph.binding if "GradScaler" in wanted[1]}
+        fresh = True
+        while fresh:
+            fresh = False
+            for wanted, bound in graph.binding.items():
+                if wanted not in names and not (
+                    places.isdisjoint(bound) and names.isdisjoint(graph.passed_on[wanted])
+                ):
+                    names.add(wanted)
+                    fresh = True
+            places |= {p for p, reads in graph.reads.items() if not names.isdisjoint(reads)}
+        bound = [place for wanted in names for place in graph.binding[wanted]]
+        stars = [star for file, _ in names for star in self._stars(file)]
+        return [*dict.fromkeys((*filter(places.__contains__, graph.reads), *bound, *stars))]
+
+    def _aids(self, graph: _Graph, place: Place) -> set[Place]:
+        """What a statement needs beside itself: imports, and small assignments."""
+        reads = graph.reads.get(place, ())
+        needed = (aid for wanted in reads for aid in graph.binding.get(wanted, ()))
+        return {aid for aid in needed if self._statement(aid).aids}
+
+    def _file(self, file: int) -> _File:
+        return _parsed(self._links.files[file - 1])
+
+    def _statement(self, place: Place) -> _Statement:
+        return self._file(place[0]).statement(place[1])
+
+    def _reads(self, file: int, statement: _Statement) -> Iterator[Wanted]:
+        """What a statement reads: names of its own file, and what they are imported as."""
+        for chain in sorted(statement.chains):
+            name, _, rest = chain.partition(".")
+            yield file, name
+            for imported in self._imported(file, statement, name):
+                target = self._target(file, f"{imported}.{rest}" if rest else imported)
+                if target is not None:
+                    yield target
+
+    def _imported(self, file: int, statement: _Statement, name: str) -> list[str]:
+        found = statement.imports.get(name, [])
+        ranks = self._file(file).binding.get(name, ())
+        others = map(self._file(file).statement, ranks)
+        return [*found, *(each for other in others for each in other.imports.get(name, []))]
+
+    def _target(self, file: int, dotted: str) -> Wanted | None:
+        """The file and the name in it that a dotted name leads to."""
+        module, rest = dotted, ""
+        while module.strip("."):
+            to = self._links.table.get((file, module))
+            if to is not None and rest:
+                return (to, rest.partition(".")[0]) if to else None
+            before, _, last = module.rpartition(".")
+            module, rest = before, f"{last}.{rest}" if rest else last
+        to = self._links.table.get((file, module)) if module else None
+        return (to, rest.partition(".")[0]) if to else None
+
+    def _through_stars(self, file: int, name: str) -> Iterator[Wanted]:
+        """The files whose names a file has all, where one of them defines ``name``."""
+        if self._file(file).binding.get(name):
+            return
+        for modules in self._file(file).stars.values():
+            for module in modules:
+                to = self._links.table.get((file, module))
+                if to and (name in self._file(to).binding or self._stars(to)):
+                    yield to, name
+
+    def _stars(self, file: int) -> set[Place]:
+        """The star imports of a file."""
+        return {(file, rank) for rank in self._file(file).stars}
+
+    def _cut(self, taken: set[Place]) -> Attachments:
+        files = sorted({file for file, _ in taken})
+        numbers = {0: 0} | {file: number for number, file in enumerate(files, 1)}
+        table = {
+            (numbers[file], module): numbers[to]
+            for (file, module), to in self._links.table.items()
+            if file in numbers and to in numbers
+        }
+        found = [self._text(file, {rank for at, rank in taken if at == file}) for file in files]
+        words = (word for text in found for word in identifiers(parse(text)))
+        links = self._links
+        return Attachments(tuple(found), table, frozenset(words), links.trainers, links.exported)
+
+    def _text(self, file: int, ranks: set[int]) -> str:
+        """The lines of some statements of a file; "" if they are nothing without the others."""
+        all_lines = self._file(file).lines
+        rows = {row for rank in ranks for row in self._file(file).statement(rank).lines}
+        text = "".join(f"{all_lines[row]}\n" for row in sorted(rows))
+        return text if _is_python(text) else ""
+
+
+@functools.lru_cache(maxsize=64)
+def _classes(data: bytes) -> dict[str, tuple[tuple[str, ...], bytes]]:
+    """The bases and the text of each class of a file, by name."""
+    starts = [*_CLASS.finditer(data)]
+    found: dict[str, tuple[tuple[str, ...], bytes]] = {}
+    for match, end in zip(starts, [*(m.start() for m in starts[1:]), len(data)], strict=False):
+        text = data[match.end() : end]
+        bases, _, rest = (
+            text.partition(b")") if text.lstrip().startswith(b"(") else (b"", b"", text)
+        )
+        body = rest.partition(b":")[2]
+        below = _NEXT.search(body)
+        names = tuple(b.strip(b" (\t\r\n").decode("utf-8", "replace") for b in bases.split(b","))
+        found.setdefault(match[1].decode(), (names, body[: below.start()] if below else body))
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(data: bytes) -> _File:
+    """The statements of a file; none, where it cannot be read as Python."""
+    try:
+        text = Source(data, "").text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "")
+        return _File(parse(text).body, text.split("\n"))
+    except (SourceError, SyntaxError, TooDeepError):
+        return _File([], [])
+
+
+def _is_python(text: str) -> bool:
+    """Whether a text can be parsed, and does not nest too deeply."""
+    try:
+        return all(True for _ in identifiers(parse(text)))
+    except (SyntaxError, TooDeepError):
+        return False
+
+
+def _rows(node: ast.stmt) -> range:
+    """The lines of a statement, counted from 0, decorators included."""
+    above = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
+    return range(min([node.lineno, *above]) - 1, node.end_lineno or node.lineno)
+
+
+def _statement(node: ast.AST, rows: range = range(0), size: int = 0) -> _Statement:
+    parts = [*_parts(node)]
+    matters = _matters(node, parts)
+    closed = isinstance(node, ast.ClassDef) and _bases(node, _MODULE) and not matters
+    chains = () if closed else _chains(node)
+    aids = isinstance(node, _AIDS) and size < _MAX_AID
+    statement = _Statement(rows, size, matters, aids, frozenset(chains), defaultdict(list))
+    for part in parts:
+        if isinstance(part, ast.Import):
+            for alias in part.names:
+                name = alias.name if alias.asname else alias.name.partition(".")[0]
+                statement.imports[alias.asname or name].append(name)
+        elif isinstance(part, ast.ImportFrom):
+            for alias in part.names:
+                qualified = f"{_module(part)}.{alias.name}"
+                statement.imports[alias.asname or alias.name].append(qualified)
+    return statement
+
+
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    """What runs of a statement: all nodes but those of annotations."""
+    todo = [node]
+    while todo:
+        part = todo.pop()
+        yield part
+        hidden = [getattr(part, name, None) for name in ("annotation", "returns")]
+        todo += (child for child in ast.iter_child_nodes(part) if child not in hidden)
+
+
+def _bases(node: ast.ClassDef, pattern: re.Pattern[str]) -> bool:
+    return any(pattern.search(ast.unparse(base)) for base in node.bases)
+
+
+def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
+    """Whether a statement may say something about a training step elsewhere."""
+    if not isinstance(node, ast.ClassDef):
+        return any(_is_event(part) or _is_context(part) or _is_gradient(part) for part in parts)
+    if _bases(node, _OF_TORCH):
+        return False
+    if _bases(node, _MODULE):
+        return any(map(_is_event, parts))
+    return any(_is_event(part) or _is_context(part) for part in parts)
+
+
+def _is_event(node: ast.AST) -> bool:
+    """Whether a node is something that is done in a training step."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="step", value=owner)):
+            return bool(_STEPPED.search(_last(owner)))
+        case ast.Call(func=ast.Attribute(attr="scale" | "update", value=owner)):
+            return "scaler" in _last(owner).lower()
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)):
+            return _is_event_name(name) or (name.endswith("_") and _is_gradient(owner))
+        case ast.Call(func=ast.Name(id=name)):
+            return _is_event_name(name)
+        case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
+            return _is_gradient(target)
+    return False
+
+
+def _is_event_name(name: str) -> bool:
+    """Whether what is called so does something in a training step."""
+    named = name == "backward" or name.startswith("clip_grad") or name.endswith("GradScaler")
+    return named or "unscale" in name
+
+
+def _is_context(node: ast.AST) -> bool:
+    """Whether a node names autocast, or something called after it."""
+    name = node.name if isinstance(node, ast.alias) else _last(node)
+    return "autocast" in name
+
+
+def _is_gradient(node: ast.AST) -> bool:
+    """Whether a node is ``p.grad`` or ``p.grad.data``."""
+    while isinstance(node, ast.Attribute):
+        if node.attr == "grad":
+            return True
+        node = node.value
+    return False
+
+
+def _last(node: ast.AST) -> str:
+    """The last name of ``a.b.c``, ``a[i]`` or ``a``."""
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case ast.Subscript(value=owner):
+            return _last(owner)
+    return ""
+
+
+def _chains(node: ast.AST) -> Iterator[str]:
+    """The dotted names in a statement, the longest of each place; not those of mere types."""
+    todo = [node]
+    while todo:
+        part = todo.pop()
+        attributes: list[str] = []
+        while isinstance(part, ast.Attribute):
+            attributes.append(part.attr)
+            part = part.value
+        match part:
+            case ast.Name(id=name):
+                yield ".".join([name, *reversed(attributes)])
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[value, *_]):
+                todo.append(value)
+            case ast.ExceptHandler(body=body):
+                todo += body
+            case _:
+                hidden = [getattr(part, name, None) for name in ("annotation", "returns")]
+                todo += (child for child in ast.iter_child_nodes(part) if child not in hidden)
+
+
+def _module(node: ast.ImportFrom) -> str:
+    """The module that an import names, spelled as in `Links`."""
+    dots = "." * (node.level + bool(node.level and node.module))
+    return f"{dots}{node.module or ''}"
+
+
+def _bound(body: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """The names that statements bind, not those that functions and classes in them do.
+
+    With the module, for an import; ``*`` for all that is in it.
+    """
+    todo = [*body]
+    while todo:
+        node = todo.pop()
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, ""
+            case ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield name, ""
+            case ast.Import():
+                yield from ((a.asname or a.name.partition(".")[0], "") for a in node.names)
+            case ast.ImportFrom():
+                yield from ((a.asname or a.name, _module(node)) for a in node.names)
+            case ast.stmt() | ast.ExceptHandler() | ast.withitem() | ast.Tuple() | ast.NamedExpr():
+                todo += ast.iter_child_nodes(node)

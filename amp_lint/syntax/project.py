@@ -1,0 +1,296 @@
+"""Which of the linted files a file imports, so that rules can look into them.
+
+An import is looked up among the files of the run and nowhere else: relative ones where they say,
+absolute ones from the directory of the file upwards. Only files that may train are asked for,
+imports are found by a regular expression, and what comes of it is bytes: `amp_lint.syntax.links`
+says what is made of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from amp_lint.text import files
+from amp_lint.text.files import absolute
+
+MAX_HOPS = 3
+"""Longest chain of imports that is followed; one of them is often a package's ``__init__``."""
+MAX_BYTES = 1_000_000
+"""Bytes of the files that one file is linked with."""
+MAX_TRAINERS = 8
+"""Files that are looked into for what may train one file, the nearest first."""
+MAX_PROGRAM = 2_000
+"""Files of one program that are looked at: those that the fewest imports lead to."""
+
+_TRAINS = re.compile(rb"backward|unscale_|clip_grad|autocast|GradScaler|scaler\b")
+"""What a file has that may take part in a training step in mixed precision."""
+EVENTS = (
+    r"\.backward\(|unscale|clip_grad|GradScaler\(|scaler\.(?:scale|step|update)\b|\.step\("
+    r"|\.grad(?:\.data)?(?:\.\w+_\(|\s*[*/+-]?=(?!=))"
+)
+"""What is done in a training step."""
+MATTERS = rf"{EVENTS}|autocast|\.grad\b"
+"""What a function has that may say something about a training step elsewhere."""
+_MATTERS = re.compile(MATTERS.encode())
+_IMPORT = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
+_KEYWORD = re.compile(rb"\bimport\b")
+_MODULE = re.compile(rb"\A[.\w]+\Z")
+_PART = re.compile(r"\.py$|[/\\]")
+_OUTSIDE = sys.stdlib_module_names | {"torch"}
+
+
+class Wishes(Protocol):
+    """What the rules that may have something to say about a file want to know of other files."""
+
+    def wants_trainers(self, data: bytes) -> bool:
+        """Whether one of them asks who trains under autocast what a file with these bytes has."""
+
+    def wants_exports(self, data: bytes) -> bool:
+        """Whether a fix of one of them may take names away from a file with these bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What one file imports from others, directly or through them."""
+
+    files: tuple[bytes, ...]
+    table: dict[tuple[int, str], int]
+    """(File, module as its imports spell it) -> file; 0 is the file itself, 1 the first of
+    ``files``. Relative modules have one more dot than in the import, as in `Names`."""
+    trainers: tuple[tuple[str, bytes], ...] = ()
+    """Files that may train what this one defines under autocast: path as shown, and bytes."""
+    exported: frozenset[str] = frozenset()
+    """Names that other files import from this one; "*" if one imports all there are."""
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What all files of a run import."""
+
+    imported: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    importers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    running_models: set[str] = field(default_factory=set)
+    """Files that may train under autocast."""
+    names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """The names that are imported from each file; "*" for all."""
+
+
+class Project:
+    """The files of a run. Each is read when somebody imports it, once."""
+
+    def __init__(self, paths: Iterable[Path], *, fixing: bool = False) -> None:
+        """Prepare; ``fixing`` says that names which others import will have to stay."""
+        self._fixing = fixing
+        self._paths = {str(absolute(path)): path for path in paths}
+        self._words = {word for path in self._paths for word in _PART.split(path)}
+        self._bytes = functools.cache(self._read)
+        self._imports = functools.cache(self._find_imports)
+        self._leads = functools.cache(self._find_out)
+
+    def links(self, path: Path, data: bytes, wishes: Wishes | None = None) -> Links | None:
+        """What the file at ``path``, with these bytes, imports that it may have to know of.
+
+        And what ``wishes`` asks for besides.
+
+        None if it has nothing to do with training, or imports nothing that has.
+        """
+        start = str(absolute(path))
+        if start not in self._paths:
+            return None
+        linked = self._linked(start) if _TRAINS.search(data) else None
+        trainers = self._trainers(start) if wishes and wishes.wants_trainers(data) else ()
+        moving = self._fixing and wishes is not None and wishes.wants_exports(data)
+        exported = self._exported(start) if moving else frozenset()
+        if not trainers and not exported:
+            return linked
+        return replace(linked or Links((), {}), trainers=trainers, exported=exported)
+
+    def _exported(self, start: str) -> frozenset[str]:
+        return frozenset(self._survey.names.get(start, ()))
+
+    def _linked(self, start: str) -> Links | None:
+        hops, room = {start: 0}, MAX_BYTES
+        table: dict[tuple[int, str], int] = {}
+        numbers = {start: 0}
+        for importer in (todo := [start]):  # grows while it is read
+            for module, file in self._imports(importer):
+                if file not in numbers:
+                    left = MAX_HOPS - hops[importer] - 1
+                    if left < 0 or len(self._bytes(file)) > room or not self._leads(file, left):
+                        continue
+                    room -= len(self._bytes(file))
+                    hops[file], numbers[file] = hops[importer] + 1, len(numbers)
+                    todo.append(file)
+                table[numbers[importer], module] = numbers[file]
+        return Links(tuple(map(self._bytes, todo[1:])), table) if len(todo) > 1 else None
+
+    def _trainers(self, start: str) -> tuple[tuple[str, bytes], ...]:
+        """The files that run models under autocast and that meet this one in some program.
+
+        They do where one file imports both, directly or through others. The nearest comes first.
+        """
+        programs = _closure({start}, self._survey.importers)
+        met = self._survey.running_models & _closure(programs, self._survey.imported)
+
+        def apart(file: str) -> int:
+            pairs = zip(Path(file).parts, Path(start).parts, strict=False)
+            return -len([*itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)])
+
+        near = sorted(sorted(met - {start}), key=apart)[:MAX_TRAINERS]
+        return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
+
+    @functools.cached_property
+    def _survey(self) -> _Survey:
+        """All files of the run, each read and forgotten."""
+        survey = _Survey()
+        for file in self._paths:
+            data = self._read(file)
+            if b"autocast" in data and b"backward" in data:
+                survey.running_models.add(file)
+            for _, to in self._resolved(file, data):
+                survey.imported[file].append(to)
+                survey.importers[to].append(file)
+            for module, name in imports(data):
+                source = self._resolve(file, module) if name else None
+                if source is not None:
+                    survey.names[source].add(name)
+        return survey
+
+    def _find_out(self, file: str, hops: int) -> bool:
+        """Whether a file has something that matters, or imports it over so many hops."""
+        if _MATTERS.search(self._bytes(file)):
+            return True
+        return hops > 0 and any(self._leads(to, hops - 1) for _, to in self._imports(file))
+
+    def _read(self, file: str) -> bytes:
+        try:
+            return files.read(self._paths[file])
+        except OSError:
+            return b""
+
+    def _find_imports(self, file: str) -> tuple[tuple[str, str], ...]:
+        """The modules that a file imports and that are files of the run, with these files."""
+        return tuple(self._resolved(file, self._bytes(file)))
+
+    def _resolved(self, file: str, data: bytes) -> Iterator[tuple[str, str]]:
+        for module in dict.fromkeys(_spelled(data)):
+            to = self._resolve(file, module)
+            if to is not None:
+                yield module, to
+
+    def _resolve(self, importer: str, module: str) -> str | None:
+        name = module.lstrip(".")
+        dots = len(module) - len(name)
+        folder = os.path.dirname(importer)  # noqa: PTH120
+        if dots:
+            for _ in range(dots - (2 if name else 1)):
+                folder = os.path.dirname(folder)  # noqa: PTH120
+            return self._module(folder, name)
+        first = name.partition(".")[0]
+        if first in _OUTSIDE or not self._words.issuperset(name.split(".")):
+            return None
+        folders = [*self._upwards(folder)]
+        owner = (at for at in folders if self._module(at, first))
+        return next(filter(None, (self._module(at, name) for at in (*owner, *folders))), None)
+
+    def _upwards(self, folder: str) -> Iterator[str]:
+        yield folder
+        while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
+            yield above
+            folder = above
+
+    def _module(self, folder: str, name: str) -> str | None:
+        """The file of a module or package below a directory, if it is one of the run."""
+        path = os.path.join(folder, *name.split(".")) if name else folder  # noqa: PTH118
+        files = (*([f"{path}.py"] if name else []), os.path.join(path, "__init__.py"))  # noqa: PTH118
+        return next((file for file in files if file in self._paths), None)
+
+
+def _closure(start: Iterable[str], leads: Mapping[str, Iterable[str]]) -> set[str]:
+    """What some files lead to, they themselves included; no more than `MAX_PROGRAM`."""
+    found = dict.fromkeys(start)
+    for file in (todo := [*found]):  # grows while it is read
+        if len(found) > MAX_PROGRAM:
+            break
+        fresh = dict.fromkeys(other for other in leads.get(file, ()) if other not in found)
+        found.update(fresh)
+        todo += fresh
+    return set(found)
+
+
+def imports(data: bytes) -> Iterator[tuple[str, str]]:
+    """The modules that a file imports, as `Links` spells them, each with what it takes of them.
+
+    ``""`` for the module itself, ``*`` for everything. What looks like an import in a string or in
+    prose is among them.
+    """
+    starts = [*_IMPORT.finditer(data)]
+    ends = [*(match.start() for match in starts[1:]), len(data)]
+    for match, end in zip(starts, ends, strict=False):
+        rest = _logical_line(data, match.end(), end)
+        yield from _taken(rest) if match[1] == b"from" else _whole(rest)
+
+
+def _logical_line(data: bytes, start: int, end: int) -> bytes:
+    """What follows the word ``from`` or ``import``, its comments left out, until the import ends.
+
+    Nothing, where it does not before ``end``: somebody is writing the file.
+    """
+    first = data[start:end].partition(b"\n")[0]
+    if b"(" not in first and b"\\" not in first:
+        return first.partition(b"#")[0].partition(b";")[0]
+    parts: list[bytes] = []
+    is_open = False
+    for line in data[start:end].split(b"\n"):
+        part = line.partition(b"#")[0].rstrip()
+        parts.append(part.removesuffix(b"\\"))
+        is_open = (is_open or b"(" in part) and b")" not in part
+        if not is_open and not part.endswith(b"\\"):
+            return b" ".join(parts).partition(b";")[0]
+    return b""
+
+
+def _taken(rest: bytes) -> Iterator[tuple[str, str]]:
+    """``.a import b as c, d`` as what `imports` gives."""
+    spaced, *names = _KEYWORD.split(rest, 1)
+    module = b"".join(spaced.split())
+    if not names or not _MODULE.match(module):
+        return
+    text = module.decode()
+    if text.startswith(".") and text.strip("."):
+        text = "." + text
+    for name in _names(names[0].strip(b" \t()")):
+        yield text, name
+
+
+def _whole(rest: bytes) -> Iterator[tuple[str, str]]:
+    """``a.b, c as d`` as what `imports` gives."""
+    for name in _names(rest):
+        yield name, ""
+
+
+def _names(listed: bytes) -> Iterator[str]:
+    """The first word of what stands between commas, where it is a name, dotted or not, or ``*``."""
+    for item in listed.split(b","):
+        word, *_ = item.split() or [b""]
+        if word == b"*" or _MODULE.match(word):
+            yield word.decode()
+
+
+def _spelled(data: bytes) -> Iterator[str]:
+    """The modules that a file may import: ``from a import b`` may import the module ``a.b``."""
+    for module, name in imports(data):
+        if name:
+            yield from (module, f"{module}.{name}")
+        else:
+            parts = module.split(".")
+            yield from (".".join(parts[: end + 1]) for end in range(len(parts)))

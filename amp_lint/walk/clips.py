@@ -1,0 +1,182 @@
+"""Gradient clips that are reached with scaled gradients."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.amp.events import Event, Kind, mentions_scale
+from amp_lint.amp.roles import Roles
+from amp_lint.flow.conditions import text
+from amp_lint.flow.values import Values, arguments, literal
+from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.walk.paths import Cycle, last_name
+from amp_lint.walk.protocol import State, replay
+from amp_lint.walk.steps import Root, Steps
+from amp_lint.walk.unscale_places import Place, Places
+
+INITIAL_SCALE = 65536.0
+_LIMITS = {"clip_grad_value_": "clip_value", "clip_grads_with_norm_": "max_norm"}
+_INFINITE = frozenset({"inf", "infty", "Infinity"})
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledClip:
+    """A clip that some feasible path reaches with scaled gradients."""
+
+    call: cst.Call
+    """The clip, or what runs it in another file."""
+    function: str
+    parameter: str
+    backward: Event
+    step: Event | None
+    limit: float | None
+    """The literal limit, if there is one."""
+    scale: float
+    """The scale at the start of a run."""
+    place_for_unscale: Place | None
+
+    @property
+    def clips(self) -> bool:
+        """Whether the call changes the gradients, and not only measures them."""
+        return self.function != "get_total_norm"
+
+
+class Clips:
+    """Looks for clips in the wrong state among the cycles of a file."""
+
+    def __init__(
+        self, tree: Tree, values: Values, roles: Roles, steps: Steps, places: Places
+    ) -> None:
+        self.tree = tree
+        self.values = values
+        self.roles = roles
+        self.steps = steps
+        self.places = places
+
+    @functools.cached_property
+    def scaled(self) -> list[ScaledClip]:
+        """Every clip reached with scaled gradients, once, in source order."""
+        found: dict[int, ScaledClip] = {}
+        for root in self.steps.roots:
+            for cycle in root.cycles:
+                for clip, backward in self._wrong(root, cycle):
+                    if id(clip.place) not in found and self._is_own(clip, backward):
+                        found[id(clip.place)] = self._describe(clip, backward, root, cycle)
+        return sorted(found.values(), key=lambda clip: self.tree.order(clip.call))
+
+    def _wrong(self, root: Root, cycle: Cycle) -> Iterator[tuple[Event, Event]]:
+        for index, (event, state) in enumerate(replay(cycle, self._entry(root, cycle))):
+            if event.kind is Kind.CLIP and state.is_scaled and not self._is_exempt(event):
+                assert state.scaled is not None
+                step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
+                if step is None or step.scaler:  # else nothing divides by the scale any more
+                    yield event, state.scaled
+
+    def _is_own(self, clip: Event, backward: Event) -> bool:
+        """Whether the mistake is in this file, and not one within a file that it imports."""
+        return self.tree.is_own(clip.place) and any(
+            map(self.tree.is_own, (clip.node, backward.node))
+        )
+
+    def _is_exempt(self, clip: Event) -> bool:
+        """A limit made from the scale is right; an infinite one only measures."""
+        assert isinstance(clip.node, cst.Call)
+        limit = clip_limit(clip.node)
+        if limit is not None and is_infinite(limit):
+            return True
+        return mentions_scale(clip.node, self.values) or self._is_given_scale(clip.node)
+
+    def _is_given_scale(self, clip: cst.Call) -> bool:
+        """Whether the function that clips is called with the scale."""
+        function = self.tree.ancestor(clip, cst.FunctionDef)
+        calls = self.steps.recognizer.calls_of(function) if function is not None else ()
+        return any(mentions_scale(call, self.values) for call in calls)
+
+    def _entry(self, root: Root, cycle: Cycle) -> State:
+        """The state a function is entered in: scaled, if it steps what another method scaled.
+
+        Certain only when nothing in this file calls the function, it neither runs backward nor
+        unscales, and no unscale_ stands anywhere else in the file.
+        """
+        if isinstance(root.function, cst.Module) or id(root.function) in self.steps.called:
+            return State()
+        kinds = {event.kind for event in cycle}
+        if kinds & {Kind.BACKWARD, Kind.UNSCALE} or self._unscales:
+            return State()
+        scalers = {e.scaler for e in cycle if e.kind is Kind.STEP and e.scaler}
+        names = {last_name(scaler) for scaler in scalers}
+        return State(next((e for e in self._scalings if last_name(e.scaler or "") in names), None))
+
+    @functools.cached_property
+    def _scalings(self) -> list[Event]:
+        """Where losses are scaled: backward events, then calls of ``scale`` for want of one."""
+        events = (e for root in self.steps.roots for cycle in root.cycles for e in cycle)
+        found = [e for e in events if e.kind is Kind.BACKWARD and e.scaler]
+        for call in self.tree.nodes(cst.Call):
+            if self.steps.recognizer.is_scale(call):
+                assert isinstance(call.func, cst.Attribute)
+                found.append(Event(Kind.BACKWARD, call, scaler=text(call.func.value)))
+        return found
+
+    @functools.cached_property
+    def _unscales(self) -> bool:
+        """Whether anything in the file unscales, by whatever name."""
+        return any(
+            isinstance(call.func, cst.Attribute) and "unscale" in call.func.attr.value
+            for call in self.tree.nodes(cst.Call)
+        )
+
+    # --- one finding --------------------------------------------------------------------------
+
+    def _describe(self, clip: Event, backward: Event, root: Root, cycle: Cycle) -> ScaledClip:
+        call, place = clip.node, clip.place
+        assert isinstance(call, cst.Call) and isinstance(place, cst.Call)
+        following = cycle[cycle.index(clip) :]
+        step = next((e for e in following if e.kind is Kind.STEP and e.scaler), None)
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        limit = literal(clip_limit(call))
+        return ScaledClip(
+            call=place,
+            function=name,
+            parameter=_LIMITS.get(name, "max_norm"),
+            backward=backward,
+            step=step,
+            limit=float(limit) if isinstance(limit, (int, float)) else None,
+            scale=self.initial_scale,
+            place_for_unscale=self.places.before(clip, root),
+        )
+
+    @functools.cached_property
+    def initial_scale(self) -> float:
+        """The scale at the start of a run, if all scalers of the file start with one literal."""
+        given = map(self.roles.initial_scale, self.roles.scaler_calls)
+        scales = {literal(scale) if scale is not None else INITIAL_SCALE for scale in given}
+        scale = scales.pop() if len(scales) == 1 else None
+        return float(scale) if isinstance(scale, (int, float)) and scale > 0 else INITIAL_SCALE
+
+
+def clip_limit(call: cst.Call) -> cst.BaseExpression | None:
+    """The argument of a clip that says how large gradients may be."""
+    given = arguments(call)
+    return given.get(1, None) or given.get(None, "max_norm") or given.get(None, "clip_value")
+
+
+def is_infinite(node: cst.BaseExpression) -> bool:
+    """``float("inf")``, ``math.inf``, ``torch.inf``."""
+    value = literal(node)
+    if value is not ...:
+        return value == float("inf")
+    parts = (part for part in descendants(node))
+    return any(
+        (isinstance(part, cst.Attribute) and part.attr.value in _INFINITE)
+        or (
+            isinstance(part, (cst.SimpleString, cst.ConcatenatedString))
+            and part.evaluated_value in _INFINITE
+        )
+        for part in parts
+    )

@@ -1,0 +1,547 @@
+"""Runs the expressions of a path: the events in them, and the calls within the file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from amp_lint.amp.events import EVERY, Event, Kind, Recognizer
+from amp_lint.amp.gradient_values import is_limit
+from amp_lint.amp.regions import Region, Regions
+from amp_lint.amp.roles import Roles
+from amp_lint.flow.conditions import (
+    Equals,
+    Formula,
+    Not,
+    Truthy,
+    both,
+    either,
+    formula,
+    is_mode_test,
+    mentions,
+    opposite,
+    size,
+    text,
+)
+from amp_lint.flow.forwarding import returned
+from amp_lint.flow.reaching import arms
+from amp_lint.flow.values import arguments, literal
+from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.tree import Tree, last_statement
+from amp_lint.walk.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
+from amp_lint.walk.relevance import Relevance
+
+_CONSTANTS = frozenset({"None", "True", "False"})  # names to libcst
+_LARGEST_TEST = 6  # parts of a test that a name is assigned, for it to be remembered
+MAX_DEPTH = 5
+"""Calls within calls that are followed."""
+
+_IDLE = frozenset({Kind.ZERO_GRAD, Kind.OPAQUE})
+"""Events that say nothing of one another before a backward: the last one stands for all."""
+_LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.SCHEDULE})
+"""Events after which scaled gradients are as they were, but for a limit."""
+_NORMS = frozenset({Kind.CLIP, Kind.UNSCALE})
+"""Events that give the norm of gradients: accelerate's clip unscales them."""
+_FIRST = ("optimizer", "parameters", "new_scale")
+"""What the first argument of an event may be called."""
+_BEGINNINGS = frozenset({Kind.ZERO_GRAD, Kind.BACKWARD})
+"""Events that begin the next cycle where no scaler takes part, and so nothing is updated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of the model that running code needs."""
+
+    tree: Tree
+    names: Names
+    roles: Roles
+    regions: Regions
+    recognizer: Recognizer
+    relevance: Relevance
+    exact: bool = False
+    """Whether every ``zero_grad`` counts, to run the events and not only to judge their order."""
+    whole: bool = False
+    """Whether nothing ends a cycle but the end of the function."""
+
+
+class Evaluator(ABC):
+    """Evaluates expressions on paths. Statements are left to the class that runs them."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.tree = parts.tree
+        self.names = parts.names
+        self.roles = parts.roles
+        self.regions = parts.regions
+        self.recognizer = parts.recognizer
+        self.relevance = parts.relevance
+        self.exact = parts.exact
+        self.whole = parts.whole
+        self.cycles: dict[tuple[int, ...], Cycle] = {}
+        self.events: dict[tuple[object, ...], Event] = {}
+        self.early: dict[tuple[int, int], tuple[Event, Event]] = {}
+        """Updates, each with what comes after it and belongs before it."""
+        self.entered: set[int] = set()
+        """Ids of the functions that were run in the place of a call."""
+
+    @abstractmethod
+    def block(self, body: object, paths: Iterable[Path], frame: Frame) -> list[Path]:
+        """Run the statements of a body on every path; paths that left it come out as they are."""
+
+    def frame(
+        self,
+        function: cst.FunctionDef | cst.Module,
+        prefix: str = "",
+        stack: tuple[int, ...] = (),
+        calls: tuple[cst.Call, ...] = (),
+    ) -> Frame:
+        """A function about to be run."""
+        local = self.names.local(function)
+        return Frame(function, prefix, local, (*stack, id(function)), calls)
+
+    def decorated(
+        self, function: cst.FunctionDef | cst.Module, frame: Frame
+    ) -> tuple[tuple[Region, Formula], ...]:
+        """The region that a decorator puts around a function."""
+        if isinstance(function, cst.Module):
+            return ()
+        region = self.regions.decorating(function)
+        return ((region, self.enabled(region, Path(), frame)),) if region else ()
+
+    def enabled(self, region: Region, path: Path, frame: Frame) -> Formula:
+        """When the autocast of a region is on."""
+        switch = True if region.enabled is None else self.formula(region.enabled, path, frame)
+        chosen = [self._is_chosen(context, path, frame) for context in region.choices]
+        return both(switch, either(*chosen)) if chosen else switch
+
+    def _is_chosen(self, context: cst.BaseExpression, path: Path, frame: Frame) -> Formula:
+        """When one of several contexts is taken, by the settings that decide it in a function."""
+        if self.tree.ancestor(context, cst.FunctionDef) is not frame.function:
+            return True
+        tests = [(test, holds) for test, holds in arms(self.tree, context) if is_mode_test(test)]
+        formulas = ((self.formula(test, path, frame), holds) for test, holds in tests)
+        return both(*(part if holds else opposite(part) for part, holds in formulas))
+
+    def close(self, trace: Cycle) -> None:
+        """Note a cycle that is complete."""
+        if trace:
+            self.cycles.setdefault(tuple(map(id, trace)), trace)
+
+    # --- expressions --------------------------------------------------------------------------
+
+    def is_hot(self, node: cst.CSTNode) -> bool:
+        """Whether a node holds an event."""
+        return id(node) in self.relevance.hot
+
+    def evaluate(
+        self, node: cst.BaseExpression, path: Path, frame: Frame
+    ) -> list[tuple[Path, Value]]:
+        """Run the events of an expression; the paths they lead to, each with the value."""
+        if not self.is_hot(node):
+            return [(path, self.value(node, path, frame))]
+        if isinstance(node, cst.Lambda):
+            return [(path, None)]
+        if isinstance(node, cst.Call):
+            return self._call(node, path, frame)
+        if isinstance(node, cst.IfExp):
+            return self._choice(node, path, frame)
+        ends: list[tuple[Path, Value]] = [(path, None)]
+        for child in self.relevance.expressions(node):
+            ends = [
+                (after, result if isinstance(result, Scaled) else value)
+                for before, value in ends
+                for after, result in self.evaluate(child, before, frame)
+            ]
+        return ends
+
+    def _choice(self, node: cst.IfExp, path: Path, frame: Frame) -> list[tuple[Path, Value]]:
+        condition = self.formula(node.test, path, frame)
+        return [
+            end
+            for truth, arm in ((True, node.body), (False, node.orelse))
+            for facts in path.facts.assume(condition, truth)
+            for end in self.evaluate(arm, replace(path, facts=facts), frame)
+        ]
+
+    def _call(self, node: cst.Call, path: Path, frame: Frame) -> list[tuple[Path, Value]]:
+        receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
+        ends: list[tuple[Path, Value, list[Value]]] = [(path, None, [])]
+        if receiver is not None:
+            ends = [(p, v, []) for p, v in self.evaluate(receiver, path, frame)]
+        for arg in node.args:
+            ends = [
+                (after, owner, [*values, result])
+                for before, owner, values in ends
+                for after, result in self.evaluate(arg.value, before, frame)
+            ]
+        return [
+            end for p, owner, values in ends for end in self._invoke(node, p, owner, values, frame)
+        ]
+
+    def _invoke(
+        self, node: cst.Call, path: Path, owner: Value, values: list[Value], frame: Frame
+    ) -> list[tuple[Path, Value]]:
+        if self.recognizer.is_scale(node):
+            assert isinstance(node.func, cst.Attribute)
+            return [(path, self._scale(node.func.value, path, frame))]
+        kind = self.recognizer.kind(node)
+        if kind is not None:
+            return [(self._happen(kind, node, path, owner, values, frame), None)]
+        target = self.recognizer.target(node)
+        if target is not None and id(target) in self.recognizer.eventful:
+            return self._inline(target, node, path, values, frame)
+        scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
+        return [(path, scaled)]
+
+    def _scale(self, scaler: cst.BaseExpression, path: Path, frame: Frame) -> Value:
+        """The scaled loss; nothing is scaled by a scaler that is off, or whose scale stays 1."""
+        key = self.key(scaler, path, frame) or text(scaler)
+        for origin in self.roles.scaler_origins(scaler):
+            scale = self.roles.initial_scale(origin)
+            if scale is not None and literal(scale) == 1 and not self.recognizer.updates:
+                return None
+            enabled = arguments(origin).get(None, "enabled")
+            if enabled is not None and not path.facts.assume(self.formula(enabled, path, frame)):
+                return None
+        return Scaled(key)
+
+    def _happen(
+        self,
+        kind: Kind,
+        node: cst.Call,
+        path: Path,
+        owner: Value,
+        values: list[Value],
+        frame: Frame,
+    ) -> Path:
+        receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
+        name = self.key(receiver, path, frame) if receiver is not None else None
+        first = self._first_key(node, path, frame)
+        match kind:
+            case Kind.BACKWARD:
+                scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
+                scaler = scaled.scaler if scaled else None
+                region, outer = self._active(path), self._active(path, 1)
+                call = self._through(node, frame)
+                event = Event(kind, node, scaler, region=region, outer=outer, through=call)
+                path = self.emit(path, event)
+            case Kind.UNSCALE if receiver is not None and self.recognizer.is_accelerator(receiver):
+                path = self.emit(path, Event(kind, node, name, EVERY))
+            case Kind.UNSCALE if self._is_disabled(receiver, path):
+                path = self.emit(path, Event(Kind.OPAQUE, node, optimizer=name))
+            case Kind.UNSCALE | Kind.UPDATE:
+                absent = self._is_absent(name, path)
+                varies = self._varies(first, path)
+                path = self.emit(path, Event(kind, node, name, first, absent=absent, varies=varies))
+            case Kind.STEP:
+                through = receiver is not None and self.roles.is_scaler(receiver)
+                scaler, optimizer = (name, first) if through else (None, name)
+                region = self._active(path)
+                absent = through and self._is_absent(name, path)
+                varies = self._varies(optimizer, path)
+                event = Event(kind, node, scaler, optimizer, region, absent=absent, varies=varies)
+                path = self.emit(path, event)
+            case Kind.CLIP:
+                call = self._through(node, frame)
+                path = self.emit(path, Event(kind, node, params=first, through=call))
+            case Kind.GRADIENT_READ:
+                path = self._read(node, path, frame)
+            case Kind.GRADIENT_WRITE if is_limit(node):
+                path = self.emit(self._read(node, path, frame), Event(kind, node, optimizer=name))
+            case _:
+                path = self.emit(path, Event(kind, node, optimizer=name))
+        return self._updated(path) if kind is Kind.UPDATE else path
+
+    def _through(self, node: cst.Call, frame: Frame) -> cst.Call | None:
+        """The call of this file that led to a node of another one."""
+        if self.tree.is_own(node):
+            return None
+        return next((call for call in reversed(frame.calls) if self.tree.is_own(call)), None)
+
+    def _read(self, node: cst.Call, path: Path, frame: Frame) -> Path:
+        """The path after gradients were looked at; as before it, where they are not scaled.
+
+        What a helper looks at is read by the call in the function that ran backward.
+        """
+        backward = _scaling(path.trace, exact=self.exact)
+        if backward is None:
+            return path
+        home = self.tree.ancestor(backward.node, cst.FunctionDef)
+        calls = (*frame.calls, node)
+        at = next((c for c in calls if self.tree.ancestor(c, cst.FunctionDef) is home), node)
+        last = path.trace[-1]
+        if last.kind is Kind.GRADIENT_READ and last.node is at:
+            return path
+        return self.emit(path, Event(Kind.GRADIENT_READ, at))
+
+    def _updated(self, path: Path) -> Path:
+        """The path after an update, which ends its cycle."""
+        if self.whole:
+            return path
+        update = path.trace[-1]
+        trained = any(event.kind is Kind.BACKWARD for event in path.trace)
+        self.close(path.trace)
+        return replace(path, trace=(), updated=update if trained else path.updated)
+
+    def _varies(self, key: str | None, path: Path) -> bool:
+        """Whether each round of the loop around takes another object for a key."""
+        return key is not None and any(mentions(key, name) for name in path.varying)
+
+    def _is_disabled(self, scaler: cst.BaseExpression | None, path: Path) -> bool:
+        """Whether a test of ``scaler.is_enabled()`` was false on this path: it does nothing."""
+        asked = Truthy(f"{text(scaler)}.is_enabled()") if scaler is not None else True
+        return not path.facts.assume(asked)
+
+    def _is_absent(self, key: str | None, path: Path) -> bool:
+        """Whether an object is known to be None."""
+        return key is not None and not path.facts.assume(Not(Equals(key, None)))
+
+    def _first_key(self, node: cst.Call, path: Path, frame: Frame) -> str | None:
+        """The key of the first argument; for ``m.parameters()`` that of ``m``."""
+        given = arguments(node)
+        named = (given.get(0, name) for name in _FIRST)
+        first = next((value for value in named if value is not None), None)
+        if first is None:
+            return None
+        if isinstance(first, cst.Call):
+            function = first.func
+            if isinstance(function, cst.Attribute) and function.attr.value == "parameters":
+                first = function.value
+        return self.key(first, path, frame) or text(first)
+
+    def _active(self, path: Path, without: int = 0) -> Region | None:
+        """The region whose autocast is on here: the innermost, unless it is off on this path.
+
+        ``without`` as many of the innermost regions.
+        """
+        if len(path.regions) <= without:
+            return None
+        region, enabled = path.regions[-1 - without]
+        return region if path.facts.assume(enabled) else None
+
+    def emit(self, path: Path, event: Event) -> Path:
+        """The path after one more event."""
+        identity = (
+            event.kind, id(event.node), event.scaler, event.optimizer, id(event.region),
+            id(event.outer), event.params, id(event.through), event.absent, event.varies,
+        )  # fmt: skip
+        event = self.events.setdefault(identity, event)
+        self._note_early(path, event)
+        if event.kind is Kind.BACKWARD and path.updated is not None:
+            path = replace(path, updated=None)
+        if event.kind in _IDLE and all(other.kind in _IDLE for other in path.trace):
+            kept = tuple(e for e in path.trace if e.kind is Kind.ZERO_GRAD and e is not event)
+            return replace(path, trace=(*(kept if self.exact else ()), event))
+        if event.kind in _BEGINNINGS and _is_plain_step(path.trace) and not self.whole:
+            self.close(path.trace)
+            return replace(path, trace=(event,))
+        return replace(path, trace=(*path.trace, event))
+
+    def _note_early(self, path: Path, event: Event) -> None:
+        """Note a step or update of a scaler that comes after the update of the same gradients."""
+        update = path.updated
+        late = event.kind in (Kind.STEP, Kind.UPDATE) and event.scaler is not None
+        sets_scale = event.kind is Kind.UPDATE and event.optimizer is not None
+        known = any(other.kind in (Kind.BACKWARD, Kind.OPAQUE) for other in path.trace)
+        late = late and not known and not sets_scale and not self._is_cleared(path, event)
+        if update is not None and late and event.scaler == update.scaler:
+            self.early.setdefault((id(update.node), id(event.node)), (update, event))
+
+    def _is_cleared(self, path: Path, late: Event) -> bool:
+        """Whether the gradients that a step, or the one before an update, used were cleared."""
+        stepped = {e.optimizer for e in (*path.trace, late) if e.kind is Kind.STEP}
+        cleared = [event for event in path.trace if event.kind is Kind.ZERO_GRAD]
+        return bool(stepped) and any(
+            event.optimizer in stepped or not self._is_of_optimizer(event) for event in cleared
+        )
+
+    def _is_of_optimizer(self, event: Event) -> bool:
+        """Whether ``zero_grad`` is an optimizer's; a module's clears what all of them step."""
+        call = event.node
+        method = call.func if isinstance(call, cst.Call) else None
+        return isinstance(method, cst.Attribute) and self.roles.is_optimizer(method.value)
+
+    # --- calls within the file ----------------------------------------------------------------
+
+    def _inline(
+        self,
+        target: cst.FunctionDef,
+        node: cst.Call,
+        path: Path,
+        values: list[Value],
+        frame: Frame,
+    ) -> list[tuple[Path, Value]]:
+        if id(target) in frame.stack or len(frame.stack) > MAX_DEPTH:
+            return [(path, None)]
+        self.entered.add(id(target))
+        prefix = f"{frame.prefix}{target.name.value}@{self.tree.order(node)}:"
+        inner = self.frame(target, prefix, frame.stack, (*frame.calls, node))
+        regions = (*path.regions, *self.decorated(target, inner))
+        starts = self._bind(target, node, path, values, frame, inner)
+        ends = self.block(target.body, [replace(s, regions=regions) for s in starts], inner)
+        return [
+            (replace(end, regions=path.regions).without(prefix), _outside(prefix, end.value))
+            for end in ends
+            if end.exit is not Exit.RAISE
+        ]
+
+    def _bind(
+        self,
+        target: cst.FunctionDef,
+        node: cst.Call,
+        path: Path,
+        values: list[Value],
+        outer: Frame,
+        inner: Frame,
+    ) -> list[Path]:
+        """Give the parameters of a called function their values."""
+        names = [p.name.value for p in (*target.params.posonly_params, *target.params.params)]
+        env = dict(path.env)
+        if _is_method(target, self.tree) and names:
+            receiver = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+            key = self.key(receiver, path, outer)
+            env[inner.prefix + names.pop(0)] = Ref(key) if key else None
+        given: dict[str, cst.BaseExpression] = {}
+        position = 0
+        for arg, value in zip(node.args, values, strict=True):
+            if arg.star:
+                break
+            if arg.keyword is not None:
+                name = arg.keyword.value
+            elif position < len(names):
+                name, position = names[position], position + 1
+            else:
+                continue
+            given[name] = arg.value
+            env[inner.prefix + name] = value
+        path = replace(path, env=env)
+        for param in (*target.params.params, *target.params.kwonly_params):
+            default = given.get(param.name.value, param.default)
+            if default is not None and literal(default) is not ...:
+                path = self.learn(inner.prefix + param.name.value, default, path)
+        paths = [path]
+        for name, argument in given.items():
+            key = inner.prefix + name
+            paths = [way for p in paths for way in self.learn_truth(key, argument, p, outer)]
+        return paths
+
+    # --- names of values ----------------------------------------------------------------------
+
+    def value(self, node: cst.BaseExpression, path: Path, frame: Frame) -> Value:
+        """What an expression without events stands for."""
+        if isinstance(node, cst.Name) and node.value in _CONSTANTS:
+            return None
+        if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+            key = self.own_key(node, path, frame)
+            if key is not None:
+                found = path.env.get(key)
+                return found if found is not None else Ref(key)
+        if any(isinstance(value, Scaled) for value in path.env.values()):
+            for part in self.relevance.expressions(node):
+                inside = self.value(part, path, frame)
+                if isinstance(inside, Scaled):
+                    return inside
+        return None
+
+    def key(self, node: cst.BaseExpression, path: Path, frame: Frame) -> str | None:
+        """The key of the object that an expression stands for, aliases followed."""
+        value = self.value(node, path, frame)
+        return value.key if isinstance(value, Ref) else None
+
+    def own_key(self, node: cst.BaseExpression, path: Path, frame: Frame) -> str | None:
+        """The key of a variable, attribute or item itself."""
+        if isinstance(node, cst.Name):
+            return frame.prefix + node.value if node.value in frame.local else self.names.key(node)
+        if isinstance(node, cst.Attribute):
+            base = self.key(node.value, path, frame)
+            return f"{base}.{node.attr.value}" if base is not None else None
+        if isinstance(node, cst.Subscript):
+            base = self.key(node.value, path, frame)
+            inner = ", ".join(
+                text(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)
+            )
+            return f"{base}[{inner}]" if base is not None and inner else None
+        return None
+
+    def formula(self, test: cst.BaseExpression, path: Path, frame: Frame) -> Formula:
+        """The formula that a test stands for on a path."""
+        return formula(test, lambda node: self.key(node, path, frame))
+
+    def learn(self, key: str, node: cst.BaseExpression, path: Path) -> Path:
+        """What assigning ``node`` to a name tells of its value, if a test will ask for it."""
+        constant = literal(node)
+        known: Formula | None = None
+        if constant is None or isinstance(constant, (bool, int, float, str)):
+            known = Equals(key, constant)
+        elif isinstance(node, cst.Call) and self.roles.scaler_origins(node):
+            known = Truthy(key)
+        elif isinstance(node, cst.Call) and self._gives_norm(node):
+            known = Not(Equals(key, None))
+        if known is None or not self.relevance.matters([key]):
+            return path
+        ways = path.facts.forget([key]).assume(known)
+        return replace(path, facts=ways[0]) if ways else path
+
+    def _gives_norm(self, call: cst.Call) -> bool:
+        """Whether a call returns what a clip does, itself or as a helper: a norm, never None."""
+        if self.recognizer.kind(call) in _NORMS:
+            return True
+        target = self.recognizer.target(call)
+        if target is None or not isinstance(last_statement(target.body), cst.Return):
+            return False
+        values = returned(target)
+        calls = [value for value in values if isinstance(value, cst.Call)]
+        clips = any(self.recognizer.kind(value) in _NORMS for value in calls)
+        return clips and len(calls) == len(values)
+
+    def learn_truth(
+        self, key: str, test: cst.BaseExpression, path: Path, frame: Frame
+    ) -> list[Path]:
+        """The paths on which a name that is assigned a test is true, and those where it is not."""
+        if not _is_test(test) or not self.relevance.matters([key]):
+            return [path]
+        condition = self.formula(test, path, frame)
+        if isinstance(condition, bool) or size(condition) > _LARGEST_TEST:
+            return [path]
+        return [
+            replace(path, facts=known)
+            for truth in (True, False)
+            for facts in path.facts.assume(condition, truth)
+            for known in facts.forget([key]).assume(Truthy(key), truth)
+        ]
+
+
+def _scaling(trace: Cycle, *, exact: bool) -> Event | None:
+    """The backward that left gradients scaled; if ``exact``, the last one whatever came since."""
+    for event in reversed(trace):
+        if event.kind is Kind.BACKWARD:
+            return event if event.scaler or exact else None
+        if event.kind not in _LEAVING_SCALED and not exact:
+            return None
+    return None
+
+
+def _is_test(node: cst.BaseExpression) -> bool:
+    """Whether an expression is true or false by its form."""
+    if isinstance(node, cst.UnaryOperation):
+        return isinstance(node.operator, cst.Not)
+    return isinstance(node, (cst.BooleanOperation, cst.Comparison))
+
+
+def _is_plain_step(trace: Cycle) -> bool:
+    """Whether a cycle was stepped and no scaler had a part in it."""
+    return any(event.kind is Kind.STEP for event in trace) and not any(
+        event.scaler is not None or event.kind is Kind.OPAQUE for event in trace
+    )
+
+
+def _is_method(function: cst.FunctionDef, tree: Tree) -> bool:
+    static = any(dotted(d.decorator) == "staticmethod" for d in function.decorators)
+    holder = tree.ancestor(function, cst.FunctionDef, cst.ClassDef)
+    return isinstance(holder, cst.ClassDef) and not static
+
+
+def _outside(prefix: str, value: Value) -> Value:
+    return None if isinstance(value, Ref) and value.key.startswith(prefix) else value

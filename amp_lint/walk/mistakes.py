@@ -1,0 +1,478 @@
+"""Calls of the GradScaler protocol that come in the wrong state, on some feasible path."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from amp_lint.amp.events import EVERY, Event, Kind, is_made_from_scale
+from amp_lint.amp.roles import Roles
+from amp_lint.flow.conditions import is_mode_test
+from amp_lint.flow.reaching import deciding
+from amp_lint.flow.values import arguments, literal
+from amp_lint.syntax.assignments import targets_of
+from amp_lint.syntax.memo import per_node
+from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.walk.paths import Cycle, last_name
+from amp_lint.walk.steps import Root, Steps
+
+_AFTER_BACKWARD = frozenset({Kind.STEP, Kind.UPDATE, Kind.OPAQUE})
+
+
+class Mistake(enum.Enum):
+    """What is wrong."""
+
+    REPEATED_UNSCALE = "unscale_ twice before update"
+    BYPASS = "the optimizer steps on scaled gradients"
+    DOUBLE_STEP = "stepped by the scaler and directly"
+    NO_UPDATE = "two steps without update"
+    LEFT_EARLY = "left before step and update"
+    EARLY_UPDATE = "update before the last step"
+    UNSCALED = "a loss that was not scaled, then a step that divides by the scale"
+    MISMATCH = "scaled by one scaler, stepped by another"
+    SCHEDULED = "the scheduler steps, whether or not the optimizer did"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """One mistake: the event to blame, and the one that explains it."""
+
+    mistake: Mistake
+    event: Event
+    cause: Event
+    root: Root
+    cycle: Cycle
+
+    @property
+    def repeats(self) -> bool:
+        """Whether one and the same call comes twice."""
+        return self.event.node is self.cause.node
+
+    @property
+    def after_step(self) -> bool:
+        """Whether the cause is a step."""
+        return self.cause.kind is Kind.STEP
+
+    @property
+    def by_accelerate(self) -> bool:
+        """Whether accelerate unscales, for every optimizer."""
+        return self.event.optimizer == EVERY
+
+    @property
+    def unscaled(self) -> bool:
+        """Whether gradients were unscaled in the cycle before the event."""
+        before = self.cycle[: self.cycle.index(self.event)]
+        return any(event.kind is Kind.UNSCALE for event in before)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TestedUpdate:
+    """An ``update`` that is all there is under an ``if``."""
+
+    call: cst.Call
+    holder: cst.If
+
+
+@dataclass(slots=True)
+class _Gradients:
+    """What happened to the gradients since the last update."""
+
+    scaled: Event | None = None
+    scalers: set[str] = field(default_factory=set)
+    """All that scaled a loss: it may be the loss that they step for."""
+    plain: Event | None = None
+    unscaled: dict[str, Event] = field(default_factory=dict)
+    stepped: dict[str, Event] = field(default_factory=dict)
+    """By the scaler."""
+    direct: dict[str, Event] = field(default_factory=dict)
+    """By the optimizer itself."""
+    round: int = 0
+    """How many backward passes there were."""
+    rounds: dict[int, int] = field(default_factory=dict)
+    """Id of an event -> its round."""
+    unknown: bool = False
+    """Whether code that is not in this file had the scaler, or gradients were written."""
+
+    def belongs(self, cause: Event, event: Event) -> bool:
+        """Whether two events are of one round, or the same call in two rounds.
+
+        Two calls in different rounds may be under conditions that exclude each other.
+        """
+        return cause.node is event.node or self.rounds[id(cause)] == self.round
+
+
+class Mistakes:
+    """Looks for mistakes in the cycles of a file."""
+
+    def __init__(self, tree: Tree, roles: Roles, steps: Steps) -> None:
+        self.tree = tree
+        self.roles = roles
+        self.steps = steps
+
+    def of(self, mistake: Mistake) -> list[Found]:
+        """Every place with one kind of mistake, once, in source order."""
+        return self._by_kind.get(mistake, [])
+
+    @property
+    def repeated_unscales(self) -> list[Found]:
+        """``unscale_`` for what is unscaled or stepped; the cause is what came first."""
+        return self.of(Mistake.REPEATED_UNSCALE)
+
+    @property
+    def bypasses(self) -> list[Found]:
+        """Direct steps on scaled gradients; the cause is the backward."""
+        return self.of(Mistake.BYPASS)
+
+    @property
+    def double_steps(self) -> list[Found]:
+        """Steps of what was stepped the other way; the cause is the first of both."""
+        return self.of(Mistake.DOUBLE_STEP)
+
+    @property
+    def steps_without_update(self) -> list[Found]:
+        """Steps through a scaler that was not updated since the last one, the cause."""
+        return self.of(Mistake.NO_UPDATE)
+
+    @property
+    def left_early(self) -> list[Found]:
+        """Statements that leave before step and update; the cause is the backward."""
+        return self.of(Mistake.LEFT_EARLY)
+
+    @property
+    def early_updates(self) -> list[Found]:
+        """Updates; the cause is the step that comes after and belongs before."""
+        return [found for found in self.of(Mistake.EARLY_UPDATE) if found.after_step]
+
+    @property
+    def second_updates(self) -> list[Found]:
+        """Updates, each the first of two for the same gradients; the cause is the second."""
+        return [found for found in self.of(Mistake.EARLY_UPDATE) if not found.after_step]
+
+    @property
+    def unscaled_backwards(self) -> list[Found]:
+        """Steps through a scaler; the cause is the backward of a loss that was not scaled."""
+        return self.of(Mistake.UNSCALED)
+
+    @property
+    def mismatches(self) -> list[Found]:
+        """Steps by another scaler than the one that scaled, in the cause."""
+        return self.of(Mistake.MISMATCH)
+
+    @property
+    def scheduled(self) -> list[Found]:
+        """Scheduler steps between a step through a scaler, the cause, and its update."""
+        return self.of(Mistake.SCHEDULED)
+
+    @functools.cached_property
+    def _by_kind(self) -> dict[Mistake, list[Found]]:
+        unique: dict[tuple[Mistake, int], Found] = {}
+        for root in self.steps.roots:
+            for found in self._in_root(root):
+                unique.setdefault((found.mistake, id(found.event.node)), found)
+        by_kind: dict[Mistake, list[Found]] = {}
+        for found in sorted(unique.values(), key=lambda f: self.tree.order(f.event.node)):
+            by_kind.setdefault(found.mistake, []).append(found)
+        return by_kind
+
+    def _in_root(self, root: Root) -> Iterator[Found]:
+        for cycle in root.cycles:
+            gradients = _Gradients()
+            for index, event in enumerate(cycle):
+                comes_later = event.kind is Kind.LEAVE and _goes_on(cycle[index + 1 :])
+                judged = [] if comes_later else list(self._judge(event, gradients))
+                for mistake, cause in judged:
+                    yield Found(mistake, event, cause, root, cycle)
+                _advance(gradients, event)
+                if event.kind is Kind.LEAVE and judged:
+                    gradients.unscaled.clear()  # that they are still unscaled is the same mistake
+        for update, event in root.early:
+            if self._home(update.node) is self._home(event.node):
+                yield Found(Mistake.EARLY_UPDATE, update, event, root, ())
+
+    # --- for fixes ----------------------------------------------------------------------------
+
+    def follows(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
+        """Whether two calls are lines of one block, the second below the first."""
+        one, other = self.tree.statement(first), self.tree.statement(second)
+        if not isinstance(one, cst.SimpleStatementLine) or one is other:
+            return False
+        same = self.tree.parent(one) is self.tree.parent(other) if other is not None else False
+        lines = isinstance(other, cst.SimpleStatementLine)
+        return same and lines and self.tree.order(first) < self.tree.order(second)
+
+    def scaler_text(self, scaled: Event, event: Event) -> str | None:
+        """How the scaler of a scaled loss is written, if it can be at the place of ``event``."""
+        function = self.tree.ancestor(event.node, cst.FunctionDef)
+        for call in self.tree.nodes(cst.Call):
+            if not self.steps.recognizer.is_scale(call) or not isinstance(call.func, cst.Attribute):
+                continue
+            if self.tree.ancestor(call, cst.FunctionDef) is function:
+                written = self.tree.source(call.func.value)
+                if last_name(scaled.scaler or "") == last_name(written):
+                    return written
+        return None
+
+    def is_updated(self, event: Event) -> bool:
+        """Whether an update follows an event on every path."""
+        cycles = [c for root in self.steps.roots for c in root.cycles if event in c]
+        return bool(cycles) and all(cycle[-1].kind is Kind.UPDATE for cycle in cycles)
+
+    def is_stepped_by_scaler(self, direct: Event) -> bool:
+        """Whether some path steps the same optimizer through a scaler too, before its update."""
+        return any(any(steps) for steps in self._scaled_steps(direct))
+
+    def is_stepped_again(self, direct: Event) -> bool:
+        """Whether the scaler steps the optimizer next on every path, on the same gradients."""
+        return all(steps[:1] == [True] for steps in self._scaled_steps(direct))
+
+    def _scaled_steps(self, direct: Event) -> Iterator[list[bool]]:
+        """From a direct step on and round again, for each cycle: what happens to the gradients.
+
+        True is a step of the same optimizer through a scaler, False is anything else.
+        """
+        decisive = (Kind.STEP, Kind.BACKWARD, Kind.ZERO_GRAD, Kind.UPDATE, Kind.GRADIENT_WRITE)
+        for cycle in (cycle for root in self.steps.roots for cycle in root.cycles):
+            for index, event in enumerate(cycle):
+                if event.node is direct.node:
+                    rest = (*cycle[index + 1 :], *cycle[:index])
+                    yield [
+                        event.kind is Kind.STEP and event.scaler is not None
+                        for event in rest
+                        if event.kind in decisive and event.optimizer in (None, direct.optimizer)
+                    ]
+
+    def update_under_test(self, step: Event) -> TestedUpdate | None:
+        """The ``update`` below a step that stands alone under an ``if``; None if there are more."""
+        updates = self._updates_beside(step.node)
+        if len(updates) != 1:
+            return None
+        (call,) = updates
+        line = self.tree.parent(self.tree.parent(call) or call)
+        block = self.tree.parent(line) if line is not None else None
+        holder = self.tree.parent(block) if block is not None else None
+        if not isinstance(block, cst.IndentedBlock) or len(block.body) != 1:
+            return None
+        if not isinstance(holder, cst.If) or holder.orelse is not None or holder.leading_lines:
+            return None
+        statement = self.tree.statement(step.node)
+        beside = statement is not None and self.tree.parent(holder) is self.tree.parent(statement)
+        return TestedUpdate(call, holder) if beside else None
+
+    def last_step_after(self, update: Event) -> cst.CSTNode | None:
+        """The last of the steps that come after an update and belong before it."""
+        return max(self._late(update, Kind.STEP), key=self.tree.order, default=None)
+
+    def next_update(self, update: Event) -> cst.CSTNode | None:
+        """The next update for the same gradients, if there is one."""
+        return min(self._late(update, Kind.UPDATE), key=self.tree.order, default=None)
+
+    def _late(self, update: Event, kind: Kind) -> list[cst.CSTNode]:
+        early = [pair for root in self.steps.roots for pair in root.early]
+        return [event.node for u, event in early if u.node is update.node and event.kind is kind]
+
+    def _updates_beside(self, node: cst.CSTNode) -> list[cst.Call]:
+        """The updates in the function of a node."""
+        home = self._home(node)
+        return [call for call in self.steps.recognizer.updates if self._home(call) is home]
+
+    def _home(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self.tree.ancestor(node, cst.FunctionDef)
+
+    # --- mistakes -----------------------------------------------------------------------------
+
+    def _judge(self, event: Event, gradients: _Gradients) -> Iterator[tuple[Mistake, Event]]:
+        """What is wrong with an event in this state, each with its cause."""
+        if gradients.unknown:
+            return
+        key = event.optimizer or ""
+        match event.kind:
+            case Kind.UNSCALE:
+                cause = gradients.unscaled.get(key) or gradients.stepped.get(key)
+                if cause and gradients.belongs(cause, event) and self._is_certain(cause, event):
+                    yield Mistake.REPEATED_UNSCALE, cause
+            case Kind.STEP if event.scaler is None:
+                yield from self._judge_direct(key, gradients)
+            case Kind.STEP:
+                yield from self._judge_scaled(event, key, gradients)
+            case Kind.LEAVE if gradients.scaled and not gradients.stepped:
+                if self._gives_up(event.node):
+                    yield Mistake.LEFT_EARLY, gradients.scaled
+            case Kind.SCHEDULE if gradients.stepped and self._may_be_skipped(event, gradients):
+                yield Mistake.SCHEDULED, next(iter(gradients.stepped.values()))
+
+    def _may_be_skipped(self, schedule: Event, gradients: _Gradients) -> bool:
+        """Whether the scaler is in use, and no test of the scale decides about the scheduler."""
+        if gradients.plain and not gradients.scaled:
+            return False
+        values = self.steps.recognizer.values
+        tests = (test for test, _ in deciding(self.tree, schedule.node))
+        return not any(is_made_from_scale(p, values) for test in tests for p in _parts(test))
+
+    def _judge_direct(self, key: str, gradients: _Gradients) -> Iterator[tuple[Mistake, Event]]:
+        if key in gradients.stepped:
+            yield Mistake.DOUBLE_STEP, gradients.stepped[key]
+        elif gradients.scaled and not gradients.plain and key not in gradients.unscaled:
+            yield Mistake.BYPASS, gradients.scaled
+
+    def _judge_scaled(
+        self, event: Event, key: str, gradients: _Gradients
+    ) -> Iterator[tuple[Mistake, Event]]:
+        if key in gradients.direct and gradients.scaled:
+            yield Mistake.DOUBLE_STEP, gradients.direct[key]
+        stepped = gradients.stepped.get(key)
+        if stepped and gradients.belongs(stepped, event) and self._is_certain(stepped, event):
+            yield Mistake.NO_UPDATE, stepped
+        if gradients.plain and not gradients.scaled and self._must_scale(gradients.plain, event):
+            yield Mistake.UNSCALED, gradients.plain
+        scaled = gradients.scaled
+        if scaled and event.scaler not in gradients.scalers and self._are_two(scaled, event):
+            yield Mistake.MISMATCH, scaled
+
+    def _gives_up(self, leaving: cst.CSTNode) -> bool:
+        """Whether a step is left out because of its gradients, not until the last micro-batch."""
+        if self._ends_function(leaving) or self.steps.relevance.asks_if_finite(leaving):
+            return True
+        holder = self.tree.ancestor(leaving, cst.If)
+        tests = () if holder is None else self.steps.relevance.spelled_out(holder.test)
+        parts = [part for test in tests for part in descendants(test)]
+        sums = (part for part in parts if isinstance(part, cst.BinaryOperation))
+        counts = any(isinstance(part.operator, cst.Modulo) for part in sums)
+        return not counts and any(isinstance(part, cst.Comparison) for part in parts)
+
+    def _ends_function(self, leaving: cst.CSTNode) -> bool:
+        """Whether no round of a loop is left, but a function that is called in each."""
+        if isinstance(leaving, (cst.Continue, cst.Return)):
+            return isinstance(leaving, cst.Return)
+        holder = self.tree.ancestor(leaving, cst.For, cst.While, cst.FunctionDef)
+        return isinstance(holder, cst.FunctionDef)
+
+    def gives_up_nonfinite(self, found: Found) -> bool:
+        """Whether a step is left out because something is inf or NaN."""
+        return self.steps.relevance.asks_if_gradients_are_finite(found.event.node)
+
+    def _is_certain(self, cause: Event, event: Event) -> bool:
+        """Whether the second of two events is certain to come before an update.
+
+        It is not where both are one call for two optimizers or in a loop of a single round, or
+        where that call and the update are under two tests of what the loop changes, which may say
+        the same: ``i % k == k - 1``, ``(i + 1) % k == 0``.
+        """
+        if cause.node is not event.node:
+            return True
+        if cause.varies or event.varies:
+            return False
+        loop = self.tree.ancestor(event.node, cst.For)
+        if loop is not None and self._has_one_round(loop):
+            return False
+        mine = self._picks(event.node)
+        picks = map(self._picks, self._updates_beside(event.node))
+        return not any(mine - other and other - mine for other in picks)
+
+    def _has_one_round(self, loop: cst.For) -> bool:
+        if not isinstance(loop.iter, cst.Call) or len(loop.iter.args) != 1:
+            return False
+        count = self.steps.recognizer.values.constants(loop.iter.args[0].value)
+        return set(count) == {1} and self.tree.source(loop.iter.func) == "range"
+
+    @per_node
+    def _picks(self, node: cst.CSTNode) -> frozenset[tuple[cst.BaseExpression, bool]]:
+        """The tests of what the loop around a call changes that decide about it, with outcomes.
+
+        Not whether something is finite, which any number of rounds in a row may be.
+        """
+        loop = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
+        if not isinstance(loop, (cst.For, cst.While)):
+            return frozenset()
+        changed = (part for each in self.steps.relevance.assigned(loop) for part in _parts(each))
+        names = set(map(self.tree.source, changed))
+        return frozenset(
+            (test, holds)
+            for test, holds in deciding(self.tree, node)
+            if self.tree.contains(loop, test) and (self._mentions(test, names) or _calls(test))
+            if not self.steps.relevance.is_about_finiteness(test)
+        )
+
+    def _mentions(self, test: cst.BaseExpression, names: set[str]) -> bool:
+        return any(self.tree.source(part) in names for part in _parts(test))
+
+    def _must_scale(self, backward: Event, step: Event) -> bool:
+        """Whether nothing but a scaled loss would be right: the scaler is made here, and enabled.
+
+        And the loss is not one that something called scale has made.
+        """
+        assert isinstance(step.node, cst.Call) and isinstance(backward.node, cst.Call)
+        if not isinstance(step.node.func, cst.Attribute):
+            return False
+        origins = self.roles.scaler_origins(step.node.func.value)
+        alternatives = list(self.steps.recognizer.values.alternatives(step.node.func.value))
+        if not origins or len(origins) != len(alternatives) or any(map(is_switchable, origins)):
+            return False
+        return "scale" not in self.tree.source(backward.node.func)
+
+    def _are_two(self, one: Event, other: Event) -> bool:
+        """Whether the scalers of two events are certainly two objects."""
+        return (
+            last_name(one.scaler or "") != last_name(other.scaler or "")
+            and {last_name(one.scaler or ""), last_name(other.scaler or "")} <= self._made
+        )
+
+    @functools.cached_property
+    def _made(self) -> set[str]:
+        """The names that a new GradScaler is assigned to."""
+        return {
+            last_name(self.tree.source(target))
+            for call in self.roles.scaler_calls
+            for target in targets_of(self.tree, call)
+        }
+
+
+def _goes_on(rest: Cycle) -> bool:
+    """Whether what a round was left without comes nevertheless, before the next round begins."""
+    kinds = (event.kind for event in rest)
+    first = next((kind for kind in kinds if kind in _AFTER_BACKWARD or kind is Kind.BACKWARD), None)
+    return first in _AFTER_BACKWARD
+
+
+def _advance(gradients: _Gradients, event: Event) -> None:
+    key = event.optimizer or ""
+    gradients.round += event.kind is Kind.BACKWARD
+    gradients.rounds[id(event)] = gradients.round
+    match event.kind:
+        case Kind.BACKWARD if event.scaler is not None:
+            gradients.scaled = event
+            gradients.scalers.add(event.scaler)
+        case Kind.BACKWARD:
+            gradients.plain = event
+        case Kind.UNSCALE:
+            gradients.unscaled[key] = event
+        case Kind.STEP if event.scaler is not None:
+            gradients.stepped[key] = event
+            gradients.unscaled.pop(key, None)
+        case Kind.STEP:
+            gradients.direct[key] = event
+            gradients.unscaled.pop(EVERY, None)
+        case Kind.OPAQUE | Kind.GRADIENT_WRITE:
+            gradients.unknown = True
+
+
+def _calls(test: cst.BaseExpression) -> bool:
+    """Whether a test calls something, which may say another thing each time."""
+    calls = (part for part in descendants(test) if isinstance(part, cst.Call))
+    return not all(map(is_mode_test, calls))
+
+
+def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The names and attributes in an expression."""
+    nodes = (node, *descendants(node))
+    return (part for part in nodes if isinstance(part, (cst.Name, cst.Attribute)))
+
+
+def is_switchable(call: cst.Call) -> bool:
+    """Whether a GradScaler may be made disabled."""
+    given = arguments(call)
+    enabled = given.get(None, "enabled")
+    return given.starred or (enabled is not None and literal(enabled) is not True)

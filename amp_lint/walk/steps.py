@@ -1,0 +1,141 @@
+"""The training-step events in control-flow order, path by path.
+
+Each function, and the module's own script, is run symbolically: branches, loops (none, one and
+two rounds), ``try``, ``with``, early exits. A call of a function of the same file runs that
+function in its place. What comes out are *cycles*: the events from one ``update`` to the next,
+as some feasible path meets them. Rules ask whether an event comes in the wrong state in a cycle.
+
+Paths are bounded: where there would be more than `MAX_PATHS`, those that differ in nothing but
+what they know are merged, then the rest is dropped. That can hide a finding, never make one.
+So are statements, in proportion to the size of a function and of the file: when half of those a
+function may have are spent, fewer paths are followed; after three quarters no call is, and
+anything may have happened in it.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.amp.events import Event, Kind, Recognizer
+from amp_lint.amp.regions import Regions
+from amp_lint.amp.roles import Roles
+from amp_lint.flow.values import Values
+from amp_lint.syntax.names import Names
+from amp_lint.syntax.tree import Tree
+from amp_lint.walk.evaluate import Parts
+from amp_lint.walk.paths import Cycle
+from amp_lint.walk.relevance import Relevance
+from amp_lint.walk.run import Run
+
+MAX_ROUNDS = 16
+"""Times that the statements of a function may be run on average, if that is the larger bound."""
+MAX_FILE_STATEMENTS = 100_000
+"""Statements run for all functions of a file before that becomes the only bound."""
+_STATEMENTS = (
+    cst.SimpleStatementLine,
+    cst.If,
+    cst.For,
+    cst.While,
+    cst.With,
+    cst.Try,
+    cst.Match,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What running one function, or the module's script, gave."""
+
+    function: cst.FunctionDef | cst.Module
+    cycles: tuple[Cycle, ...]
+    truncated: bool
+    """Whether paths were dropped or merged, so that "no path does" cannot be concluded."""
+    early: tuple[tuple[Event, Event], ...] = ()
+    """Updates, each with a step or update that comes after it for the same gradients."""
+    statements: int = 0
+    """Statements that were run, each once for every path it was met on."""
+
+
+class Steps:
+    """The cycles of every function in which something happens."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        names: Names,
+        values: Values,
+        roles: Roles,
+        regions: Regions,
+        *,
+        exact: bool = False,
+        whole: bool = False,
+    ) -> None:
+        """Prepare; ``exact`` and ``whole`` as for `Parts`."""
+        self.tree = tree
+        self.names = names
+        self.roles = roles
+        self.recognizer = Recognizer(tree, names, values, roles)
+        self.relevance = Relevance(tree, roles, regions, self.recognizer)
+        parts = (tree, names, roles, regions, self.recognizer, self.relevance)
+        self._parts = Parts(*parts, exact=exact, whole=whole)
+
+    @functools.cached_property
+    def roots(self) -> tuple[Root, ...]:
+        """The module's script and the functions with events, each run as its own start.
+
+        A function that another one calls is seen there, in its real context; it is run by itself
+        only where no complete run met it.
+        """
+        eventful = self.recognizer.eventful
+        own = filter(self.tree.is_own, self.tree.nodes(cst.FunctionDef))
+        functions = [f for f in own if id(f) in eventful]
+        functions.sort(key=lambda function: id(function) in self.called)
+        roots: list[Root] = []
+        met: set[int] = set()
+        left = MAX_FILE_STATEMENTS
+        starts: list[cst.FunctionDef | cst.Module] = [self.tree.module, *functions]
+        for start in starts:
+            if id(start) not in met:
+                run = Run(self._parts, start, least=MAX_ROUNDS * self._size(start), most=left)
+                left -= run.statements
+                roots.append(_root(start, run))
+                met |= set() if run.truncated else run.entered
+        return tuple(roots)
+
+    def _size(self, function: cst.FunctionDef | cst.Module) -> int:
+        """How many statements a function has."""
+        return sum(len(self.tree.below(function, kind)) for kind in _STATEMENTS)
+
+    @functools.cached_property
+    def backwards(self) -> list[Event]:
+        """Every backward call once, in source order; inside a region, if any path has it so."""
+        found: dict[int, Event] = {}
+        for root in self.roots:
+            for cycle in root.cycles:
+                for event in cycle:
+                    if event.kind is Kind.BACKWARD:
+                        known = found.setdefault(id(event.place), event)
+                        if known.region is None or (event.region and event.outer):
+                            found[id(event.place)] = event
+        return sorted(found.values(), key=lambda event: self.tree.order(event.place))
+
+    def is_own(self, backward: Event) -> bool:
+        """Whether a backward in its region is a matter of this file, not of one that it imports."""
+        region = None if backward.region is None else backward.region.node
+        return self.tree.is_own(backward.node) or (region is not None and self.tree.is_own(region))
+
+    @functools.cached_property
+    def called(self) -> frozenset[int]:
+        """Ids of the functions that a function with events of this file calls."""
+        calls = self.tree.nodes(cst.Call)
+        targets = (self.recognizer.target(call) for call in calls)
+        return frozenset(id(target) for target in targets if target is not None)
+
+
+def _root(start: cst.FunctionDef | cst.Module, run: Run) -> Root:
+    cut = run.truncated or run.merged
+    cycles, early = tuple(run.cycles.values()), tuple(run.early.values())
+    return Root(start, cycles, cut, early, run.statements)

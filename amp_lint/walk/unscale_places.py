@@ -1,0 +1,204 @@
+"""Where an ``unscale_`` would go, so that what looks at gradients sees the true ones."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.amp.events import Event, Kind, stepped
+from amp_lint.flow.conditions import is_mode_test, one_line
+from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.walk.paths import Cycle
+from amp_lint.walk.steps import Root, Steps
+
+_SEEN = (Kind.CLIP, Kind.GRADIENT_READ)
+"""What has to see true gradients."""
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where ``unscale_`` can be called so that a clip or a read sees true gradients."""
+
+    statement: cst.BaseStatement
+    """The statement to insert before."""
+    code: str
+    guard: str | None
+    """The test under which the scaler is in use, where the same place serves other modes too."""
+    certain: bool
+
+
+class Places:
+    """Looks for places in the cycles of a file."""
+
+    def __init__(self, tree: Tree, steps: Steps) -> None:
+        self.tree = tree
+        self.steps = steps
+
+    def before(self, seen: Event, root: Root) -> Place | None:
+        """Before a clip or read, if the gradients of just one optimizer are stepped after it.
+
+        All that look at gradients before the same step share one place, before the first of them;
+        else all clips do. None where an inserted call could run twice before ``update``, which
+        raises.
+        """
+        place = self._before(seen, root, _SEEN)
+        if place is None and seen.kind is Kind.CLIP:
+            place = self._before(seen, root, (Kind.CLIP,))
+        return place
+
+    def _before(self, seen: Event, root: Root, kinds: Collection[Kind]) -> Place | None:
+        cycles, nodes = self._together(seen, kinds)
+        if any(map(self._is_kept, nodes)):
+            return None
+        steps = {
+            id(e.node): e for cycle in cycles for e in cycle if e.kind is Kind.STEP and e.scaler
+        }
+        if len(steps) != 1 or any(e.kind is Kind.UNSCALE for cycle in cycles for e in cycle):
+            return None
+        (step,) = steps.values()
+        if any(self._runs_again(seen, step, cycle) for cycle in cycles):
+            return None
+        if any(_comes_before(step, seen, cycle) for cycle in cycles):
+            return None
+        code = self._code(step) if self.tree.is_own(step.node) else None
+        if code is None:
+            return None
+        statement = self._statement(nodes, step, self._block(step.node))
+        place = self._guarded(nodes, step, code) if statement is None else None
+        if statement is not None:
+            place = Place(statement, code, None, certain=not root.truncated)
+        return None if place is None or self._reads_early(place, step) else place
+
+    def _reads_early(self, place: Place, step: Event) -> bool:
+        """Whether a name in the inserted line gets its value only below it."""
+        names = [part.value for part in descendants(step.node) if isinstance(part, cst.Name)]
+        names += _WORD.findall(place.guard or "")
+        return any(self.steps.names.is_early(name, place.statement) for name in names)
+
+    def _is_kept(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.Call) and self.steps.recognizer.gradients.is_kept(node)
+
+    def _code(self, step: Event) -> str | None:
+        """The ``unscale_`` that belongs to a step."""
+        assert isinstance(step.node, cst.Call) and isinstance(step.node.func, cst.Attribute)
+        optimizer = stepped(step.node)
+        if optimizer is None:
+            return None
+        scaler = self.tree.source(step.node.func.value)
+        return f"{scaler}.unscale_({self.tree.source(optimizer)})"
+
+    def _together(
+        self, seen: Event, kinds: Collection[Kind]
+    ) -> tuple[list[Cycle], list[cst.CSTNode]]:
+        """The cycles in which an event is, and all events of these kinds in them, it first."""
+        nodes = {id(seen.place): seen.place}
+        cycles: dict[int, Cycle] = {}
+        for node in (todo := [seen.place]):  # grows while it is read
+            for rank, cycle in self._cycles.get(id(node), ()):
+                if rank not in cycles:
+                    cycles[rank] = cycle
+                    fresh = {id(e.place): e.place for e in cycle if e.kind in kinds}
+                    todo += [place for key, place in fresh.items() if key not in nodes]
+                    nodes |= fresh
+        return [cycle for _, cycle in sorted(cycles.items())], list(nodes.values())
+
+    @functools.cached_property
+    def _cycles(self) -> dict[int, list[tuple[int, Cycle]]]:
+        """Id of a place -> the cycles in which something happens there, with their ranks."""
+        found: dict[int, list[tuple[int, Cycle]]] = defaultdict(list)
+        cycles = (cycle for root in self.steps.roots for cycle in root.cycles)
+        for rank, cycle in enumerate(cycles):
+            for place in {id(event.place) for event in cycle}:
+                found[place].append((rank, cycle))
+        return found
+
+    def _runs_again(self, seen: Event, step: Event, cycle: Cycle) -> bool:
+        """Whether an event comes twice before an update, or may: it is left without any."""
+        places = [index for index, event in enumerate(cycle) if event.place is seen.place]
+        if len(places) > 1:
+            return True
+        ended = {event.kind for index in places for event in cycle[index:]}
+        return not ended & {Kind.STEP, Kind.UPDATE} and self._leaves_between(seen.place, step)
+
+    def _guarded(self, nodes: list[cst.CSTNode], step: Event, code: str) -> Place | None:
+        """What looks is common to two modes, the step belongs to one: unscale in that one only."""
+        guard = self.tree.ancestor(step.node, cst.If)
+        block = self._block(step.node)
+        if guard is None or block is not guard.body or not is_mode_test(guard.test):
+            return None
+        statement = self._statement(nodes, step, self._block(guard))
+        if statement is None:
+            return None
+        return Place(statement, code, one_line(guard.test), certain=False)
+
+    def _statement(
+        self, nodes: list[cst.CSTNode], step: Event, block: cst.CSTNode | None
+    ) -> cst.BaseStatement | None:
+        """The statement before which a line runs once for each run of ``block``, before all nodes.
+
+        As near to them as can be. None if there is no such place after the backward.
+        """
+        for inner in self._blocks_up_to(block, nodes[0]):
+            if all(self.tree.contains(inner, node) for node in nodes):
+                break
+        else:
+            return None
+        assert isinstance(inner, (cst.IndentedBlock, cst.Module))
+        first = min(nodes, key=self.tree.order)
+        holders = (first, *self.tree.ancestors(first))
+        statement = next(holder for holder in holders if self.tree.parent(holder) is inner)
+        if isinstance(statement, cst.SimpleStatementLine):
+            return statement if len(statement.body) == 1 else None
+        if self._trains(statement) or self._leaves_between(statement, step):
+            return None
+        return statement if isinstance(statement, cst.BaseStatement) else None
+
+    def _trains(self, statement: cst.CSTNode) -> bool:
+        """Whether backward runs below a statement, here or in what it calls."""
+        recognizer = self.steps.recognizer
+        calls = (part for part in descendants(statement) if isinstance(part, cst.Call))
+        return any(
+            recognizer.kind(call) is Kind.BACKWARD
+            or id(recognizer.target(call)) in recognizer.training
+            for call in calls
+        )
+
+    def _blocks_up_to(self, block: cst.CSTNode | None, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """The blocks around ``node`` up to ``block``, innermost first, that no loop repeats.
+
+        [] if ``node`` is not in ``block`` or in another function.
+        """
+        found: list[cst.CSTNode] = []
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+                return []
+            if isinstance(holder, (cst.For, cst.While)):
+                found.clear()
+            if isinstance(holder, (cst.IndentedBlock, cst.Module)):
+                found.append(holder)
+            if holder is block:
+                return found
+        return []
+
+    def _leaves_between(self, statement: cst.CSTNode, step: Event) -> bool:
+        """Whether something may leave between a statement and the step: then no update follows."""
+        first, last = self.tree.order(statement) + 1, self.tree.order(step.node)
+        leaving = (cst.Continue, cst.Break, cst.Return)
+        return any(self.tree.between(kind, first, last) for kind in leaving)
+
+    def _block(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self.tree.ancestor(node, cst.IndentedBlock, cst.Module)
+
+
+def _comes_before(one: Event, other: Event, cycle: Cycle) -> bool:
+    """Whether both are in a cycle, in this order."""
+    nodes = [event.place for event in cycle]
+    if one.place not in nodes or other.place not in nodes:
+        return False
+    return nodes.index(one.place) < nodes.index(other.place)

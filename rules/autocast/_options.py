@@ -1,0 +1,76 @@
+"""Command-line options that a file declares, and where it reads them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.flow.values import arguments, literal
+from amp_lint.model import Model
+from amp_lint.syntax.tree import descendants
+
+_BF16 = re.compile(r"bf16|bfloat16", re.IGNORECASE)
+_DTYPE = re.compile(r"((amp|autocast|mixed|model|torch|train|compute)_?)?(dtype|precision)")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Option:
+    """One call of ``add_argument`` that adds an option."""
+
+    call: cst.Call
+    name: str
+    """The attribute under which it is read."""
+    offers_bf16: bool
+    """Whether it chooses a dtype, and bfloat16 is a choice that it names."""
+
+
+class Options:
+    """Reads ``argparse`` declarations."""
+
+    def __init__(self, model: Model) -> None:
+        self.tree = model.tree
+        self.values = model.values
+
+    @functools.cached_property
+    def all(self) -> list[Option]:
+        """Every option, in source order."""
+        found = (self._option(call) for call in self.tree.nodes(cst.Call))
+        return [option for option in found if option is not None]
+
+    def reads(self, option: Option, node: cst.CSTNode) -> bool:
+        """Whether an expression reads an option, directly or through a variable."""
+        return any(
+            isinstance(part, cst.Attribute) and part.attr.value == option.name
+            for below in descendants(node)
+            if isinstance(below, (cst.Name, cst.Attribute))
+            for value in (below, *self.values.alternatives(below))
+            for part in descendants(value)
+        )
+
+    def _option(self, call: cst.Call) -> Option | None:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "add_argument":
+            return None
+        given = arguments(call)
+        flags = [str(flag) for flag in map(literal, given.positional) if isinstance(flag, str)]
+        longest = max((flag for flag in flags if flag.startswith("--")), key=len, default=None)
+        if longest is None:
+            return None
+        dest = literal(given.keywords.get("dest"))
+        name = dest if isinstance(dest, str) else longest.strip("-").replace("-", "_")
+        return Option(call, name, _offers_bf16(name, given.keywords))
+
+
+def _offers_bf16(name: str, keywords: dict[str, cst.BaseExpression]) -> bool:
+    if _BF16.search(name):
+        return literal(keywords.get("action")) == "store_true"
+    if not _DTYPE.fullmatch(name):
+        return False
+    named = (keywords[word] for word in ("choices", "default") if word in keywords)
+    return any(
+        isinstance(part, cst.SimpleString) and bool(_BF16.search(part.value))
+        for value in named
+        for part in descendants(value)
+    )

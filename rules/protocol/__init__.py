@@ -1,0 +1,1 @@
+"""The GradScaler protocol: calls in the wrong order, or in the wrong state."""

@@ -1,0 +1,186 @@
+"""Looks at gradients that are still multiplied by the loss scale: for a log, or for a test."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.amp.events import Event, Kind
+from amp_lint.flow.values import arguments, literal
+from amp_lint.model import Model
+from amp_lint.syntax.assignments import targets_of
+from amp_lint.syntax.tree import descendants
+from amp_lint.walk.clips import clip_limit, is_infinite
+from amp_lint.walk.paths import Cycle
+from amp_lint.walk.protocol import replay
+from amp_lint.walk.relevance import FINITE
+from amp_lint.walk.steps import Root
+from amp_lint.walk.unscale_places import Place
+
+_SCALE = frozenset({"get_scale", "_scale", "_get_scale_async"})
+_BY_SCALE = (cst.Multiply, cst.Divide)
+_WATCH = frozenset({"wandb.watch", "wandb.sdk.watch"})
+_WATCHED_GRADIENTS = frozenset({"gradients", "all"})
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledRead:
+    """A look at scaled gradients, on some feasible path."""
+
+    call: cst.Call
+    backward: Event
+    step: Event | None
+    place_for_unscale: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A call that has gradients logged as soon as backward makes them."""
+
+    call: cst.Call
+    cause: cst.CSTNode
+    """Where a loss is scaled, or else what makes the scaler."""
+
+
+class Reads:
+    """Looks for reads in the wrong state among the cycles of a file."""
+
+    def __init__(self, model: Model) -> None:
+        self.tree = model.linked
+        self.names = model.names
+        self.values = model.values
+        self.steps = model.steps
+        self.places = model.places
+
+    @functools.cached_property
+    def scaled(self) -> list[ScaledRead]:
+        """Every look at scaled gradients, once, in source order."""
+        found: dict[int, ScaledRead] = {}
+        for root in self.steps.roots:
+            for cycle in root.cycles:
+                for event, backward, step in self._wrong(cycle):
+                    if id(event.node) not in found and not self._is_exempt(event):
+                        found[id(event.node)] = self._describe(event, backward, step, root)
+        return sorted(found.values(), key=lambda read: self.tree.order(read.call))
+
+    @functools.cached_property
+    def watched(self) -> list[Watch]:
+        """Calls of `wandb.watch` for gradients, in a file that scales losses or makes a scaler."""
+        calls = [c for c in self.tree.nodes(cst.Call) if self.names.is_only(c.func, _WATCH)]
+        cause = self._scaling() if calls else None
+        if cause is None:
+            return []
+        return [Watch(call, cause) for call in calls if self._logs_gradients(call)]
+
+    def _scaling(self) -> cst.CSTNode | None:
+        scaled = (e.place for e in self.steps.backwards if e.scaler is not None)
+        made = (
+            call
+            for call in self.steps.roles.scaler_calls
+            if literal(arguments(call).get(None, "enabled")) is not False
+        )
+        return next(filter(self.tree.is_own, (*scaled, *made)), None)
+
+    def _logs_gradients(self, call: cst.Call) -> bool:
+        given = arguments(call)
+        log = given.get(2, "log")
+        return not given.starred and (log is None or literal(log) in _WATCHED_GRADIENTS)
+
+    def _wrong(self, cycle: Cycle) -> Iterator[tuple[Event, Event, Event | None]]:
+        """Each look at scaled gradients, with the backward, and the step that divides by it."""
+        for index, (event, state) in enumerate(replay(cycle)):
+            if state.is_scaled and self._is_read(event):
+                assert state.scaled is not None
+                step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
+                if step is None or step.scaler:
+                    yield event, state.scaled, step
+
+    def _is_read(self, event: Event) -> bool:
+        """Whether an event does nothing to gradients but measure them."""
+        if event.kind is Kind.CLIP:
+            assert isinstance(event.node, cst.Call)
+            limit = clip_limit(event.node)
+            used = not isinstance(self.tree.parent(event.node), cst.Expr)
+            return used and limit is not None and is_infinite(limit)
+        return event.kind is Kind.GRADIENT_READ
+
+    def _describe(
+        self, event: Event, backward: Event, step: Event | None, root: Root
+    ) -> ScaledRead:
+        assert isinstance(event.node, cst.Call)
+        return ScaledRead(event.node, backward, step, self.places.before(event, root))
+
+    # --- looks that are right -----------------------------------------------------------------
+
+    def _is_exempt(self, event: Event) -> bool:
+        """Whether what is read is corrected by the scale, or matters only if it is not finite."""
+        assert isinstance(event.node, cst.Call)
+        target = self.steps.recognizer.target(event.node)
+        homes = [self.tree.ancestor(event.node, cst.FunctionDef), target]
+        if any(home is not None and self._uses_scale(home) for home in homes):
+            return True
+        return self._asks_if_finite(event.node)
+
+    def _uses_scale(self, function: cst.FunctionDef) -> bool:
+        """Whether something is multiplied or divided by the scale."""
+        for node in descendants(function.body):
+            if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _BY_SCALE):
+                parts = [node.left, node.right]
+            elif isinstance(node, cst.AugAssign):
+                parts = [node.value]
+            else:
+                continue
+            if any(map(self._is_scale, parts)):
+                return True
+        return False
+
+    def _is_scale(self, node: cst.BaseExpression) -> bool:
+        return any(
+            isinstance(part, cst.Attribute) and part.attr.value in _SCALE
+            for value in self.values.alternatives(node)
+            for part in descendants(value)
+        )
+
+    def _asks_if_finite(self, node: cst.Call) -> bool:
+        """Whether nothing is done with a number but to ask whether it is finite."""
+        if self._is_tested(node):
+            return True
+        target = next(iter(targets_of(self.tree, node)), None)
+        if not isinstance(target, cst.Name):
+            return False
+        home = self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
+        uses = [
+            name
+            for name in self.tree.named(target.value)
+            if name is not target and self.tree.contains(home, name)
+        ]
+        return all(map(self._is_tested, uses))
+
+    def _is_tested(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is an argument of ``isfinite``, ``isinf`` or ``isnan``.
+
+        Or is compared with 0, or divided by another measure: the scale does not change that.
+        """
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, cst.Comparison) and self._is_with_zero(holder):
+                return True
+            if isinstance(holder, cst.BinaryOperation) and self._is_ratio(holder):
+                return True
+            if isinstance(holder, cst.Call) and FINITE.search(self.tree.source(holder.func)):
+                return True
+            if isinstance(holder, (cst.BaseStatement, cst.BaseSmallStatement)):
+                return False
+        return False
+
+    def _is_with_zero(self, comparison: cst.Comparison) -> bool:
+        return any(literal(each.comparator) == 0 for each in comparison.comparisons)
+
+    def _is_ratio(self, operation: cst.BinaryOperation) -> bool:
+        measure = self.steps.recognizer.gradients.is_measure
+        return isinstance(operation.operator, cst.Divide) and all(
+            any(isinstance(part, cst.Call) and measure(part) for part in descendants(side))
+            for side in (operation.left, operation.right)
+        )

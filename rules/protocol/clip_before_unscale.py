@@ -1,0 +1,75 @@
+"""AMP101: gradients are clipped while they are still multiplied by the loss scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.walk.clips import ScaledClip
+
+_COMPENSATING_LIMIT = 1e3  # such a max_norm was chosen to make up for the scale
+_HELP = "{} right before the step, after `unscale_` of each optimizer"
+
+
+class ClipBeforeUnscale(Rule):
+    """A clip that is reached with scaled gradients."""
+
+    code = "AMP101"
+    name = "clip-before-unscale"
+    severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
+    requires = (
+        frozenset(
+            {
+                "clip_grad_norm",
+                "clip_grad_norm_",
+                "clip_grad_value_",
+                "clip_grads_with_norm_",
+                "get_total_norm",
+            }
+        ),
+        frozenset({"scale"}),
+    )
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every clip that some path reaches with scaled gradients."""
+        for clip in model.clips.scaled:
+            yield self.report(
+                model,
+                clip.call,
+                _message(clip),
+                related=[(clip.backward.node, "gradients are scaled here")]
+                + ([(clip.step.node, "and divided by the scale only here")] if clip.step else []),
+                fix=_fix(model, clip),
+                help=_HELP.format("clip" if clip.clips else "measure"),
+            )
+
+
+def _message(clip: ScaledClip) -> str:
+    scaled, scale = "gradients that are still scaled", f"{clip.scale:g}"
+    if not clip.clips:
+        return f"`{clip.function}` measures {scaled}: the norm starts {scale} times too large"
+    if clip.limit is None:
+        effect = f"the limit becomes `{clip.parameter}` / {scale}"
+    else:
+        effect = f"at scale {scale} the limit is {clip.limit / clip.scale:.2g}, not {clip.limit:g}"
+    return f"`{clip.function}` clips {scaled}: {effect}"
+
+
+def _fix(model: Model, clip: ScaledClip) -> Fix | None:
+    place = clip.place_for_unscale
+    if place is None:
+        return None
+    compensated = clip.limit is not None and clip.limit >= _COMPENSATING_LIMIT
+    certain = place.certain and not compensated
+    return Fix(
+        f"Insert {quoted(place.code)} before the clip",
+        (edits.insert_before(model.tree, place.statement, place.code, place.guard),),
+        Applicability.SAFE if certain else Applicability.UNSAFE,
+    )

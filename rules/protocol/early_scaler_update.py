@@ -1,0 +1,61 @@
+"""AMP106: the scaler is updated before the last step of the same gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.walk.mistakes import Found
+
+_BEFORE_STEP = (
+    "`update` comes before the last `step`: that one divides the gradients again, or by a new scale"
+)
+_TWICE = (
+    "the second `update` raises AssertionError: nothing was unscaled or stepped since the first"
+)
+_HELP = "update once, after the last step"
+
+
+class EarlyScalerUpdate(Rule):
+    """``update`` between ``unscale_`` and ``step``, between two steps, or twice."""
+
+    code = "AMP106"
+    name = "early-scaler-update"
+    severity = Severity.ERROR
+    fixes = (Applicability.SAFE,)
+    requires = (frozenset({"scale"}), frozenset({"step"}), frozenset({"update"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report the update that comes too early, or the second one."""
+        for found in model.mistakes.early_updates:
+            related = [(found.cause.node, "stepped here")]
+            fix = _move(model, found)
+            yield self.report(model, found.event.node, _BEFORE_STEP, related, fix, help=_HELP)
+        for found in model.mistakes.second_updates:
+            related = [(found.event.node, "updated here already")]
+            yield self.report(model, found.cause.node, _TWICE, related, help=_HELP)
+
+
+def _move(model: Model, found: Found) -> Fix | None:
+    """Put ``update`` behind the step, where both are lines of one block and it is not repeated."""
+    update, step = found.event.node, model.mistakes.last_step_after(found.event)
+    if step is None or not model.mistakes.follows(update, step):
+        return None
+    small, after = model.tree.parent(update), model.tree.statement(step)
+    removed = edits.remove_statement(model.tree, small) if isinstance(small, cst.Expr) else None
+    if removed is None or after is None:
+        return None
+    again = model.mistakes.next_update(found.event)
+    if again is not None:
+        if not model.mistakes.follows(step, again):
+            return None
+        return Fix("Remove the first `update`", (removed,), Applicability.SAFE)
+    inserted = edits.insert_after(model.tree, after, model.tree.source(update))
+    return Fix("Update after the last step", (removed, inserted), Applicability.SAFE)

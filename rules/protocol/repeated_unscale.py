@@ -1,0 +1,76 @@
+"""AMP103: gradients are unscaled a second time before the update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.walk.mistakes import Found
+
+_AGAIN = (
+    "`unscale_` raises RuntimeError in the next round: this path comes back without `update`",
+    "unscale only in the round that steps",
+)
+_TWICE = (
+    "`unscale_` raises RuntimeError: this optimizer was unscaled already since the last `update`",
+    "unscale once before each `update`",
+)
+_STEPPED = (
+    "`unscale_` raises RuntimeError: this optimizer was stepped already since the last `update`",
+    "unscale before the step",
+)
+_ACCELERATE = (
+    "the second clip before a step raises RuntimeError in fp16: each one unscales every optimizer",
+    "clip all parameters in one call",
+)
+"""What happens, and what to do."""
+
+
+class RepeatedUnscale(Rule):
+    """A second ``unscale_`` for one optimizer before ``update``."""
+
+    code = "AMP103"
+    name = "repeated-unscale"
+    severity = Severity.ERROR
+    fixes = (Applicability.UNSAFE,)
+    requires = (
+        frozenset({"clip_grad_norm_", "clip_grad_value_", "unscale_", "unscale_gradients"}),
+        frozenset({"_accelerator", "accelerator", "scale"}),
+    )
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report the second call, or the one call that the next round repeats."""
+        for found in model.mistakes.repeated_unscales:
+            related = [] if found.repeats else [(found.cause.node, _label(found))]
+            (message, help), fix = _message(found), _fix(model, found)
+            yield self.report(model, found.event.node, message, related, fix, help=help)
+
+
+def _message(found: Found) -> tuple[str, str]:
+    if found.by_accelerate:
+        return _ACCELERATE
+    if found.repeats:
+        return _AGAIN
+    return _STEPPED if found.after_step else _TWICE
+
+
+def _label(found: Found) -> str:
+    return "stepped here" if found.after_step else "unscaled here"
+
+
+def _fix(model: Model, found: Found) -> Fix | None:
+    """Remove the second of two calls that follow one another in one block."""
+    small = model.tree.parent(found.event.node)
+    if found.repeats or found.after_step or found.by_accelerate or not isinstance(small, cst.Expr):
+        return None
+    if not model.mistakes.follows(found.cause.node, found.event.node):
+        return None
+    edit = edits.remove_statement(model.tree, small)
+    return Fix("Remove the second `unscale_`", (edit,), Applicability.UNSAFE) if edit else None

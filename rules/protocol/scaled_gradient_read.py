@@ -1,0 +1,65 @@
+"""AMP102: gradients are measured while they are still multiplied by the loss scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+
+    from ._reads import ScaledRead
+
+
+class ScaledGradientRead(Rule):
+    """A look at gradients that is reached with scaled ones."""
+
+    code = "AMP102"
+    name = "scaled-gradient-read"
+    severity = Severity.WARNING
+    fixes = (Applicability.UNSAFE,)
+    requires = (
+        frozenset({"grad", "clip_grad_norm_", "clip_grad_norm", "watch"}),
+        frozenset({"scale", "GradScaler"}),
+    )
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report what reads gradients on a path where they are scaled, and `wandb.watch`."""
+        from ._reads import Reads
+
+        scale = f"{model.clips.initial_scale:g}"
+        for read in model.part(Reads).scaled:
+            step = [(read.step.node, "and divided by the scale only here")] if read.step else []
+            yield self.report(
+                model,
+                read.call,
+                f"these gradients are still scaled: they look {scale} times too large, and change "
+                "with the scale",
+                related=[(read.backward.node, "gradients are scaled here"), *step],
+                fix=_fix(model, read),
+                help="divide what is read by `get_scale()`, or read it after `unscale_`",
+            )
+        for watch in model.part(Reads).watched:
+            yield self.report(
+                model,
+                watch.call,
+                f"`wandb.watch` logs gradients while they are scaled: they look {scale} times too "
+                "large at first",
+                related=[(watch.cause, "gradients are scaled by this")],
+                help='log them after `unscale_`, and watch with `log="parameters"`',
+            )
+
+
+def _fix(model: Model, read: ScaledRead) -> Fix | None:
+    place = read.place_for_unscale
+    if place is None:
+        return None
+    return Fix(
+        f"Insert {quoted(place.code)} before the gradients are read",
+        (edits.insert_before(model.tree, place.statement, place.code, place.guard),),
+        Applicability.UNSAFE,
+    )

@@ -1,0 +1,33 @@
+"""AMP114: a loss is scaled by one scaler, and its gradients are stepped by another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+
+_MESSAGE = (
+    "this scaler did not scale the loss: the update is wrong as soon as the two scales differ"
+)
+
+
+class ScalerMismatch(Rule):
+    """``a.scale(loss).backward()`` and then ``b.step(optimizer)``."""
+
+    code = "AMP114"
+    name = "scaler-mismatch"
+    severity = Severity.ERROR
+    requires = (frozenset({"GradScaler"}), frozenset({"scale"}), frozenset({"step"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every step by a scaler that is certainly another one."""
+        for found in model.mistakes.mismatches:
+            related = [(found.cause.node, "scaled here")]
+            yield self.report(
+                model, found.event.node, _MESSAGE, related, help="use one scaler for both"
+            )

@@ -1,0 +1,79 @@
+"""AMP104: an optimizer steps on gradients still multiplied by the loss scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+
+if TYPE_CHECKING:
+    from amp_lint.amp.events import Event
+    from amp_lint.model import Model
+    from amp_lint.walk.mistakes import Found
+
+_BYPASS = (
+    "this step takes gradients that are still scaled: updates of SGD are {:g} times too large at "
+    "first"
+)
+_DOUBLE = "the optimizer steps twice on the same gradients, once by the scaler and once directly"
+
+
+class StepBypassesScaler(Rule):
+    """``optimizer.step()`` after ``scaler.scale(loss).backward()``."""
+
+    code = "AMP104"
+    name = "step-bypasses-scaler"
+    severity = Severity.ERROR
+    fixes = (Applicability.SAFE, Applicability.UNSAFE, Applicability.SUGGEST)
+    requires = (frozenset({"step"}), frozenset({"scale"}), frozenset({"backward"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every direct step that some path reaches with scaled gradients."""
+        bypass = _BYPASS.format(model.clips.initial_scale)
+        for found in model.mistakes.bypasses:
+            related = [(found.cause.node, "the gradients are scaled here")]
+            fix, help = _fix(model, found), "call `scaler.step(optimizer)` instead"
+            yield self.report(model, found.event.node, bypass, related, fix, help=help)
+        for found in model.mistakes.double_steps:
+            related = [(found.cause.node, "stepped here too")]
+            direct = found.event if found.event.scaler is None else found.cause
+            fix, help = _without(model, direct), "keep `scaler.step(optimizer)` alone"
+            yield self.report(model, found.event.node, _DOUBLE, related, fix, help=help)
+
+
+def _fix(model: Model, found: Found) -> Fix | None:
+    """Let the scaler step; where it does so next, on the same gradients, one of both has to go."""
+    direct = found.event
+    if not model.mistakes.is_stepped_by_scaler(direct):
+        return _through(model, found)
+    return _without(model, direct) if model.mistakes.is_stepped_again(direct) else None
+
+
+def _through(model: Model, found: Found) -> Fix | None:
+    """``scaler.step(optimizer)`` in its place, and ``update`` where none follows."""
+    call, scaler = found.event.node, model.mistakes.scaler_text(found.cause, found.event)
+    statement = model.tree.statement(call)
+    if scaler is None or not isinstance(call, cst.Call) or call.args or statement is None:
+        return None
+    if not isinstance(model.tree.parent(call), cst.Expr):
+        return None
+    assert isinstance(call.func, cst.Attribute)
+    optimizer = model.tree.source(call.func.value)
+    step = edits.replace_node(model.tree, call, f"{scaler}.step({optimizer})")
+    if model.mistakes.is_updated(found.event):
+        return Fix(f"Use {quoted(f'{scaler}.step({optimizer})')}", (step,), Applicability.SAFE)
+    update = edits.insert_after(model.tree, statement, f"{scaler}.update()")
+    return Fix(f"Use {quoted(f'{scaler}.step')} and `update`", (step, update), Applicability.UNSAFE)
+
+
+def _without(model: Model, direct: Event) -> Fix | None:
+    """Remove the direct one of two steps: shown only, as it may be the one that is meant."""
+    small = model.tree.parent(direct.node)
+    if not isinstance(small, cst.Expr):
+        return None
+    edit = edits.remove_statement(model.tree, small)
+    return Fix("Remove the direct step", (edit,), Applicability.SUGGEST) if edit else None

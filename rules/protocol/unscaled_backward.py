@@ -1,0 +1,52 @@
+"""AMP107: a loss goes backward without being scaled, and the scaler steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.edit import edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+    from amp_lint.walk.mistakes import Found
+
+_MESSAGE = (
+    "this loss is not scaled: the first `scaler.step` raises, later updates are {:g} times too "
+    "small"
+)
+_HELP = "call `scaler.scale(loss).backward()`"
+
+
+class UnscaledBackward(Rule):
+    """``loss.backward()`` on a path that ends in ``scaler.step(optimizer)``."""
+
+    code = "AMP107"
+    name = "unscaled-backward"
+    severity = Severity.ERROR
+    fixes = (Applicability.UNSAFE,)
+    requires = (frozenset({"backward"}), frozenset({"step"}), frozenset({"update"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every plain backward whose gradients only the scaler steps."""
+        message = _MESSAGE.format(model.clips.initial_scale)
+        for found in model.mistakes.unscaled_backwards:
+            related = [(found.event.node, "divided by the scale here")]
+            fix = _fix(model, found)
+            yield self.report(model, found.cause.node, message, related, fix, help=_HELP)
+
+
+def _fix(model: Model, found: Found) -> Fix | None:
+    call, step = found.cause.node, found.event.node
+    assert isinstance(call, cst.Call)
+    if not isinstance(call.func, cst.Attribute) or not isinstance(step, cst.Call):
+        return None
+    same = model.tree.ancestor(call, cst.FunctionDef) is model.tree.ancestor(step, cst.FunctionDef)
+    if not same or not isinstance(step.func, cst.Attribute):
+        return None
+    scaler, loss = model.tree.source(step.func.value), call.func.value
+    edit = edits.replace_node(model.tree, loss, f"{scaler}.scale({model.tree.source(loss)})")
+    return Fix(f"Scale the loss by {quoted(scaler)}", (edit,), Applicability.UNSAFE)

@@ -1,0 +1,377 @@
+"""Checkpoints that hold the state of an optimizer, but not that of the scaler it is used with."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.flow.values import arguments, literal
+from amp_lint.model import Model
+from amp_lint.syntax.assignments import assigned, targets_of
+from amp_lint.syntax.names import dotted
+
+_INERT_BASES = frozenset({"torch.nn.Module", "builtins.object"})
+Unit = cst.FunctionDef | cst.ClassDef | cst.Module
+_SAVE = re.compile(
+    r"^(?!on_|before_|pre_).*(save|checkpoint|ckpt|snapshot|dump|upload)", re.IGNORECASE
+)
+_HARMLESS = frozenset({"print", "len", "str", "type", "isinstance", "info", "debug", "warning"})
+_SCALER = re.compile(r"scaler", re.IGNORECASE)
+_TRAINS = re.compile(r"^_?train(?!er)|_train$|_epoch$")
+_NOT_WORD = re.compile(r"\W")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Where the state of the optimizer is restored."""
+
+    statement: cst.BaseStatement
+    """The statement that does it, alone on its lines."""
+    loaded: cst.BaseExpression
+    """The checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What is saved, without the state of the scaler."""
+
+    node: cst.BaseExpression
+    """The dict or the call that holds the optimizer's state, or that state where it is added."""
+    optimizer: cst.BaseExpression
+    made: cst.Call
+    """The constructor of the scaler."""
+    scaler: str | None
+    """How to write the scaler where the checkpoint is made, if that is certain."""
+    load: Load | None
+    """Where to restore the scaler too, if there is one place and it can be written there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaler:
+    call: cst.Call
+    target: cst.BaseExpression
+    unit: Unit
+
+
+class Checkpoints:
+    """Finds such checkpoints in files that own a scaler and say nothing of its state."""
+
+    def __init__(self, model: Model) -> None:
+        self.tree = model.tree
+        self.names = model.names
+        self.values = model.values
+        self.roles = model.roles
+        self.recognizer = model.steps.recognizer
+
+    @functools.cached_property
+    def incomplete(self) -> list[Checkpoint]:
+        """Every such checkpoint, in source order."""
+        if not self._loads or self._mentions_state or not self._scalers:
+            return []
+        found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
+        unique = {id(checkpoint.node): checkpoint for checkpoint in found}
+        return sorted(unique.values(), key=lambda checkpoint: self.tree.order(checkpoint.node))
+
+    # --- the scaler ---------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _scalers(self) -> list[_Scaler]:
+        """The scalers that this file makes, keeps under a name, and lets find their scale."""
+        found = []
+        for call in self.roles.scaler_calls:
+            target = self._target(call)
+            if target is None or literal(arguments(call).get(None, "enabled")) is False:
+                continue
+            scaler = _Scaler(call, target, self._unit(call))
+            if dotted(target) and (self._updates_in(scaler.unit) or self._is_trained_with(scaler)):
+                found.append(scaler)
+        return found
+
+    def _updates_in(self, unit: Unit) -> bool:
+        """Whether some scaler is updated in a function, class or module."""
+        return any(self.tree.contains(unit, update) for update in self.recognizer.updates)
+
+    def _is_trained_with(self, scaler: _Scaler) -> bool:
+        """Whether the code that makes a scaler hands it to a function that updates it."""
+        name = dotted(scaler.target)
+        calls = self.tree.below(scaler.unit, cst.Call)
+        return any(
+            self._trains(call) for call in calls if any(dotted(a.value) == name for a in call.args)
+        )
+
+    def _trains(self, call: cst.Call) -> bool:
+        """Whether a function updates a scaler; one that nobody knows, if its name says so."""
+        if self.recognizer.target(call) is None:
+            return bool(_TRAINS.search(_last(call.func)))
+        return any(map(self._updates_in, self._reached(call)))
+
+    def _target(self, value: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What an expression, or one that holds it, is assigned to."""
+        for holder in self.tree.ancestors(value):
+            for target, given in assigned(holder):
+                if given is not None and self.tree.contains(given, value):
+                    return target
+            if isinstance(holder, cst.BaseStatement):
+                return None
+        return None
+
+    @functools.cached_property
+    def _mentions_state(self) -> bool:
+        """Whether the file may save a scaler anywhere: its state, itself, or through another."""
+        strings = self.tree.nodes(cst.SimpleString)
+        texts = [text for text in strings if self.tree.ancestor(text, cst.Annotation) is None]
+        if any(_names_scaler(str(text.evaluated_value)) for text in texts):
+            return True
+        return any(self._may_save_scaler(call) for call in self.tree.nodes(cst.Call))
+
+    def _may_save_scaler(self, call: cst.Call) -> bool:
+        func = call.func
+        if isinstance(func, cst.Attribute) and func.attr.value in ("state_dict", "load_state_dict"):
+            return self._is_scaler(func.value)
+        if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
+            if _TRAINS.search(_last(func)):
+                return False
+            target = self.recognizer.target(call)
+            return target is None or not self.tree.is_own(target)
+        given = (arg.value for arg in call.args)
+        return bool(_SAVE.search(_last(func))) and any(map(self._is_scaler, given))
+
+    def _is_scaler(self, node: cst.BaseExpression) -> bool:
+        name = _last(node)
+        return bool(_SCALER.search(name)) or name == "amp" or self.roles.is_scaler(node)
+
+    def _unit(self, node: cst.CSTNode) -> Unit:
+        """The outermost function or class around a node, or the module."""
+        holders = (h for h in self.tree.ancestors(node))
+        units = [h for h in holders if isinstance(h, (cst.FunctionDef, cst.ClassDef))]
+        return units[-1] if units else self.tree.module
+
+    # --- the checkpoint -----------------------------------------------------------------------
+
+    def _optimizer_states(self) -> Iterator[cst.Call]:
+        """``optimizer.state_dict()``."""
+        for call in self.tree.nodes(cst.Call):
+            func = call.func
+            if not isinstance(func, cst.Attribute) or func.attr.value != "state_dict":
+                continue
+            if self.roles.is_optimizer(func.value):
+                yield call
+
+    def _checkpoint(self, state: cst.Call) -> Checkpoint | None:
+        holder = self._holder(self._entry(state))
+        if holder is None or not self._is_saved(holder):
+            return None
+        scaler = next((s for s in self._scalers if self._serves(s, holder)), None)
+        if scaler is None:
+            return None
+        assert isinstance(state.func, cst.Attribute)
+        code = self._spelling(scaler, holder) if isinstance(holder, cst.Dict) else None
+        return Checkpoint(holder, state.func.value, scaler.call, code, self._load(scaler))
+
+    def _entry(self, state: cst.Call) -> cst.CSTNode:
+        """Where the state is used: itself, or the one name that it gets first."""
+        node: cst.CSTNode = state
+        parent = self.tree.parent(node)
+        if isinstance(parent, cst.IfExp):
+            node, parent = parent, self.tree.parent(parent)
+        target = next(iter(targets_of(self.tree, node)), None)
+        if not isinstance(target, cst.Name):
+            return node
+        scope = self._scope(node)
+        uses = [n for n in self.tree.named(target.value) if self.tree.contains(scope, n)]
+        entries = (n for n in uses if self._holder(n) is not None)
+        return next(entries, node)
+
+    def _holder(self, entry: cst.CSTNode) -> cst.BaseExpression | None:
+        """The dict or record that an entry stands in; the entry, if it is added to a dict."""
+        parent = self.tree.parent(entry)
+        if isinstance(parent, cst.DictElement) and parent.value is entry:
+            holder = self.tree.parent(parent)
+            return holder if isinstance(holder, cst.Dict) and self._is_plain(holder) else None
+        call = self.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(parent, cst.Arg) and isinstance(call, cst.Call):
+            if parent.keyword is not None:
+                return call if self._is_record(call) else None
+            alone = isinstance(entry, cst.Call) and self._saves(call, parent)
+            return entry if alone and isinstance(entry, cst.BaseExpression) else None
+        added = any(isinstance(t, cst.Subscript) for t in targets_of(self.tree, entry))
+        return entry if added and isinstance(entry, cst.BaseExpression) else None
+
+    def _is_plain(self, holder: cst.Dict) -> bool:
+        """Whether a dict shows all it holds."""
+        return not any(
+            isinstance(element, cst.StarredDictElement) or dotted(element.value) == "self"
+            for element in holder.elements
+        )
+
+    def _is_record(self, call: cst.Call) -> bool:
+        """``dict(...)`` or the constructor of a class, with named arguments only."""
+        name = _last(call.func)
+        return (name == "dict" or name[:1].isupper()) and all(arg.keyword for arg in call.args)
+
+    def _is_saved(self, holder: cst.BaseExpression) -> bool:
+        """Whether a checkpoint is written somewhere, and nothing may be added to it before."""
+        if self._is_in_save(holder):
+            return True
+        name = self._name(holder)
+        if name is None:
+            return False
+        scope = self._scope(holder)
+        uses = [n for n in self.tree.named(name) if self.tree.contains(scope, n)]
+        return any(map(self._is_in_save, uses)) and not any(map(self._may_grow, uses))
+
+    def _name(self, holder: cst.BaseExpression) -> str | None:
+        """What the checkpoint is called in its function: the dict, or the one it is added to."""
+        parent = self.tree.parent(holder)
+        call = self.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
+            owner = call.func.value if call.func.attr.value == "update" else None
+            return owner.value if isinstance(owner, cst.Name) else None
+        target = next(iter(targets_of(self.tree, holder)), None)
+        node = target.value if isinstance(target, cst.Subscript) else target
+        return node.value if isinstance(node, cst.Name) else None
+
+    def _is_in_save(self, node: cst.CSTNode) -> bool:
+        """Whether something is an argument of a call that saves, itself or within it."""
+        child = node
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, cst.BaseStatement):
+                return False
+            if isinstance(holder, cst.Call) and self._saves(holder, child):
+                return True
+            child = holder
+        return False
+
+    def _saves(self, call: cst.Call, part: cst.CSTNode) -> bool:
+        return part is not call.func and bool(_SAVE.search(_last(call.func)))
+
+    def _may_grow(self, use: cst.Name) -> bool:
+        """Whether a checkpoint goes to other code that may put the scaler into it."""
+        parent = self.tree.parent(use)
+        call = self.tree.parent(parent) if parent is not None else None
+        if isinstance(parent, cst.Attribute) and isinstance(call, cst.Call):
+            given = [arg.value for arg in call.args]
+            return parent.attr.value in ("update", "setdefault") and not all(
+                isinstance(value, (cst.Dict, cst.SimpleString)) for value in given[:1]
+            )
+        if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
+            return False
+        alone = isinstance(self.tree.parent(call), cst.Expr)
+        return alone and not _SAVE.search(_last(call.func)) and _last(call.func) not in _HARMLESS
+
+    def _serves(self, scaler: _Scaler, holder: cst.BaseExpression) -> bool:
+        """Whether a scaler belongs to the code that makes a checkpoint, or that calls it."""
+        unit = self._unit(holder)
+        if unit is scaler.unit:
+            return True
+        return isinstance(unit, cst.FunctionDef) and any(
+            self.tree.contains(scaler.unit, call) for call in self.recognizer.calls_of(unit)
+        )
+
+    # --- what a fix needs ---------------------------------------------------------------------
+
+    def _spelling(self, scaler: _Scaler, place: cst.CSTNode) -> str | None:
+        """How to write the scaler in a place, if it is certain to exist there."""
+        name = dotted(scaler.target)
+        if len(self._scalers) != 1 or name is None or not self._is_unconditional(scaler):
+            return None
+        before = self.tree.order(scaler.call) < self.tree.order(place)
+        if "." not in name:
+            return name if before and self._scope(place) is self._scope(scaler.call) else None
+        method, start = self._scope(place), self._scope(scaler.call)
+        if method is start:
+            return name if before else None
+        return name if self._is_later(method, start, scaler) else None
+
+    def _is_unconditional(self, scaler: _Scaler) -> bool:
+        """Whether the scaler is made on every path of its function, and nowhere else.
+
+        An attribute must be made by ``__init__``.
+        """
+        if any(value is not scaler.call for value in self.values.alternatives(scaler.target)):
+            return False
+        start = self._scope(scaler.call)
+        line = self.tree.statement(scaler.call)
+        body = start if isinstance(start, cst.Module) else start.body
+        if line is None or self.tree.parent(line) is not body:
+            return False
+        name = dotted(scaler.target) or ""
+        own = isinstance(start, cst.FunctionDef) and start.name.value == "__init__"
+        return "." not in name or (own and name.startswith("self.") and name.count(".") == 1)
+
+    def _is_later(
+        self, method: cst.FunctionDef | cst.Module, start: cst.FunctionDef | cst.Module,
+        scaler: _Scaler,
+    ) -> bool:  # fmt: skip
+        """Whether a method of the same class only runs when ``__init__`` has made the scaler."""
+        owner = self.tree.ancestor(scaler.call, cst.ClassDef)
+        if owner is None or self.tree.ancestor(method, cst.ClassDef) is not owner:
+            return False
+        if any(not self.names.is_only(base.value, _INERT_BASES) for base in owner.bases):
+            return False
+        limit = self.tree.order(scaler.call)
+        early = {
+            id(target)
+            for call in self.tree.below(start, cst.Call)
+            if self.tree.order(call) < limit
+            for target in self._reached(call)
+        }
+        return id(method) not in early
+
+    def _reached(self, call: cst.Call) -> list[cst.FunctionDef]:
+        """The functions of this file that a call runs, and those that they call."""
+        found: dict[int, cst.FunctionDef] = {}
+        todo = [call]
+        while todo:
+            target = self.recognizer.target(todo.pop())
+            if target is not None and id(target) not in found:
+                found[id(target)] = target
+                todo += self.tree.linked.below(target, cst.Call)
+        return list(found.values())
+
+    @functools.cached_property
+    def _loads(self) -> list[cst.Call]:
+        """``optimizer.load_state_dict(...)``."""
+        return [
+            call
+            for call in self.tree.nodes(cst.Call)
+            if isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "load_state_dict"
+            and self.roles.is_optimizer(call.func.value)
+        ]
+
+    def _load(self, scaler: _Scaler) -> Load | None:
+        if len(self._loads) != 1:
+            return None
+        (call,) = self._loads
+        given = arguments(call).get(0, "state_dict")
+        small = self.tree.parent(call)
+        line = self.tree.parent(small) if small is not None else None
+        if not isinstance(small, cst.Expr) or not isinstance(line, cst.SimpleStatementLine):
+            return None
+        if len(line.body) > 1 or not isinstance(given, cst.Subscript) or not dotted(given.value):
+            return None
+        if self._spelling(scaler, call) is None:
+            return None
+        return Load(line, given.value)
+
+    def _scope(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
+        return self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
+
+
+def _names_scaler(key: str) -> bool:
+    """Whether a string is one word that names a scaler."""
+    return bool(_SCALER.search(key)) and not _NOT_WORD.search(key)
+
+
+def _last(node: cst.BaseExpression) -> str:
+    """The last name of ``a.b.c`` or ``a.b[i]``."""
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""

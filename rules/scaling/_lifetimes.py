@@ -1,0 +1,270 @@
+"""How long a scaler lives: whether it is made once for a training, or again and again.
+
+What a scaler learns, the scale at which gradients fit, is kept in it alone. One that is made in
+each round of a training loop, or in a function that such a loop calls, forgets it each time. That
+is right only where the training starts anew as well, with another optimizer.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.amp.events import stepped
+from amp_lint.flow.values import arguments, literal
+from amp_lint.model import Model
+from amp_lint.syntax.assignments import assigned
+from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import descendants
+
+Loop = cst.For | cst.While
+_LOOPS = (cst.For, cst.While)
+_FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+_THROUGH = (cst.With, cst.Try, cst.TryStar, cst.IndentedBlock, cst.SimpleStatementLine)
+
+
+@dataclass(frozen=True, slots=True)
+class Recreation:
+    """A scaler that is made again while the training with its optimizer goes on."""
+
+    call: cst.Call
+    """The constructor."""
+    loop: Loop
+    """What repeats it."""
+    through: cst.Call | None
+    """The call in the loop, where the constructor stands in the function that it runs."""
+    assign: cst.Assign | cst.AnnAssign
+    before: Loop | None = None
+    """The loop before which the assignment can stand, with the same result: the outermost in which
+    the optimizer stays the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """One constructor call whose result gets a plain name."""
+
+    call: cst.Call
+    assign: cst.Assign | cst.AnnAssign
+    name: str
+    tests: tuple[cst.BaseExpression, ...]
+    """What decides whether it is made, innermost first."""
+
+
+class Lifetimes:
+    """Finds the scalers that do not live as long as their optimizer."""
+
+    def __init__(self, model: Model) -> None:
+        self.tree = model.linked
+        self.roles = model.roles
+        self.names = model.steps.recognizer.names
+        self.recognizer = model.steps.recognizer
+        self.relevance = model.steps.relevance
+
+    @functools.cached_property
+    def recreated(self) -> list[Recreation]:
+        """Every such scaler, in source order."""
+        found: dict[int, Recreation] = {}
+        for made in (made for call in self.roles.scaler_calls for made in self._made(call)):
+            recreation = self._in_loop(made) or self._in_function(made)
+            if recreation is not None:
+                found.setdefault(id(made.call), recreation)
+        return [*found.values()]
+
+    def _made(self, call: cst.Call) -> Iterator[_Made]:
+        """The scaler that a call makes, under each of its names."""
+        assign = self.tree.ancestor(call, cst.Assign, cst.AnnAssign)
+        if (
+            not isinstance(assign, (cst.Assign, cst.AnnAssign))
+            or literal(arguments(call).get(None, "enabled")) is False
+            or self._continues(call)
+        ):
+            return
+        tests = tuple(self._tests(call))
+        read = {word for test in tests for word in _words(test)}
+        pairs = [(t, v) for t, v in assigned(assign) if v and self.tree.contains(v, call)]
+        names = {t.value: v for t, v in pairs if isinstance(t, cst.Name)}
+        plain = len(names) == len(pairs) and read.isdisjoint(names)  # an attribute may outlive it
+        for name, value in names.items() if plain else ():
+            if value is call or isinstance(value, cst.IfExp):
+                yield _Made(call, assign, name, tests)
+
+    def _tests(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+        """The tests around a node, up to its loop or function."""
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (*_LOOPS, *_FUNCTIONS)):
+                return
+            if isinstance(holder, (cst.If, cst.IfExp)):
+                yield holder.test
+
+    def _continues(self, call: cst.Call) -> bool:
+        """Whether the new scaler starts where another one was."""
+        scale = arguments(call).get(None, "init_scale")
+        scope = self.tree.ancestor(call, cst.FunctionDef) or self.tree.module
+        return scale is not None and literal(scale) is ... and "get_scale" in _words(scope)
+
+    # --- in a loop ----------------------------------------------------------------------------
+
+    def _in_loop(self, made: _Made) -> Recreation | None:
+        loop = self._loop(made.call)
+        if loop is None or self._ends_at_once(loop) or self._restores(made, loop):
+            return None
+        changing = self._assigned(loop) - {made.name}
+        if any(changing & self._read(test) for test in made.tests):
+            return None
+        optimizers = list(self._optimizers(made, loop))
+        if not optimizers or any(not self._outlives(o, loop) for o in optimizers):
+            return None
+        outermost = loop
+        for outer in self._loops(made.call):
+            if not all(self._outlives(optimizer, outer) for optimizer in optimizers):
+                break
+            outermost = outer
+        movable = self._is_movable(made, loop, outermost)
+        return Recreation(made.call, loop, None, made.assign, outermost if movable else None)
+
+    def _is_movable(self, made: _Made, loop: Loop, outermost: Loop) -> bool:
+        """Whether the loop's block holds it, and nothing in the outermost loop changes it."""
+        line = self.tree.parent(made.assign)
+        if not isinstance(line, cst.SimpleStatementLine) or self.tree.parent(line) is not loop.body:
+            return False
+        assert isinstance(loop.body, cst.IndentedBlock)
+        alone = len(line.body) == 1 and len(loop.body.body) > 1
+        bindings = self.names.visible(made.assign, made.name)
+        own = [binding for binding in bindings if self.tree.contains(outermost, binding.node)]
+        read = {word for arg in made.call.args for word in _words(arg.value)}
+        calls = any(isinstance(n, cst.Call) for a in made.call.args for n in descendants(a.value))
+        plain = made.assign.value is made.call and not calls
+        plain = plain and len(list(assigned(made.assign))) == 1
+        return alone and plain and len(own) == 1 and not read & self._assigned(outermost)
+
+    def _optimizers(self, made: _Made, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+        """What the scaler steps below a node, if its scaled losses are from there too."""
+        calls = self.tree.below(node, cst.Call)
+        original = self.recognizer.values.original
+        methods = {
+            call: call.func.attr.value
+            for call in calls
+            if isinstance(call.func, cst.Attribute)
+            and dotted(original(call.func.value)) == made.name
+        }
+        if any(map(self.recognizer.is_scale, methods)):
+            steps = [call for call, method in methods.items() if method == "step"]
+            yield from (original(value) for value in map(stepped, steps) if value is not None)
+        for call in calls:
+            given = [original(arg.value) for arg in call.args if not arg.star]
+            target = self.recognizer.target(call)
+            passed = any(dotted(value) == made.name for value in given)
+            if passed and target is not None and id(target) in self.recognizer.eventful:
+                yield from (value for value in given if self.roles.is_optimizer(value))
+
+    def _restores(self, made: _Made, node: cst.CSTNode) -> bool:
+        """Whether the new scaler gets the state of an old one."""
+        return any(
+            dotted(call.func) == f"{made.name}.load_state_dict"
+            for call in self.tree.below(node, cst.Call)
+        )
+
+    def _ends_at_once(self, loop: Loop) -> bool:
+        """Whether a loop only repeats what failed: it is left at the end of its first round."""
+        leaves = (*self.tree.below(loop, cst.Break), *self.tree.below(loop, cst.Return))
+        return any(self._is_unconditional(leave, loop) for leave in leaves)
+
+    def _is_unconditional(self, leave: cst.CSTNode, loop: Loop) -> bool:
+        for holder in self.tree.ancestors(leave):
+            if holder is loop:
+                return True
+            if not isinstance(holder, _THROUGH):
+                return False
+        return False
+
+    def _outlives(self, optimizer: cst.BaseExpression, loop: Loop) -> bool:
+        """Whether an optimizer is the same in every round, as far as can be seen."""
+        name = dotted(optimizer)
+        if name is None:
+            return False
+        made = {name, name.partition(".")[0]} - {"self"}
+        return not made & (self._assigned(loop) | self._assigned_in_calls(loop))
+
+    def _assigned_in_calls(self, loop: Loop) -> set[str]:
+        """The attributes that the functions called in a loop assign."""
+        calls = self.tree.below(loop, cst.Call)
+        targets = {id(t): t for c in calls if (t := self.recognizer.target(c)) is not None}
+        names = {name for target in targets.values() for name in self._assigned(target)}
+        return {name for name in names if "." in name}
+
+    # --- in a function that a loop calls ------------------------------------------------------
+
+    def _in_function(self, made: _Made) -> Recreation | None:
+        function = self.tree.ancestor(made.call, *_FUNCTIONS)
+        if not isinstance(function, cst.FunctionDef) or self._loop(made.call) is not None:
+            return None
+        if self._restores(made, function) or not self._is_one_epoch(made, function):
+            return None
+        optimizers = list(self._optimizers(made, function))
+        for call in self.recognizer.calls_of(function):
+            loop = self._loop(call)
+            if loop is None or self._ends_at_once(loop) or not optimizers:
+                continue
+            if all(self._is_given(o, function, call, loop) for o in optimizers):
+                return Recreation(made.call, loop, call, made.assign)
+        return None
+
+    def _is_one_epoch(self, made: _Made, function: cst.FunctionDef) -> bool:
+        """Whether the losses are scaled in one loop at most: not a training of many epochs."""
+        calls = self.tree.below(function, cst.Call)
+        own = [call for call in calls if self.recognizer.is_scale(call)]
+        return all(len(list(self._loops(call))) <= 1 for call in own)
+
+    def _is_given(
+        self,
+        optimizer: cst.BaseExpression,
+        function: cst.FunctionDef,
+        call: cst.Call,
+        loop: Loop,
+    ) -> bool:
+        """Whether the function gets its optimizer from outside of the loop that calls it."""
+        name = dotted(optimizer)
+        if name is None or {name, name.partition(".")[0]} & self._assigned(function):
+            return False
+        parameters = [
+            p.name.value for p in (*function.params.params, *function.params.kwonly_params)
+        ]
+        if name not in parameters:
+            return name.partition(".")[0] not in parameters[1:] and self._outlives(optimizer, loop)
+        method = bool(parameters) and parameters[0] in ("self", "cls")
+        given = arguments(call)
+        place = parameters.index(name) - (1 if method else 0)
+        value = None if given.starred else given.get(place, name)
+        return value is not None and self._outlives(value, loop)
+
+    # --- helpers ------------------------------------------------------------------------------
+
+    def _loops(self, node: cst.CSTNode) -> Iterator[Loop]:
+        """The loops that repeat a node in its own function, innermost first."""
+        child = node
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (*_FUNCTIONS, cst.ClassDef)):
+                return
+            if isinstance(holder, (cst.For, cst.While)) and child is holder.body:
+                yield holder
+            child = holder
+
+    def _loop(self, node: cst.CSTNode) -> Loop | None:
+        return next(self._loops(node), None)
+
+    def _read(self, node: cst.CSTNode) -> set[str]:
+        """The names in an expression, those that are only other names followed."""
+        names = (part for part in descendants(node) if isinstance(part, cst.Name))
+        return {word for name in names for word in _words(self.recognizer.values.original(name))}
+
+    def _assigned(self, node: cst.CSTNode) -> set[str]:
+        """The names and attributes that are assigned below a node."""
+        names = map(dotted, self.relevance.assigned(node))
+        return {name for name in names if name is not None}
+
+
+def _words(node: cst.CSTNode) -> set[str]:
+    return {name.value for name in descendants(node) if isinstance(name, cst.Name)}

@@ -1,0 +1,407 @@
+"""Under which settings a scaler is on and the region it serves is bf16.
+
+Values are followed back to the settings that choose them, with the tests on the way: ``dtype =
+torch.bfloat16 if args.bf16 else torch.float16`` is bf16 when ``args.bf16``. A finding needs a
+configuration in which the scaler is enabled and the dtype is bf16 at once, made of settings whose
+part in both is known.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.amp.regions import Region
+from amp_lint.flow.conditions import (
+    All,
+    Any_,
+    Equals,
+    Facts,
+    Formula,
+    Not,
+    Truthy,
+    atoms,
+    both,
+    either,
+    formula,
+    opposite,
+    size,
+    text,
+)
+from amp_lint.flow.forwarding import returned
+from amp_lint.flow.reaching import passed
+from amp_lint.flow.values import arguments, literal
+from amp_lint.model import Model
+from amp_lint.syntax.assignments import assignments
+from amp_lint.syntax.names import Binding, dotted
+from amp_lint.syntax.tree import descendants
+
+BFLOAT16 = "torch.bfloat16"
+HALF = frozenset({"torch.float16", "torch.half"})
+_DTYPES = HALF | {BFLOAT16, "torch.float32", "torch.float", "torch.float64", "torch.double"}
+_SPELLINGS = {"torch.float16": HALF, "torch.half": HALF}
+_MAX_STEPS = 5
+_MAX_CASES = 12
+_MAX_SIZE = 60
+"""Atoms of a formula beyond which a setting is not followed further."""
+_AUTOCAST = ("amp", "autocast", "mixed_precision")
+# A setting so named, or with such a value, may mean fp16 alone.
+_TELLING = re.compile(r"fp16|half|16|scal|precision|dtype|float", re.IGNORECASE)
+_BF16 = re.compile(r"bf16|bfloat16", re.IGNORECASE)
+_PROBE = re.compile(r"^(hasattr|getattr)\(|version", re.IGNORECASE)  # which API there is
+_TELLING_VALUE = re.compile(r"^amp$|16|half|float|mixed", re.IGNORECASE)
+
+Case = tuple[Formula, cst.BaseExpression | None]
+"""A value and the condition under which it is the one; None for an unknown value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bf16Scaler:
+    """A scaler that some configuration enables while its region is bf16."""
+
+    call: cst.Call
+    dtype: cst.BaseExpression
+    """Where bf16 is chosen."""
+    always: bool
+    """Whether the region is bf16 in every configuration."""
+
+
+class Precision:
+    """Follows dtypes and switches back to settings."""
+
+    def __init__(self, model: Model) -> None:
+        self.tree = model.linked
+        self.names = model.names
+        self.values = model.values
+        self.roles = model.roles
+        self.regions = model.regions
+        self.steps = model.steps
+        self._guards: dict[tuple[int, int], Formula] = {}
+        self._truths: dict[tuple[int, int], Formula] = {}
+
+    @functools.cached_property
+    def bf16_scalers(self) -> list[Bf16Scaler]:
+        """Every scaler that can be enabled with bf16, in source order."""
+        calls = [*self.roles.scaler_calls, *self.roles.scaler_makers()]
+        found = (self._bf16_scaler(call) for call in sorted(calls, key=self.tree.order))
+        return [scaler for scaler in found if scaler is not None]
+
+    def _bf16_scaler(self, call: cst.Call) -> Bf16Scaler | None:
+        given = [arguments(made) for made in self.roles.constructors(call)]
+        switches = [each.get(None, "enabled") for each in given]
+        if any(each.starred for each in given) or any(s is not switches[0] for s in switches):
+            return None
+        switch = switches[0]
+        on = both(self.guard(call), True if switch is None else self.truth(switch))
+        plain = True if switch is None else formula(switch, self._key)
+        served = list(self._served(call))
+        for dtype, region_on in served:
+            bf16 = self._is_dtype(dtype, BFLOAT16, _MAX_STEPS)
+            itself = Equals(self._key(dtype) or text(dtype), BFLOAT16)
+            known = atoms(region_on) | atoms(bf16)
+            if not telling(on) <= known:
+                continue
+            if Facts().assume(both(itself, plain, bf16, on, region_on, *_named_bf16(on))):
+                always = all(map(self._is_always_bf16, (dtype for dtype, _ in served)))
+                always = always and self.roles.is_constructor(call)
+                return Bf16Scaler(call, self._where_bf16(dtype), always)
+        return None
+
+    def _is_always_bf16(self, dtype: cst.BaseExpression) -> bool:
+        return not Facts().assume(opposite(self._is_dtype(dtype, BFLOAT16, _MAX_STEPS)))
+
+    def _served(self, call: cst.Call) -> Iterator[tuple[cst.BaseExpression, Formula]]:
+        """The dtype and switch of each region whose losses the scaler may scale.
+
+        None at all if one of them is fp16 by its own text: then the scaler is for that.
+        """
+        regions = self._serving_regions(call)
+        if any(self._is_plainly_half(region) for region in regions):
+            return
+        for region in regions:
+            if region.dtype is not None:
+                switch = True if region.enabled is None else self.truth(region.enabled)
+                yield region.dtype, switch
+        if not regions and (owner := self.values.enclosing_class(call)) is not None:
+            for name, found in self.values.class_attributes(owner).items():
+                if _is_autocast_dtype(name):
+                    yield from ((value, True) for value in found)
+            for name in self.names.scope_of(owner).bindings:
+                method = self.values.method(owner, name)
+                if method is not None and _is_autocast_dtype(name):
+                    yield from ((value, self.guard(value)) for value in returned(method))
+
+    def _serving_regions(self, call: cst.Call) -> list[Region]:
+        """The regions of the functions that scale a loss by it, else those of its class."""
+        ranks = {rank for f in self._scaling_functions(call) for rank in self._opened.get(f, ())}
+        owner = self.values.enclosing_class(call)
+        if not ranks and owner is not None:
+            ranks = self._opened.get(id(owner), set())
+        return [self.regions.all[rank] for rank in sorted(ranks)]
+
+    def _scaling_functions(self, call: cst.Call) -> set[int]:
+        """Ids of the functions that scale by the scaler made here, else by an unknown one."""
+        made = (self.roles.place(each) for each in self.roles.constructors(call))
+        known = {function for place in made for function in self._scaling.get(place, ())}
+        return known or self._scaling.get(None, set())
+
+    @functools.cached_property
+    def _scaling(self) -> dict[cst.Call | None, set[int]]:
+        """Where a scaler is made, None for unknown ones -> ids of functions that scale by it."""
+        found: dict[cst.Call | None, set[int]] = defaultdict(set)
+        for scale in self.tree.nodes(cst.Call):
+            if self.steps.recognizer.is_scale(scale):
+                assert isinstance(scale.func, cst.Attribute)
+                origins = self.roles.scaler_origins(scale.func.value)
+                home = id(self.tree.ancestor(scale, cst.FunctionDef))
+                for origin in origins:
+                    found[self.roles.place(origin)].add(home)
+                if not origins:
+                    found[None].add(home)
+        return dict(found)
+
+    @functools.cached_property
+    def _opened(self) -> dict[int, set[int]]:
+        """Id of a function or class -> the ranks of the regions that are made or entered there."""
+        found: dict[int, set[int]] = defaultdict(set)
+        rank_of = {id(region): rank for rank, region in enumerate(self.regions.all)}
+        for item in self.tree.nodes(cst.WithItem):
+            region = self.regions.of(item.item)
+            if region is not None and id(region) in rank_of:
+                found[id(self.tree.ancestor(item, cst.FunctionDef))].add(rank_of[id(region)])
+        for rank, region in enumerate(self.regions.all):
+            found[id(self.tree.ancestor(region.node, cst.FunctionDef))].add(rank)
+            for holder in self.tree.ancestors(region.node):
+                if isinstance(holder, cst.ClassDef):
+                    found[id(holder)].add(rank)
+        return dict(found)
+
+    def _is_plainly_half(self, region: Region) -> bool:
+        if region.dtype is None:
+            return not region.never_enabled and not region.starred
+        return self.names.is_only(region.dtype, HALF)
+
+    # --- conditions ---------------------------------------------------------------------------
+
+    def guard(self, node: cst.CSTNode, steps: int = _MAX_STEPS) -> Formula:
+        """What holds where ``node`` is evaluated, by the tests around it in its function."""
+        key = id(node), steps
+        if key not in self._guards:
+            self._guards[key] = both(*self._guards_around(node, steps))
+        return self._guards[key]
+
+    def _guards_around(self, node: cst.CSTNode, steps: int) -> Iterator[Formula]:
+        child: cst.CSTNode = node
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+                break
+            if isinstance(holder, (cst.If, cst.IfExp)) and child is not holder.test:
+                test = self.truth(holder.test, steps)
+                yield test if child is holder.body else opposite(test)
+            elif isinstance(holder, cst.BooleanOperation) and child is holder.right:
+                test = self.truth(holder.left, steps)
+                yield test if isinstance(holder.operator, cst.And) else opposite(test)
+            child = holder
+        for early, stays in passed(self.tree, node):
+            test = self.truth(early, steps)
+            yield test if stays else opposite(test)
+
+    def truth(self, test: cst.BaseExpression, steps: int = _MAX_STEPS) -> Formula:
+        """The formula of a test, its settings followed back."""
+        key = id(test), steps
+        if key not in self._truths:
+            plain = formula(test, self._key)
+            self._truths[key] = plain  # what is defined by itself is followed no further
+            full = self._expanded(plain, test, steps) if steps > 0 else plain
+            self._truths[key] = full if size(full) <= _MAX_SIZE else plain
+        return self._truths[key]
+
+    def _expanded(self, condition: Formula, scope: cst.CSTNode, steps: int) -> Formula:
+        """Replace the atoms that stand for something assigned in this file."""
+        match condition:
+            case Not(part):
+                return opposite(self._expanded(part, scope, steps))
+            case All(parts):
+                return both(*(self._expanded(part, scope, steps) for part in parts))
+            case Any_(parts):
+                return either(*(self._expanded(part, scope, steps) for part in parts))
+            case Truthy(key) | Equals(key):
+                return self._atom(condition, key, scope, steps)
+        return condition
+
+    def _atom(self, atom: Truthy | Equals, key: str, scope: cst.CSTNode, steps: int) -> Formula:
+        node = self._expression(key, scope)
+        cases = self.cases(node, steps - 1) if node is not None else []
+        if not cases or len(cases) > _MAX_CASES:
+            return atom
+        parts: list[Formula] = []
+        for condition, value in cases:
+            if value is None:
+                return atom
+            parts.append(both(condition, self._case_truth(atom, value, steps)))
+        return either(*parts)
+
+    def _case_truth(self, atom: Truthy | Equals, value: cst.BaseExpression, steps: int) -> Formula:
+        if isinstance(value, cst.IfExp):
+            test = self.truth(value.test, steps - 1)
+            chosen = self._case_truth(atom, value.body, steps)
+            other = self._case_truth(atom, value.orelse, steps)
+            return either(both(test, chosen), both(opposite(test), other))
+        if isinstance(value, cst.Call) and self.roles.scaler_origins(value):
+            return isinstance(atom, Truthy)  # an object: true, and no constant
+        if isinstance(atom, Truthy):
+            return self.truth(value, steps - 1)
+        if isinstance(atom.constant, str) and atom.constant in _DTYPES:
+            return self._is_dtype(value, atom.constant, steps - 1)
+        constant = literal(value)
+        if constant is not ...:
+            return constant == atom.constant
+        return Equals(self._key(value) or text(value), atom.constant)
+
+    def _expression(self, key: str, scope: cst.CSTNode) -> cst.BaseExpression | None:
+        """The node that a key was made from, near ``scope``."""
+        for node in descendants(scope):
+            if isinstance(node, (cst.Name, cst.Attribute)) and self._key(node) == key:
+                return node
+        return None
+
+    def _key(self, node: cst.BaseExpression) -> str | None:
+        """Names by their text; ``self.config`` is ``config`` when that was assigned to it."""
+        if isinstance(node, cst.Attribute):
+            values = self.values.attribute_values(node)
+            if len(values) == 1 and isinstance(values[0], cst.Name):
+                bindings = self.names.bindings(values[0])
+                if bindings and bindings[0].kind == "parameter":
+                    return values[0].value
+            base = self._key(node.value)
+            return f"{base}.{node.attr.value}" if base else None
+        return node.value if isinstance(node, cst.Name) else None
+
+    # --- values -------------------------------------------------------------------------------
+
+    def cases(self, node: cst.BaseExpression, steps: int = _MAX_STEPS) -> list[Case]:
+        """The values that are assigned to a name or attribute, with their conditions.
+
+        [] if nothing in the file assigns it.
+        """
+        if isinstance(node, cst.Name):
+            bindings = self.names.bindings(node)
+            return list(self._assigned(bindings, steps))
+        if isinstance(node, cst.Attribute):
+            found: list[tuple[cst.CSTNode, cst.BaseExpression]] = [
+                (value, value) for value in self.values.attribute_values(node)
+            ]
+            method = self.values.function(node)
+            if method is not None:
+                found += [(value, value) for value in returned(method)]
+            found = found or [(v, v) for v in self._dotted_values.get(dotted(node) or "", [])]
+            return list(self._in_order(found, steps))
+        return []
+
+    def _assigned(self, bindings: Iterable[Binding], steps: int) -> Iterator[Case]:
+        known = [b for b in bindings if b.kind != "import"]
+        if any(b.value is None for b in known):
+            yield True, None
+        values = [(b.node, b.value) for b in known if b.value is not None]
+        yield from self._in_order(values, steps)
+
+    def _in_order(
+        self, values: list[tuple[cst.CSTNode, cst.BaseExpression]], steps: int
+    ) -> Iterator[Case]:
+        """A value is the one when its own tests hold and those of no later one do."""
+        guards = [self.guard(place, steps - 1) for place, _ in values]
+        if guards and Facts().assume(both(*map(opposite, guards))):
+            yield True, None  # some path assigns nothing: the value may come from outside
+        homes = [id(self.tree.ancestor(place, cst.FunctionDef)) for place, _ in values]
+        for index, (_, value) in enumerate(values):
+            later = [
+                opposite(guards[other])
+                for other in range(index + 1, len(values))
+                if homes[other] == homes[index]
+            ]
+            yield both(guards[index], *later), value
+
+    @functools.cached_property
+    def _dotted_values(self) -> dict[str, list[cst.BaseExpression]]:
+        """What is assigned to ``params.dtype`` and the like, anywhere in the file."""
+        found: dict[str, list[cst.BaseExpression]] = {}
+        for target, value in assignments(self.tree):
+            name = dotted(target)
+            if name and "." in name and not name.startswith("self.") and value is not None:
+                found.setdefault(name, []).append(value)
+        return found
+
+    def _is_dtype(self, node: cst.BaseExpression | None, wanted: str, steps: int) -> Formula:
+        """When a value is the dtype ``wanted``; False where that is not known to be possible."""
+        if node is None or steps <= 0:
+            return False
+        if isinstance(node, cst.IfExp):
+            test = self.truth(node.test, steps - 1)
+            chosen = self._is_dtype(node.body, wanted, steps - 1)
+            other = self._is_dtype(node.orelse, wanted, steps - 1)
+            return either(both(test, chosen), both(opposite(test), other))
+        if isinstance(node, cst.Subscript):
+            return self._chosen_by_key(node, wanted, steps)
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            cases = self.cases(node, steps - 1)[:_MAX_CASES]
+            if not cases:
+                return self.names.is_only(node, _SPELLINGS.get(wanted, {wanted}))
+            return either(*(both(test, self._is_dtype(v, wanted, steps - 1)) for test, v in cases))
+        return False
+
+    def _chosen_by_key(self, node: cst.Subscript, wanted: str, steps: int) -> Formula:
+        """``{"bf16": torch.bfloat16, ...}[precision]``."""
+        index = node.slice[0].slice
+        if not isinstance(index, cst.Index):
+            return False
+        key = self._key(index.value) or text(index.value)
+        parts: list[Formula] = []
+        for table in self.values.alternatives(node.value):
+            if isinstance(table, cst.Dict):
+                for element in table.elements:
+                    if isinstance(element, cst.DictElement):
+                        name = literal(element.key)
+                        if isinstance(name, str):
+                            here = self._is_dtype(element.value, wanted, steps - 1)
+                            parts.append(both(Equals(key, name), here))
+        return either(*parts)
+
+    def _where_bf16(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The ``torch.bfloat16`` that a dtype comes from, or the dtype itself."""
+        candidates = [node, *self.values.alternatives(node)]
+        candidates += [v for _, v in self.cases(node) if v is not None]
+        for candidate in candidates:
+            for part in descendants(candidate):
+                if isinstance(part, cst.Attribute) and self.names.is_any(part, {BFLOAT16}):
+                    return part
+        return node
+
+
+def _is_autocast_dtype(name: str) -> bool:
+    """Whether an attribute is called after the dtype of autocast, as ``amp_dtype`` is."""
+    return name.lower().startswith(_AUTOCAST) and name.lower().endswith("dtype")
+
+
+def telling(condition: Formula) -> set[str]:
+    """The keys in a formula that may stand for fp16: nothing follows unless their role is seen."""
+    match condition:
+        case Not(part):
+            return telling(part)
+        case All(parts) | Any_(parts):
+            return {key for part in parts for key in telling(part)}
+        case Equals(key, str(constant)) if not _TELLING_VALUE.search(constant):
+            return set()
+        case Truthy(key) | Equals(key):
+            silent = _BF16.search(key) or _PROBE.search(key)
+            return {key} if _TELLING.search(key) and not silent else set()
+    return set()
+
+
+def _named_bf16(condition: Formula) -> list[Formula]:
+    """The settings in a formula that by their names say bf16: on, where the dtype is that."""
+    return [Truthy(key) for key in atoms(condition) if _BF16.search(key) and "=" not in key]

@@ -1,0 +1,79 @@
+"""Clips that raise when a gradient is inf or NaN, reached with gradients from a scaled loss."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.amp.events import Event, Kind
+from amp_lint.model import Model
+from amp_lint.walk.protocol import replay
+
+_PLACES = {"torch.nn.utils.get_total_norm": 2}
+_PLACE = 3  # of error_if_nonfinite in the other functions
+
+
+@dataclass(frozen=True, slots=True)
+class StrictClip:
+    """A clip that ends the run where the scaler would skip the step."""
+
+    call: cst.Call
+    argument: cst.Arg
+    """``error_if_nonfinite=True``."""
+    backward: Event
+
+
+class StrictClips:
+    """Looks for such clips among the cycles of a file."""
+
+    def __init__(self, model: Model) -> None:
+        self.tree = model.linked
+        self.names = model.names
+        self.values = model.values
+        self.steps = model.steps
+
+    @functools.cached_property
+    def all(self) -> list[StrictClip]:
+        """Every such clip once, in source order."""
+        found: dict[int, StrictClip] = {}
+        for root in self.steps.roots:
+            for cycle in root.cycles:
+                for event, state in replay(cycle):
+                    if event.kind is Kind.CLIP and state.scaled is not None and not state.touched:
+                        clip = self._strict(event.node, state.scaled)
+                        if clip is not None:
+                            found.setdefault(id(event.node), clip)
+        return sorted(found.values(), key=lambda clip: self.tree.order(clip.call))
+
+    def _strict(self, call: cst.CSTNode, backward: Event) -> StrictClip | None:
+        assert isinstance(call, cst.Call)
+        argument = self._argument(call)
+        if argument is None or self.values.constants(argument.value) != [True]:
+            return None
+        return None if self._is_caught(call) else StrictClip(call, argument, backward)
+
+    def _argument(self, call: cst.Call) -> cst.Arg | None:
+        """The argument that says whether to raise."""
+        name = next(iter(self.names.qualified(call.func)))
+        place = _PLACES.get(name, _PLACE)
+        for index, arg in enumerate(call.args):
+            if arg.star:
+                return None
+            if arg.keyword is not None and arg.keyword.value == "error_if_nonfinite":
+                return arg
+            if arg.keyword is None and index == place:
+                return arg
+        return None
+
+    def _is_caught(self, call: cst.Call) -> bool:
+        """Whether something waits for the error."""
+        child: cst.CSTNode = call
+        for holder in self.tree.ancestors(call):
+            if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+                return False
+            if isinstance(holder, (cst.Try, cst.TryStar)) and child is holder.body:
+                return bool(holder.handlers)
+            child = holder
+        return False

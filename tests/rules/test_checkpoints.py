@@ -1,0 +1,195 @@
+"""Checkpoints with an optimizer and without its scaler, and where the scaler could be added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.programs import model_of
+
+if TYPE_CHECKING:  # where mypy finds what is installed below `amp_lint.rules`
+    from rules.scaling._checkpoints import Checkpoint, Checkpoints
+else:
+    from amp_lint.rules.scaling._checkpoints import Checkpoint, Checkpoints
+
+PROGRAM = """\
+import torch
+from torch.amp import GradScaler
+class Trainer:
+    def __init__(self, net, opt):
+        self.opt = opt
+        self.s = GradScaler()
+    def step(self, x):
+        self.s.scale(x).backward()
+        self.s.step(self.opt)
+        self.s.update()
+    def save(self, path, **more):
+        state = {"net": 1, "opt": self.opt.state_dict()}
+        torch.save(state, path)
+    def load(self, path):
+        state = torch.load(path)
+        self.opt.load_state_dict(state["opt"])
+"""
+SCRIPT = """\
+import torch
+from torch.amp import GradScaler
+def main(opt, path):
+    s = GradScaler()
+    state = torch.load(path)
+    opt.load_state_dict(state["opt"])
+    for x in path:
+        s.scale(x).backward()
+        s.step(opt)
+        s.update()
+    torch.save({"opt": opt.state_dict()}, path)
+"""
+
+
+def incomplete(program: str, old: str = "", new: str = "") -> list[Checkpoint]:
+    assert old in program
+    return model_of(program.replace(old, new) if old else program).part(Checkpoints).incomplete
+
+
+@pytest.mark.parametrize(("program", "scaler"), [(PROGRAM, "self.s"), (SCRIPT, "s")])
+def test_found(program: str, scaler: str) -> None:
+    (found,) = incomplete(program)
+    assert found.scaler == scaler
+    assert found.load is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("torch.save(state, path)", "torch.save(wrap(state), path)"),
+        ("torch.save(state, path)", "self.save_checkpoint(state, path)"),
+        ("torch.save(state, path)", "print(state); torch.save(state, path)"),
+        ("torch.save(state, path)", "state.update({1: 2}); torch.save(state, path)"),
+        ("self.opt.state_dict()", "self.opt.state_dict() if self.opt else None"),
+        ('{"net": 1, "opt": self.opt.state_dict()}', "dict(opt=self.opt.state_dict())"),
+        ('{"net": 1, "opt"', '{}; state["opt"] = self.opt.state_dict(); {"x"'),
+        ('state = {"net"', 'o = self.opt.state_dict(); state = {"opt": o, "net"'),
+        ("self.s = GradScaler()", "self.s: 'GradScaler' = GradScaler()"),
+        ("self.s = GradScaler()", "self.s, self.n = GradScaler(), 0"),
+        ("state = {", "state: dict = {"),
+        ("self.opt.state_dict()}", "1}; torch.save(self.opt.state_dict(), path)"),
+        ("self.opt.state_dict()}", '1}; state.update({"opt": self.opt.state_dict()})'),
+    ],
+)
+def test_found_in_other_forms(old: str, new: str) -> None:
+    assert len(incomplete(PROGRAM, old, new)) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("GradScaler()", "GradScaler(enabled=False)"),
+        ("        self.s.update()\n", ""),
+        ("self.opt.load_state_dict(", "print("),
+        ("torch.save(state, path)", "return state"),
+        ("torch.save(state, path)", "hook(state); torch.save(state, path)"),
+        ("torch.save(state, path)", "self.on_save(state); torch.save(state, path)"),
+        ("torch.save(state, path)", "state.update(more); torch.save(state, path)"),
+        ("torch.save(state, path)", "state['x'] = self.s.state_dict(); torch.save(state, path)"),
+        ("torch.save(state, path)", "state['scaler'] = f(); torch.save(state, path)"),
+        ("torch.save(state, path)", "save_all(state, path, self.s)"),
+        ("torch.save(state, path)", "write(state, scaler=f()); torch.save(state, path)"),
+        ('{"net": 1,', "{**more,"),
+        ('{"net": 1,', '{"all": self,'),
+        ("self.opt.state_dict()", "None"),
+        ("self.opt.state_dict()", "self.net.state_dict()"),
+    ],
+)
+def test_silent(old: str, new: str) -> None:
+    assert not incomplete(PROGRAM, old, new)
+
+
+def test_silent_without_a_scaler_of_its_own() -> None:
+    program = PROGRAM.replace("GradScaler()", "make()")
+    assert not incomplete(program)
+    assert not incomplete(program + "def other():\n    s = GradScaler()\n    s.update()\n")
+
+
+TRAINING = """\
+import torch
+from torch.amp import GradScaler
+def train(data, opt, scaler):
+    for x in data:
+        scaler.scale(x).backward()
+        scaler.step(opt)
+        scaler.update()
+def main(opt, path):
+    grad_scaler = GradScaler()
+    state = torch.load(path)
+    opt.load_state_dict(state["opt"])
+    train(path, opt, grad_scaler)
+    torch.save({"opt": opt.state_dict()}, path)
+"""
+IMPORTED = TRAINING.replace("def train(", "from engine import train\ndef validate(")
+
+
+@pytest.mark.parametrize("program", [TRAINING, IMPORTED])
+@pytest.mark.parametrize("given", ["grad_scaler", "scaler=grad_scaler"])
+def test_a_scaler_that_is_handed_to_the_function_that_trains(program: str, given: str) -> None:
+    (found,) = incomplete(program, "train(path, opt, grad_scaler)", f"train(path, opt, {given})")
+    assert found.scaler == "grad_scaler"
+
+
+def test_a_scaler_that_is_handed_to_what_may_save_it() -> None:
+    assert not incomplete(
+        IMPORTED, "train(path, opt, grad_scaler)", "Trainer(path, opt, scaler=grad_scaler)"
+    )
+    assert not incomplete(IMPORTED, "train(path, opt, grad_scaler)", "run(path, opt, grad_scaler)")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("self.s = GradScaler()", "self.s = GradScaler() if net else None"),
+        ("self.s = GradScaler()", "if net:\n            self.s = GradScaler()"),
+        ("self.s = GradScaler()", "self.s = None; self.s = GradScaler()"),
+        ("self.s = GradScaler()", "self.t = GradScaler(); self.s = GradScaler()"),
+        ("self.s = GradScaler()", "self.save(net)\n        self.s = GradScaler()"),
+        ("self.opt = opt", "self.begin()"),
+        ("def __init__", "def setup"),
+        ("class Trainer:", "class Trainer(Base):"),
+    ],
+)
+def test_scaler_may_be_missing(old: str, new: str) -> None:
+    program = PROGRAM.replace("    def step(", "    def begin(self): self.save(1)\n    def step(")
+    (found,) = incomplete(program, old, new)
+    assert found.scaler is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("self.opt = opt\n", "self.load(net)\n"),
+        ('load_state_dict(state["opt"])', "load_state_dict(state)"),
+        ('load_state_dict(state["opt"])', 'load_state_dict(f()["opt"])'),
+        ('self.opt.load_state_dict(state["opt"])', 'x = self.opt.load_state_dict(state["opt"])'),
+        ('self.opt.load_state_dict(state["opt"])', 'x = 1; self.opt.load_state_dict(state["opt"])'),
+    ],
+)
+def test_no_place_to_load(old: str, new: str) -> None:
+    (found,) = incomplete(PROGRAM, old, new)
+    assert found.scaler == "self.s"
+    assert found.load is None
+
+
+def test_local_scaler_made_late() -> None:
+    late = SCRIPT.replace("    s = GradScaler()\n", "").replace(
+        "    for x", "    s = GradScaler()\n    for x"
+    )
+    (found,) = incomplete(late)
+    assert found.scaler == "s"
+    assert found.load is None
+
+
+def test_caller_owns_the_scaler() -> None:
+    saver = "def save(opt, path):\n    torch.save({'opt': opt.state_dict()}, path)\n"
+    program = SCRIPT.replace("    torch.save({", "    save(opt, path)\n    print({")
+    program = program.replace("def main", saver + "def main")
+    (found,) = incomplete(program)
+    assert found.scaler is None
+    assert not incomplete(program.replace("    save(opt, path)\n", ""))

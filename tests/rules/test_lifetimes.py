@@ -1,0 +1,141 @@
+"""Which scalers are made again while their optimizer lives on."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.programs import model_of
+
+if TYPE_CHECKING:  # where mypy finds what is installed below `amp_lint.rules`
+    from rules.scaling._lifetimes import Lifetimes, Recreation
+else:
+    from amp_lint.rules.scaling._lifetimes import Lifetimes, Recreation
+
+HEADER = "import torch\nfrom torch.amp import GradScaler\n"
+STEP = "s.scale(loss(x)).backward(); s.step(opt); s.update()"
+IN_LOOP = """\
+def train(opt, data):
+    for x in data:
+        s = GradScaler()
+        STEP
+"""
+IN_FUNCTION = """\
+def epoch(opt, data):
+    s = GradScaler()
+    for x in data:
+        STEP
+
+def train(opt, data):
+    while True:
+        epoch(opt, data)
+"""
+
+
+def recreated(text: str) -> list[Recreation]:
+    return model_of(HEADER + textwrap.dedent(text).replace("STEP", STEP)).part(Lifetimes).recreated
+
+
+def test_in_loop() -> None:
+    (found,) = recreated(IN_LOOP)
+    assert found.through is None and found.before is found.loop
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "s: object = GradScaler()",
+        "s, t = GradScaler(), 0",
+        "y = amp; s = GradScaler() if y else None",
+        "t = s = GradScaler()",
+        "s = t = GradScaler()",
+    ],
+)
+@pytest.mark.parametrize("program", [IN_LOOP, IN_FUNCTION])
+def test_other_assignments(program: str, made: str) -> None:
+    assert len(recreated(program.replace("s = GradScaler()", made))) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("s.step(opt)", "o = opt; s.step(o)"), ("s.scale", "t = s; t.scale")]
+)
+@pytest.mark.parametrize("program", [IN_LOOP, IN_FUNCTION])
+def test_other_names(program: str, old: str, new: str) -> None:
+    assert old in STEP
+    assert len(recreated(program.replace("STEP", STEP.replace(old, new)))) == 1
+
+
+def test_in_function() -> None:
+    (found,) = recreated(IN_FUNCTION)
+    assert found.through is not None and found.before is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("GradScaler()", "GradScaler(enabled=False)"),
+        ("GradScaler()", "GradScaler(); s.load_state_dict(state)"),
+        ("GradScaler()", "s or GradScaler()"),
+        ("GradScaler()", "GradScaler() if not s else s"),
+        ("GradScaler()", "GradScaler(init_scale=old); old = s.get_scale()"),
+        ("s = GradScaler()", "self.s = s = GradScaler()"),
+        ("s = GradScaler()", "s = GradScaler(); opt = make()"),
+        ("s = GradScaler()", "s = GradScaler(); model, (opt, x) = make()"),
+        ("STEP", "s.scale(x); s.update()"),
+        ("STEP", "s.step(opt); s.update()"),
+    ],
+)
+@pytest.mark.parametrize("program", [IN_LOOP, IN_FUNCTION])
+def test_silent(program: str, old: str, new: str) -> None:
+    assert old in program
+    assert not recreated(program.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        s = GradScaler()", "        if s is None:\n            s = GradScaler()"),
+        ("        s = GradScaler()", "        y = x\n        if y:\n            s = GradScaler()"),
+        ("        s = GradScaler()", "        if not x:\n            s = GradScaler()"),
+        ("        STEP", "        STEP\n        break"),
+        ("        STEP", "        STEP\n        with x:\n            return"),
+    ],
+)
+def test_silent_in_loop(old: str, new: str) -> None:
+    assert old in IN_LOOP
+    assert not recreated(IN_LOOP.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("epoch(opt, data)\n", "epoch(*args)\n"),
+        ("epoch(opt, data)\n", "epoch(make(), data)\n"),
+        ("        epoch(opt, data)\n", "        opt = make()\n        epoch(opt, data)\n"),
+        ("    for x in data:", "    for d in data:\n      for x in d:"),
+        ("while True", "if True"),
+    ],
+)
+def test_silent_in_function(old: str, new: str) -> None:
+    assert old in IN_FUNCTION
+    assert not recreated(IN_FUNCTION.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("s = GradScaler()", "s = GradScaler(init_scale=x)"),
+        ("s = GradScaler()", "s = GradScaler(init_scale=f())"),
+        ("s = GradScaler()", "s = GradScaler(); y = 1"),
+        ("s = GradScaler()", "s = GradScaler() if amp else None"),
+        ("        s = GradScaler()", "        if amp:\n            s = GradScaler()"),
+        ("        STEP", "        STEP\n        s = None"),
+        ("        STEP", "        STEP\n        if x:\n            break"),
+    ],
+)
+def test_found_but_not_moved(old: str, new: str) -> None:
+    assert old in IN_LOOP
+    (found,) = recreated(IN_LOOP.replace(old, new))
+    assert (found.before is not None) is ("break" in new)

@@ -1,0 +1,162 @@
+"""Looks at scaled gradients that only several functions, or several paths, can show."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_lint.engine import check
+from amp_lint.fixing import fix
+from amp_lint.registry import all_rules
+from amp_lint.selection import Selection
+from amp_lint.text.source import Source
+
+HEAD = """\
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+
+def norm_of(model):
+    return sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5
+
+
+def train(model, optimizer, loader, log, args):
+    scaler = torch.amp.GradScaler("cuda")
+    for i, x in enumerate(loader):
+        scaler.scale(model(x).mean()).backward()
+"""
+BY_HAND = "for p in model.parameters():\n    p.grad.div_(scaler.get_scale())\n"
+STEP = "scaler.step(optimizer)\nscaler.update()\n"
+
+
+def program(body: str) -> str:
+    """The training loop with these lines after its backward pass."""
+    lines = body.splitlines(keepends=True)
+    return HEAD + "".join(" " * 8 + line for line in lines)
+
+
+def selection(*codes: str) -> Selection:
+    return Selection(tuple(rule for rule in all_rules() if rule.code in codes))
+
+
+def found(body: str) -> list[str]:
+    """The texts that AMP102 reports."""
+    source = Source(program(body).encode(), "train.py")
+    return [source.text[d.start : d.end] for d in check(source, selection("AMP102"))]
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        "p.grad.norm()",
+        "p.grad.data.norm(2).item()",
+        "p.grad.detach().float().abs().max()",
+        "(p.grad ** 2).sum()",
+        "torch.linalg.vector_norm(p.grad)",
+        "torch.norm(p.grad.detach(), 2)",
+        "torch.max(p.grad)",
+        "p.grad.clamp_(-1, 1)",
+        "p.grad.copy_(p.grad.clamp(-1, 1))",
+    ],
+)
+def test_measures(measure: str) -> None:
+    assert found(f"log([{measure} for p in model.parameters()])\n{STEP}")
+
+
+@pytest.mark.parametrize(
+    ("test", "clips", "measures"), [("args.clip", "if", "else"), ("not args.clip", "else", "if")]
+)
+def test_a_test_whether_to_clip(test: str, clips: str, measures: str) -> None:
+    blocks = {
+        clips: "    scaler.unscale_(optimizer)\n    n = clip_grad_norm_(model.parameters(), 1)\n",
+        measures: "    n = [p.grad.norm() for p in model.parameters()]\n",
+    }
+    assert found(f"if {test}:\n{blocks['if']}else:\n{blocks['else']}{STEP}")
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        "p.grad is None",
+        "p.grad.shape",
+        "torch.isfinite(p.grad).all()",
+        "torch.isnan(p.grad.sum())",
+        "p.grad.sign()",
+        "p.grad.abs().sum() == 0",
+        "(p.grad.norm() > 0)",
+        "p.grad.norm() / first.grad.norm()",
+        "p.data.norm()",
+        "p.grad.clone()",
+    ],
+)
+def test_what_the_scale_does_not_change(harmless: str) -> None:
+    assert found(f"log([{harmless} for p in model.parameters()])\n{STEP}") == []
+
+
+@pytest.mark.parametrize(
+    ("scaler", "count"),
+    [("GradScaler('cuda')", 1), ("GradScaler('cuda', enabled=False)", 0), ("sgd()", 0)],
+)
+def test_watched_where_the_scaler_is_made(scaler: str, count: int) -> None:
+    text = (
+        "import torch\nimport wandb\nfrom engine import fit\n\n"
+        f"scaler = torch.amp.{scaler}\nwandb.watch(model, log='all')\nfit(model, scaler)\n"
+    )
+    assert len(check(Source(text.encode(), "main.py"), selection("AMP102"))) == count
+
+
+def test_the_call_of_a_helper_is_to_blame() -> None:
+    assert found(f"log(norm_of(model))\n{STEP}") == ["norm_of(model)"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"scaler.unscale_(optimizer)\nlog(norm_of(model))\n{STEP}",
+        f"{STEP}log(norm_of(model))\n",
+        f"log(norm_of(model) / scaler.get_scale())\n{STEP}",
+        f"inverse = 1 / scaler.get_scale()\nlog(norm_of(model) * inverse)\n{STEP}",
+        f"norm = norm_of(model)\nif not torch.isfinite(norm):\n    log('inf')\n{STEP}",
+        f"clip_grad_norm_(model.parameters(), float('inf'))\n{STEP}",
+        f"{BY_HAND}log(norm_of(model))\n{STEP}",
+        "optimizer.zero_grad()\nlog(norm_of(model))\n",
+    ],
+    ids=["unscaled", "stepped", "divided", "inverse", "finite", "unused", "by hand", "cleared"],
+)
+def test_silent(body: str) -> None:
+    assert found(body) == []
+
+
+def test_a_branch_without_unscale() -> None:
+    body = (
+        "if args.max_norm:\n    scaler.unscale_(optimizer)\n"
+        "    norm = clip_grad_norm_(model.parameters(), args.max_norm)\n"
+        f"else:\n    norm = norm_of(model)\nlog(norm)\n{STEP}"
+    )
+    assert found(body) == ["norm_of(model)"]
+
+
+def test_a_mode_without_scaler() -> None:
+    """What looks like a branch without unscale_ may be the one for full precision."""
+    body = (
+        "if args.amp:\n    scaler.unscale_(optimizer)\n    norm = norm_of(model)\n"
+        f"else:\n    norm = norm_of(model)\nlog(norm)\n{STEP}"
+    )
+    assert found(body) == []
+
+
+def test_a_clip_and_a_read_share_one_unscale() -> None:
+    body = f"log(norm_of(model))\nclip_grad_norm_(model.parameters(), 1.0)\n{STEP}"
+    source = Source(program(body).encode(), "train.py")
+    result = fix(source, selection("AMP101", "AMP102", "AMP103"), unsafe=True)
+    assert result.text == program(f"scaler.unscale_(optimizer)\n{body}")
+    assert result.remaining == []
+
+
+def test_no_fix_for_micro_batches() -> None:
+    body = (
+        "log(norm_of(model))\n"
+        "if (i + 1) % 4 == 0:\n    scaler.step(optimizer)\n    scaler.update()\n"
+    )
+    source = Source(program(body).encode(), "train.py")
+    (finding,) = check(source, selection("AMP102"))
+    assert finding.fix is None

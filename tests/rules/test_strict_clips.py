@@ -1,0 +1,88 @@
+"""Clips that raise at an overflow, and whether a scaler could have provoked it."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.programs import model_of
+
+if TYPE_CHECKING:  # where mypy finds what is installed below `amp_lint.rules`
+    from rules.scaling._strict_clips import StrictClips
+else:
+    from amp_lint.rules.scaling._strict_clips import StrictClips
+
+PROGRAM = """\
+from torch.amp import GradScaler
+from torch.nn.utils import clip_grad_norm_, get_total_norm
+def train(data, opt, amp):
+    s = GradScaler()
+    for x in data:
+        s.scale(loss(x)).backward()
+        s.unscale_(opt)
+        clip_grad_norm_(x.parameters(), 1.0, error_if_nonfinite=True)
+        s.step(opt)
+        s.update()
+"""
+
+
+def strict(old: str = "", new: str = "") -> list[str]:
+    """The arguments reported after a change of the program."""
+    assert old in PROGRAM
+    model = model_of(PROGRAM.replace(old, textwrap.dedent(new)) if old else PROGRAM)
+    return [model.tree.source(clip.argument) for clip in model.part(StrictClips).all]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("        s.unscale_(opt)\n", ""),
+        ("s.unscale_(opt)", "if amp: s.unscale_(opt)"),
+        ("s = GradScaler()", "s = GradScaler(enabled=amp)"),
+    ],
+)
+def test_found(old: str, new: str) -> None:
+    assert strict(old, new) == ["error_if_nonfinite=True"]
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        ("clip_grad_norm_(p, 1.0, 2.0, True)", ["True"]),
+        ("clip_grad_norm_(p, 1.0, 2.0, False)", []),
+        ("clip_grad_norm_(p, 1.0, True)", []),
+        ("clip_grad_norm_(*p, error_if_nonfinite=True)", []),
+        ("clip_grad_norm_(p, error_if_nonfinite=amp)", []),
+        ("clip_grad_norm_(p, 1.0, foreach=True)", []),
+        ("get_total_norm(p, 2.0, True)", ["True"]),
+        ("get_total_norm(p, 2.0, False, True)", []),
+    ],
+)
+def test_argument(call: str, found: list[str]) -> None:
+    own = "clip_grad_norm_(x.parameters(), 1.0, error_if_nonfinite=True)"
+    assert strict(own, call) == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("s = GradScaler()", "s = GradScaler(enabled=False)"),
+        ("s.scale(loss(x)).backward()", "loss(x).backward()"),
+        ("s.unscale_(opt)", "x.grad.mul_(0)"),
+        ("clip_grad_norm_(", "helper("),
+    ],
+)
+def test_silent(old: str, new: str) -> None:
+    assert not strict(old, new)
+
+
+@pytest.mark.parametrize(
+    ("clause", "found"), [("except E", 0), ("except (A, B) as e", 0), ("finally", 1)]
+)
+def test_caught(clause: str, found: int) -> None:
+    text = PROGRAM.replace("        clip", "        try: clip")
+    text = text.replace("        s.step", f"        {clause}: pass\n        s.step")
+    assert len(model_of(text).part(StrictClips).all) == found

@@ -1,0 +1,125 @@
+"""Losses of plain steps, traced back into float16 regions."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.programs import model_of
+
+if TYPE_CHECKING:  # where mypy finds what is installed below `amp_lint.rules`
+    from rules.scaling._unscaled import Unscaled
+else:
+    from amp_lint.rules.scaling._unscaled import Unscaled
+
+HEADER = """\
+import torch
+from torch import autocast
+half = torch.autocast("cuda", dtype=torch.float16)
+def train(net, opt, data, other):
+    for x in data:
+        BODY
+        loss.backward()
+        opt.step()
+"""
+
+
+def regions(body: str, old: str = "", new: str = "") -> list[str]:
+    """The regions reported for a training loop with this body."""
+    assert old in HEADER
+    header = HEADER.replace(old, new) if old else HEADER
+    model = model_of(header.replace("BODY", textwrap.indent(body, " " * 8).strip()))
+    return [model.tree.source(forward.region.node) for forward in model.part(Unscaled).forwards]
+
+
+REGION = "with autocast('cuda'): "
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        REGION + "loss = net(x)",
+        REGION + "y = net(x)\nloss = y.sum()",
+        REGION + "y = net(x)\nz = y + 1\nloss = (z, x)[0]",
+        REGION + "loss, more = net(x)",
+        REGION + "loss: float = net(x)",
+        REGION + "loss += net(x)",
+        REGION + "y = net(x)\nloss = y.detach() + y",
+        "if x:\n    " + REGION + "loss = net(x)\nelse:\n    loss = net(x)",
+        "def f():\n    " + REGION + "return net(x)\nloss = f()",
+        "def f():\n    " + REGION + "y = net(x)\n    return y\ndef g(): return f()\nloss = g()",
+    ],
+)
+def test_found(body: str) -> None:
+    assert regions(body) == ["autocast('cuda')"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "loss = net(x)",
+        "loss = net(x)\n" + REGION + "y = net(x)",
+        "loss = net(x)\n" + REGION + "other = loss",
+        REGION + "loss = x",
+        REGION + "y = net(x)\nloss = net(y.detach())",
+        REGION + "y = net(x).detach()\nloss = net(y)",
+        REGION + "y = net(x)\nloss = net(y.item())",
+        REGION + "loss = net(x)\nloss = net(x)",
+        REGION + "loss = net(x)\nwith torch.no_grad(): loss = loss",
+        "with torch.no_grad():\n    " + REGION + "y = net(x)\nloss = net(y)",
+        "@torch.no_grad()\ndef f():\n    " + REGION + "return net(x)\nloss = f()",
+        "@torch.inference_mode\ndef f():\n    " + REGION + "return net(x)\nloss = f()",
+        "if x:\n    " + REGION + "y = net(x)\nelse:\n    loss = net(x)",
+    ],
+)
+def test_loss_from_elsewhere(body: str) -> None:
+    assert regions(body) == []
+
+
+@pytest.mark.parametrize(
+    ("context", "found"),
+    [
+        ("half", True),
+        ("autocast('cuda:1')", True),
+        ("autocast(x.device.type)", True),
+        ("autocast('cuda', torch.half)", True),
+        ("autocast('cuda', torch.float16, enabled=other)", True),
+        ("autocast('cuda', torch.float16) if other else y", True),
+        ("torch.cuda.amp.autocast(other)", True),
+        ("torch.cpu.amp.autocast()", False),
+        ("autocast('cpu')", False),
+        ("autocast('xpu')", False),
+        ("autocast()", False),
+        ("autocast(**other)", False),
+        ("autocast('cuda', enabled=False)", False),
+        ("autocast('cuda', torch.bfloat16)", False),
+        ("autocast('cuda', other)", False),
+        ("autocast('cuda', torch.half if other else torch.bfloat16)", False),
+        ("autocast('cuda', torch.bfloat16), autocast('cuda')", False),
+        ("autocast('cuda', torch.bfloat16), autocast('cuda', torch.half)", True),
+        ("autocast('cuda', torch.half), autocast('cuda')", True),
+        ("fabric.autocast()", False),
+    ],
+)
+def test_region(context: str, found: bool) -> None:
+    assert bool(regions(f"with {context}: loss = net(x)")) is found
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("import torch\n", "import torch, apex\n"),
+        ("import torch\n", "import torch\nfrom lightning.fabric import Fabric\n"),
+        ("import torch\n", "import torch\ntorch.set_autocast_dtype('cuda', torch.bfloat16)\n"),
+        ("opt.step()", "opt.step()  # the caller has a GradScaler"),
+        ("loss.backward()", "scale_loss(loss).backward()"),
+        ("loss.backward()", "accelerator.backward(loss)"),
+        ("opt.step()", "other.step()"),
+        ("        opt.step()\n", ""),
+        ("        loss.backward()\n", ""),
+    ],
+)
+def test_not_a_plain_step(old: str, new: str) -> None:
+    assert regions(REGION + "loss = net(x)", old, new) == []

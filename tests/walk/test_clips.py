@@ -1,0 +1,336 @@
+"""Clips of scaled gradients, and where an ``unscale_`` would go."""
+
+from __future__ import annotations
+
+import textwrap
+
+import libcst as cst
+import pytest
+
+from amp_lint.walk.clips import ScaledClip
+from tests.programs import model_of
+
+HEADER = """\
+import math
+import torch
+from torch.nn.utils import clip_grad_norm_ as clip, clip_grad_value_, get_total_norm
+"""
+
+
+def clips(text: str) -> list[ScaledClip]:
+    return model_of(HEADER + textwrap.dedent(text)).clips.scaled
+
+
+def in_loop(body: str, before: str = "scaler.scale(model(x)).backward()") -> list[ScaledClip]:
+    """The clips of a usual training loop with this body after the backward pass."""
+    text = (
+        f"def f(model, optimizer, scaler, loader, args):\n    for x in loader:\n        {before}\n"
+    )
+    return clips(text + textwrap.indent(textwrap.dedent(body), " " * 8))
+
+
+STEP = "scaler.step(optimizer)\nscaler.update()\n"
+CLIP = "clip(model.parameters(), 1.0)\n"
+
+
+def place(found: list[ScaledClip]) -> str:
+    """Where the line of the first clip goes: the statement's first line, and the guard."""
+    where = found[0].place_for_unscale
+    if where is None:
+        return "nowhere"
+    (line, *_) = _source(where.statement).splitlines()
+    guard = f" under {where.guard}" if where.guard else ""
+    return f"{where.code} before {line}{guard}{'' if where.certain else ' perhaps'}"
+
+
+def _source(node: object) -> str:
+    assert isinstance(node, cst.CSTNode)
+    return cst.Module([]).code_for_node(node).strip()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (CLIP + STEP, "before clip(model.parameters(), 1.0)"),
+        ("n = " + CLIP + STEP, "before n = clip(model.parameters(), 1.0)"),
+        (f"if args.clip:\n    {CLIP}" + STEP, "before clip(model.parameters(), 1.0)"),
+        (f"if args.clip: {CLIP}" + STEP, "before if args.clip: clip(model.parameters(), 1.0)"),
+        ("if clip(p, 1.0) > 2:\n    print(1)\n" + STEP, "before if clip(p, 1.0) > 2:"),
+        (f"with k():\n    {CLIP}" + STEP, "before clip(model.parameters(), 1.0)"),
+        (f"try:\n    {CLIP}finally:\n    pass\n" + STEP, "before clip(model.parameters(), 1.0)"),
+        (CLIP + "if bad(x):\n    raise E\n" + STEP, "before clip(model.parameters(), 1.0)"),
+        (CLIP + "if bad(x):\n    scaler.update()\n    return\n" + STEP, "before clip("),
+        (f"if bad(x):\n    return\n{CLIP}" + STEP, "before clip("),
+        ("for p in model.groups:\n    clip(p, 1.0)\n" + STEP, "before for p in model.groups:"),
+        ("n = [clip(p, 1.0) for p in model.groups]\n" + STEP, "before n = [clip(p, 1.0) for p"),
+        (f"if a:\n    {CLIP}if b:\n    {CLIP}" + STEP, "before if a:"),
+        (f"if a:\n    {CLIP}else:\n    {CLIP}" + STEP, "before clip(model.parameters(), 1.0)"),
+        (CLIP + "clip_grad_value_(p, 1)\n" + STEP, "before clip(model.parameters(), 1.0)"),
+        (
+            f"if i % k == 0:\n    {CLIP}    scaler.step(optimizer)\n    scaler.update()",
+            "before clip",
+        ),
+    ],
+)
+def test_place(body: str, expected: str) -> None:
+    found = place(in_loop(body))
+    assert found.startswith(f"scaler.unscale_(optimizer) {expected}")
+    assert not found.endswith("perhaps")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        CLIP + "scaler.step(optimizer)\nscaler.step(other)\nscaler.update()",
+        CLIP + "scaler.unscale_(optimizer)\n" + STEP,
+        CLIP + "scaler.unscale_(other)\n" + STEP,
+        CLIP + "if i % k == 0:\n    scaler.step(optimizer)\n    scaler.update()",
+        CLIP + "if not math.isfinite(x):\n    continue\n" + STEP,
+        f"if a:\n    {CLIP}if bad(x):\n    continue\nif b:\n    {CLIP}" + STEP,
+        CLIP + "if bad(x):\n    return\n" + STEP,
+        CLIP + "if bad(x):\n    break\n" + STEP,
+        "x = 1; " + CLIP + STEP,
+        CLIP,
+    ],
+)
+def test_no_place(body: str) -> None:
+    found = in_loop(body)
+    assert found and place(found) == "nowhere"
+
+
+def test_no_place_where_a_loop_scales_again() -> None:
+    body = f"while bad(x):\n    scaler.scale(model(x)).backward()\n    {CLIP}" + STEP
+    assert place(in_loop(body)) == "nowhere"
+
+
+def test_no_place_before_the_backward_pass() -> None:
+    body = f"if a:\n    scaler.scale(x).backward()\n    {CLIP}if b:\n    {CLIP}" + STEP
+    assert place(in_loop(body, before="pass")) == "nowhere"
+
+
+def test_no_place_in_another_function() -> None:
+    found = clips(
+        """
+        def limit(model):
+            clip(model.parameters(), 1.0)
+
+        def f(model, optimizer, scaler, loss):
+            scaler.scale(loss).backward()
+            limit(model)
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    )
+    assert place(found) == "nowhere"
+
+
+def test_clips_of_one_step_share_a_place() -> None:
+    found = in_loop(f"if a:\n    {CLIP}if b:\n    clip_grad_value_(p, 1)\n" + STEP)
+    one, other = (clip.place_for_unscale for clip in found)
+    assert one is not None and other is not None and one.statement is other.statement
+
+
+@pytest.mark.parametrize("test", ["args.amp", "scaler is not None", "args.precision == 'amp'"])
+def test_guard(test: str) -> None:
+    found = in_loop(
+        f"{CLIP}if {test}:\n    scaler.step(optimizer)\n    scaler.update()\n"
+        "else:\n    optimizer.step()\n",
+        before=f"scaler.scale(x).backward() if {test} else x.backward()",
+    )
+    assert place(found) == (
+        f"scaler.unscale_(optimizer) before clip(model.parameters(), 1.0) under {test} perhaps"
+    )
+
+
+@pytest.mark.parametrize("word", ["", "optimizer="])
+def test_code_is_spelled_as_the_step(word: str) -> None:
+    found = clips(
+        f"""
+        class T:
+            def f(self, loss, key):
+                self.amp.scaler.scale(loss).backward()
+                clip(self.parameters(), 1.0)
+                self.amp.scaler.step({word}self.optimizers[key])
+                self.amp.scaler.update()
+        """
+    )
+    assert place(found).startswith("self.amp.scaler.unscale_(self.optimizers[key]) before clip")
+
+
+def test_a_limit_that_is_scaled_by_an_argument() -> None:
+    found = clips(
+        """
+        def limited(model, limit, scale=1.0):
+            clip(model.parameters(), limit * scale)
+
+
+        def train(model, optimizer, scaler, loader):
+            for x in loader:
+                scaler.scale(model(x)).backward()
+                limited(model, 1.0, scale=scaler.get_scale())
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+    assert found == []
+
+
+@pytest.mark.parametrize("body", ["pass", "...", "'for subclasses'", "raise NotImplementedError"])
+def test_a_hook_may_unscale(body: str) -> None:
+    """A subclass in another file may fill it in."""
+    found = clips(
+        f"""
+        class Base:
+            def after_backward(self):
+                {body}
+
+            def optimize(self, loss):
+                self.scaler.scale(loss).backward()
+                self.after_backward()
+                clip(self.model.parameters(), 1.0)
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+        """
+    )
+    assert found == []
+
+
+def test_no_place_above_the_names_of_the_step() -> None:
+    found = clips(
+        """
+        def update(self, model, loss, name):
+            scaler = self.scalers[name]
+            scaler.scale(loss).backward()
+            clip(model.parameters(), 1.0)
+            optimizer = self.optimizers[name]
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    )
+    assert [clip.place_for_unscale for clip in found] == [None]
+
+
+# --- what is found --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "function", "parameter", "limit", "clips_"),
+    [
+        ("clip(p, 1.0)", "clip", "max_norm", 1.0, True),
+        ("torch.nn.utils.clip_grad_norm_(p, max_norm=2)", "clip_grad_norm_", "max_norm", 2, True),
+        ("torch.nn.utils.clip_grad_norm(p, 2)", "clip_grad_norm", "max_norm", 2, True),
+        ("clip_grad_value_(p, clip_value=0.5)", "clip_grad_value_", "clip_value", 0.5, True),
+        (
+            "torch.nn.utils.clip_grads_with_norm_(p, 2.0, n)",
+            "clip_grads_with_norm_", "max_norm", 2.0, True,
+        ),
+        ("clip(p, args.clip)", "clip", "max_norm", None, True),
+        ("get_total_norm(p)", "get_total_norm", "max_norm", None, False),
+    ],
+)  # fmt: skip
+def test_description(
+    call: str, function: str, parameter: str, limit: float | None, clips_: bool
+) -> None:
+    (found,) = in_loop(call + "\n" + STEP)
+    assert (found.function, found.parameter, found.limit, found.clips) == (
+        function, parameter, limit, clips_,
+    )  # fmt: skip
+    assert found.scale == 65536.0
+    assert found.step is not None
+
+
+def test_initial_scale() -> None:
+    text = """
+    scaler = torch.amp.GradScaler("cuda", init_scale=2.0**10)
+    scaler.scale(loss).backward()
+    clip(p, 1.0)
+    scaler.step(optimizer)
+    """
+    (found,) = clips(text)
+    assert found.scale == 1024
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "clip(p, 1.0 * scaler.get_scale())",
+        "clip(p, max_norm=args.clip * scaler._scale)",
+        "clip(p, math.inf)",
+        "clip(p, float('inf'))",
+        "clip(p, float('i' 'nf'))",
+        "clip(p, torch.inf)",
+        "model.clip_grad_norm_(1.0)",
+        "accelerator.clip_grad_norm_(p, 1.0)",
+        "mine.clip_grad_norm_(p, 1.0)",
+    ],
+)
+def test_exempt(call: str) -> None:
+    assert in_loop(call + "\n" + STEP) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "optimizer.zero_grad()\n" + CLIP + STEP,
+        "for p in q:\n    p.grad /= 2\n" + CLIP + STEP,
+        "my_unscale(optimizer, scaler)\n" + CLIP + STEP,
+        "scaler.unscale_(optimizer)\n" + CLIP + STEP,
+        "scaler.step(optimizer)\n" + CLIP + "scaler.update()\n",
+        CLIP + "optimizer.step()\n",
+        STEP + CLIP,
+    ],
+)
+def test_gradients_are_not_certainly_scaled(body: str) -> None:
+    assert in_loop(body) == []
+
+
+STEPPING = """
+class T:
+    {}
+    def finish(self):
+        clip(self.model.parameters(), 1.0)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ("def back(self, loss):\n        self.scaler.scale(loss).backward()", True),
+        ("def scale(self, loss):\n        return self.scaler.scale(loss)", True),
+        ("def back(self, loss):\n        loss.backward()", False),
+        ("def back(self, loss):\n        self.other.scale(loss).backward()", False),
+        (
+            "def back(self, loss):\n        self.scaler.scale(loss).backward()\n"
+            "        self.scaler.unscale_(self.optimizer)",
+            False,
+        ),
+        (
+            "def back(self, loss):\n        self.scaler.scale(loss).backward()\n"
+            "        self.unscale_gradients()",
+            False,
+        ),
+    ],
+)
+def test_a_step_in_another_method_than_the_backward(other: str, found: bool) -> None:
+    assert bool(clips(STEPPING.format(other))) is found
+
+
+def test_a_scaler_that_turns_out_to_be_disabled() -> None:
+    model = model_of(
+        """
+        import torch
+
+        def train(scaler, optimizer, params, loss, later):
+            scaler.scale(loss).backward()
+            skip = scaler.is_enabled() and later
+            if not skip:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(params, 1.0)
+            if later:
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+    assert model.clips.scaled == []

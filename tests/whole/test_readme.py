@@ -1,0 +1,146 @@
+"""The README is true: its commands print what it shows, its table and settings are complete."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from amp_lint import registry
+from amp_lint.report.page import FIXES
+from amp_lint.rule import Rule
+from amp_lint.run import settings_file
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+OMITTED = "[...]"
+"""Stands in a shown output for any number of lines."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of the README and the output that stands below it."""
+
+    command: str
+    output: tuple[str, ...]
+
+
+def fences(language: str) -> list[str]:
+    """The blocks of code in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def commands(block: str) -> Iterator[Shown]:
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, *output = part.splitlines()
+        yield Shown(command, tuple(output))
+
+
+CONSOLE = [shown for block in fences("console") for shown in commands(block)]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another place with examples, where commands may change them."""
+    folder = tmp_path_factory.mktemp("checkout")
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    return folder
+
+
+def run(command: str, folder: Path) -> list[str]:
+    """The lines that a command prints, whichever way it ends."""
+    program, *arguments = shlex.split(command)
+    module = program.replace("-", "_")
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        check=False,
+    )
+    return done.stdout.splitlines()
+
+
+def shows(shown: Sequence[str], output: Sequence[str]) -> bool:
+    """Whether the lines of ``output`` are those shown, but for what is omitted."""
+    lines = (r"(.*\n)*" if line == OMITTED else re.escape(line) + "\n" for line in shown)
+    return bool(re.fullmatch("".join(lines), "".join(f"{line}\n" for line in output)))
+
+
+@pytest.mark.parametrize("shown", CONSOLE, ids=[shown.command for shown in CONSOLE])
+def test_commands_print_what_is_shown(shown: Shown, checkout: Path) -> None:
+    if "--fix" in shown.command:  # the later commands want them broken
+        checkout = Path(shutil.copytree(checkout, checkout.with_name("fixed")))
+    output = run(shown.command, checkout)
+    assert shows(shown.output, output), "\n".join(output)
+
+
+def test_shown_outputs_are_compared() -> None:
+    output = ["one", "two", "three"]
+    assert shows(["one", OMITTED, "three"], output)
+    assert shows([OMITTED, "two", OMITTED], output)
+    for wrong in (["one"], ["one", OMITTED, "two"], [OMITTED, "hree"], [], ["on", "two"]):
+        assert not shows(wrong, output)
+
+
+def test_there_are_two_lines_to_install() -> None:
+    lines = re.findall(r"^pip install .*", README, re.MULTILINE)
+    assert lines == [
+        "pip install . && amp-lint examples/",
+        'pip install -e ".[test]" && pytest -n auto --dist=loadfile',
+    ]
+    assert [f"{line}\n" for line in lines] == fences("sh")
+
+
+ROWS = re.findall(r"^\| \[(AMP\d+)\]\((.+?)\) \| (\S+) \| .+ \| (.+) \|$", README, re.MULTILINE)
+
+
+def test_the_table_has_every_rule() -> None:
+    rules = registry.all_rules()
+    assert [(code, name) for code, _, name, _ in ROWS] == [(rule.code, rule.name) for rule in rules]
+    for (_, page, *_), rule in zip(ROWS, rules, strict=True):
+        module = type(rule).__module__.split(".", 2)[2].replace(".", "/")
+        assert page == f"rules/{module}.md"
+        assert (ROOT / page).is_file()
+
+
+@pytest.mark.parametrize("rule", registry.all_rules(), ids=lambda rule: rule.code)
+def test_the_table_says_which_fixes_there_are(rule: Rule) -> None:
+    (promised,) = (fixes for code, _, _, fixes in ROWS if code == rule.code)
+    assert promised == (", ".join(FIXES[kind] for kind in rule.fixes) or "none")
+
+
+@pytest.mark.parametrize("rule", registry.all_rules(), ids=lambda rule: rule.code)
+def test_the_table_says_what_is_in_preview(rule: Rule) -> None:
+    (row,) = re.findall(rf"^\| \[{rule.code}\].*$", README, re.MULTILINE)
+    assert ("(preview)" in row) is rule.preview
+
+
+def test_all_settings_are_shown(tmp_path: Path) -> None:
+    (table,) = fences("toml")
+    shown = re.findall(r"^([\w-]+) = ", table, re.MULTILINE)
+    assert sorted(shown) == sorted(settings_file.KEYS)
+    path = tmp_path / "pyproject.toml"
+    path.write_text(table)
+    loaded = settings_file.load(path)
+    assert loaded is not None
+    assert loaded.target_torch == (2, 3)
+
+
+def test_hooks_exist() -> None:
+    hooks = (ROOT / ".pre-commit-hooks.yaml").read_text()
+    offered = set(re.findall(r"^- id: (\S+)$", hooks, re.MULTILINE))
+    assert set(re.findall(r"amp-lint-fix|(?<=id: )\S+", "".join(fences("yaml")))) == offered
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
