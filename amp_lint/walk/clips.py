@@ -14,8 +14,8 @@ from amp_lint.flow.conditions import text
 from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.walk.gradients import Gradients, replay
 from amp_lint.walk.paths import Cycle, last_name
-from amp_lint.walk.protocol import State, replay
 from amp_lint.walk.steps import Root, Steps
 from amp_lint.walk.unscale_places import Place, Places
 
@@ -72,10 +72,10 @@ class Clips:
     def _wrong(self, root: Root, cycle: Cycle) -> Iterator[tuple[Event, Event]]:
         for index, (event, state) in enumerate(replay(cycle, self._entry(root, cycle))):
             if event.kind is Kind.CLIP and state.is_scaled and not self._is_exempt(event):
-                assert state.scaled is not None
+                assert state.pending is not None
                 step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
                 if step is None or step.scaler:  # else nothing divides by the scale any more
-                    yield event, state.scaled
+                    yield event, state.pending
 
     def _is_own(self, clip: Event, backward: Event) -> bool:
         """Whether the mistake is in this file, and not one within a file that it imports."""
@@ -97,20 +97,21 @@ class Clips:
         calls = self.steps.recognizer.calls_of(function) if function is not None else ()
         return any(mentions_scale(call, self.values) for call in calls)
 
-    def _entry(self, root: Root, cycle: Cycle) -> State:
+    def _entry(self, root: Root, cycle: Cycle) -> Gradients:
         """The state a function is entered in: scaled, if it steps what another method scaled.
 
         Certain only when nothing in this file calls the function, it neither runs backward nor
         unscales, and no unscale_ stands anywhere else in the file.
         """
         if isinstance(root.function, cst.Module) or id(root.function) in self.steps.called:
-            return State()
+            return Gradients()
         kinds = {event.kind for event in cycle}
         if kinds & {Kind.BACKWARD, Kind.UNSCALE} or self._unscales:
-            return State()
+            return Gradients()
         scalers = {e.scaler for e in cycle if e.kind is Kind.STEP and e.scaler}
         names = {last_name(scaler) for scaler in scalers}
-        return State(next((e for e in self._scalings if last_name(e.scaler or "") in names), None))
+        scalings = (e for e in self._scalings if last_name(e.scaler or "") in names)
+        return Gradients(pending=next(scalings, None))
 
     @functools.cached_property
     def _scalings(self) -> list[Event]:

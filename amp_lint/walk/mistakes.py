@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -17,6 +17,7 @@ from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.walk.gradients import Gradients
 from amp_lint.walk.paths import Cycle, last_name
 from amp_lint.walk.steps import Root, Steps
 
@@ -75,34 +76,6 @@ class TestedUpdate:
 
     call: cst.Call
     holder: cst.If
-
-
-@dataclass(slots=True)
-class _Gradients:
-    """What happened to the gradients since the last update."""
-
-    scaled: Event | None = None
-    scalers: set[str] = field(default_factory=set)
-    """All that scaled a loss: it may be the loss that they step for."""
-    plain: Event | None = None
-    unscaled: dict[str, Event] = field(default_factory=dict)
-    stepped: dict[str, Event] = field(default_factory=dict)
-    """By the scaler."""
-    direct: dict[str, Event] = field(default_factory=dict)
-    """By the optimizer itself."""
-    round: int = 0
-    """How many backward passes there were."""
-    rounds: dict[int, int] = field(default_factory=dict)
-    """Id of an event -> its round."""
-    unknown: bool = False
-    """Whether code that is not in this file had the scaler, or gradients were written."""
-
-    def belongs(self, cause: Event, event: Event) -> bool:
-        """Whether two events are of one round, or the same call in two rounds.
-
-        Two calls in different rounds may be under conditions that exclude each other.
-        """
-        return cause.node is event.node or self.rounds[id(cause)] == self.round
 
 
 class Mistakes:
@@ -180,15 +153,15 @@ class Mistakes:
 
     def _in_root(self, root: Root) -> Iterator[Found]:
         for cycle in root.cycles:
-            gradients = _Gradients()
+            gradients = Gradients()
             for index, event in enumerate(cycle):
                 comes_later = event.kind is Kind.LEAVE and _goes_on(cycle[index + 1 :])
                 judged = [] if comes_later else list(self._judge(event, gradients))
                 for mistake, cause in judged:
                     yield Found(mistake, event, cause, root, cycle)
-                _advance(gradients, event)
+                gradients = gradients.after(event)
                 if event.kind is Kind.LEAVE and judged:
-                    gradients.unscaled.clear()  # that they are still unscaled is the same mistake
+                    gradients = gradients.left()
         for update, event in root.early:
             if self._home(update.node) is self._home(event.node):
                 yield Found(Mistake.EARLY_UPDATE, update, event, root, ())
@@ -284,7 +257,7 @@ class Mistakes:
 
     # --- mistakes -----------------------------------------------------------------------------
 
-    def _judge(self, event: Event, gradients: _Gradients) -> Iterator[tuple[Mistake, Event]]:
+    def _judge(self, event: Event, gradients: Gradients) -> Iterator[tuple[Mistake, Event]]:
         """What is wrong with an event in this state, each with its cause."""
         if gradients.unknown:
             return
@@ -304,7 +277,7 @@ class Mistakes:
             case Kind.SCHEDULE if gradients.stepped and self._may_be_skipped(event, gradients):
                 yield Mistake.SCHEDULED, next(iter(gradients.stepped.values()))
 
-    def _may_be_skipped(self, schedule: Event, gradients: _Gradients) -> bool:
+    def _may_be_skipped(self, schedule: Event, gradients: Gradients) -> bool:
         """Whether the scaler is in use, and no test of the scale decides about the scheduler."""
         if gradients.plain and not gradients.scaled:
             return False
@@ -312,14 +285,14 @@ class Mistakes:
         tests = (test for test, _ in deciding(self.tree, schedule.node))
         return not any(is_made_from_scale(p, values) for test in tests for p in _parts(test))
 
-    def _judge_direct(self, key: str, gradients: _Gradients) -> Iterator[tuple[Mistake, Event]]:
+    def _judge_direct(self, key: str, gradients: Gradients) -> Iterator[tuple[Mistake, Event]]:
         if key in gradients.stepped:
             yield Mistake.DOUBLE_STEP, gradients.stepped[key]
         elif gradients.scaled and not gradients.plain and key not in gradients.unscaled:
             yield Mistake.BYPASS, gradients.scaled
 
     def _judge_scaled(
-        self, event: Event, key: str, gradients: _Gradients
+        self, event: Event, key: str, gradients: Gradients
     ) -> Iterator[tuple[Mistake, Event]]:
         if key in gradients.direct and gradients.scaled:
             yield Mistake.DOUBLE_STEP, gradients.direct[key]
@@ -435,28 +408,6 @@ def _goes_on(rest: Cycle) -> bool:
     kinds = (event.kind for event in rest)
     first = next((kind for kind in kinds if kind in _AFTER_BACKWARD or kind is Kind.BACKWARD), None)
     return first in _AFTER_BACKWARD
-
-
-def _advance(gradients: _Gradients, event: Event) -> None:
-    key = event.optimizer or ""
-    gradients.round += event.kind is Kind.BACKWARD
-    gradients.rounds[id(event)] = gradients.round
-    match event.kind:
-        case Kind.BACKWARD if event.scaler is not None:
-            gradients.scaled = event
-            gradients.scalers.add(event.scaler)
-        case Kind.BACKWARD:
-            gradients.plain = event
-        case Kind.UNSCALE:
-            gradients.unscaled[key] = event
-        case Kind.STEP if event.scaler is not None:
-            gradients.stepped[key] = event
-            gradients.unscaled.pop(key, None)
-        case Kind.STEP:
-            gradients.direct[key] = event
-            gradients.unscaled.pop(EVERY, None)
-        case Kind.OPAQUE | Kind.GRADIENT_WRITE:
-            gradients.unknown = True
 
 
 def _calls(test: cst.BaseExpression) -> bool:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_lint.amp.events import Event, Kind
 from amp_lint.model import Model
-from amp_lint.walk.protocol import replay
+from amp_lint.walk.gradients import replay
 
 _PLACES = {"torch.nn.utils.get_total_norm": 2}
 _PLACE = 3  # of error_if_nonfinite in the other functions
@@ -41,8 +41,8 @@ class StrictClips:
         for root in self.steps.roots:
             for cycle in root.cycles:
                 for event, state in replay(cycle):
-                    if event.kind is Kind.CLIP and state.scaled is not None and not state.touched:
-                        clip = self._strict(event.node, state.scaled)
+                    if event.kind is Kind.CLIP and state.pending is not None and not state.touched:
+                        clip = self._strict(event.node, state.pending)
                         if clip is not None:
                             found.setdefault(id(event.node), clip)
         return sorted(found.values(), key=lambda clip: self.tree.order(clip.call))
