@@ -16,6 +16,7 @@ from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.walk.gradients import Gradients, replay
 from amp_lint.walk.paths import Cycle, last_name
+from amp_lint.walk.protocol import SCALED_CLIP
 from amp_lint.walk.steps import Root, Steps
 from amp_lint.walk.unscale_places import Place, Places
 
@@ -71,11 +72,11 @@ class Clips:
 
     def _wrong(self, root: Root, cycle: Cycle) -> Iterator[tuple[Event, Event]]:
         for index, (event, state) in enumerate(replay(cycle, self._entry(root, cycle))):
-            if event.kind is Kind.CLIP and state.is_scaled and not self._is_exempt(event):
-                assert state.pending is not None
+            backward = SCALED_CLIP.judge(event, state)
+            if backward is not None and not self._is_exempt(event):
                 step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
                 if step is None or step.scaler:  # else nothing divides by the scale any more
-                    yield event, state.pending
+                    yield event, backward
 
     def _is_own(self, clip: Event, backward: Event) -> bool:
         """Whether the mistake is in this file, and not one within a file that it imports."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,23 +18,10 @@ from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.walk.gradients import Gradients
 from amp_lint.walk.paths import Cycle, last_name
+from amp_lint.walk.protocol import CALLS, Mistake
 from amp_lint.walk.steps import Root, Steps
 
 _AFTER_BACKWARD = frozenset({Kind.STEP, Kind.UPDATE, Kind.OPAQUE})
-
-
-class Mistake(enum.Enum):
-    """What is wrong."""
-
-    REPEATED_UNSCALE = "unscale_ twice before update"
-    BYPASS = "the optimizer steps on scaled gradients"
-    DOUBLE_STEP = "stepped by the scaler and directly"
-    NO_UPDATE = "two steps without update"
-    LEFT_EARLY = "left before step and update"
-    EARLY_UPDATE = "update before the last step"
-    UNSCALED = "a loss that was not scaled, then a step that divides by the scale"
-    MISMATCH = "scaled by one scaler, stepped by another"
-    SCHEDULED = "the scheduler steps, whether or not the optimizer did"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,49 +247,31 @@ class Mistakes:
         """What is wrong with an event in this state, each with its cause."""
         if gradients.unknown:
             return
-        key = event.optimizer or ""
-        match event.kind:
-            case Kind.UNSCALE:
-                cause = gradients.unscaled.get(key) or gradients.stepped.get(key)
-                if cause and gradients.belongs(cause, event) and self._is_certain(cause, event):
-                    yield Mistake.REPEATED_UNSCALE, cause
-            case Kind.STEP if event.scaler is None:
-                yield from self._judge_direct(key, gradients)
-            case Kind.STEP:
-                yield from self._judge_scaled(event, key, gradients)
-            case Kind.LEAVE if gradients.scaled and not gradients.stepped:
-                if self._gives_up(event.node):
-                    yield Mistake.LEFT_EARLY, gradients.scaled
-            case Kind.SCHEDULE if gradients.stepped and self._may_be_skipped(event, gradients):
-                yield Mistake.SCHEDULED, next(iter(gradients.stepped.values()))
+        for row in CALLS:
+            cause = row.judge(event, gradients)
+            if cause is not None and self._is_sure(row.mistake, event, cause):
+                yield row.mistake, cause
 
-    def _may_be_skipped(self, schedule: Event, gradients: Gradients) -> bool:
-        """Whether the scaler is in use, and no test of the scale decides about the scheduler."""
-        if gradients.plain and not gradients.scaled:
-            return False
+    def _is_sure(self, mistake: Mistake, event: Event, cause: Event) -> bool:
+        """Whether the program leaves no doubt about a mistake that the events show."""
+        match mistake:
+            case Mistake.REPEATED_UNSCALE | Mistake.NO_UPDATE:
+                return self._is_certain(cause, event)
+            case Mistake.UNSCALED:
+                return self._must_scale(cause, event)
+            case Mistake.MISMATCH:
+                return self._are_two(cause, event)
+            case Mistake.LEFT_EARLY:
+                return self._gives_up(event.node)
+            case Mistake.SCHEDULED:
+                return not self._is_skipped_too(event)
+        return True
+
+    def _is_skipped_too(self, schedule: Event) -> bool:
+        """Whether a test of the scale decides about the scheduler."""
         values = self.steps.recognizer.values
         tests = (test for test, _ in deciding(self.tree, schedule.node))
-        return not any(is_made_from_scale(p, values) for test in tests for p in _parts(test))
-
-    def _judge_direct(self, key: str, gradients: Gradients) -> Iterator[tuple[Mistake, Event]]:
-        if key in gradients.stepped:
-            yield Mistake.DOUBLE_STEP, gradients.stepped[key]
-        elif gradients.scaled and not gradients.plain and key not in gradients.unscaled:
-            yield Mistake.BYPASS, gradients.scaled
-
-    def _judge_scaled(
-        self, event: Event, key: str, gradients: Gradients
-    ) -> Iterator[tuple[Mistake, Event]]:
-        if key in gradients.direct and gradients.scaled:
-            yield Mistake.DOUBLE_STEP, gradients.direct[key]
-        stepped = gradients.stepped.get(key)
-        if stepped and gradients.belongs(stepped, event) and self._is_certain(stepped, event):
-            yield Mistake.NO_UPDATE, stepped
-        if gradients.plain and not gradients.scaled and self._must_scale(gradients.plain, event):
-            yield Mistake.UNSCALED, gradients.plain
-        scaled = gradients.scaled
-        if scaled and event.scaler not in gradients.scalers and self._are_two(scaled, event):
-            yield Mistake.MISMATCH, scaled
+        return any(is_made_from_scale(p, values) for test in tests for p in _parts(test))
 
     def _gives_up(self, leaving: cst.CSTNode) -> bool:
         """Whether a step is left out because of its gradients, not until the last micro-batch."""

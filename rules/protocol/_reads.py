@@ -16,6 +16,7 @@ from amp_lint.syntax.tree import descendants
 from amp_lint.walk.clips import clip_limit, is_infinite
 from amp_lint.walk.gradients import replay
 from amp_lint.walk.paths import Cycle
+from amp_lint.walk.protocol import SCALED_READ
 from amp_lint.walk.relevance import FINITE
 from amp_lint.walk.steps import Root
 from amp_lint.walk.unscale_places import Place
@@ -92,11 +93,11 @@ class Reads:
     def _wrong(self, cycle: Cycle) -> Iterator[tuple[Event, Event, Event | None]]:
         """Each look at scaled gradients, with the backward, and the step that divides by it."""
         for index, (event, state) in enumerate(replay(cycle)):
-            if state.is_scaled and self._is_read(event):
-                assert state.pending is not None
+            backward = SCALED_READ.judge(event, state)
+            if backward is not None and self._is_read(event):
                 step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
                 if step is None or step.scaler:
-                    yield event, state.pending, step
+                    yield event, backward, step
 
     def _is_read(self, event: Event) -> bool:
         """Whether an event does nothing to gradients but measure them."""
