@@ -72,11 +72,14 @@ class Clips:
 
     def _wrong(self, root: Root, cycle: Cycle) -> Iterator[tuple[Event, Event]]:
         for index, (event, state) in enumerate(replay(cycle, self._entry(root, cycle))):
-            backward = SCALED_CLIP.judge(event, state)
-            if backward is not None and not self._is_exempt(event):
-                step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
-                if step is None or step.scaler:  # else nothing divides by the scale any more
-                    yield event, backward
+            if event.kind is not Kind.CLIP or self._is_exempt(event):
+                continue
+            step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
+            if step is not None and not step.scaler:
+                continue  # nothing divides by the scale any more
+            backward = SCALED_CLIP.judge(event, state) or _before_other_step(state, step)
+            if backward is not None:
+                yield event, backward
 
     def _is_own(self, clip: Event, backward: Event) -> bool:
         """Whether the mistake is in this file, and not one within a file that it imports."""
@@ -160,6 +163,15 @@ class Clips:
         scales = {literal(scale) if scale is not None else INITIAL_SCALE for scale in given}
         scale = scales.pop() if len(scales) == 1 else None
         return float(scale) if isinstance(scale, (int, float)) and scale > 0 else INITIAL_SCALE
+
+
+def _before_other_step(state: Gradients, step: Event | None) -> Event | None:
+    """The backward, if the scaler has stepped, and the next step is that of another optimizer.
+
+    What that one steps on is scaled, until the scaler divides it right before.
+    """
+    other = step is not None and bool(state.used) and state.is_scaled_for(step.optimizer)
+    return state.waiting if other else None
 
 
 def clip_limit(call: cst.Call) -> cst.BaseExpression | None:

@@ -37,7 +37,11 @@ class Gradients:
     stepped: Causes = field(default_factory=dict)
     """By the scaler."""
     direct: Causes = field(default_factory=dict)
-    """By the optimizer itself."""
+    """By the optimizer itself, until its gradients are cleared."""
+    used: frozenset[str] = frozenset()
+    """The optimizers that the scaler stepped on the present gradients, which it divided for it."""
+    waiting: Event | None = None
+    """``scaled``, until any gradients are cleared: other optimizers may still have to step."""
     round: int = 0
     """How many backward passes there were."""
     rounds: Mapping[int, int] = field(default_factory=dict)
@@ -49,6 +53,11 @@ class Gradients:
     def is_scaled(self) -> bool:
         """Whether gradients are certainly still multiplied by the scale, for every optimizer."""
         return self.pending is not None and not self.divided and not self.touched
+
+    def is_scaled_for(self, optimizer: str | None) -> bool:
+        """Whether the gradients that a step of the scaler will use are still multiplied by it."""
+        done = {*self.divided, *self.used, *self.direct}
+        return self.waiting is not None and not self.unknown and done.isdisjoint({optimizer, EVERY})
 
     def belongs(self, cause: Event, event: Event) -> bool:
         """Whether two events are of one round, or the same call in two rounds.
@@ -64,7 +73,7 @@ class Gradients:
         match event.kind:
             case Kind.BACKWARD if event.scaler is not None:
                 scalers = self.scalers | {event.scaler}
-                return replace(state, scaled=event, pending=event, scalers=scalers)
+                return replace(state, scaled=event, pending=event, waiting=event, scalers=scalers)
             case Kind.BACKWARD:
                 return replace(state, plain=event)
             case Kind.UNSCALE:
@@ -75,7 +84,7 @@ class Gradients:
             case Kind.GRADIENT_WRITE | Kind.OPAQUE:
                 return replace(state, unknown=True, touched=self.touched or bool(self.pending))
             case Kind.ZERO_GRAD:
-                return replace(state, pending=None, touched=False)
+                return state._cleared(event.optimizer)
             case Kind.UPDATE:
                 return Gradients()
             case Kind.LEAVE | Kind.CLIP | Kind.GRADIENT_READ | Kind.SCHEDULE:
@@ -84,6 +93,13 @@ class Gradients:
     def _counted(self, event: Event) -> Gradients:
         current = self.round + (event.kind is Kind.BACKWARD)
         return replace(self, round=current, rounds={**self.rounds, id(event): current})
+
+    def _cleared(self, key: str | None) -> Gradients:
+        """After ``zero_grad`` of an optimizer, or of a module, which may be that of any of them."""
+        known = key is not None and (key in self.direct or key in self.used)
+        direct = _without(self.direct, key or "") if known else {}
+        used = self.used - {key} if known else frozenset[str]()
+        return replace(self, pending=None, waiting=None, touched=False, direct=direct, used=used)
 
     def _after_step(self, key: str, event: Event) -> Gradients:
         rest = self.divided - {key}
@@ -94,7 +110,8 @@ class Gradients:
             unscaled = _without(self.unscaled, EVERY)
             return replace(state, direct={**self.direct, key: event}, unscaled=unscaled)
         unscaled = _without(self.unscaled, key)
-        return replace(state, stepped={**self.stepped, key: event}, unscaled=unscaled)
+        stepped = {**self.stepped, key: event}
+        return replace(state, stepped=stepped, used=self.used | {key}, unscaled=unscaled)
 
     def left(self) -> Gradients:
         """The state where a round is left early: what is unscaled is so by that mistake."""

@@ -66,6 +66,11 @@ def _repeated(gradients: Gradients, event: Event) -> Event | None:
     return cause if cause and gradients.belongs(cause, event) else None
 
 
+def _used(gradients: Gradients, event: Event) -> Event | None:
+    key = event.optimizer or ""
+    return gradients.stepped[key] if key in gradients.used else None
+
+
 def _bypassed(gradients: Gradients, event: Event) -> Event | None:
     key = event.optimizer or ""
     done = key in gradients.stepped or key in gradients.unscaled
@@ -107,7 +112,7 @@ CALLS = (
         Mistake.DOUBLE_STEP,
         _STEP,
         "stepped by the scaler",
-        lambda gradients, event: gradients.stepped.get(event.optimizer or ""),
+        _used,
         through_scaler=False,
     ),
     Row(Mistake.BYPASS, _STEP, "scaled", _bypassed, through_scaler=False),
