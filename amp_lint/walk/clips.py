@@ -98,7 +98,7 @@ class Clips:
     def _is_given_scale(self, clip: cst.Call) -> bool:
         """Whether the function that clips is called with the scale."""
         function = self.tree.ancestor(clip, cst.FunctionDef)
-        calls = self.steps.recognizer.calls_of(function) if function is not None else ()
+        calls = self.steps.program.calls_of(function) if function is not None else ()
         return any(mentions_scale(call, self.values) for call in calls)
 
     def _entry(self, root: Root, cycle: Cycle) -> Gradients:

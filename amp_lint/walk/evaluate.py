@@ -27,10 +27,10 @@ from amp_lint.flow.conditions import (
     text,
 )
 from amp_lint.flow.forwarding import returned
+from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import arms
 from amp_lint.flow.values import arguments, literal
-from amp_lint.syntax.names import Names, dotted
-from amp_lint.syntax.tree import Tree, last_statement
+from amp_lint.syntax.tree import last_statement
 from amp_lint.walk.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
 from amp_lint.walk.relevance import Relevance
 
@@ -55,8 +55,7 @@ _BEGINNINGS = frozenset({Kind.ZERO_GRAD, Kind.BACKWARD})
 class Parts:
     """The parts of the model that running code needs."""
 
-    tree: Tree
-    names: Names
+    program: Program
     roles: Roles
     regions: Regions
     recognizer: Recognizer
@@ -71,8 +70,9 @@ class Evaluator(ABC):
     """Evaluates expressions on paths. Statements are left to the class that runs them."""
 
     def __init__(self, parts: Parts) -> None:
-        self.tree = parts.tree
-        self.names = parts.names
+        self.program = parts.program
+        self.tree = parts.program.tree
+        self.names = parts.program.names
         self.roles = parts.roles
         self.regions = parts.regions
         self.recognizer = parts.recognizer
@@ -189,7 +189,7 @@ class Evaluator(ABC):
         kind = self.recognizer.kind(node)
         if kind is not None:
             return [(self._happen(kind, node, path, owner, values, frame), None)]
-        target = self.recognizer.target(node)
+        target = self.program.target(node)
         if target is not None and id(target) in self.recognizer.eventful:
             return self._inline(target, node, path, values, frame)
         scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
@@ -399,7 +399,7 @@ class Evaluator(ABC):
         """Give the parameters of a called function their values."""
         names = [p.name.value for p in (*target.params.posonly_params, *target.params.params)]
         env = dict(path.env)
-        if _is_method(target, self.tree) and names:
+        if self.program.is_method(target) and names:
             receiver = node.func.value if isinstance(node.func, cst.Attribute) else node.func
             key = self.key(receiver, path, outer)
             env[inner.prefix + names.pop(0)] = Ref(key) if key else None
@@ -488,7 +488,7 @@ class Evaluator(ABC):
         """Whether a call returns what a clip does, itself or as a helper: a norm, never None."""
         if self.recognizer.kind(call) in _NORMS:
             return True
-        target = self.recognizer.target(call)
+        target = self.program.target(call)
         if target is None or not isinstance(last_statement(target.body), cst.Return):
             return False
         values = returned(target)
@@ -535,12 +535,6 @@ def _is_plain_step(trace: Cycle) -> bool:
     return any(event.kind is Kind.STEP for event in trace) and not any(
         event.scaler is not None or event.kind is Kind.OPAQUE for event in trace
     )
-
-
-def _is_method(function: cst.FunctionDef, tree: Tree) -> bool:
-    static = any(dotted(d.decorator) == "staticmethod" for d in function.decorators)
-    holder = tree.ancestor(function, cst.FunctionDef, cst.ClassDef)
-    return isinstance(holder, cst.ClassDef) and not static
 
 
 def _outside(prefix: str, value: Value) -> Value:

@@ -328,7 +328,7 @@ class Mistakes:
         loop = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
         if not isinstance(loop, (cst.For, cst.While)):
             return frozenset()
-        changed = (part for each in self.steps.relevance.assigned(loop) for part in _parts(each))
+        changed = (part for each in self.steps.program.assigned(loop) for part in _parts(each))
         names = set(map(self.tree.source, changed))
         return frozenset(
             (test, holds)

@@ -119,7 +119,7 @@ class Reads:
     def _is_exempt(self, event: Event) -> bool:
         """Whether what is read is corrected by the scale, or matters only if it is not finite."""
         assert isinstance(event.node, cst.Call)
-        target = self.steps.recognizer.target(event.node)
+        target = self.steps.program.target(event.node)
         homes = [self.tree.ancestor(event.node, cst.FunctionDef), target]
         if any(home is not None and self._uses_scale(home) for home in homes):
             return True

@@ -60,8 +60,8 @@ class Lifetimes:
         self.tree = model.linked
         self.roles = model.roles
         self.names = model.steps.recognizer.names
+        self.program = model.program
         self.recognizer = model.steps.recognizer
-        self.relevance = model.steps.relevance
 
     @functools.cached_property
     def recreated(self) -> list[Recreation]:
@@ -108,7 +108,7 @@ class Lifetimes:
     # --- in a loop ----------------------------------------------------------------------------
 
     def _in_loop(self, made: _Made) -> Recreation | None:
-        loop = self._loop(made.call)
+        loop = self.program.loop(made.call)
         if loop is None or self._ends_at_once(loop) or self._restores(made, loop):
             return None
         changing = self._assigned(loop) - {made.name}
@@ -118,7 +118,7 @@ class Lifetimes:
         if not optimizers or any(not self._outlives(o, loop) for o in optimizers):
             return None
         outermost = loop
-        for outer in self._loops(made.call):
+        for outer in self.program.loops(made.call):
             if not all(self._outlives(optimizer, outer) for optimizer in optimizers):
                 break
             outermost = outer
@@ -155,7 +155,7 @@ class Lifetimes:
             yield from (original(value) for value in map(stepped, steps) if value is not None)
         for call in calls:
             given = [original(arg.value) for arg in call.args if not arg.star]
-            target = self.recognizer.target(call)
+            target = self.program.target(call)
             passed = any(dotted(value) == made.name for value in given)
             if passed and target is not None and id(target) in self.recognizer.eventful:
                 yield from (value for value in given if self.roles.is_optimizer(value))
@@ -191,7 +191,7 @@ class Lifetimes:
     def _assigned_in_calls(self, loop: Loop) -> set[str]:
         """The attributes that the functions called in a loop assign."""
         calls = self.tree.below(loop, cst.Call)
-        targets = {id(t): t for c in calls if (t := self.recognizer.target(c)) is not None}
+        targets = {id(t): t for c in calls if (t := self.program.target(c)) is not None}
         names = {name for target in targets.values() for name in self._assigned(target)}
         return {name for name in names if "." in name}
 
@@ -199,13 +199,13 @@ class Lifetimes:
 
     def _in_function(self, made: _Made) -> Recreation | None:
         function = self.tree.ancestor(made.call, *_FUNCTIONS)
-        if not isinstance(function, cst.FunctionDef) or self._loop(made.call) is not None:
+        if not isinstance(function, cst.FunctionDef) or self.program.loop(made.call) is not None:
             return None
         if self._restores(made, function) or not self._is_one_epoch(made, function):
             return None
         optimizers = list(self._optimizers(made, function))
-        for call in self.recognizer.calls_of(function):
-            loop = self._loop(call)
+        for call in self.program.calls_of(function):
+            loop = self.program.loop(call)
             if loop is None or self._ends_at_once(loop) or not optimizers:
                 continue
             if all(self._is_given(o, function, call, loop) for o in optimizers):
@@ -216,7 +216,7 @@ class Lifetimes:
         """Whether the losses are scaled in one loop at most: not a training of many epochs."""
         calls = self.tree.below(function, cst.Call)
         own = [call for call in calls if self.recognizer.is_scale(call)]
-        return all(len(list(self._loops(call))) <= 1 for call in own)
+        return all(len(list(self.program.loops(call))) <= 1 for call in own)
 
     def _is_given(
         self,
@@ -242,19 +242,6 @@ class Lifetimes:
 
     # --- helpers ------------------------------------------------------------------------------
 
-    def _loops(self, node: cst.CSTNode) -> Iterator[Loop]:
-        """The loops that repeat a node in its own function, innermost first."""
-        child = node
-        for holder in self.tree.ancestors(node):
-            if isinstance(holder, (*_FUNCTIONS, cst.ClassDef)):
-                return
-            if isinstance(holder, (cst.For, cst.While)) and child is holder.body:
-                yield holder
-            child = holder
-
-    def _loop(self, node: cst.CSTNode) -> Loop | None:
-        return next(self._loops(node), None)
-
     def _read(self, node: cst.CSTNode) -> set[str]:
         """The names in an expression, those that are only other names followed."""
         names = (part for part in descendants(node) if isinstance(part, cst.Name))
@@ -262,7 +249,7 @@ class Lifetimes:
 
     def _assigned(self, node: cst.CSTNode) -> set[str]:
         """The names and attributes that are assigned below a node."""
-        names = map(dotted, self.relevance.assigned(node))
+        names = map(dotted, self.program.assigned(node))
         return {name for name in names if name is not None}
 
 
