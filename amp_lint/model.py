@@ -103,7 +103,7 @@ class Model:
     @functools.cached_property
     def modules(self) -> Modules:
         """Modules, and what is done to them before they are trained."""
-        return Modules(self.tree, self.names, self.values, self.flow)
+        return Modules(self.program, self.tree, self.names, self.values, self.flow)
 
     @functools.cached_property
     def halves(self) -> Halves:
@@ -123,12 +123,12 @@ class Model:
     @functools.cached_property
     def roles(self) -> Roles:
         """Which expressions are GradScalers and optimizers."""
-        return Roles(self.linked, self.names, self.values)
+        return Roles(self.program)
 
     @functools.cached_property
     def regions(self) -> Regions:
         """Autocast regions."""
-        return Regions(self.linked, self.names, self.values)
+        return Regions(self.program)
 
     @functools.cached_property
     def reach(self) -> Reach:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.names import Binding, Names, dotted
@@ -77,7 +78,10 @@ class HalfTraining:
 class Modules:
     """Follows modules from where they are trained back to where they are made."""
 
-    def __init__(self, tree: Tree, names: Names, values: Values, flow: Flow) -> None:
+    def __init__(
+        self, program: Program, tree: Tree, names: Names, values: Values, flow: Flow
+    ) -> None:
+        self.program = program
         self.tree = tree
         self.names = names
         self.values = values
@@ -183,7 +187,7 @@ class Modules:
         function = self.values.function(call.func)
         if function is None or _copies(function.body):
             return
-        given = self._bound(function, call)
+        given = self.program.bind(function, call)
         for part in descendants(function.body):
             owner = _parameters_of(part) if isinstance(part, cst.Call) else None
             if isinstance(owner, cst.Name) and owner.value in given:
@@ -308,7 +312,7 @@ class Modules:
         function = self.tree.ancestor(parameter.node, cst.FunctionDef)
         if function is not None:
             for call in self._calls_of.get(id(function), []):
-                given = self._bound(function, call).get(parameter.name)
+                given = self.program.bind(function, call).get(parameter.name)
                 if given is not None:
                     yield given
 
@@ -324,15 +328,6 @@ class Modules:
             if function is not None:
                 found[id(function)].append(call)
         return found
-
-    def _bound(self, function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression]:
-        """Parameter -> argument of one call."""
-        given = arguments(call)
-        names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
-        if isinstance(self.tree.ancestor(function, cst.ClassDef, cst.FunctionDef), cst.ClassDef):
-            names = names[1:]
-        positional = {} if given.starred else dict(zip(names, given.positional, strict=False))
-        return {**positional, **given.keywords}
 
 
 class _Trace:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_lint.flow.forwarding import completed, passed_on, returned
-from amp_lint.flow.values import Arguments, Values, arguments, literal
-from amp_lint.syntax.names import PARTIAL, Names, dotted
-from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.flow.program import Program
+from amp_lint.flow.values import Arguments, arguments, literal
+from amp_lint.syntax.names import PARTIAL, dotted
+from amp_lint.syntax.tree import descendants
 
 AUTOCAST = frozenset({"torch.autocast", "torch.amp.autocast"})
 DEVICE_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
@@ -112,10 +113,11 @@ def _entered_operand(context: cst.BaseExpression) -> cst.BaseExpression:
 class Regions:
     """Finds autocast contexts behind names, attributes, partials, lambdas and helper functions."""
 
-    def __init__(self, tree: Tree, names: Names, values: Values) -> None:
-        self.tree = tree
-        self.names = names
-        self.values = values
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.names = program.names
+        self.values = program.values
         self._known: dict[int, Region | None] = {}
 
     def of(self, context: cst.BaseExpression) -> Region | None:
@@ -331,7 +333,7 @@ class Regions:
         made = region.node if isinstance(region.node, cst.Call) else None
         if helper is None or made is None or not self.names.is_any(made.func, {region.function}):
             return replace(region, node=call)
-        given = passed_on(made, helper, call, self.names)
+        given = passed_on(made, helper, call, self.program)
         return replace(_build(call, region.function, given), conditional=region.conditional)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -85,13 +86,18 @@ class Program:
         holder = self.tree.ancestor(function, cst.FunctionDef, cst.ClassDef)
         return isinstance(holder, cst.ClassDef) and not static
 
+    def receiver_name(self, function: cst.FunctionDef) -> str | None:
+        """The parameter that a method's object is given as, such as ``self``."""
+        params = (*function.params.posonly_params, *function.params.params)
+        return params[0].name.value if params and self.is_method(function) else None
+
     def bind(self, function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression]:
         """Parameter -> what a call gives for it; without what stars hide, and without defaults."""
-        given = arguments(call)
         names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
         names = names[1:] if self.is_method(function) else names
-        positional = {} if given.starred else dict(zip(names, given.positional, strict=False))
-        return {**positional, **given.keywords}
+        plain = itertools.takewhile(lambda arg: not arg.star, call.args)
+        positional = [arg.value for arg in plain if arg.keyword is None]
+        return {**dict(zip(names, positional, strict=False)), **arguments(call).keywords}
 
     @functools.cached_property
     def _targets(self) -> dict[int, cst.FunctionDef]:

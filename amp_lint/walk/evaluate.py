@@ -397,25 +397,14 @@ class Evaluator(ABC):
         inner: Frame,
     ) -> list[Path]:
         """Give the parameters of a called function their values."""
-        names = [p.name.value for p in (*target.params.posonly_params, *target.params.params)]
         env = dict(path.env)
-        if self.program.is_method(target) and names:
+        if (itself := self.program.receiver_name(target)) is not None:
             receiver = node.func.value if isinstance(node.func, cst.Attribute) else node.func
             key = self.key(receiver, path, outer)
-            env[inner.prefix + names.pop(0)] = Ref(key) if key else None
-        given: dict[str, cst.BaseExpression] = {}
-        position = 0
-        for arg, value in zip(node.args, values, strict=True):
-            if arg.star:
-                break
-            if arg.keyword is not None:
-                name = arg.keyword.value
-            elif position < len(names):
-                name, position = names[position], position + 1
-            else:
-                continue
-            given[name] = arg.value
-            env[inner.prefix + name] = value
+            env[inner.prefix + itself] = Ref(key) if key else None
+        given = self.program.bind(target, node)
+        results = {id(arg.value): value for arg, value in zip(node.args, values, strict=True)}
+        env |= {inner.prefix + name: results[id(argument)] for name, argument in given.items()}
         path = replace(path, env=env)
         for param in (*target.params.params, *target.params.kwonly_params):
             default = given.get(param.name.value, param.default)

@@ -234,10 +234,7 @@ class Lifetimes:
         ]
         if name not in parameters:
             return name.partition(".")[0] not in parameters[1:] and self._outlives(optimizer, loop)
-        method = bool(parameters) and parameters[0] in ("self", "cls")
-        given = arguments(call)
-        place = parameters.index(name) - (1 if method else 0)
-        value = None if given.starred else given.get(place, name)
+        value = self.program.bind(function, call).get(name)
         return value is not None and self._outlives(value, loop)
 
     # --- helpers ------------------------------------------------------------------------------
