@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.flow.branches import contradict, guards
 from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values, arguments, literal
@@ -107,11 +108,11 @@ class Modules:
 
     def _counts(self, cast: cst.Call, trained: cst.Call) -> bool:
         """Whether the cast is made for training as far as the tests around it tell."""
-        if self.flow.contradict(cast, trained) or self._leaves_after(cast, trained):
+        if contradict(self.tree, cast, trained) or self._leaves_after(cast, trained):
             return False
         return not any(
             holds and _ELSEWHERE.search(self.tree.source(test))
-            for test, holds in (guard.normal() for guard in self.flow.guards(cast))
+            for test, holds in (guard.normal() for guard in guards(self.tree, cast))
         )
 
     def _leaves_after(self, cast: cst.Call, trained: cst.Call) -> bool:

@@ -12,6 +12,7 @@ from amp_lint.amp.events import EVERY, Event, Kind, Recognizer
 from amp_lint.amp.gradient_values import is_limit
 from amp_lint.amp.regions import Region, Regions
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.branches import arms
 from amp_lint.flow.conditions import (
     Equals,
     Formula,
@@ -28,7 +29,6 @@ from amp_lint.flow.conditions import (
 )
 from amp_lint.flow.forwarding import returned
 from amp_lint.flow.program import Program
-from amp_lint.flow.reaching import arms
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.tree import last_statement
 from amp_lint.walk.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value

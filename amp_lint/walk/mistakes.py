@@ -10,8 +10,8 @@ import libcst as cst
 
 from amp_lint.amp.events import EVERY, Event, Kind, is_made_from_scale
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.branches import deciding
 from amp_lint.flow.conditions import is_mode_test
-from amp_lint.flow.reaching import deciding
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node

@@ -12,9 +12,9 @@ import libcst as cst
 from amp_lint.amp.events import Kind, Recognizer
 from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.branches import arms, leaves
 from amp_lint.flow.conditions import is_mode_test, text
 from amp_lint.flow.program import Program
-from amp_lint.flow.reaching import arms, leaves
 from amp_lint.syntax.assignments import assigned, assignments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.references import is_read

@@ -11,8 +11,8 @@ import libcst as cst
 from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.amp.regions import Region
+from amp_lint.flow.branches import leaves
 from amp_lint.flow.conditions import Facts, atoms, text
-from amp_lint.flow.reaching import leaves
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.walk.evaluate import MAX_DEPTH, Evaluator, Parts

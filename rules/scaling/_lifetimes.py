@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.amp.events import stepped
+from amp_lint.flow.branches import arms
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned
@@ -93,11 +94,9 @@ class Lifetimes:
 
     def _tests(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """The tests around a node, up to its loop or function."""
-        for holder in self.tree.ancestors(node):
-            if isinstance(holder, (*_LOOPS, *_FUNCTIONS)):
-                return
-            if isinstance(holder, (cst.If, cst.IfExp)):
-                yield holder.test
+        loop = self.program.loop(node)
+        around = (test for test, _ in arms(self.tree, node))
+        yield from (test for test in around if loop is None or self.tree.contains(loop, test))
 
     def _continues(self, call: cst.Call) -> bool:
         """Whether the new scaler starts where another one was."""
