@@ -265,7 +265,7 @@ class Evaluator(ABC):
 
         What a helper looks at is read by the call in the function that ran backward.
         """
-        backward = _scaling(path.trace, exact=self.exact)
+        backward = self._scaling(path)
         if backward is None:
             return path
         home = self.tree.ancestor(backward.node, cst.FunctionDef)
@@ -276,14 +276,20 @@ class Evaluator(ABC):
             return path
         return self.emit(path, Event(Kind.GRADIENT_READ, at))
 
+    def _scaling(self, path: Path) -> Event | None:
+        """The backward that left gradients scaled; if all events count, the last one anyway."""
+        state = path.gradients
+        left = state.scaled_last if state.since <= _LEAVING_SCALED else None
+        return state.last if self.exact else left
+
     def _updated(self, path: Path) -> Path:
         """The path after an update, which ends its cycle."""
         if self.whole:
             return path
         update = path.trace[-1]
-        trained = any(event.kind is Kind.BACKWARD for event in path.trace)
+        trained = Kind.BACKWARD in path.gradients.kinds
         self.close(path.trace)
-        return replace(path, trace=(), updated=update if trained else path.updated)
+        return replace(path.with_events(), updated=update if trained else path.updated)
 
     def _varies(self, key: str | None, path: Path) -> bool:
         """Whether each round of the loop around takes another object for a key."""
@@ -331,30 +337,35 @@ class Evaluator(ABC):
         self._note_early(path, event)
         if event.kind is Kind.BACKWARD and path.updated is not None:
             path = replace(path, updated=None)
-        if event.kind in _IDLE and all(other.kind in _IDLE for other in path.trace):
+        state = path.gradients
+        if event.kind in _IDLE and state.kinds <= _IDLE:
             kept = tuple(e for e in path.trace if e.kind is Kind.ZERO_GRAD and e is not event)
-            return replace(path, trace=(*(kept if self.exact else ()), event))
-        if event.kind in _BEGINNINGS and _is_plain_step(path.trace) and not self.whole:
+            return path.with_events(*(kept if self.exact else ()), event)
+        stepped = Kind.STEP in state.kinds and not state.by_scaler
+        if event.kind in _BEGINNINGS and stepped and not self.whole:
             self.close(path.trace)
-            return replace(path, trace=(event,))
-        return replace(path, trace=(*path.trace, event))
+            return path.with_events(event)
+        return path.after(event)
 
     def _note_early(self, path: Path, event: Event) -> None:
         """Note a step or update of a scaler that comes after the update of the same gradients."""
         update = path.updated
         late = event.kind in (Kind.STEP, Kind.UPDATE) and event.scaler is not None
         sets_scale = event.kind is Kind.UPDATE and event.optimizer is not None
-        known = any(other.kind in (Kind.BACKWARD, Kind.OPAQUE) for other in path.trace)
+        known = not path.gradients.kinds.isdisjoint({Kind.BACKWARD, Kind.OPAQUE})
         late = late and not known and not sets_scale and not self._is_cleared(path, event)
         if update is not None and late and event.scaler == update.scaler:
             self.early.setdefault((id(update.node), id(event.node)), (update, event))
 
     def _is_cleared(self, path: Path, late: Event) -> bool:
         """Whether the gradients that a step, or the one before an update, used were cleared."""
-        stepped = {e.optimizer for e in (*path.trace, late) if e.kind is Kind.STEP}
-        cleared = [event for event in path.trace if event.kind is Kind.ZERO_GRAD]
+        state = path.gradients
+        stepped = {*state.stepped, *state.direct}
+        if late.kind is Kind.STEP:
+            stepped.add(late.optimizer or "")
         return bool(stepped) and any(
-            event.optimizer in stepped or not self._is_of_optimizer(event) for event in cleared
+            key in stepped or not self._is_of_optimizer(event)
+            for key, event in state.cleared.items()
         )
 
     def _is_of_optimizer(self, event: Event) -> bool:
@@ -502,28 +513,11 @@ class Evaluator(ABC):
         ]
 
 
-def _scaling(trace: Cycle, *, exact: bool) -> Event | None:
-    """The backward that left gradients scaled; if ``exact``, the last one whatever came since."""
-    for event in reversed(trace):
-        if event.kind is Kind.BACKWARD:
-            return event if event.scaler or exact else None
-        if event.kind not in _LEAVING_SCALED and not exact:
-            return None
-    return None
-
-
 def _is_test(node: cst.BaseExpression) -> bool:
     """Whether an expression is true or false by its form."""
     if isinstance(node, cst.UnaryOperation):
         return isinstance(node.operator, cst.Not)
     return isinstance(node, (cst.BooleanOperation, cst.Comparison))
-
-
-def _is_plain_step(trace: Cycle) -> bool:
-    """Whether a cycle was stepped and no scaler had a part in it."""
-    return any(event.kind is Kind.STEP for event in trace) and not any(
-        event.scaler is not None or event.kind is Kind.OPAQUE for event in trace
-    )
 
 
 def _outside(prefix: str, value: Value) -> Value:

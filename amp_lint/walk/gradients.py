@@ -48,6 +48,16 @@ class Gradients:
     """Id of an event -> its round."""
     unknown: bool = False
     """Whether code that is not in this file had the scaler, or gradients were written."""
+    last: Event | None = None
+    """The last backward, scaled or plain; also beyond an update."""
+    since: frozenset[Kind] = frozenset()
+    """What happened after it."""
+    kinds: frozenset[Kind] = frozenset()
+    """All that happened; also beyond an update."""
+    by_scaler: bool = False
+    """Whether a scaler took part in any of it, or may have."""
+    cleared: Causes = field(default_factory=dict)
+    """``zero_grad`` of an optimizer or a module, the last of each."""
 
     @property
     def is_scaled(self) -> bool:
@@ -59,6 +69,11 @@ class Gradients:
         done = {*self.divided, *self.used, *self.direct}
         return self.waiting is not None and not self.unknown and done.isdisjoint({optimizer, EVERY})
 
+    @property
+    def scaled_last(self) -> Event | None:
+        """The last backward, if its loss was scaled."""
+        return self.last if self.last is not None and self.last.scaler is not None else None
+
     def belongs(self, cause: Event, event: Event) -> bool:
         """Whether two events are of one round, or the same call in two rounds.
 
@@ -69,49 +84,69 @@ class Gradients:
     def after(self, event: Event) -> Gradients:
         """The state that an event leads to."""
         key = event.optimizer or ""
-        state = self._counted(event)
         match event.kind:
-            case Kind.BACKWARD if event.scaler is not None:
-                scalers = self.scalers | {event.scaler}
-                return replace(state, scaled=event, pending=event, waiting=event, scalers=scalers)
             case Kind.BACKWARD:
-                return replace(state, plain=event)
+                return self._with(event, **self._backward(event))
             case Kind.UNSCALE:
                 unscaled = {**self.unscaled, key: event}
-                return replace(state, unscaled=unscaled, divided=self.divided | {key})
+                return self._with(event, unscaled=unscaled, divided=self.divided | {key})
             case Kind.STEP:
-                return state._after_step(key, event)
+                return self._with(event, **self._stepped(key, event))
             case Kind.GRADIENT_WRITE | Kind.OPAQUE:
-                return replace(state, unknown=True, touched=self.touched or bool(self.pending))
+                touched = self.touched or self.pending is not None
+                return self._with(event, unknown=True, touched=touched)
             case Kind.ZERO_GRAD:
-                return state._cleared(event.optimizer)
+                return self._with(event, **self._cleared(key, event))
             case Kind.UPDATE:
-                return Gradients()
+                return Gradients(
+                    last=self.last, since=self.since, kinds=self.kinds, by_scaler=self.by_scaler
+                )._with(event)
             case Kind.LEAVE | Kind.CLIP | Kind.GRADIENT_READ | Kind.SCHEDULE:
-                return state
+                return self._with(event)
 
-    def _counted(self, event: Event) -> Gradients:
-        current = self.round + (event.kind is Kind.BACKWARD)
-        return replace(self, round=current, rounds={**self.rounds, id(event): current})
+    def _with(self, event: Event, **changes: object) -> Gradients:
+        """After an event that changes some fields, and the records of all events."""
+        backward = event.kind is Kind.BACKWARD
+        current = self.round + backward
+        records: dict[str, object] = {
+            "round": current,
+            "rounds": {**self.rounds, id(event): current},
+            "last": event if backward else self.last,
+            "since": frozenset[Kind]() if backward else self.since | {event.kind},
+            "kinds": self.kinds | {event.kind},
+            "by_scaler": self.by_scaler or event.scaler is not None or event.kind is Kind.OPAQUE,
+        }
+        return replace(self, **records, **changes)  # type: ignore[arg-type]
 
-    def _cleared(self, key: str | None) -> Gradients:
-        """After ``zero_grad`` of an optimizer, or of a module, which may be that of any of them."""
-        known = key is not None and (key in self.direct or key in self.used)
-        direct = _without(self.direct, key or "") if known else {}
-        used = self.used - {key} if known else frozenset[str]()
-        return replace(self, pending=None, waiting=None, touched=False, direct=direct, used=used)
-
-    def _after_step(self, key: str, event: Event) -> Gradients:
-        rest = self.divided - {key}
-        state = replace(
-            self, pending=self.pending if rest else None, divided=rest, touched=False
-        )  # fmt: skip
+    def _backward(self, event: Event) -> dict[str, object]:
         if event.scaler is None:
-            unscaled = _without(self.unscaled, EVERY)
-            return replace(state, direct={**self.direct, key: event}, unscaled=unscaled)
-        unscaled = _without(self.unscaled, key)
-        stepped = {**self.stepped, key: event}
-        return replace(state, stepped=stepped, used=self.used | {key}, unscaled=unscaled)
+            return {"plain": event}
+        scalers = self.scalers | {event.scaler}
+        return {"scaled": event, "pending": event, "waiting": event, "scalers": scalers}
+
+    def _cleared(self, key: str, event: Event) -> dict[str, object]:
+        """By ``zero_grad`` of an optimizer, or of a module, which may be that of any of them."""
+        known = key in self.direct or key in self.used
+        return {
+            "pending": None,
+            "waiting": None,
+            "touched": False,
+            "direct": _without(self.direct, key) if known else {},
+            "used": self.used - {key} if known else frozenset(),
+            "cleared": {**self.cleared, key: event},
+        }
+
+    def _stepped(self, key: str, event: Event) -> dict[str, object]:
+        rest = self.divided - {key}
+        changes: dict[str, object] = {
+            "pending": self.pending if rest else None,
+            "divided": rest,
+            "touched": False,
+            "unscaled": _without(self.unscaled, EVERY if event.scaler is None else key),
+        }
+        if event.scaler is None:
+            return changes | {"direct": {**self.direct, key: event}}
+        return changes | {"stepped": {**self.stepped, key: event}, "used": self.used | {key}}
 
     def left(self) -> Gradients:
         """The state where a round is left early: what is unscaled is so by that mistake."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import enum
+import functools
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from amp_lint.amp.events import Event, Kind
+from amp_lint.amp.events import Event
 from amp_lint.amp.regions import Region
 from amp_lint.flow.conditions import Facts, Formula
+from amp_lint.walk.gradients import Gradients
 
 Cycle = tuple[Event, ...]
 """The events of one training step, from one ``update`` to the next."""
@@ -54,6 +56,8 @@ class Path:
     env: dict[str, Value] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
     trace: Cycle = ()
+    gradients: Gradients = field(default_factory=Gradients)
+    """What the events of the trace did."""
     regions: tuple[tuple[Region, Formula], ...] = ()
     updated: Event | None = None
     """The last update, until the next backward."""
@@ -75,10 +79,19 @@ class Path:
     @property
     def scaled_backward(self) -> bool | None:
         """Whether the last backward of this cycle was scaled; None if there was none."""
-        for event in reversed(self.trace):
-            if event.kind is Kind.BACKWARD:
-                return event.scaler is not None
-        return None
+        last = self.gradients.last
+        return None if last is None else last.scaler is not None
+
+    def after(self, event: Event) -> Path:
+        """This path with one more event."""
+        return replace(
+            self, trace=(*self.trace, event), gradients=self.gradients.after(event)
+        )  # fmt: skip
+
+    def with_events(self, *events: Event) -> Path:
+        """This path as if these were the events since the last update."""
+        gradients = functools.reduce(Gradients.after, events, Gradients())
+        return replace(self, trace=events, gradients=gradients)
 
     def without(self, prefix: str) -> Path:
         """This path after the function whose local names begin with ``prefix`` has returned."""

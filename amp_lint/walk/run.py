@@ -160,18 +160,16 @@ class Run(Evaluator):
         """Note that a round is left between a scaled backward and its step."""
         if not self._ends_round(node):
             return path
-        since: list[Kind] = []
-        for event in reversed(path.trace):
-            if event.kind in (Kind.STEP, Kind.LEAVE):
-                return path
-            if event.kind is Kind.BACKWARD:
-                behind = event.scaler is not None and self._is_behind(node, event.node)
-                gives_up = self.relevance.asks_if_gradients_are_finite(node)
-                if not behind or not (gives_up or Kind.UNSCALE in since):
-                    return path
-                return self.emit(path, Event(Kind.LEAVE, node, event.scaler))
-            since.append(event.kind)
-        return path
+        state = path.gradients
+        backward = state.scaled_last
+        if backward is None or not state.since.isdisjoint({Kind.STEP, Kind.LEAVE}):
+            return path
+        gives_up = self.relevance.asks_if_gradients_are_finite(node)
+        if not self._is_behind(node, backward.node):
+            return path
+        if not gives_up and Kind.UNSCALE not in state.since:
+            return path
+        return self.emit(path, Event(Kind.LEAVE, node, backward.scaler))
 
     def _is_behind(self, node: cst.CSTNode, backward: cst.CSTNode) -> bool:
         """Whether a statement comes after a backward in a round, and not before it in the next."""
@@ -496,7 +494,7 @@ def _that_acted(ends: list[Path], starts: list[Path]) -> list[Path]:
 def _without_tests(path: Path) -> Path:
     """A path that goes on to no other round, so that it does not matter which test had no step."""
     kept = (e for e in path.trace if e.kind is not Kind.LEAVE or isinstance(e.node, _LEAVING))
-    return replace(path, trace=tuple(kept))
+    return path.with_events(*kept) if Kind.LEAVE in path.gradients.kinds else path
 
 
 def _are_same(before: list[Path], after: list[Path]) -> bool:
