@@ -1,7 +1,8 @@
-"""The README's table of proofs and the pages' pictures, from committed records.
+"""The table of docs/proofs.md and the pages' pictures, from committed records.
 
     amp-lint verify --record benchmarks/records/cpu-torch2.13.0.json
-    python benchmarks/proofs.py benchmarks/records/*.json [--update README.md] [--pictures docs/img]
+    python benchmarks/proofs.py benchmarks/records/*.json
+        [--update docs/proofs.md] [--pictures docs/img]
 
 A record holds every fix and every wrong fix of every rule's page. A row shows the first fix of a
 page whose old code was seen to fail, how it fails, and the largest error of the new code in each
@@ -32,7 +33,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("records", type=Path, nargs="+", metavar="RECORD")
-    parser.add_argument("--update", type=Path, metavar="README", help="write the table there too")
+    parser.add_argument("--update", type=Path, metavar="PAGE", help="write the table there too")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the pages' pictures")
     args = parser.parse_args()
     records = [record.read(path) for path in args.records]

@@ -1,6 +1,6 @@
 """How many labelled bugs in real training code amp-lint finds, and how many traps it falls into.
 
-    python benchmarks/real_code.py LABELS_DIR TARGET [--update README.md]
+    python benchmarks/real_code.py LABELS_DIR TARGET [--update docs/precision.md]
 
 LABELS_DIR holds ``dev.jsonl``, ``score.py`` and ``extract.py``: places in public PyTorch code that
 were read and judged by hand, a script that scores findings against them, and one that brings the
@@ -59,7 +59,7 @@ def main() -> int:
     )
     parser.add_argument("labels", type=Path, metavar="LABELS_DIR")
     parser.add_argument("target", type=Path, metavar="TARGET")
-    parser.add_argument("--update", type=Path, metavar="README", help="write the table there too")
+    parser.add_argument("--update", type=Path, metavar="PAGE", help="write the table there too")
     parser.add_argument("--list", action="store_true", help="name what is missed and what is wrong")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,4 +1,4 @@
-"""Beside other tools, as the README says: ruff keeps our comments, nbqa lints notebooks."""
+"""Beside other tools, as README.md and docs/ say: ruff keeps our comments, nbqa lints notebooks."""
 
 from __future__ import annotations
 
@@ -39,10 +39,12 @@ def test_ruff_deletes_our_comments_unless_told(
     assert [line for line in path.read_text().splitlines(keepends=True) if line.strip()] == left
 
 
-def test_the_readme_says_so() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+def test_the_pages_say_so() -> None:
+    root = Path(__file__).parents[2]
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "integrations.md").read_text(encoding="utf-8")
     assert '`lint.external = ["AMP"]`' in readme
-    assert "`nbqa amp_lint train.ipynb --output-format=concise`" in readme
+    assert "`nbqa amp_lint train.ipynb --output-format=concise`" in page
 
 
 def notebook(*cells: str) -> str:

@@ -1,4 +1,4 @@
-"""The README is true: its commands print what it shows, its table and settings are complete."""
+"""README.md and docs/ are true: commands print what is shown, tables and settings are complete."""
 
 from __future__ import annotations
 
@@ -11,30 +11,37 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import proofs
 import pytest
+from marked import updated
 
 from amp_lint import registry
 from amp_lint.report.page import FIXES
 from amp_lint.rule import Rule
 from amp_lint.run import settings_file
+from amp_lint.run.choice import Choice
+from amp_lint.verify import record
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {p: p.read_text(encoding="utf-8") for p in (ROOT / "README.md", *ROOT.glob("docs/*.md"))}
+WORDS = 1900
+"""What a newcomer reads before the tool is run has an end."""
 OMITTED = "[...]"
 """Stands in a shown output for any number of lines."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A command of the README and the output that stands below it."""
+    """A command of a page and the output that stands below it."""
 
     command: str
     output: tuple[str, ...]
 
 
-def fences(language: str) -> list[str]:
+def fences(language: str, text: str = README) -> list[str]:
     """The blocks of code in one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def commands(block: str) -> Iterator[Shown]:
@@ -43,7 +50,12 @@ def commands(block: str) -> Iterator[Shown]:
         yield Shown(command, tuple(output))
 
 
-CONSOLE = [shown for block in fences("console") for shown in commands(block)]
+CONSOLE = [
+    shown
+    for text in PAGES.values()
+    for block in fences("console", text)
+    for shown in commands(block)
+]
 
 
 @pytest.fixture(scope="module")
@@ -124,14 +136,25 @@ def test_the_table_says_what_is_in_preview(rule: Rule) -> None:
     assert ("(preview)" in row) is rule.preview
 
 
-def test_all_settings_are_shown(tmp_path: Path) -> None:
-    (table,) = fences("toml")
-    shown = re.findall(r"^([\w-]+) = ", table, re.MULTILINE)
-    assert sorted(shown) == sorted(settings_file.KEYS)
-    path = tmp_path / "pyproject.toml"
+def shown_settings(text: str, folder: Path) -> tuple[list[str], Choice]:
+    """The keys of the only table of settings in a page, and what is read of it."""
+    (table,) = fences("toml", text)
+    path = folder / "pyproject.toml"
     path.write_text(table)
     loaded = settings_file.load(path)
     assert loaded is not None
+    return re.findall(r"^([\w-]+) = ", table, re.MULTILINE), loaded
+
+
+def test_all_settings_are_shown(tmp_path: Path) -> None:
+    keys, loaded = shown_settings(PAGES[ROOT / "docs" / "settings.md"], tmp_path)
+    assert sorted(keys) == sorted(settings_file.KEYS)
+    assert loaded.target_torch == (2, 3)
+
+
+def test_the_readme_shows_some_settings(tmp_path: Path) -> None:
+    keys, loaded = shown_settings(README, tmp_path)
+    assert keys and {*keys} < {*settings_file.KEYS}
     assert loaded.target_torch == (2, 3)
 
 
@@ -141,6 +164,28 @@ def test_hooks_exist() -> None:
     assert set(re.findall(r"amp-lint-fix|(?<=id: )\S+", "".join(fences("yaml")))) == offered
 
 
-def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, part in re.findall(r"\]\(([^)#:]+)(?:#([^)]+))?\)", PAGES[page]):
+        path = page.parent / target
+        assert path.exists(), target
+        if part:
+            titles = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            assert part in {title.lower().replace(" ", "-") for title in titles}, part
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    for page in PAGES:
+        assert page.name == "README.md" or f"](docs/{page.name})" in README, page.name
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) < WORDS
+    assert len(re.findall(r"!\[", README)) == 1
+
+
+def test_the_table_of_proofs_is_that_of_the_records() -> None:
+    """`python benchmarks/proofs.py benchmarks/records/*.json --update docs/proofs.md` writes it."""
+    records = [record.read(path) for path in sorted(ROOT.glob("benchmarks/records/*.json"))]
+    page = PAGES[ROOT / "docs" / "proofs.md"]
+    assert updated(page, proofs.BEGIN, proofs.END, proofs.table(records)) == page
