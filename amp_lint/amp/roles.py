@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -46,6 +46,7 @@ class Roles:
         self._origins: dict[int, list[cst.Call]] = {}
         self._made: dict[int, list[cst.Call]] = {}
         self._places: dict[int, cst.Call] = {}
+        self._given: dict[tuple[int, str], bool] = {}
 
     @functools.cached_property
     def _methods(self) -> dict[str, set[str]]:
@@ -165,10 +166,33 @@ class Roles:
         methods = {method for name in names for method in self._methods.get(name, ())}
         if not methods.isdisjoint(_PREPROCESSING):
             return False
-        used_as_one = "unscale_" in methods or methods >= {"scale", "step", "update"}
-        return used_as_one or (
-            any(map(_SCALER_NAME.search, names)) and not methods.isdisjoint(_PROTOCOL)
-        )
+        if "unscale_" in methods or methods >= {"scale", "step", "update"}:
+            return True
+        if any(map(_SCALER_NAME.search, names)) and not methods.isdisjoint(_PROTOCOL):
+            return True
+        return self._is_given(node, self.is_scaler)
+
+    def _is_given(
+        self, node: cst.BaseExpression, asked: Callable[[cst.BaseExpression], bool]
+    ) -> bool:
+        """Whether a parameter has a role since every call of its function gives it such a thing."""
+        bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
+        if len(bindings) != 1 or bindings[0].kind != "parameter":
+            return False
+        parameter = bindings[0].node
+        key = id(parameter), asked.__name__
+        if key not in self._given:
+            self._given[key] = False  # a function that calls itself adds nothing
+            values = list(self._arguments(parameter, bindings[0].name))
+            self._given[key] = bool(values) and all(v is not None and asked(v) for v in values)
+        return self._given[key]
+
+    def _arguments(self, parameter: cst.CSTNode, name: str) -> Iterator[cst.BaseExpression | None]:
+        """What each call of its function gives for a parameter; None if that is not known."""
+        function = self.tree.ancestor(parameter, cst.FunctionDef)
+        if function is not None:
+            for call in self.program.calls_of(function):
+                yield self.program.bind(function, call).get(name)
 
     def is_optimizer(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is an optimizer, judged by origin, name and methods."""
@@ -179,7 +203,8 @@ class Roles:
                     return False
                 if any(name.startswith("torch.optim.") for name in names):
                     return True
-        return any(map(_names_optimizer, self._called(node)))
+        named = any(map(_names_optimizer, self._called(node)))
+        return named or self._is_given(node, self.is_optimizer)
 
     def is_scheduler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a learning-rate scheduler, judged by origin and name."""

@@ -172,23 +172,44 @@ def _comparison(test: cst.Comparison, key_of: KeyOf) -> Formula:
             return _member(key, right) or Truthy(text(test))
         case cst.NotIn():
             return Not(_member(key, right) or Truthy(_positive_text(test)))
-    return _ordered(test, key) or Truthy(text(test))
+    return _ordered(test, key_of)
 
 
 _ORDER: dict[type[cst.BaseCompOp], Callable[[float, float], bool]] = {
     cst.GreaterThan: operator.gt,
-    cst.GreaterThanEqual: operator.ge,
     cst.LessThan: operator.lt,
-    cst.LessThanEqual: operator.le,
+}
+_SIGNS: dict[type[cst.BaseCompOp], str] = {cst.GreaterThan: ">", cst.LessThan: "<"}
+_MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
+    cst.GreaterThan: cst.LessThan,
+    cst.LessThan: cst.GreaterThan,
+    cst.GreaterThanEqual: cst.LessThanEqual,
+    cst.LessThanEqual: cst.GreaterThanEqual,
+}
+_OPPOSITES: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
+    cst.GreaterThanEqual: cst.LessThan,
+    cst.LessThanEqual: cst.GreaterThan,
 }
 
 
-def _ordered(test: cst.Comparison, key: str) -> Formula | None:
-    """``key > 0``, with the number on the right."""
-    sign, right = type(test.comparisons[0].operator), literal(test.comparisons[0].comparator)
-    if sign not in _ORDER or not isinstance(right, (int, float)):
-        return None
-    return Ordered(text(test), key, sign, right)
+def _ordered(test: cst.Comparison, key_of: KeyOf) -> Formula:
+    """One formula for all ways to write an order: ``a > 0``, ``0 < a``, ``not a <= 0``."""
+    target = test.comparisons[0]
+    left, sign, right = test.left, type(target.operator), target.comparator
+    is_turned = literal(left) is not ... and literal(right) is ...
+    if sign not in _MIRRORED:
+        return Truthy(text(test))
+    if is_turned:
+        left, sign, right = right, _MIRRORED[sign], left
+    positive = _OPPOSITES.get(sign, sign)
+    number = literal(right)
+    if isinstance(number, (int, float)):
+        key = f"{text(left)} {_SIGNS[positive]} {text(right)}"
+        plain: Formula = Ordered(key, key_of(left) or text(left), positive, number)
+    else:
+        ends = (left, right) if positive is cst.GreaterThan else (right, left)
+        plain = Truthy(" > ".join(map(text, ends)))
+    return plain if positive is sign else Not(plain)
 
 
 def _equals(key: str, node: cst.BaseExpression) -> Formula | None:

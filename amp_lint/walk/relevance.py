@@ -13,7 +13,7 @@ from amp_lint.amp.events import Kind, Recognizer
 from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.branches import arms, leaves
-from amp_lint.flow.conditions import is_mode_test, text
+from amp_lint.flow.conditions import atoms, formula, is_mode_test, text
 from amp_lint.flow.program import Program
 from amp_lint.syntax.assignments import assigned, assignments
 from amp_lint.syntax.memo import per_node
@@ -376,7 +376,9 @@ def _words(node: cst.BaseExpression) -> Iterator[str]:
                 yield word
             case cst.SimpleString():
                 yield str(part.evaluated_value)
-            case cst.Comparison() | cst.Call() | cst.BinaryOperation():
+            case cst.Comparison():
+                yield from (text(part), *atoms(formula(part, lambda _: None)))
+            case cst.Call() | cst.BinaryOperation():
                 yield text(part)
 
 

@@ -57,6 +57,11 @@ def _argument(calls: list[cst.Call]) -> cst.BaseExpression:
         "def f(x, l, o):\n    x.scale(l)\n    x.step(o)\n    x.update()\n    use(x)",
         "from functools import partial\nimport torch\nf = partial(torch.amp.GradScaler, 'cuda')\n"
         "x = f(init_scale=8.0)\nuse(x)",
+        # by what its function is given
+        "def end(x):\n    x.update()\n    use(x)\nend(scaler)\nend(x=scaler)\nscaler.update()",
+        "def end(x):\n    x.update()\n    use(x)\ndef f(y):\n    end(y)\nf(scaler)\nscaler.step(o)",
+        "class T:\n    def end(self, x):\n        x.update()\n        use(x)\n"
+        "    def f(self, scaler):\n        self.end(scaler)\n        scaler.step(o)",
         # by another name
         "def f(x, opt):\n    x.unscale_(opt)\n    y = x\n    use(y)",
         "def f(x, opt):\n    y = x\n    y.unscale_(opt)\n    use(x)",
@@ -86,6 +91,9 @@ def test_scalers(text: str) -> None:
         "import torch\nclass T:\n    def __init__(self):\n        self.scaler = None\n"
         "        self.scheduler = None\n    def f(self):\n        self.scaler.unscale_(o)\n"
         "        self.scheduler.step(metric)\n        use(self.scheduler)",
+        "def end(x):\n    x.update()\n    use(x)\nend(scaler)\nend(meter)\nscaler.update()",
+        "def end(x):\n    x.update()\n    use(x)\nend(*scaler)\nscaler.update()",
+        "def end(x):\n    x.update()\n    use(x)\n    end(x)",
         "use(3)",
     ],
 )
