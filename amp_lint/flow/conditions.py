@@ -147,6 +147,29 @@ def formula(test: cst.BaseExpression, key_of: KeyOf) -> Formula:
     return Truthy(key_of(test) or text(test))
 
 
+def matches(subject: cst.BaseExpression, pattern: cst.MatchPattern, key_of: KeyOf) -> Formula:
+    """The formula of a ``case``: constants are equal, what is not understood is its own test."""
+    match pattern:
+        case cst.MatchAs(pattern=None):
+            return True
+        case cst.MatchAs(pattern=cst.MatchPattern() as inner):
+            return matches(subject, inner, key_of)
+        case cst.MatchOr():
+            parts = (matches(subject, each.pattern, key_of) for each in pattern.patterns)
+            return either(*parts)
+        case cst.MatchValue(value=value) | cst.MatchSingleton(value=value):
+            found = _equals(key_of(subject) or text(subject), value)
+            if found is not None:
+                return found
+    return Truthy(f"{text(subject)} matches {_SPACE.sub(' ', _EMPTY.code_for_node(pattern))}")
+
+
+def captured(pattern: cst.CSTNode) -> list[cst.BaseExpression]:
+    """The names that a pattern binds."""
+    parts = (part for part in (pattern, *descendants(pattern)) if isinstance(part, cst.MatchAs))
+    return [part.name for part in parts if part.name is not None]
+
+
 def _is_bool_call(test: cst.BaseExpression) -> bool:
     return (
         isinstance(test, cst.Call)

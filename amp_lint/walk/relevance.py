@@ -13,7 +13,7 @@ from amp_lint.amp.events import Kind, Recognizer
 from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.branches import arms, leaves
-from amp_lint.flow.conditions import atoms, formula, is_mode_test, text
+from amp_lint.flow.conditions import atoms, formula, is_mode_test, matches, text
 from amp_lint.flow.program import Program
 from amp_lint.syntax.assignments import assigned, assignments
 from amp_lint.syntax.memo import per_node
@@ -329,7 +329,10 @@ class Relevance:
         deciders += [test for context in choices for test, _ in arms(self.tree, context)]
         for call in self.roles.scaler_calls:
             deciders += [arg.value for arg in call.args]
-        fresh = found = Counter(word for test in deciders for word in set(_words(test)))
+        found = Counter(word for test in deciders for word in set(_words(test)))
+        for node in self.tree.nodes(cst.Match):
+            found.update(_matched(node) if self._decides(node) else ())
+        fresh = found
         for _ in range(_ALIAS_ROUNDS):
             fresh = self._under_other_names(fresh)
             found = found + fresh
@@ -380,6 +383,15 @@ def _words(node: cst.BaseExpression) -> Iterator[str]:
                 yield from (text(part), *atoms(formula(part, lambda _: None)))
             case cst.Call() | cst.BinaryOperation():
                 yield text(part)
+
+
+def _matched(node: cst.Match) -> set[str]:
+    """What the cases of a ``match`` look at, as `_words` of a test."""
+    found = set(_words(node.subject))
+    for case in node.cases:
+        found |= atoms(matches(node.subject, case.pattern, lambda _: None))
+        found.update(() if case.guard is None else _words(case.guard))
+    return found
 
 
 def _expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:

@@ -12,7 +12,7 @@ from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.amp.regions import Region
 from amp_lint.flow.branches import leaves
-from amp_lint.flow.conditions import Facts, atoms, text
+from amp_lint.flow.conditions import Facts, Formula, atoms, both, captured, matches, text
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.walk.evaluate import MAX_DEPTH, Evaluator, Parts
@@ -355,10 +355,29 @@ class Run(Evaluator):
         return [(truth, facts) for truth, facts in ways if truth is (side is scaled)]
 
     def _match(self, node: cst.Match, path: Path, frame: Frame) -> list[Path]:
-        ends = [path]
+        rest = [end for end, _ in self.evaluate(node.subject, path, frame)]
+        ends: list[Path] = []
         for case in node.cases:
-            ends += self.block(case.body, [path], frame)
-        return ends
+            taken: list[Path] = []
+            passed: list[Path] = []
+            for before in rest:
+                condition = self._case(node.subject, case, before, frame)
+                lasting = self.relevance.matters(atoms(condition), node)
+                ways = (replace(before, facts=facts) for facts in before.facts.assume(condition))
+                taken += (way if lasting else before for way in ways)
+                others = before.facts.assume(condition, truth=False)
+                passed += (replace(before, facts=facts) for facts in others)
+            bound = [self._forget(each, captured(case.pattern), frame) for each in taken]
+            ends += self.block(case.body, bound, frame)
+            rest = self._bounded(passed)
+        return ends + rest
+
+    def _case(
+        self, subject: cst.BaseExpression, case: cst.MatchCase, path: Path, frame: Frame
+    ) -> Formula:
+        """When a case is taken, if none above it is."""
+        pattern = matches(subject, case.pattern, lambda node: self.key(node, path, frame))
+        return both(pattern, True if case.guard is None else self.formula(case.guard, path, frame))
 
     def _try(self, node: cst.Try | cst.TryStar, path: Path, frame: Frame) -> list[Path]:
         ends = self.block(node.body, [path], frame)

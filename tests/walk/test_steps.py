@@ -374,6 +374,41 @@ def test_conditional_expression_and_match() -> None:
     assert found == ["backward step(opt)", "scaled step(opt)", "step(opt)"]
 
 
+TWICE = """
+match args.mode:
+    case {amp}:
+        scaler.scale(loss).backward()
+    case {other}:
+        loss.backward()
+match args.mode:
+    case {amp}:
+        scaler.step(opt)
+    case {other}:
+        opt.step()
+"""
+
+
+@pytest.mark.parametrize("amp", ['"amp"', "True", '"amp" | "half"', "a.b", "k(name=1) as found"])
+@pytest.mark.parametrize("other", ["_", "mode", "_ if k", "_ as rest"])
+def test_one_setting_matched_twice(amp: str, other: str) -> None:
+    found = train(TWICE.format(amp=amp, other=other))
+    assert found == ["backward plain(opt)", "scaled step(opt)"]
+
+
+@pytest.mark.parametrize(
+    ("cases", "expected"),
+    [
+        ("case 1:\n    opt.step()\ncase 1:\n    scaler.update()", ["plain(opt)"]),
+        ("case 1 if b:\n    opt.step()\ncase 1:\n    opt.zero_grad()", ["plain(opt)"]),
+        ("case 1 if k:\n    opt.step()\ncase 1:\n    opt.zero_grad()", ["plain(opt)", "zero"]),
+        ("case b:\n    opt.step()\n    if b: opt.zero_grad()", ["plain(opt)", "zero"]),
+        ("case 1:\n    if b: opt.step()\n    else: opt.zero_grad()", ["plain(opt)"]),
+    ],
+)
+def test_cases_are_tried_in_order(cases: str, expected: list[str]) -> None:
+    assert train("assert b\nmatch a:\n" + textwrap.indent(cases, "    ")) == expected
+
+
 def test_assert() -> None:
     found = train("assert a\nif a:\n    clip(params, 1)\nelse:\n    loss.backward()")
     assert found == ["clip"]
