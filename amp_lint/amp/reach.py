@@ -14,6 +14,7 @@ from amp_lint.amp.regions import Entered, Regions
 from amp_lint.flow.values import Values, literal
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
+from amp_lint.vocabulary.amp import CUSTOM_FWD
 
 _MAX_CALLS = 5
 """Longest chain of calls that is followed back."""
@@ -94,7 +95,11 @@ class Reach:
         """Whether a body runs later, or in a state of its own: as ``custom_fwd`` may give it."""
         if function.asynchronous is not None or function in self.generators:
             return True
-        return any("custom_fwd" in self.tree.source(each) for each in function.decorators)
+        return any(
+            word in self.tree.source(each)
+            for each in function.decorators
+            for word in CUSTOM_FWD.words
+        )
 
     @functools.cached_property
     def generators(self) -> frozenset[cst.FunctionDef]:

@@ -31,6 +31,7 @@ from amp_lint.flow.reaching import arms
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree, last_statement
+from amp_lint.vocabulary.table import ROWS
 from amp_lint.walk.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
 from amp_lint.walk.relevance import Relevance
 
@@ -45,7 +46,7 @@ _LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.SCHEDULE})
 """Events after which scaled gradients are as they were, but for a limit."""
 _NORMS = frozenset({Kind.CLIP, Kind.UNSCALE})
 """Events that give the norm of gradients: accelerate's clip unscales them."""
-_FIRST = ("optimizer", "parameters", "new_scale")
+_FIRST = sorted({row.order[0] for row in ROWS if row.does and row.order})
 """What the first argument of an event may be called."""
 _BEGINNINGS = frozenset({Kind.ZERO_GRAD, Kind.BACKWARD})
 """Events that begin the next cycle where no scaler takes part, and so nothing is updated."""
@@ -202,7 +203,7 @@ class Evaluator(ABC):
             scale = self.roles.initial_scale(origin)
             if scale is not None and literal(scale) == 1 and not self.recognizer.updates:
                 return None
-            enabled = arguments(origin).get(None, "enabled")
+            enabled = self.roles.switch(origin)
             if enabled is not None and not path.facts.assume(self.formula(enabled, path, frame)):
                 return None
         return Scaled(key)
@@ -219,6 +220,7 @@ class Evaluator(ABC):
         receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
         name = self.key(receiver, path, frame) if receiver is not None else None
         first = self._first_key(node, path, frame)
+        meaning = self.recognizer.meaning(node)
         match kind:
             case Kind.BACKWARD:
                 scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
@@ -227,7 +229,7 @@ class Evaluator(ABC):
                 call = self._through(node, frame)
                 event = Event(kind, node, scaler, region=region, outer=outer, through=call)
                 path = self.emit(path, event)
-            case Kind.UNSCALE if receiver is not None and self.recognizer.is_accelerator(receiver):
+            case Kind.UNSCALE if meaning is not None and meaning.every:
                 path = self.emit(path, Event(kind, node, name, EVERY))
             case Kind.UNSCALE if self._is_disabled(receiver, path):
                 path = self.emit(path, Event(Kind.OPAQUE, node, optimizer=name))

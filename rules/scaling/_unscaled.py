@@ -12,11 +12,12 @@ import libcst as cst
 from amp_lint.amp.ambient import inherited
 from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_untracked
-from amp_lint.amp.regions import DEVICE_AUTOCAST, Region
+from amp_lint.amp.regions import Region
 from amp_lint.flow.forwarding import returned
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.tree import children
+from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})
 _DEFAULT_DTYPE = frozenset(

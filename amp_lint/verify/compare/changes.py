@@ -10,7 +10,6 @@ import libcst as cst
 
 from amp_lint.amp.events import Kind
 from amp_lint.amp.modules import HalfTraining
-from amp_lint.amp.regions import DEVICE_AUTOCAST
 from amp_lint.model import Model
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.alignment import differing
@@ -38,6 +37,7 @@ from amp_lint.verify.obligations import (
     Use,
 )
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
+from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 
 _MAX_POLICIES = 16
 _EXITS = frozenset({"break", "continue", "raise", "return"})

@@ -19,7 +19,7 @@ from amp_lint.flow.conditions import text
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.lift import ERASED, Lifter
-from amp_lint.verify.compare.marks import Mark, about, leftover, lenient, loss_of
+from amp_lint.verify.compare.marks import Mark, about, leftover, lenient
 from amp_lint.verify.compare.purity import is_opaque
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, walk
 
@@ -413,7 +413,7 @@ class Walker:
         self.found.marks.append(Mark(name, subject, guards, given, before, self._inside, node))
 
     def _backward(self, node: cst.Call, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
-        loss = loss_of(self._model, node)
+        loss = self._model.steps.recognizer.loss(node)
         term: Term = Const(None)
         if loss is not None:
             self._calls(loss, env, guards)

@@ -11,13 +11,13 @@ import libcst as cst
 
 from amp_lint.amp.ambient import inherited
 from amp_lint.amp.kinds import Kind
-from amp_lint.amp.regions import DEVICE_AUTOCAST
 from amp_lint.amp.roles import SCALERS
 from amp_lint.model import Model
 from amp_lint.verify.compare.lift import Lifter, is_amp
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Object, Place, Use
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
+from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 
 _PARTIAL = "functools.partial"
 _DEVICE = re.compile(r"_(gpu|cpu|xla|ipu)(?=_|$)")
