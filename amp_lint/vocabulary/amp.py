@@ -97,7 +97,9 @@ SCALE = Meaning(
 GET_SCALE = Meaning(owner=Role.SCALER, methods=("get_scale",), gives=Role.SCALE)
 IS_ENABLED = Meaning(owner=Role.SCALER, methods=("is_enabled",))
 STATE_DICT = Meaning(owner=Role.SCALER, methods=("state_dict",))
-LOAD_STATE_DICT = Meaning(owner=Role.SCALER, methods=("load_state_dict",))
+LOAD_STATE_DICT = Meaning(
+    owner=Role.SCALER, methods=("load_state_dict",), parameters=(Parameter("state_dict"),)
+)
 _METHODS = (
     Meaning(
         owner=Role.SCALER,

@@ -32,9 +32,19 @@ def names(what: Kind | Role) -> frozenset[str]:
 
 
 @functools.cache
-def words(*what: Kind | Role) -> frozenset[str]:
-    """The identifiers of which a file has one that does, or gives, something of that."""
-    return frozenset(word for each in what for row in rows(each) for word in row.words)
+def words(*what: Kind | Role, part: Part | None = None) -> frozenset[str]:
+    """The identifiers of which a file has one that does, or gives, something of that.
+
+    ``part``: only of calls with a parameter for it.
+    """
+    found = (row for each in what for row in rows(each) if part is None or row.place(part)[1])
+    return frozenset(word for row in found for word in row.words)
+
+
+def called(what: Kind | Role) -> frozenset[str]:
+    """Identifiers of the objects that are told by their name and do, or give, something."""
+    owners = {row.called for row in rows(what)} - {""}
+    return frozenset(f"{prefix}{owner}" for owner in owners for prefix in ("", "_"))
 
 
 def methods(owner: Role, among: Iterable[Meaning] = ROWS) -> frozenset[str]:

@@ -9,6 +9,8 @@ from amp_lint._lazy import cst
 from amp_lint.edit.call_edits import set_keyword
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -34,7 +36,7 @@ class StepInAutocast(Rule):
     name = "step-in-autocast"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE,)
-    requires = (frozenset({"autocast"}), frozenset({"step"}), frozenset({"backward"}))
+    requires = (words(Role.REGION), words(Kind.STEP), words(Kind.BACKWARD))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every step inside a region in which another forward follows."""
