@@ -24,6 +24,8 @@ class Kind(enum.Enum):
 
     By the statement that does it; or a test has it that there is no step.
     """
+    CONSTRUCT = "construct"
+    """A scaler is made again, within a path."""
     OPAQUE = "opaque"
     """A call into code that is not in this file and gets the scaler: anything may happen."""
 

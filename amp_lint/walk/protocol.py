@@ -40,7 +40,7 @@ class State:
                 return replace(self, scaled=None, touched=False)
             case Kind.UPDATE:
                 return State()
-            case Kind.CLIP | Kind.GRADIENT_READ | Kind.SCHEDULE | Kind.LEAVE:
+            case _:
                 return self
 
     def _stepped(self, event: Event) -> State:

@@ -41,7 +41,7 @@ from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 
 _MAX_POLICIES = 16
 _EXITS = frozenset({"break", "continue", "raise", "return"})
-_DECIDED_ELSEWHERE = frozenset({"backward"})
+_DECIDED_ELSEWHERE = frozenset({Kind.BACKWARD.value})
 """Effects that may come and go: the traces say whether they still do what they did."""
 
 
@@ -173,7 +173,7 @@ def _expressions(before: Side, after: Side) -> tuple[list[Expression], list[str]
             try:
                 for item in _differences(old, new):
                     found.setdefault(item.pair, Expression(place, *item.pair, item.contexts))
-                if old.kind == "backward":
+                if old.kind == Kind.BACKWARD.value:
                     after.alias[new.term] = old.term
             except NotComparableError as error:
                 reasons.append(f"line {place.before}: {error}")
@@ -371,8 +371,8 @@ def _training(before: Side, half: HalfTraining) -> Step:
     made = before.tracer.optimizer(half.trained) or Construct("")
     line = before.line(half.trained)
     trace = tuple(
-        Event(kind, line, kind, optimizer="optimizer", loss="loss" if kind == "backward" else None)
-        for kind in ("zero_grad", "backward", "step")
+        Event(kind, line, kind.value, optimizer="optimizer", loss=loss)
+        for kind, loss in ((Kind.ZERO_GRAD, None), (Kind.BACKWARD, "loss"), (Kind.STEP, None))
     )
     program = Program((trace,), (), (("optimizer", made),))
     place = Place(line, line, name_of(before.model, half.trained))

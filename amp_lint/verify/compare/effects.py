@@ -291,7 +291,7 @@ class Walker:
 
     def _note(self, kind: str, guards: tuple[Term, ...], term: Term, node: cst.CSTNode) -> None:
         self.found.done.append(Effect(kind, guards, term, node))
-        if kind != "backward" and term != ERASED:
+        if kind != Kind.BACKWARD.value and term != ERASED:
             self._lifter.tick(*_handed(node))
 
     def _store(
@@ -419,7 +419,7 @@ class Walker:
             self._calls(loss, env, guards)
             term = self._lifter.loss(loss, env)
         self.found.losses[id(node)] = term
-        self._note("backward", _without_loops(guards), term, node)
+        self._note(Kind.BACKWARD.value, _without_loops(guards), term, node)
 
 
 def _handed(node: cst.CSTNode) -> Iterator[str]:

@@ -106,7 +106,7 @@ class Tracer:
         cleared = {_key(key) for key in stepped}
         return tuple(
             event
-            if event.kind not in ("zero_grad", "gradient write") or event.optimizer in cleared
+            if event.kind not in (Kind.ZERO_GRAD, Kind.GRADIENT_WRITE) or event.optimizer in cleared
             else replace(event, optimizer=None)
             for event in self._events(cycle)
         )
@@ -126,7 +126,10 @@ class Tracer:
             passes = last < made < place if last < place else (made < place or made > last)
             if passes and event.scaler and last_name(event.scaler) == self._remade[made, call]:
                 yield Event(
-                    "construct", self._line(call), self._model.tree.source(call), _key(event.scaler)
+                    Kind.CONSTRUCT,
+                    self._line(call),
+                    self._model.tree.source(call),
+                    _key(event.scaler),
                 )
 
     @functools.cached_property
@@ -149,7 +152,7 @@ class Tracer:
     def _event(self, event: model_events.Event) -> Event:
         is_backward = event.kind is Kind.BACKWARD
         return Event(
-            kind=event.kind.value,
+            kind=event.kind,
             line=self._line(event.node),
             source=self._model.tree.source(event.node),
             scaler=_key(event.scaler),
