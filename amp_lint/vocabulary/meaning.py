@@ -122,14 +122,13 @@ class Meaning:
         """The names of its parameters, those first that can be given by position."""
         return tuple(parameter.name for parameter in self.parameters)
 
-    @property
-    def limit(self) -> str | None:
-        """The parameter that says how large gradients may be."""
-        return self.place(Part.LIMIT)[1]
-
     def place(self, part: Part) -> tuple[int | None, str | None]:
         """Position and keyword of the argument that is for ``part``; None for what it has not."""
         for position, parameter in enumerate(self.parameters):
             if parameter.part is part:
                 return None if parameter.by_keyword else position, parameter.name
         return None, None
+
+    def keyword(self, part: Part) -> str:
+        """The name of the parameter for ``part``; "" if it has none."""
+        return self.place(part)[1] or ""

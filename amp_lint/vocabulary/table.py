@@ -37,7 +37,7 @@ def words(*what: Kind | Role, part: Part | None = None) -> frozenset[str]:
 
     ``part``: only of calls with a parameter for it.
     """
-    found = (row for each in what for row in rows(each) if part is None or row.place(part)[1])
+    found = (row for each in what for row in rows(each) if part is None or row.keyword(part))
     return frozenset(word for row in found for word in row.words)
 
 

@@ -14,6 +14,7 @@ from amp_lint.flow.conditions import text
 from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import rows
 from amp_lint.vocabulary.training import TOTAL_NORM
 from amp_lint.walk.paths import Cycle, last_name
@@ -22,7 +23,7 @@ from amp_lint.walk.steps import Root, Steps
 from amp_lint.walk.unscale_places import Place, Places
 
 INITIAL_SCALE = 65536.0
-_LIMITS = {word: row.limit for row in rows(Kind.CLIP) if row.limit for word in row.words}
+_LIMITS = {word: row.keyword(Part.LIMIT) for row in rows(Kind.CLIP) for word in row.words}
 _INFINITE = frozenset({"inf", "infty", "Infinity"})
 
 

@@ -155,7 +155,7 @@ def _no_device(call: _Call) -> Misfit:
     for arg in call.node.args:
         if arg.keyword is not None and arg.keyword.value == "device":
             message = "autocast raises TypeError: it has no parameter `device`"
-            renamed = edits.replace_node(call.model.tree, arg.keyword, "device_type")
+            renamed = edits.replace_node(call.model.tree, arg.keyword, call.meaning.order[0])
             return Misfit(arg, message, "call it `device_type`", (renamed,))
     message = "autocast raises TypeError: it is given no device"
     changes = call_edits.rekey(call.model.tree, call.node, first=GUESS)

@@ -29,7 +29,7 @@ _OLD = {name: new for old, new in DEPRECATED.items() for name in old.names}
 _SINCE = {new.word: new.since for new in _OLD.values() if new.since}
 _NEW = frozenset({"torch.amp", *(name for new in _OLD.values() for name in new.names)})
 _DECORATORS = CUDA_CUSTOM_FWD, CUDA_CUSTOM_BWD
-_DEVICE_TYPE = CUSTOM_BWD.place(Part.DEVICE)[1]
+_DEVICE_TYPE = CUSTOM_BWD.keyword(Part.DEVICE)
 
 Around = tuple[tuple[Edit, ...] | None, bool]
 """What changes around a name, None if nothing can be right; and whether that is safe."""

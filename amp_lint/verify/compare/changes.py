@@ -37,7 +37,9 @@ from amp_lint.verify.obligations import (
     Use,
 )
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
-from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
+from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
+from amp_lint.vocabulary.meaning import Part, Role
+from amp_lint.vocabulary.table import words
 
 _MAX_POLICIES = 16
 _EXITS = frozenset({"break", "continue", "raise", "return"})
@@ -104,7 +106,7 @@ def _is_entered(use: Use) -> bool:
 
     What runs inside one that is not has no state that the new code could keep.
     """
-    if not use.name.endswith("autocast"):
+    if not use.name.endswith(tuple(words(Role.REGION))):
         return True
     if use.kind != "call":
         return False
@@ -112,16 +114,17 @@ def _is_entered(use: Use) -> bool:
         return not use.args or not isinstance(use.args[0], Global)
     texts = [isinstance(term, Const) and isinstance(term.value, str) for term in use.args]
     names = [name for name, _ in use.keywords]
-    has_device = texts[:1] == [True] or (not texts and "device_type" in names)
+    has_device = texts[:1] == [True] or (not texts and AUTOCAST.keyword(Part.DEVICE) in names)
     return has_device and (len(texts) < 2 or isinstance(use.args[1], Global))
 
 
 def _shown(use: Object, steps: list[Step]) -> bool:
     """Whether a scaler or a cache was only switched on or off, and steps show what that does."""
     old, new = _as_construct(use.before), _as_construct(use.after)
-    if _without(old, "cache_enabled") == _without(new, "cache_enabled"):
+    cache, enabled = (AUTOCAST.keyword(part) for part in (Part.CACHE, Part.ENABLED))
+    if _without(old, cache) == _without(new, cache):
         return any(_entries(step.before) for step in steps)
-    if _without(old, "enabled") != _without(new, "enabled"):
+    if _without(old, enabled) != _without(new, enabled):
         return False
     return any(
         old in (made for _, made in step.before.scalers)

@@ -15,7 +15,7 @@ from amp_lint.verify.terms import Op, Term
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import BY_NAME, ROWS
 
-_STRICT = {row.place(Part.STRICT)[1] for row in ROWS} - {None}
+_STRICT = {row.keyword(Part.STRICT) for row in ROWS} - {""}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

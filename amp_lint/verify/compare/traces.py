@@ -236,7 +236,7 @@ class Tracer:
         meaning = self._model.steps.recognizer.meaning(call)
         assert meaning is not None
         norm_type = self._number(arguments(call).get(*meaning.place(Part.NORM_TYPE)))
-        limit = clip_limit(call) if meaning.limit else None
+        limit = clip_limit(call) if meaning.keyword(Part.LIMIT) else None
         value = self._number(limit)
         if limit is not None and is_infinite(limit):
             value = math.inf

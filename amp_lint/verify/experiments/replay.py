@@ -124,7 +124,7 @@ def scaler_arguments(construct: Construct | None) -> dict[str, Any]:
     row = BY_NAME.get(construct.name, GRAD_SCALER)
     made = torch.cuda.amp.GradScaler if row.device else torch.amp.GradScaler
     given = bound(made, construct.args, construct.keywords)
-    return {name: found for name, found in given.items() if name != row.place(Part.DEVICE)[1]}
+    return {name: found for name, found in given.items() if name != row.keyword(Part.DEVICE)}
 
 
 def make_scaler(construct: Construct | None, case: Case, device: str) -> torch.amp.GradScaler:
@@ -133,7 +133,7 @@ def make_scaler(construct: Construct | None, case: Case, device: str) -> torch.a
     flags = dict(case.flags)
     for name, found in given.items():
         if isinstance(found, Unknown):
-            is_switch = name == GRAD_SCALER.place(Part.ENABLED)[1]
+            is_switch = name == GRAD_SCALER.keyword(Part.ENABLED)
             given[name] = flags.get(found.text, True) if is_switch else default[name]
     scaler = torch.amp.GradScaler(torch.device(device).type, **given)
     if scaler.is_enabled():
@@ -333,8 +333,8 @@ class Rig:
         limit = UNKNOWN_LIMIT if clip.limit is None else clip.limit
         limit *= self._scale(event) if clip.times_scale else 1.0
         options: dict[str, Any] = {
-            "norm_type": clip.norm_type,
-            "error_if_nonfinite": clip.error_if_nonfinite,
+            training.CLIP_NORM.keyword(Part.NORM_TYPE): clip.norm_type,
+            training.CLIP_NORM.keyword(Part.STRICT): clip.error_if_nonfinite,
         }
         match clip.function:
             case training.CLIP_VALUE.word:
