@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.amp.frameworks import is_owner
 from amp_lint.amp.gradient_values import Gradients, is_gradient
 from amp_lint.amp.regions import Region
 from amp_lint.amp.roles import Roles
@@ -130,7 +131,7 @@ class Recognizer:
                 return self._is_schedule(call, owner)
             case Role.GRADIENT:
                 return is_gradient(owner)
-        return self._called(owner) == row.called and self.target(call) is None
+        return self.target(call) is None and is_owner(row, owner, self.names, self.values)
 
     def _is_of_loss(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
         """``loss.backward()``, not the method of a module, an autograd function or an engine."""
@@ -140,10 +141,6 @@ class Recognizer:
             return False
         positional = arguments(call).positional
         return not positional or (len(positional) == 1 and not _looks_like_loss(positional[0]))
-
-    def _called(self, node: cst.BaseExpression) -> str:
-        """The last name of an object, which may have others."""
-        return (dotted(self.values.original(node)) or "").rpartition(".")[2].strip("_")
 
     def loss(self, backward: cst.Call) -> cst.BaseExpression | None:
         """The loss that a backward call is about."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from amp_lint.amp.frameworks import is_owner
 from amp_lint.flow.forwarding import completed, passed_on, returned
 from amp_lint.flow.values import Arguments, Values, arguments, literal
 from amp_lint.syntax.names import PARTIAL, Names, dotted
@@ -284,8 +285,10 @@ class Regions:
             return self._of_maker(call, function, steps)
         if isinstance(function, cst.Lambda):
             return self._region(function.body, steps - 1)
-        if isinstance(function, cst.Attribute) and self._is_of_framework(function):
-            return Region(call, "")
+        if isinstance(function, cst.Attribute):
+            made = self._of_framework(call, function)
+            if made is not None:
+                return made
         return self._of_helper(call, function, steps)
 
     def _named(
@@ -298,11 +301,22 @@ class Regions:
                 return _build(call, name, row, given)
         return None
 
-    def _is_of_framework(self, function: cst.Attribute) -> bool:
-        owner = dotted(self.values.original(function.value)) or ""
-        called = owner.rpartition(".")[2].strip("_")
-        made = BY_METHOD.get(function.attr.value, ())
-        return any(row.gives is Role.REGION and row.called == called for row in made)
+    def _of_framework(self, call: cst.Call, function: cst.Attribute) -> Region | None:
+        for row in BY_METHOD.get(function.attr.value, ()):
+            if row.gives is Role.REGION and is_owner(row, function.value, self.names, self.values):
+                handler = arguments(call).get(*row.place(Part.ENABLED))
+                return Region(call, "", enabled=self._switch(handler))
+        return None
+
+    def _switch(self, handler: cst.BaseExpression | None) -> cst.BaseExpression | None:
+        """What is given as ``enabled`` by an object that has it; unknown is the object itself."""
+        for value in self.values.alternatives(handler) if handler is not None else ():
+            if not isinstance(value, cst.Call):
+                return None if literal(value) is None else handler
+            rows = (BY_NAME.get(name) for name in self.names.qualified(value.func))
+            row = next(filter(None, rows), None)
+            return arguments(value).get(*row.place(Part.ENABLED)) if row is not None else handler
+        return None
 
     def _of_maker(self, call: cst.Call, maker: cst.Call, steps: int) -> Region | None:
         """The region of ``make(...)()``, where a function returns what makes the context."""

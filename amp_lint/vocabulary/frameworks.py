@@ -6,6 +6,7 @@ from amp_lint.vocabulary.meaning import Kind, Meaning, Parameter, Part, Role
 
 _ACCELERATOR, _FABRIC = "accelerator", "fabric"
 
+_ENABLED = Parameter("enabled", Part.ENABLED)
 _LOSS = Parameter("loss", Part.LOSS)
 _PARAMETERS, _NORM_TYPE = Parameter("parameters"), Parameter("norm_type", Part.NORM_TYPE)
 _MAX_NORM = Parameter("max_norm", Part.LIMIT)
@@ -13,13 +14,28 @@ _CLIP_VALUE = Parameter("clip_value", Part.LIMIT)
 
 ACCELERATE = (
     Meaning(
+        names=("accelerate.Accelerator", "accelerate.accelerator.Accelerator"),
+        gives=Role.ACCELERATOR,
+    ),
+    Meaning(
+        names=("accelerate.utils.AutocastKwargs", "accelerate.AutocastKwargs"),
+        parameters=(_ENABLED, Parameter("cache_enabled", Part.CACHE)),
+    ),
+    Meaning(
         owner=Role.ACCELERATOR,
         called=_ACCELERATOR,
         methods=("backward",),
         parameters=(_LOSS,),
         does=(Kind.BACKWARD,),
     ),
-    Meaning(owner=Role.ACCELERATOR, called=_ACCELERATOR, methods=("autocast",), gives=Role.REGION),
+    Meaning(
+        owner=Role.ACCELERATOR,
+        called=_ACCELERATOR,
+        methods=("autocast",),
+        parameters=(Parameter("autocast_handler", Part.ENABLED),),
+        gives=Role.REGION,
+    ),
+    Meaning(owner=Role.ACCELERATOR, called=_ACCELERATOR, methods=("accumulate",)),
     Meaning(
         owner=Role.ACCELERATOR,
         called=_ACCELERATOR,
@@ -40,11 +56,23 @@ ACCELERATE = (
         owner=Role.ACCELERATOR,
         called=_ACCELERATOR,
         methods=("unscale_gradients",),
+        parameters=(Parameter("optimizer", Part.OPTIMIZER),),
         does=(Kind.UNSCALE,),
         every=True,
     ),
 )
+"""Its own scaler, on with fp16 alone, scales the loss, after a division by the number of rounds
+that are accumulated; a prepared optimizer steps by it and updates it. Within ``accumulate`` a step
+is taken in the last round only, and the others do nothing."""
 FABRIC = (
+    Meaning(
+        names=(
+            "lightning.Fabric",
+            "lightning.fabric.Fabric",
+            "lightning_fabric.Fabric",
+        ),
+        gives=Role.FABRIC,
+    ),
     Meaning(
         owner=Role.FABRIC,
         called=_FABRIC,

@@ -42,9 +42,13 @@ def words(*what: Kind | Role, part: Part | None = None) -> frozenset[str]:
 
 
 def called(what: Kind | Role) -> frozenset[str]:
-    """Identifiers of the objects that are told by their name and do, or give, something."""
-    owners = {row.called for row in rows(what)} - {""}
-    return frozenset(f"{prefix}{owner}" for owner in owners for prefix in ("", "_"))
+    """Identifiers of the objects that are told by their name and do, or give, something.
+
+    And of what makes such objects.
+    """
+    found = [row for row in rows(what) if row.called]
+    made = {word for row in found if row.owner is not None for word in words(row.owner)}
+    return frozenset(f"{prefix}{row.called}" for row in found for prefix in ("", "_")) | made
 
 
 def methods(owner: Role, among: Iterable[Meaning] = ROWS) -> frozenset[str]:

@@ -31,6 +31,7 @@ from amp_lint.flow.reaching import arms
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree, last_statement
+from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
 from amp_lint.walk.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
 from amp_lint.walk.relevance import Relevance
@@ -230,7 +231,8 @@ class Evaluator(ABC):
                 event = Event(kind, node, scaler, region=region, outer=outer, through=call)
                 path = self.emit(path, event)
             case Kind.UNSCALE if meaning is not None and meaning.every:
-                path = self.emit(path, Event(kind, node, name, EVERY))
+                if not self._unscaled_others(node, path):
+                    path = self.emit(path, Event(kind, node, name, EVERY))
             case Kind.UNSCALE if self._is_disabled(receiver, path):
                 path = self.emit(path, Event(Kind.OPAQUE, node, optimizer=name))
             case Kind.UNSCALE | Kind.UPDATE:
@@ -255,6 +257,20 @@ class Evaluator(ABC):
             case _:
                 path = self.emit(path, Event(kind, node, optimizer=name))
         return self._updated(path) if kind is Kind.UPDATE else path
+
+    def _unscaled_others(self, node: cst.Call, path: Path) -> bool:
+        """Whether a framework unscales one optimizer by name, and did so with others before."""
+        optimizer = self._unscaled(node)
+        every = (e.node for e in path.trace if e.kind is Kind.UNSCALE and e.optimizer == EVERY)
+        return optimizer is not None and not {*map(self._unscaled, every)} <= {None, optimizer}
+
+    def _unscaled(self, node: cst.CSTNode) -> str | None:
+        """The optimizer that a framework is told to unscale; None if it unscales all."""
+        meaning = self.recognizer.meaning(node) if isinstance(node, cst.Call) else None
+        if meaning is None or not isinstance(node, cst.Call):
+            return None
+        given = arguments(node).get(*meaning.place(Part.OPTIMIZER))
+        return text(given) if given is not None else None
 
     def _through(self, node: cst.Call, frame: Frame) -> cst.Call | None:
         """The call of this file that led to a node of another one."""
