@@ -14,15 +14,16 @@ from amp_lint.run.job import Outcome
 from amp_lint.run.session import Options, Session
 from amp_lint.sieve import wanted
 from amp_lint.syntax.parse import TooDeepError, identifiers, parse
-from amp_lint.syntax.project import MATTERS, imports
+from amp_lint.syntax.project import imports
 from amp_lint.text.diagnostic import SYNTAX_ERROR
 from amp_lint.text.files import absolute, from_here, is_checkout
+from amp_lint.vocabulary import written
 
 MAX_FINDINGS = 10
 """Findings that are shown."""
 _MAX_NAMED = 3
 """Files that are named for one reason."""
-_MATTERS = re.compile(MATTERS.encode())
+_MATTERS = re.compile(written.MATTERS.encode())
 
 
 class Search:
@@ -74,7 +75,7 @@ class Search:
                     yield f"{Finding(outcome.source, finding).place}: {finding.message}"
         if self.failed:
             yield "the paths of which an error is printed"
-        if not any("backward" in words for words in self._words):
+        if all(written.BACKWARD.isdisjoint(words) for words in self._words):
             yield "the training step: no file here that uses AMP runs `backward`; add one that does"
         yield from self._outside()
         yield "what only a run shows, such as NaN in the data, or a learning rate that is too high"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_lint.amp.regions import DEVICE_AUTOCAST, Region, Regions
+from amp_lint.amp.regions import Region, Regions
 from amp_lint.flow.values import literal
 from amp_lint.syntax.names import Names
+from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 
 _CALLED_ANYWHERE = frozenset({"forward"})
 """Methods that usually run inside a region which somebody else opened."""

@@ -7,13 +7,13 @@ GradScaler is a protocol: per scaler and optimizer the gradients go from ready o
 
 from __future__ import annotations
 
-import enum
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.amp.frameworks import is_owner
 from amp_lint.amp.gradient_values import Gradients, is_gradient
 from amp_lint.amp.regions import Region
 from amp_lint.amp.roles import Roles
@@ -22,44 +22,16 @@ from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants, statements_of
+from amp_lint.vocabulary.meaning import Kind as Kind
+from amp_lint.vocabulary.meaning import Meaning, Part, Role
 from amp_lint.vocabulary.purity import ASKING
+from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, rows
+from amp_lint.vocabulary.written import UNSCALE, reads_scale
 
-CLIPS = frozenset(
-    {
-        "torch.nn.utils.clip_grad_norm",
-        "torch.nn.utils.clip_grad_norm_",
-        "torch.nn.utils.clip_grad_value_",
-        "torch.nn.utils.clip_grads_with_norm_",
-        "torch.nn.utils.get_total_norm",
-    }
-)
 EVERY = "*"
-_FRAMEWORKS = ("accelerator", "fabric")  # objects whose method ``backward`` takes the loss
-_IN_PLACE_ON_GRADIENT = frozenset(
-    {"mul_", "div_", "copy_", "add_", "sub_", "clamp_", "clip_", "fill_"}
-)
-
-
-class Kind(enum.Enum):
-    """What happens."""
-
-    BACKWARD = "backward"
-    UNSCALE = "unscale_"
-    CLIP = "clip"
-    GRADIENT_READ = "gradient read"
-    """The size of gradients is asked for, where they are scaled."""
-    GRADIENT_WRITE = "gradient write"
-    STEP = "step"
-    UPDATE = "update"
-    ZERO_GRAD = "zero_grad"
-    SCHEDULE = "scheduler step"
-    LEAVE = "leave"
-    """A round or the function is left early, between a scaled backward and its step.
-
-    By the statement that does it; or a test has it that there is no step.
-    """
-    OPAQUE = "opaque"
-    """A call into code that is not in this file and gets the scaler: anything may happen."""
+_SCALING = methods(Role.SCALER, rows(Role.SCALED_LOSS))
+_BACKWARD = methods(Role.LOSS, rows(Kind.BACKWARD))
+(_STEPPED,) = {row.place(Part.OPTIMIZER) for row in rows(Kind.STEP, Role.SCALER)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,19 +74,29 @@ class Recognizer:
         self.roles = roles
 
     @per_node
-    def kind(self, call: cst.Call) -> Kind | None:
-        """The kind of event that a call is."""
+    def meaning(self, call: cst.Call) -> Meaning | None:
+        """What the vocabulary says of a call that does something in a training step."""
         if self.roles.is_foreign:
             return None
-        if self.names.is_any(call.func, CLIPS):
-            return Kind.CLIP
+        named = (BY_NAME.get(name) for name in sorted(self.names.qualified(call.func)))
+        rows = [row for row in named if row is not None and row.does]
         if isinstance(call.func, cst.Attribute):
-            found = self._method(call, call.func.value, call.func.attr.value)
-            if found is not None:
-                return found
+            owner, method = call.func.value, call.func.attr.value
+            known = (row for row in BY_METHOD.get(method, ()) if row.does)
+            rows += (row for row in known if self._is_by(row, call, owner))
+        return next(iter(rows), None)
+
+    @per_node
+    def kind(self, call: cst.Call) -> Kind | None:
+        """The kind of event that a call is."""
+        meaning = self.meaning(call)
+        if meaning is not None or self.roles.is_foreign:
+            return meaning.kind if meaning is not None else None
+        target = self.program.target(call)
+        if target is None and _is_called_unscale(call):
+            return Kind.OPAQUE
         if self.gradients.is_measure(call):
             return Kind.GRADIENT_READ
-        target = self.program.target(call)
         if target is not None and self._is_hook(target):
             return Kind.OPAQUE
         return Kind.OPAQUE if target is None and self._is_given_scaler(call) else None
@@ -132,61 +114,44 @@ class Recognizer:
         """Which expressions are gradients."""
         return Gradients(self.names, self.values)
 
-    def _method(self, call: cst.Call, owner: cst.BaseExpression, name: str) -> Kind | None:
-        match name:
-            case "backward":
-                return Kind.BACKWARD if self._is_backward(call, owner) else None
-            case "unscale_":
-                return Kind.UNSCALE
-            case "step":
-                if self._is_step(call, owner):
-                    return Kind.STEP
-                return Kind.SCHEDULE if self._is_schedule(call, owner) else None
-            case "clip_grad_norm_" | "clip_grad_value_" | "unscale_gradients":
-                return Kind.UNSCALE if self.is_accelerator(owner) else None
-            case "update":
-                return Kind.UPDATE if self.roles.is_scaler(owner) else None
-            case "zero_grad":
-                return Kind.ZERO_GRAD
-        if name in _IN_PLACE_ON_GRADIENT and is_gradient(owner):
-            return Kind.GRADIENT_WRITE
-        if "unscale" in name and self.program.target(call) is None:
-            return Kind.OPAQUE
-        return None
+    def _is_by(self, row: Meaning, call: cst.Call, owner: cst.BaseExpression) -> bool:
+        """Whether a call of a method is the one that a row is about."""
+        if row.unique:
+            return True
+        match row.owner:
+            case Role.LOSS:
+                return self._is_of_loss(call, owner)
+            case Role.SCALER if Kind.STEP in row.does and stepped(call) is None:
+                return False
+            case Role.SCALER:
+                return self.roles.is_scaler(owner)
+            case Role.OPTIMIZER:
+                known = self.program.target(call) is not None or self._is_given_scaler(call)
+                return not known and self.roles.is_optimizer(owner)
+            case Role.SCHEDULER:
+                return self._is_schedule(call, owner)
+            case Role.GRADIENT:
+                return is_gradient(owner)
+        return self.program.target(call) is None and is_owner(row, owner, self.names, self.values)
 
-    def _is_backward(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
-        """``loss.backward()``, ``torch.autograd.backward(loss)``, ``accelerator.backward(loss)``.
-
-        Not the method of a module, an autograd function or an engine that owns the step.
-        """
+    def _is_of_loss(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
+        """``loss.backward()``, not the method of a module, an autograd function or an engine."""
         if self.program.target(call) is not None or self._is_super(owner):
             return False
-        if self.names.is_any(call.func, {"torch.autograd.backward"}):
-            return True
-        if self._called(owner) in _FRAMEWORKS:
-            return True
         if dotted(owner) in ("self", "cls") or arguments(call).starred:
             return False
         positional = arguments(call).positional
         return not positional or (len(positional) == 1 and not _looks_like_loss(positional[0]))
 
-    def _called(self, node: cst.BaseExpression) -> str:
-        """The last name of an object, which may have others."""
-        return (dotted(self.values.original(node)) or "").rpartition(".")[2].strip("_")
-
-    def is_accelerator(self, node: cst.BaseExpression) -> bool:
-        """Whether an object is accelerate's: its clips unscale, for every optimizer."""
-        return self._called(node) == "accelerator"
+    def loss(self, backward: cst.Call) -> cst.BaseExpression | None:
+        """The loss that a backward call is about."""
+        meaning = self.meaning(backward)
+        if meaning is not None and meaning.owner is not Role.LOSS:
+            return arguments(backward).get(*meaning.place(Part.LOSS))
+        return backward.func.value if isinstance(backward.func, cst.Attribute) else None
 
     def _is_super(self, owner: cst.BaseExpression) -> bool:
         return isinstance(owner, cst.Call) and self.names.is_any(owner.func, {"builtins.super"})
-
-    def _is_step(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
-        if stepped(call) is not None and self.roles.is_scaler(owner):
-            return True
-        if self.program.target(call) is not None or self._is_given_scaler(call):
-            return False
-        return self.roles.is_optimizer(owner)
 
     def _is_schedule(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
         """One that counts steps: what is given a metric or an epoch counts those."""
@@ -196,7 +161,7 @@ class Recognizer:
     @per_node
     def is_scale(self, call: cst.Call) -> bool:
         """Whether a call is ``scaler.scale(loss)``."""
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "scale":
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _SCALING:
             return False
         if self.program.target(call) is not None or len(call.args) != 1:
             return False
@@ -204,7 +169,7 @@ class Recognizer:
 
     def _feeds_backward(self, call: cst.Call) -> bool:
         holder = self.tree.parent(call)
-        return isinstance(holder, cst.Attribute) and holder.attr.value == "backward"
+        return isinstance(holder, cst.Attribute) and holder.attr.value in _BACKWARD
 
     def _is_given_scaler(self, call: cst.Call) -> bool:
         """Whether a call hands a scaler on: to something that may unscale, step or update."""
@@ -258,9 +223,13 @@ def _is_empty(small: cst.CSTNode) -> bool:
     return False
 
 
+def _is_called_unscale(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and UNSCALE in call.func.attr.value
+
+
 def stepped(call: cst.Call) -> cst.BaseExpression | None:
     """The optimizer that ``scaler.step`` or ``scaler.unscale_`` is given, in whatever way."""
-    return arguments(call).get(0, "optimizer")
+    return arguments(call).get(*_STEPPED)
 
 
 def mentions_scale(call: cst.Call, values: Values) -> bool:
@@ -271,7 +240,7 @@ def mentions_scale(call: cst.Call, values: Values) -> bool:
 def is_made_from_scale(node: cst.BaseExpression, values: Values) -> bool:
     """Whether an expression, or what one of its names may stand for, asks for the scale."""
     return any(
-        isinstance(part, cst.Attribute) and part.attr.value in ("get_scale", "_scale")
+        isinstance(part, cst.Attribute) and reads_scale(part.attr.value)
         for value in values.alternatives(node)
         for part in descendants(value)
     )

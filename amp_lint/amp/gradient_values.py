@@ -7,6 +7,8 @@ import libcst as cst
 from amp_lint.flow.values import Values
 from amp_lint.syntax.names import Binding, Names
 from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import methods, rows
 
 _LINEAR = frozenset(
     {
@@ -24,7 +26,7 @@ _MEASURES = frozenset(
 )  # fmt: skip
 """Methods whose result depends on how large the numbers are."""
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
-_LIMITS = frozenset({"clamp_", "clip_"})
+_LIMITS = methods(Role.GRADIENT, rows(Kind.GRADIENT_READ))
 _FUNCTIONS = frozenset(
     {"torch.linalg.norm", "torch.linalg.vector_norm", "torch._foreach_norm"}
     | {f"torch.{name}" for name in _MEASURES - {"item", "tolist"}}

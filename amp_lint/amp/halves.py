@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_lint.amp.modules import HALF, HALF_TEXT, Modules
-from amp_lint.amp.regions import DEVICE_AUTOCAST, Region, Regions
+from amp_lint.amp.regions import Region, Regions
 from amp_lint.amp.roles import Roles
-from amp_lint.flow.values import Values, arguments, literal
+from amp_lint.flow.values import Values, literal
 from amp_lint.syntax.names import Names
 from amp_lint.syntax.tree import Tree
+from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})
 _WORDS = sorted({name.rpartition(".")[2] for name in HALF})
@@ -49,7 +50,7 @@ class Halves:
         if known and not any(self._may_be_half(region) for region in known):
             return None  # the scaler, if there is one, is for bf16 or float32
         scalers = self.roles.scaler_calls
-        on = [s for s in scalers if literal(arguments(s).get(None, "enabled")) is not False]
+        on = [scaler for scaler in scalers if literal(self.roles.switch(scaler)) is not False]
         return on[0] if on else None
 
     @functools.cached_property

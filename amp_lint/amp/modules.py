@@ -16,6 +16,11 @@ from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree, descendants, last_statement
+from amp_lint.vocabulary.frameworks import KEEPING_MASTER_WEIGHTS
+from amp_lint.vocabulary.meaning import Kind
+from amp_lint.vocabulary.table import names as names_of
+from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.training import OPTIMIZERS, SCHEDULERS
 
 HALF = frozenset({"torch.float16", "torch.half", "torch.HalfTensor", "torch.cuda.HalfTensor"})
 HALF_TEXT = frozenset({"float16", "torch.float16", "torch.HalfTensor", "torch.cuda.HalfTensor"})
@@ -37,14 +42,10 @@ _WRAPPERS = frozenset(
     }
 )
 _PARAMETERS = frozenset({"named_parameters", "parameters"})
-_CLIPS = frozenset({"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"})
+_CLIPS, _BACKWARD, _STEP = names_of(Kind.CLIP), words(Kind.BACKWARD), words(Kind.STEP)
 _COPIES = frozenset({"clone", "detach", "double", "float"})
 _OTHER_OPTIMIZERS = frozenset({"transformers.AdamW", "transformers.optimization.AdamW"})
-_MASTER_WEIGHTS = re.compile(
-    r"fp16_?optim|float16optim|half_?precision_?optim|apex|\bamp\.initialize|deepspeed\.initialize"
-    r"|fullysharded|\bfsdp|fully_shard|master_?(param|weight)|colossal|megatron",
-    re.IGNORECASE,
-)
+_MASTER_WEIGHTS = re.compile(KEEPING_MASTER_WEIGHTS, re.IGNORECASE)
 _ELSEWHERE = re.compile(
     r"deepspeed|fsdp|apex|zero|colossal|megatron|eval|infer|test|predict|sampl|export|deploy"
     r"|valid|generat",
@@ -165,7 +166,7 @@ class Modules:
             for call in self.tree.below(function, cst.Call)
             if isinstance(call.func, cst.Attribute)
         }
-        return {"backward", "step"} <= methods
+        return not (_BACKWARD.isdisjoint(methods) or _STEP.isdisjoint(methods))
 
     def _owners(self, given: cst.BaseExpression, steps: int = 4) -> Iterator[cst.BaseExpression]:
         """The modules whose own parameters, not copies of them, an expression lists."""
@@ -383,7 +384,7 @@ class _Trace:
             return True
         return any(
             isinstance(call.func, cst.Attribute)
-            and call.func.attr.value == "backward"
+            and call.func.attr.value in _BACKWARD
             and self.tree.order(call) > self.tree.order(cast)
             and self.modules.names.scope(call) is self.modules.names.scope(cast)
             for call in self.tree.nodes(cst.Call)
@@ -433,8 +434,8 @@ class _Trace:
 def _is_optimizer(name: str) -> bool:
     module, _, last = name.rpartition(".")
     return name in _OTHER_OPTIMIZERS or (
-        (module == "torch.optim" or module.startswith("torch.optim."))
-        and "lr_scheduler" not in module
+        name.startswith(OPTIMIZERS)
+        and not name.startswith(SCHEDULERS)
         and "swa_utils" not in module
         and last[:1].isupper()
     )

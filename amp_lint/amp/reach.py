@@ -13,6 +13,7 @@ from amp_lint.amp.regions import Entered, Regions
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import literal
 from amp_lint.syntax.names import dotted
+from amp_lint.vocabulary.amp import CUSTOM_FWD
 
 _MAX_CALLS = 5
 """Longest chain of calls that is followed back."""
@@ -90,7 +91,11 @@ class Reach:
         """Whether a body runs later, or in a state of its own: as ``custom_fwd`` may give it."""
         if function.asynchronous is not None or function in self.generators:
             return True
-        return any("custom_fwd" in self.tree.source(each) for each in function.decorators)
+        return any(
+            word in self.tree.source(each)
+            for each in function.decorators
+            for word in CUSTOM_FWD.words
+        )
 
     @functools.cached_property
     def generators(self) -> frozenset[cst.FunctionDef]:

@@ -8,25 +8,21 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from amp_lint.amp.frameworks import is_owner
 from amp_lint.flow.forwarding import completed, passed_on, returned
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Arguments, arguments, literal
 from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary.amp import CUSTOM_BWD, IS_ENABLED
+from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
+from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, names, words
 
-AUTOCAST = frozenset({"torch.autocast", "torch.amp.autocast"})
-DEVICE_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
-_PARAMETERS = ("device_type", "dtype", "enabled", "cache_enabled")
-_DEVICE_PARAMETERS = ("enabled", "dtype", "cache_enabled")
-_FRAMEWORKS = ("accelerator", "fabric")  # objects whose method ``autocast`` opens a region
 _MAX_STEPS = 6
-
-
 _FUNCTION = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _INERT_FUNCTIONS = (
-    "torch.nn.utils.clip_grad_norm_",
-    "torch.nn.utils.clip_grad_value_",
-    "torch.autograd.backward",
+    *names(Kind.CLIP),
+    *names(Kind.BACKWARD),
     "torch.cuda.",
     "torch.distributed.",
     "gc.",
@@ -37,11 +33,12 @@ _INERT_FUNCTIONS = (
 _CAST_OPERATORS = (cst.MatrixMultiply, cst.MatrixMultiplyAssign, cst.Power)
 _INERT_METHODS = frozenset(
     {
-        "add_scalar", "append", "backward", "cpu", "debug", "detach", "extend", "format", "get_lr",
-        "get_last_lr", "get_scale", "info", "is_enabled", "item", "items", "keys", "log", "numel",
-        "numpy", "parameters", "scale", "set_description", "set_postfix", "size", "step", "tolist",
-        "unscale_", "update", "values", "warning", "write", "zero_grad",
+        "add_scalar", "append", "cpu", "debug", "detach", "extend", "format", "get_lr",
+        "get_last_lr", "info", "item", "items", "keys", "log", "numel", "numpy", "parameters",
+        "set_description", "set_postfix", "size", "tolist", "values", "warning", "write",
     }
+    | methods(Role.SCALER) | methods(Role.OPTIMIZER) | methods(Role.LOSS)
+    | words(Role.SCALE) | IS_ENABLED.words
 )  # fmt: skip
 _INERT_BUILTINS = frozenset(
     {"bool", "dict", "enumerate", "float", "format", "getattr", "hasattr", "int", "isinstance",
@@ -251,7 +248,7 @@ class Regions:
                     self.tree.source(decorator.decorator)
                     for decorator in self.tree.below(owner, cst.Decorator)
                 ]
-                if not any("custom_bwd" in text for text in decorators):
+                if not any(word in text for text in decorators for word in CUSTOM_BWD.words):
                     return True
         return False
 
@@ -281,20 +278,47 @@ class Regions:
     def _of_function(
         self, call: cst.Call, function: cst.BaseExpression, steps: int
     ) -> Region | None:
-        for name in sorted(self.names.qualified(function)):
-            if name in AUTOCAST or name in DEVICE_AUTOCAST:
-                return _build(call, name, arguments(call))
+        made = self._named(call, function, arguments(call))
+        if made is not None:
+            return made
         if isinstance(function, cst.Call) and self.names.is_any(function.func, PARTIAL):
             return self._of_partial(call, function)
         if isinstance(function, cst.Call):
             return self._of_maker(call, function, steps)
         if isinstance(function, cst.Lambda):
             return self._region(function.body, steps - 1)
-        if isinstance(function, cst.Attribute) and function.attr.value == "autocast":
-            owner = dotted(self.values.original(function.value))
-            if owner is not None and owner.rpartition(".")[2].strip("_") in _FRAMEWORKS:
-                return Region(call, "")
+        if isinstance(function, cst.Attribute):
+            made = self._of_framework(call, function)
+            if made is not None:
+                return made
         return self._of_helper(call, function, steps)
+
+    def _named(
+        self, call: cst.Call, function: cst.BaseExpression, given: Arguments
+    ) -> Region | None:
+        """The region of torch's own autocast, in any of its spellings."""
+        for name in sorted(self.names.qualified(function)):
+            row = BY_NAME.get(name)
+            if row is not None and row.gives is Role.REGION:
+                return _build(call, name, row, given)
+        return None
+
+    def _of_framework(self, call: cst.Call, function: cst.Attribute) -> Region | None:
+        for row in BY_METHOD.get(function.attr.value, ()):
+            if row.gives is Role.REGION and is_owner(row, function.value, self.names, self.values):
+                handler = arguments(call).get(*row.place(Part.ENABLED))
+                return Region(call, "", enabled=self._switch(handler))
+        return None
+
+    def _switch(self, handler: cst.BaseExpression | None) -> cst.BaseExpression | None:
+        """What is given as ``enabled`` by an object that has it; unknown is the object itself."""
+        for value in self.values.alternatives(handler) if handler is not None else ():
+            if not isinstance(value, cst.Call):
+                return None if literal(value) is None else handler
+            rows = (BY_NAME.get(name) for name in self.names.qualified(value.func))
+            row = next(filter(None, rows), None)
+            return arguments(value).get(*row.place(Part.ENABLED)) if row is not None else handler
+        return None
 
     def _of_maker(self, call: cst.Call, maker: cst.Call, steps: int) -> Region | None:
         """The region of ``make(...)()``, where a function returns what makes the context."""
@@ -307,11 +331,7 @@ class Regions:
 
     def _of_partial(self, call: cst.Call, partial: cst.Call) -> Region | None:
         function, given = completed(partial, call)
-        names = self.names.qualified(function) if function is not None else ()
-        for name in sorted(names):
-            if name in AUTOCAST or name in DEVICE_AUTOCAST:
-                return _build(call, name, given)
-        return None
+        return self._named(call, function, given) if function is not None else None
 
     def _of_helper(self, call: cst.Call, function: cst.BaseExpression, steps: int) -> Region | None:
         """The region of a function that returns a context or yields inside one."""
@@ -334,7 +354,8 @@ class Regions:
         if helper is None or made is None or not self.names.is_any(made.func, {region.function}):
             return replace(region, node=call)
         given = passed_on(made, helper, call, self.program)
-        return replace(_build(call, region.function, given), conditional=region.conditional)
+        row = BY_NAME[region.function]
+        return replace(_build(call, region.function, row, given), conditional=region.conditional)
 
 
 def _common(found: list[Region | None]) -> Region | None:
@@ -357,10 +378,7 @@ def _contexts_made(function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
             yield from (item.item for item in node.items)
 
 
-def _build(call: cst.Call, name: str, given: Arguments) -> Region:
-    parameters = _PARAMETERS if name in AUTOCAST else _DEVICE_PARAMETERS
-    values = {key: given.get(position, key) for position, key in enumerate(parameters)}
-    return Region(
-        call, name, values["dtype"], values["enabled"], values.get("device_type"),
-        values["cache_enabled"], given.starred,
-    )  # fmt: skip
+def _build(call: cst.Call, name: str, row: Meaning, given: Arguments) -> Region:
+    parts = (Part.DTYPE, Part.ENABLED, Part.DEVICE, Part.CACHE)
+    dtype, enabled, device, cache = (given.get(*row.place(part)) for part in parts)
+    return Region(call, name, dtype, enabled, device, cache, given.starred)

@@ -14,24 +14,18 @@ from amp_lint.flow.program import Program
 from amp_lint.flow.values import MAX_ALTERNATIVES, arguments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import PARTIAL, dotted
+from amp_lint.vocabulary.amp import STATE_DICT
+from amp_lint.vocabulary.frameworks import NOT_TORCH
+from amp_lint.vocabulary.meaning import Part, Role
+from amp_lint.vocabulary.table import ROWS, methods, names, place
+from amp_lint.vocabulary.training import OPTIMIZERS, SCHEDULERS
 
-SCALERS = frozenset(
-    {
-        "torch.GradScaler",
-        "torch.amp.GradScaler",
-        "torch.cuda.amp.GradScaler",
-        "torch.cpu.amp.GradScaler",
-        "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler",
-        "fairscale.optim.grad_scaler.ShardedGradScaler",
-    }
-)
-_WITHOUT_DEVICE = frozenset({"torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler"})
+SCALERS = names(Role.SCALER)
 _SCALER_NAME = re.compile(r"(^|_)scaler\d*(_|$)|gradscaler|loss_scaler", re.IGNORECASE)
 _DIGITS = "0123456789"
 _NOBODY = {"", "None"}
 _NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer", re.IGNORECASE)
 _MAX_STEPS = 2  # helpers within helpers that make a scaler
-_OTHER_FRAMEWORKS = frozenset({"jittor", "mindspore", "oneflow", "paddle", "tensorflow"})
 _PREPROCESSING = {"fit", "transform", "fit_transform", "inverse_transform", "partial_fit"}
 
 
@@ -46,7 +40,7 @@ class Roles:
         self._origins: dict[int, list[cst.Call]] = {}
         self._made: dict[int, list[cst.Call]] = {}
         self._places: dict[int, cst.Call] = {}
-        self._given: dict[tuple[int, str], bool] = {}
+        self._by_parameter: dict[tuple[int, str], bool] = {}
 
     @functools.cached_property
     def _methods(self) -> dict[str, set[str]]:
@@ -75,7 +69,7 @@ class Roles:
         """Whether the file is written for another framework, whose GradScaler has its own rules."""
         imported = {b.qualified for b in self.names.every_binding() if b.qualified is not None}
         roots = {name.partition(".")[0] for name in imported}
-        return "torch" not in roots and not roots.isdisjoint(_OTHER_FRAMEWORKS)
+        return "torch" not in roots and not roots.isdisjoint(NOT_TORCH)
 
     @functools.cached_property
     def scaler_calls(self) -> list[cst.Call]:
@@ -155,8 +149,15 @@ class Roles:
 
     def initial_scale(self, constructor: cst.Call) -> cst.BaseExpression | None:
         """What a constructor call gives as ``init_scale``, in any of its places."""
-        first = self.names.is_any(constructor.func, _WITHOUT_DEVICE)
-        return arguments(constructor).get(0 if first else 1, "init_scale")
+        return self._given(constructor, Part.INITIAL_SCALE)
+
+    def switch(self, constructor: cst.Call) -> cst.BaseExpression | None:
+        """What a constructor call gives as ``enabled``, in any of its places."""
+        return self._given(constructor, Part.ENABLED)
+
+    def _given(self, constructor: cst.Call, part: Part) -> cst.BaseExpression | None:
+        known = sorted(self.names.qualified(constructor.func) & SCALERS)
+        return arguments(constructor).get(*place(known[0], part)) if known else None
 
     def is_scaler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a GradScaler: constructed as one, used as one, or named so."""
@@ -166,7 +167,7 @@ class Roles:
         methods = {method for name in names for method in self._methods.get(name, ())}
         if not methods.isdisjoint(_PREPROCESSING):
             return False
-        if "unscale_" in methods or methods >= {"scale", "step", "update"}:
+        if not methods.isdisjoint(_UNIQUE) or methods >= _DONE - _UNIQUE:
             return True
         if any(map(_SCALER_NAME.search, names)) and not methods.isdisjoint(_PROTOCOL):
             return True
@@ -181,11 +182,13 @@ class Roles:
             return False
         parameter = bindings[0].node
         key = id(parameter), asked.__name__
-        if key not in self._given:
-            self._given[key] = False  # a function that calls itself adds nothing
+        if key not in self._by_parameter:
+            self._by_parameter[key] = False  # a function that calls itself adds nothing
             values = list(self._arguments(parameter, bindings[0].name))
-            self._given[key] = bool(values) and all(v is not None and asked(v) for v in values)
-        return self._given[key]
+            self._by_parameter[key] = bool(values) and all(
+                v is not None and asked(v) for v in values
+            )
+        return self._by_parameter[key]
 
     def _arguments(self, parameter: cst.CSTNode, name: str) -> Iterator[cst.BaseExpression | None]:
         """What each call of its function gives for a parameter; None if that is not known."""
@@ -199,9 +202,9 @@ class Roles:
         for value in self.values.alternatives(node):
             if isinstance(value, cst.Call):
                 names = self.names.qualified(value.func)
-                if any(name.startswith("torch.optim.lr_scheduler") for name in names):
+                if any(name.startswith(SCHEDULERS) for name in names):
                     return False
-                if any(name.startswith("torch.optim.") for name in names):
+                if any(name.startswith(OPTIMIZERS) for name in names):
                     return True
         named = any(map(_names_optimizer, self._called(node)))
         return named or self._is_given(node, self.is_optimizer)
@@ -211,7 +214,7 @@ class Roles:
         for value in self.values.alternatives(node):
             if isinstance(value, cst.Call):
                 names = self.names.qualified(value.func)
-                if any(name.startswith("torch.optim.lr_scheduler.") for name in names):
+                if any(name.startswith(SCHEDULERS) for name in names):
                     return True
         return any(_names_scheduler(name.lower()) for name in self._called(node))
 
@@ -233,7 +236,9 @@ def _names_scheduler(name: str) -> bool:
     )
 
 
-_PROTOCOL = {"scale", "step", "update", "unscale_", "state_dict"}
+_DONE = methods(Role.SCALER)
+_UNIQUE = methods(Role.SCALER, (row for row in ROWS if row.unique))
+_PROTOCOL = _DONE | STATE_DICT.words
 _TELLING = _PROTOCOL | _PREPROCESSING
 """Methods that say what an object is."""
 

@@ -13,6 +13,7 @@ import libcst as cst
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
+from amp_lint.vocabulary.training import OPTIMIZERS
 
 _MAX_BITS = 1024  # a float has no larger numbers
 _MAX_NAMES = 5  # for one thing
@@ -197,7 +198,7 @@ class Values:
         """Whether a class is an optimizer, a scheduler or an autograd function."""
         bases = (base.value for each in self._lineage(owner) for base in each.bases)
         names = (name for base in bases for name in self.names.qualified(base))
-        return any(name.startswith(("torch.optim.", "torch.autograd.")) for name in names)
+        return any(name.startswith((OPTIMIZERS, "torch.autograd.")) for name in names)
 
     def enclosing_class(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """The class in whose method ``node`` stands."""

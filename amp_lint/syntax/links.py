@@ -15,14 +15,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from amp_lint.syntax.parse import TooDeepError, identifiers, parse
-from amp_lint.syntax.project import EVENTS, Links, imports
+from amp_lint.syntax.project import Links, imports
 from amp_lint.text.source import Source, SourceError
+from amp_lint.vocabulary import written
 
 MAX_CHARACTERS = 25_000
 """Text that one file is linked with."""
 
-_STEPPED = re.compile(r"optim|(^|_)opt|sgd|adam|scaler", re.IGNORECASE)
-_DONE = re.compile(EVENTS.encode())
+_STEPPED = re.compile(rf"optim|(^|_)opt|sgd|adam|{written.SCALER}", re.IGNORECASE)
+_DONE = re.compile(written.EVENTS.encode())
 _CLASS = re.compile(rb"^class[ \t]+(\w+)", re.MULTILINE)
 _NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
 """Where a statement begins that is below no other."""
@@ -214,7 +215,7 @@ class _Linker:
     def _that_matter(self, graph: _Graph) -> list[Place]:
         """The statements that say something and those that lead to them, the nearest first."""
         places = {place for place in graph.reads if self._statement(place).matters}
-        names = {wanted for wanted in graph.binding if "GradScaler" in wanted[1]}
+        names = {wanted for wanted in graph.binding if written.is_about_scaler(wanted[1])}
         fresh = True
         while fresh:
             fresh = False
@@ -392,29 +393,23 @@ def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
 def _is_event(node: ast.AST) -> bool:
     """Whether a node is something that is done in a training step."""
     match node:
-        case ast.Call(func=ast.Attribute(attr="step", value=owner)):
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in written.STEPS:
             return bool(_STEPPED.search(_last(owner)))
-        case ast.Call(func=ast.Attribute(attr="scale" | "update", value=owner)):
-            return "scaler" in _last(owner).lower()
         case ast.Call(func=ast.Attribute(attr=name, value=owner)):
-            return _is_event_name(name) or (name.endswith("_") and _is_gradient(owner))
+            scales = name in written.PROTOCOL and written.SCALER in _last(owner).lower()
+            changes = name.endswith("_") and _is_gradient(owner)
+            return scales or changes or written.names_event(name)
         case ast.Call(func=ast.Name(id=name)):
-            return _is_event_name(name)
+            return written.names_event(name)
         case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
             return _is_gradient(target)
     return False
 
 
-def _is_event_name(name: str) -> bool:
-    """Whether what is called so does something in a training step."""
-    named = name == "backward" or name.startswith("clip_grad") or name.endswith("GradScaler")
-    return named or "unscale" in name
-
-
 def _is_context(node: ast.AST) -> bool:
     """Whether a node names autocast, or something called after it."""
     name = node.name if isinstance(node, ast.alias) else _last(node)
-    return "autocast" in name
+    return written.REGION in name
 
 
 def _is_gradient(node: ast.AST) -> bool:

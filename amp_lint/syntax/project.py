@@ -21,6 +21,7 @@ from typing import Protocol
 
 from amp_lint.text import files
 from amp_lint.text.files import absolute
+from amp_lint.vocabulary import written
 
 MAX_HOPS = 3
 """Longest chain of imports that is followed; one of them is often a package's ``__init__``."""
@@ -31,16 +32,10 @@ MAX_TRAINERS = 8
 MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
-_TRAINS = re.compile(rb"backward|unscale_|clip_grad|autocast|GradScaler|scaler\b")
-"""What a file has that may take part in a training step in mixed precision."""
-EVENTS = (
-    r"\.backward\(|unscale|clip_grad|GradScaler\(|scaler\.(?:scale|step|update)\b|\.step\("
-    r"|\.grad(?:\.data)?(?:\.\w+_\(|\s*[*/+-]?=(?!=))"
+_TRAINS, _MATTERS = (re.compile(text.encode()) for text in (written.TRAINS, written.MATTERS))
+_REGION, _BACKWARD = (
+    re.compile(text.encode()) for text in (written.REGION, written.any_of(written.BACKWARD))
 )
-"""What is done in a training step."""
-MATTERS = rf"{EVENTS}|autocast|\.grad\b"
-"""What a function has that may say something about a training step elsewhere."""
-_MATTERS = re.compile(MATTERS.encode())
 _IMPORT = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
 _KEYWORD = re.compile(rb"\bimport\b")
 _MODULE = re.compile(rb"\A[.\w]+\Z")
@@ -154,7 +149,7 @@ class Project:
         survey = _Survey()
         for file in self._paths:
             data = self._read(file)
-            if b"autocast" in data and b"backward" in data:
+            if _REGION.search(data) and _BACKWARD.search(data):
                 survey.running_models.add(file)
             for _, to in self._resolved(file, data):
                 survey.imported[file].append(to)

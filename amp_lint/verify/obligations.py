@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from amp_lint.verify.terms import Term
+from amp_lint.vocabulary.meaning import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,7 @@ class Event:
     Objects are named by keys: equal keys are the same object.
     """
 
-    kind: str
-    """``backward``, ``unscale_``, ``clip``, ``gradient read``, ``gradient write``, ``step``,
-    ``update``, ``zero_grad``; ``construct`` where a scaler is made again within the trace."""
+    kind: Kind
     line: int
     source: str
     """The user's text of the call."""

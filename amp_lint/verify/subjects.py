@@ -15,6 +15,7 @@ from amp_lint.verify.obligations import (
     Use,
 )
 from amp_lint.verify.terms import show
+from amp_lint.vocabulary.meaning import Kind
 
 COST: dict[type[Obligation], int] = {Unbound: 0, Object: 1, Policy: 2, Step: 3, Expression: 4}
 """The order of work: what is quickly judged comes first."""
@@ -54,9 +55,9 @@ def _program(program: Program) -> str:
 
 
 def _event(event: Event) -> str:
-    what = event.clip.function if event.clip else event.kind
-    by = f"{event.scaler}." if event.scaler and event.kind != "clip" else ""
-    of = event.optimizer if event.kind in ("unscale_", "step", "zero_grad") else ""
+    what = event.clip.function if event.clip else event.kind.value
+    by = f"{event.scaler}." if event.scaler and event.kind is not Kind.CLIP else ""
+    of = event.optimizer if event.kind in (Kind.UNSCALE, Kind.STEP, Kind.ZERO_GRAD) else ""
     inside = " in autocast" if event.active and event.active.enabled is not False else ""
     return f"{by}{what}({of or ''}){inside}"
 

@@ -14,6 +14,9 @@ from amp_lint.flow.conditions import text
 from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.vocabulary.meaning import Part
+from amp_lint.vocabulary.table import rows
+from amp_lint.vocabulary.training import TOTAL_NORM
 from amp_lint.walk.gradients import Gradients, replay
 from amp_lint.walk.paths import Cycle, last_name
 from amp_lint.walk.protocol import SCALED_CLIP
@@ -21,7 +24,7 @@ from amp_lint.walk.steps import Root, Steps
 from amp_lint.walk.unscale_places import Place, Places
 
 INITIAL_SCALE = 65536.0
-_LIMITS = {"clip_grad_value_": "clip_value", "clip_grads_with_norm_": "max_norm"}
+_LIMITS = {word: row.keyword(Part.LIMIT) for row in rows(Kind.CLIP) for word in row.words}
 _INFINITE = frozenset({"inf", "infty", "Infinity"})
 
 
@@ -44,7 +47,7 @@ class ScaledClip:
     @property
     def clips(self) -> bool:
         """Whether the call changes the gradients, and not only measures them."""
-        return self.function != "get_total_norm"
+        return self.function not in TOTAL_NORM.words
 
 
 class Clips:
@@ -177,7 +180,8 @@ def _before_other_step(state: Gradients, step: Event | None) -> Event | None:
 def clip_limit(call: cst.Call) -> cst.BaseExpression | None:
     """The argument of a clip that says how large gradients may be."""
     given = arguments(call)
-    return given.get(1, None) or given.get(None, "max_norm") or given.get(None, "clip_value")
+    named = (given.get(None, name) for name in _LIMITS.values())
+    return given.get(1, None) or next(filter(None, named), None)
 
 
 def is_infinite(node: cst.BaseExpression) -> bool:

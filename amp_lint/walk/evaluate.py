@@ -31,6 +31,8 @@ from amp_lint.flow.forwarding import returned
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.tree import last_statement
+from amp_lint.vocabulary.meaning import Part
+from amp_lint.vocabulary.table import ROWS
 from amp_lint.walk.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
 from amp_lint.walk.relevance import Relevance
 
@@ -45,7 +47,7 @@ _LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.SCHEDULE})
 """Events after which scaled gradients are as they were, but for a limit."""
 _NORMS = frozenset({Kind.CLIP, Kind.UNSCALE})
 """Events that give the norm of gradients: accelerate's clip unscales them."""
-_FIRST = ("optimizer", "parameters", "new_scale")
+_FIRST = sorted({row.order[0] for row in ROWS if row.does and row.order})
 """What the first argument of an event may be called."""
 _BEGINNINGS = frozenset({Kind.ZERO_GRAD, Kind.BACKWARD})
 """Events that begin the next cycle where no scaler takes part, and so nothing is updated."""
@@ -202,7 +204,7 @@ class Evaluator(ABC):
             scale = self.roles.initial_scale(origin)
             if scale is not None and literal(scale) == 1 and not self.recognizer.updates:
                 return None
-            enabled = arguments(origin).get(None, "enabled")
+            enabled = self.roles.switch(origin)
             if enabled is not None and not path.facts.assume(self.formula(enabled, path, frame)):
                 return None
         return Scaled(key)
@@ -219,6 +221,7 @@ class Evaluator(ABC):
         receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
         name = self.key(receiver, path, frame) if receiver is not None else None
         first = self._first_key(node, path, frame)
+        meaning = self.recognizer.meaning(node)
         match kind:
             case Kind.BACKWARD:
                 scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
@@ -227,8 +230,9 @@ class Evaluator(ABC):
                 call = self._through(node, frame)
                 event = Event(kind, node, scaler, region=region, outer=outer, through=call)
                 path = self.emit(path, event)
-            case Kind.UNSCALE if receiver is not None and self.recognizer.is_accelerator(receiver):
-                path = self.emit(path, Event(kind, node, name, EVERY))
+            case Kind.UNSCALE if meaning is not None and meaning.every:
+                if not self._unscaled_others(node, path):
+                    path = self.emit(path, Event(kind, node, name, EVERY))
             case Kind.UNSCALE if self._is_disabled(receiver, path):
                 path = self.emit(path, Event(Kind.OPAQUE, node, optimizer=name))
             case Kind.UNSCALE | Kind.UPDATE:
@@ -253,6 +257,20 @@ class Evaluator(ABC):
             case _:
                 path = self.emit(path, Event(kind, node, optimizer=name))
         return self._updated(path) if kind is Kind.UPDATE else path
+
+    def _unscaled_others(self, node: cst.Call, path: Path) -> bool:
+        """Whether a framework unscales one optimizer by name, and did so with others before."""
+        optimizer = self._unscaled(node)
+        every = (e.node for e in path.trace if e.kind is Kind.UNSCALE and e.optimizer == EVERY)
+        return optimizer is not None and not {*map(self._unscaled, every)} <= {None, optimizer}
+
+    def _unscaled(self, node: cst.CSTNode) -> str | None:
+        """The optimizer that a framework is told to unscale; None if it unscales all."""
+        meaning = self.recognizer.meaning(node) if isinstance(node, cst.Call) else None
+        if meaning is None or not isinstance(node, cst.Call):
+            return None
+        given = arguments(node).get(*meaning.place(Part.OPTIMIZER))
+        return text(given) if given is not None else None
 
     def _through(self, node: cst.Call, frame: Frame) -> cst.Call | None:
         """The call of this file that led to a node of another one."""

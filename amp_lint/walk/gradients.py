@@ -101,7 +101,7 @@ class Gradients:
                 return Gradients(
                     last=self.last, since=self.since, kinds=self.kinds, by_scaler=self.by_scaler
                 )._with(event)
-            case Kind.LEAVE | Kind.CLIP | Kind.GRADIENT_READ | Kind.SCHEDULE:
+            case _:
                 return self._with(event)
 
     def _with(self, event: Event, **changes: object) -> Gradients:

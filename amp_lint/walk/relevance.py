@@ -19,8 +19,11 @@ from amp_lint.syntax.assignments import assigned, assignments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.references import is_read
 from amp_lint.syntax.tree import children, descendants
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import ROWS, methods
 
-_PROTOCOL = frozenset({"scale", "unscale_", "step", "update"})
+_PROTOCOL = methods(Role.SCALER)
+_CERTAIN = methods(Role.SCALER, (row for row in ROWS if row.unique))
 _DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _EXITS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 _CLIP = re.compile(r"clip|norm", re.IGNORECASE)
@@ -163,7 +166,7 @@ class Relevance:
             for call in self.tree.nodes(cst.Call)
             if isinstance(call.func, cst.Attribute)
             and call.func.attr.value in _PROTOCOL
-            and (call.func.attr.value == "unscale_" or self.roles.is_scaler(call.func.value))
+            and (call.func.attr.value in _CERTAIN or self.roles.is_scaler(call.func.value))
         )
 
     @per_node

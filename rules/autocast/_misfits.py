@@ -9,19 +9,29 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.edit import call_edits, edits
 from amp_lint.text.diagnostic import Edit, Severity, quoted
+from amp_lint.vocabulary.amp import (
+    AUTOCAST,
+    CPU_AUTOCAST,
+    CPU_GRAD_SCALER,
+    CUDA_AUTOCAST,
+    CUDA_GRAD_SCALER,
+    GRAD_SCALER,
+)
+from amp_lint.vocabulary.meaning import Part, Role
+from amp_lint.vocabulary.table import BY_NAME
 
 if TYPE_CHECKING:
     from amp_lint.flow.values import Arguments
     from amp_lint.model import Model
+    from amp_lint.vocabulary.meaning import Meaning
 
-AUTOCAST = frozenset({"torch.autocast", "torch.amp.autocast"})
-OLD_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
-SCALER = frozenset({"torch.GradScaler", "torch.amp.GradScaler"})
-OLD_SCALER = {"torch.cuda.amp.GradScaler": "cuda", "torch.cpu.amp.GradScaler": "cpu"}
+JUDGED = (
+    AUTOCAST, CUDA_AUTOCAST, CPU_AUTOCAST, GRAD_SCALER, CUDA_GRAD_SCALER, CPU_GRAD_SCALER,
+)  # fmt: skip
+_DEVICES = AUTOCAST.order[0], GRAD_SCALER.order[0]
 GUESS = '"cuda"'
 """The device that is filled in where there is none."""
-_SWITCHES = ("enabled", "dtype", "cache_enabled")
-_SCALES = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+_SWITCHES, _SCALES = CUDA_AUTOCAST.order, CUDA_GRAD_SCALER.order
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "half": "float16"}
 _DTYPES |= {name: name for name in ("bfloat16", "float16")}
 _WIDE = frozenset(f"torch.{name}" for name in ("double", "float", "float32", "float64"))
@@ -48,21 +58,26 @@ class Misfit:
 
 
 def misfits(model: Model, node: cst.Call, name: str) -> Iterator[Misfit]:
-    """What does not fit in a call of ``name``, one of the names above; the first counts."""
+    """What does not fit in a call of ``name``, that of a row above; the first counts."""
     from amp_lint.flow.values import arguments
 
-    call = _Call(model, node, arguments(node))
+    call = _Call(model, node, arguments(node), BY_NAME[name])
     if not call.given.starred:
-        yield from _misfits(call, name)
+        yield from _misfits(call)
 
 
 class _Call:
     """A call, and what can be asked about its arguments."""
 
-    def __init__(self, model: Model, node: cst.Call, given: Arguments) -> None:
+    def __init__(self, model: Model, node: cst.Call, given: Arguments, meaning: Meaning) -> None:
         self.model = model
         self.node = node
         self.given = given
+        self.meaning = meaning
+
+    def argument(self, part: Part) -> cst.BaseExpression | None:
+        """The argument that lands in the parameter for something."""
+        return self.given.get(*self.meaning.place(part))
 
     def kind(self, argument: cst.BaseExpression | None) -> str:
         """What an argument certainly is, as the name of its type; "" if that is not known."""
@@ -95,34 +110,25 @@ class _Call:
         return (edit,) if edit is not None else None
 
 
-def _misfits(call: _Call, name: str) -> Iterator[Misfit]:
-    from amp_lint.flow.values import literal
-
-    if name in AUTOCAST:
-        yield from _device_type(call)
-        yield from _dtype(call, misplaced=True)
-        if literal(call.given.get(0, "device_type")) == "cpu":
-            yield from _switched_off(call, 2)
-        yield from _enabled(call, 2)
-    elif name in OLD_AUTOCAST:
-        yield from _unwanted_device(call, "enabled", OLD_AUTOCAST[name])
-        yield from _enabled(call, 0)
-        yield from _dtype(call, misplaced=False)
-        if OLD_AUTOCAST[name] == "cpu":
-            yield from _switched_off(call, 0)
-    elif name in SCALER:
-        yield from _scaler_device(call)
-        yield from _init_scale(call, 1)
-    else:
-        yield from _unwanted_device(call, "init_scale", OLD_SCALER[name])
-        yield from _init_scale(call, 0)
+def _misfits(call: _Call) -> Iterator[Misfit]:
+    if call.meaning.gives is Role.SCALER:
+        yield from _unwanted_device(call) if call.meaning.device else _scaler_device(call)
+        yield from _init_scale(call)
+        return
+    yield from _unwanted_device(call) if call.meaning.device else _device_type(call)
+    for parameter in call.meaning.parameters:
+        if parameter.part is Part.DTYPE:
+            yield from _dtype(call)
+            yield from _switched_off(call)
+        elif parameter.part is Part.ENABLED:
+            yield from _enabled(call)
 
 
 # --- autocast -------------------------------------------------------------------------------------
 
 
 def _device_type(call: _Call) -> Iterator[Misfit]:
-    device = call.given.get(0, "device_type")
+    device = call.argument(Part.DEVICE)
     if device is None:
         yield _no_device(call)
         return
@@ -149,16 +155,16 @@ def _no_device(call: _Call) -> Misfit:
     for arg in call.node.args:
         if arg.keyword is not None and arg.keyword.value == "device":
             message = "autocast raises TypeError: it has no parameter `device`"
-            renamed = edits.replace_node(call.model.tree, arg.keyword, "device_type")
+            renamed = edits.replace_node(call.model.tree, arg.keyword, call.meaning.order[0])
             return Misfit(arg, message, "call it `device_type`", (renamed,))
     message = "autocast raises TypeError: it is given no device"
     changes = call_edits.rekey(call.model.tree, call.node, first=GUESS)
     return Misfit(call.node, message, f"give the type of the device first, as {GUESS}", changes)
 
 
-def _dtype(call: _Call, *, misplaced: bool) -> Iterator[Misfit]:
-    """``misplaced``: whether the old class has its switch where the new one has the dtype."""
-    dtype = call.given.get(1, "dtype")
+def _dtype(call: _Call) -> Iterator[Misfit]:
+    """The old classes have their switch where the new one has the dtype."""
+    dtype = call.argument(Part.DTYPE)
     if dtype is None:
         return
     kind = call.kind(dtype)
@@ -167,7 +173,7 @@ def _dtype(call: _Call, *, misplaced: bool) -> Iterator[Misfit]:
             f"entering autocast raises TypeError, even a disabled one: its `dtype` is "
             f"{call.text(dtype)}, a {kind}"
         )
-        help, changes = _as_dtype(call, dtype, switch=misplaced and kind == "bool")
+        help, changes = _as_dtype(call, dtype, switch=kind == "bool" and not call.meaning.device)
         yield Misfit(dtype, message, help, changes)
 
 
@@ -189,14 +195,13 @@ def _as_dtype(
     return "pass a dtype such as `torch.bfloat16`", None
 
 
-def _switched_off(call: _Call, place: int) -> Iterator[Misfit]:
-    """CPU autocast knows bfloat16 and float16; for another dtype it turns itself off.
-
-    ``place`` is that of the switch.
-    """
+def _switched_off(call: _Call) -> Iterator[Misfit]:
+    """CPU autocast knows bfloat16 and float16; for another dtype it turns itself off."""
     from amp_lint.flow.values import literal
 
-    dtype, enabled = call.given.get(1, "dtype"), call.given.get(place, "enabled")
+    dtype, enabled = call.argument(Part.DTYPE), call.argument(Part.ENABLED)
+    if (call.meaning.device or literal(call.argument(Part.DEVICE))) != "cpu":
+        return
     if dtype is None or (enabled is not None and literal(enabled) is not True):
         return
     if call.model.names.is_only(dtype, _WIDE):
@@ -207,14 +212,14 @@ def _switched_off(call: _Call, place: int) -> Iterator[Misfit]:
         yield Misfit(dtype, message, help, severity=Severity.WARNING)
 
 
-def _enabled(call: _Call, place: int) -> Iterator[Misfit]:
-    enabled = call.given.get(place, "enabled")
+def _enabled(call: _Call) -> Iterator[Misfit]:
+    enabled = call.argument(Part.ENABLED)
     if enabled is None:
         return
     kind = call.kind(enabled)
     if kind in ("str", "torch.dtype", "torch.device"):
         changes = None
-        if kind == "torch.dtype" and place == 0 and call.by_position(enabled):
+        if kind == "torch.dtype" and call.meaning.device and call.by_position(enabled):
             changes = call.rekey(("dtype",))
         message = (
             f"entering autocast raises TypeError: its `enabled` is {call.text(enabled)}, a {kind}"
@@ -223,11 +228,11 @@ def _enabled(call: _Call, place: int) -> Iterator[Misfit]:
         yield Misfit(enabled, message, help, changes)
 
 
-def _unwanted_device(call: _Call, parameter: str, device: str) -> Iterator[Misfit]:
+def _unwanted_device(call: _Call) -> Iterator[Misfit]:
     """The old classes take no device: a string becomes their first parameter."""
     from amp_lint.flow.values import literal
 
-    named = call.given.keywords.get("device_type") or call.given.keywords.get("device")
+    named = next((given for name in _DEVICES if (given := call.given.get(None, name))), None)
     first = call.given.positional[0] if call.given.positional else None
     given = named or first
     value = literal(given)
@@ -235,12 +240,14 @@ def _unwanted_device(call: _Call, parameter: str, device: str) -> Iterator[Misfi
         return
     if named is not None:
         effect = "this call raises TypeError"
-    elif parameter == "enabled":
+    elif call.meaning.gives is Role.REGION:
         effect = "entering autocast raises TypeError"
     else:
         effect = "the first `scale` raises TypeError"
     message = f"{effect}: the old API takes no device, and {call.text(given)} is one"
-    alone = value.partition(":")[0] == device and (named or len(call.given.positional) == 1)
+    alone = value.partition(":")[0] == call.meaning.device and (
+        named or len(call.given.positional) == 1
+    )
     changes = call.without(given) if alone else None
     help = (
         "leave it out"
@@ -254,7 +261,7 @@ def _unwanted_device(call: _Call, parameter: str, device: str) -> Iterator[Misfi
 
 
 def _scaler_device(call: _Call) -> Iterator[Misfit]:
-    device = call.given.get(0, "device")
+    device = call.argument(Part.DEVICE)
     if device is None or not call.by_position(device):
         return
     kind, ignored = call.kind(device), f"{call.text(device)} is taken for the device and ignored"
@@ -266,14 +273,15 @@ def _scaler_device(call: _Call) -> Iterator[Misfit]:
         yield Misfit(device, message, _SWITCH, changes, Severity.WARNING)
 
 
-def _init_scale(call: _Call, place: int) -> Iterator[Misfit]:
+def _init_scale(call: _Call) -> Iterator[Misfit]:
     from amp_lint.flow.values import literal
 
-    scale = call.given.get(place, "init_scale")
+    place, name = call.meaning.place(Part.INITIAL_SCALE)
+    scale = call.given.get(place, name)
     if scale is None or not call.by_position(scale) or call.kind(scale) != "bool":
         return
     value = literal(scale)
     effect = _SCALE_OF[value if isinstance(value, bool) else ...]
     message = f"{call.text(scale)} is taken for `init_scale`: {effect}"
     severity = Severity.WARNING if value is True else Severity.ERROR
-    yield Misfit(scale, message, _SWITCH, call.rekey(("enabled",), skip=place), severity)
+    yield Misfit(scale, message, _SWITCH, call.rekey(("enabled",), skip=place or 0), severity)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
 
 from . import _misfits as misfits
 
@@ -25,10 +27,8 @@ class AutocastArguments(Rule):
     name = "autocast-arguments"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
-    requires = (frozenset({"autocast", "GradScaler"}),)
-    calls = frozenset(
-        {*misfits.AUTOCAST, *misfits.OLD_AUTOCAST, *misfits.SCALER, *misfits.OLD_SCALER}
-    )
+    requires = (words(Role.REGION, Role.SCALER),)
+    calls = frozenset(name for row in misfits.JUDGED for name in row.names)
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
         """Report the first argument that does not fit."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.amp.regions import Entered, Region
@@ -30,7 +32,7 @@ class AutocastDtypeIgnored(Rule):
     name = "autocast-dtype-ignored"
     severity = Severity.WARNING
     preview = True
-    requires = (frozenset({"autocast"}), frozenset({"add_argument"}))
+    requires = (words(Role.REGION), frozenset({"add_argument"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the regions, if none has a dtype and the option does not decide about them."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.amp.regions import Entered
@@ -27,7 +29,7 @@ class AutocastGenerator(Rule):
     code = "AMP208"
     name = "autocast-generator"
     severity = Severity.WARNING
-    requires = (frozenset({"autocast"}),)
+    requires = (words(Role.REGION),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report decorated generators and coroutines, and regions with a ``yield`` inside."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.amp.events import Event
@@ -27,7 +29,7 @@ class BackwardInAutocast(Rule):
     name = "backward-in-autocast"
     severity = Severity.WARNING
     fixes = (Applicability.SAFE,)
-    requires = (frozenset({"backward"}), frozenset({"autocast"}))
+    requires = (words(Kind.BACKWARD), words(Role.REGION))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every backward with an active region around it."""

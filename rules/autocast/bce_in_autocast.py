@@ -18,6 +18,8 @@ from amp_lint.text.diagnostic import (
     Severity,
     quoted,
 )
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.amp.reach import Chain
@@ -39,8 +41,8 @@ class BceInAutocast(Rule):
     name = "bce-in-autocast"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE,)
-    requires = (frozenset({"autocast"}), frozenset({"BCELoss", "binary_cross_entropy"}))
-    elsewhere = frozenset({"autocast"})
+    requires = (words(Role.REGION), frozenset({"BCELoss", "binary_cross_entropy"}))
+    elsewhere = words(Role.REGION)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every call of the function, or of a module of the class.

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -21,7 +23,7 @@ class ReenteredAutocast(Rule):
     code = "AMP209"
     name = "reentered-autocast"
     severity = Severity.WARNING
-    requires = (frozenset({"autocast"}),)
+    requires = (words(Role.REGION),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the inner of two regions that are one object."""

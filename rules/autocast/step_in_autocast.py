@@ -9,6 +9,9 @@ from amp_lint._lazy import cst
 from amp_lint.edit.call_edits import set_keyword
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
+from amp_lint.vocabulary.amp import AUTOCAST
+from amp_lint.vocabulary.meaning import Kind, Part, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -34,7 +37,7 @@ class StepInAutocast(Rule):
     name = "step-in-autocast"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE,)
-    requires = (frozenset({"autocast"}), frozenset({"step"}), frozenset({"backward"}))
+    requires = (words(Role.REGION), words(Kind.STEP), words(Kind.BACKWARD))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every step inside a region in which another forward follows."""
@@ -56,5 +59,5 @@ def _fix(model: Model, stale: StaleCast) -> Fix | None:
         call = region.node
         if not isinstance(call, cst.Call) or region.starred or region.cache_enabled is not None:
             return None
-        changes += set_keyword(model.tree, call, "cache_enabled", "False")
+        changes += set_keyword(model.tree, call, AUTOCAST.keyword(Part.CACHE), "False")
     return Fix("Do not cache casts in this region", tuple(changes), Applicability.SAFE)

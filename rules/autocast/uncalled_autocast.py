@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity, quoted
+from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import names, words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.syntax.references import Reference
 
-_OLD = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
-_NEW = frozenset({"torch.autocast", "torch.amp.autocast"})
 _ALONE = (
     "makes a context that nothing enters: what follows runs without autocast",
     "put it into a `with`",
@@ -35,14 +36,14 @@ class UncalledAutocast(Rule):
     name = "uncalled-autocast"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
-    requires = (frozenset({"autocast"}),)
+    requires = (words(Role.REGION),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report each class in a ``with``, as a decorator, and each call that is a statement."""
         from amp_lint.amp.kinds import certain
         from amp_lint.syntax.references import references
 
-        classes = frozenset(_OLD) | _NEW
+        classes = names(Role.REGION)
         for reference in references(model.tree, model.names, classes):
             if certain(model.names, reference.node, classes) is None:
                 continue
@@ -81,7 +82,7 @@ def _called(model: Model, reference: Reference) -> str:
 
 def _decorated(reference: Reference) -> str:
     """What becomes of a function that the class decorates."""
-    if reference.name in _NEW:
+    if reference.name in AUTOCAST.names:
         return "is not called: it takes the function for a device and raises ValueError"
     return "is not called: the function becomes a context, its calls raise TypeError"
 
@@ -105,7 +106,7 @@ def _is_fixable(model: Model, decorator: cst.Decorator) -> bool:
 
 def _fix(model: Model, reference: Reference) -> Fix:
     end = model.tree.span(reference.node)[1]
-    if reference.name in _OLD:
+    if reference.name in DEVICE_AUTOCAST:
         return Fix("Call it", (Edit(end, end, "()"),), Applicability.SAFE)
     trust = Applicability.SAFE if model.devices.only_cuda else Applicability.UNSAFE
     return Fix('Call it with `"cuda"`', (Edit(end, end, '("cuda")'),), trust)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint._lazy import cst
@@ -26,7 +28,7 @@ class UndoneFloatCast(Rule):
     name = "undone-float-cast"
     severity = Severity.WARNING
     preview = True
-    requires = (frozenset({"autocast"}), frozenset({"float", "float32"}))
+    requires = (words(Role.REGION), frozenset({"float", "float32"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report products all of whose factors were cast for it."""

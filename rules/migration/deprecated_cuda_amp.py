@@ -10,26 +10,26 @@ from amp_lint._lazy import cst
 from amp_lint.edit import call_edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Severity
+from amp_lint.vocabulary.amp import (
+    CUDA_CUSTOM_BWD,
+    CUDA_CUSTOM_FWD,
+    CUSTOM_BWD,
+    DEFAULT_DTYPES,
+    DEPRECATED,
+)
+from amp_lint.vocabulary.meaning import Part, Role
+from amp_lint.vocabulary.table import BY_NAME
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.syntax.references import Reference
 
-_SINCE = {"autocast": (1, 10), "GradScaler": (2, 3), "custom_fwd": (2, 4), "custom_bwd": (2, 4)}
 _ONE_MODULE = (2, 0)  # torch.amp.autocast is there for certain; before, torch.autocast
-_CPU = ("autocast", "GradScaler")
-_OLD = {f"torch.cuda.amp.{member}": member for member in _SINCE}
-_OLD |= {f"torch.cpu.amp.{member}": member for member in _CPU}
-_NEW = frozenset(
-    {"torch.amp", "torch.autocast", "torch.GradScaler", *(f"torch.amp.{m}" for m in _SINCE)}
-)
-_PARAMETERS = {
-    "autocast": ("enabled", "dtype", "cache_enabled"),
-    "GradScaler": ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"),
-    "custom_fwd": ("fwd", "cast_inputs"),
-    "custom_bwd": ("bwd",),
-}
-_DTYPE = {"cuda": "float16", "cpu": "bfloat16"}  # what the old autocast casts to by default
+_OLD = {name: new for old, new in DEPRECATED.items() for name in old.names}
+_SINCE = {new.word: new.since for new in _OLD.values() if new.since}
+_NEW = frozenset({"torch.amp", *(name for new in _OLD.values() for name in new.names)})
+_DECORATORS = CUDA_CUSTOM_FWD, CUDA_CUSTOM_BWD
+_DEVICE_TYPE = CUSTOM_BWD.keyword(Part.DEVICE)
 
 Around = tuple[tuple[Edit, ...] | None, bool]
 """What changes around a name, None if nothing can be right; and whether that is safe."""
@@ -71,9 +71,9 @@ def _renames(target: tuple[int, int] | None) -> dict[str, str]:
         new, renames = "torch.amp", {"torch.cuda.amp": "torch.amp", "torch.cpu.amp": "torch.amp"}
     else:
         new, renames = "torch", {}
-    for old, member in _OLD.items():
-        if target is None or target >= _SINCE[member]:
-            renames[old] = f"{new}.{member}"
+    for old, row in _OLD.items():
+        if target is None or row.since is None or target >= row.since:
+            renames[old] = f"{new}.{row.word}"
     return renames
 
 
@@ -86,34 +86,35 @@ def _help(reference: Reference, new: str) -> str:
     """The new name, and its arguments where the reference can have some."""
     if reference.role in ("annotation", "type"):
         return f"use `{new}`"
-    keyword = "device_type=" if "custom_" in new else ""
-    use = f'use `{new}({keyword}"{_device(reference)}", ...)`'
-    return f"{use} and name the other arguments" if new.endswith(".autocast") else use
+    old = BY_NAME[reference.name]
+    keyword = f"{_DEVICE_TYPE}=" if old in _DECORATORS else ""
+    use = f'use `{new}({keyword}"{old.device}", ...)`'
+    return f"{use} and name the other arguments" if old.gives is Role.REGION else use
 
 
 def _device(reference: Reference) -> str:
-    return "cuda" if reference.name.startswith("torch.cuda.") else "cpu"
+    return BY_NAME[reference.name].device
 
 
 # --- what changes around the name -----------------------------------------------------------------
 
 
 def _around(model: Model, reference: Reference) -> Around:
-    member, call = _OLD[reference.name], reference.call
-    keyword = f'device_type="{_device(reference)}"'
+    old, call = BY_NAME[reference.name], reference.call
+    keyword = f'{_DEVICE_TYPE}="{_device(reference)}"'
     if reference.role in ("type", "annotation", "alias"):
         return (), True
-    if reference.role == "decorator" and member.startswith("custom_"):
+    if reference.role == "decorator" and old in _DECORATORS:
         end = model.tree.span(reference.node)[1]
         return (Edit(end, end, f"({keyword})"),), True
     if reference.role not in ("call", "partial") or call is None:
         return None, True
     given, skip = call.args[reference.skipped :], reference.skipped
-    if not call_edits.fits(given, _PARAMETERS[member]) or _names_device(given):
+    if not call_edits.fits(given, old.order) or _names_device(given):
         return None, True
-    if member == "autocast":
+    if old.gives is Role.REGION:
         return _around_autocast(model, reference, call)
-    if member == "GradScaler":
+    if old.gives is Role.SCALER:
         first = f'"{_device(reference)}"'
         return call_edits.rekey(model.tree, call, skip=skip, first=first), True
     return call_edits.add_keyword(model.tree, call, keyword), True
@@ -132,7 +133,7 @@ def _around_autocast(model: Model, reference: Reference, call: cst.Call) -> Arou
     pinned = _pinned(model, reference, call)
     edits = call_edits.rekey(
         model.tree, call, skip=reference.skipped, first=f'"{_device(reference)}"',
-        names=_PARAMETERS["autocast"], last=pinned or (),
+        names=BY_NAME[reference.name].order, last=pinned or (),
     )  # fmt: skip
     return edits, pinned is not None and reference.role != "partial"
 
@@ -145,15 +146,16 @@ def _pinned(model: Model, reference: Reference, call: cst.Call) -> list[str] | N
     from amp_lint.amp.ambient import inherited
 
     device, given = _device(reference), call.args[reference.skipped :]
+    default = DEFAULT_DTYPES[device]
     positional = [arg.value for arg in given if arg.keyword is None and not arg.star]
-    values = dict(zip(_PARAMETERS["autocast"], positional, strict=False))
+    values = dict(zip(BY_NAME[reference.name].order, positional, strict=False))
     values |= {arg.keyword.value: arg.value for arg in given if arg.keyword is not None}
     enabled = values.get("enabled")
     if isinstance(enabled, cst.Name) and enabled.value == "False":
         return []  # nothing is cast
-    needed = inherited(model.regions, model.names, call, device, _DTYPE[device]) - values.keys()
+    needed = inherited(model.regions, model.names, call, device, default) - values.keys()
     torch = model.names.spelling(call, "torch")
     if needed and (torch is None or any(arg.star for arg in given)):
         return None
-    own = {"dtype": f"{torch}.{_DTYPE[device]}", "cache_enabled": "True"}
+    own = {"dtype": f"{torch}.{default}", "cache_enabled": "True"}
     return [f"{name}={own[name]}" for name in sorted(needed, reverse=True)]

@@ -10,6 +10,8 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -40,7 +42,7 @@ class SmallNormEps(Rule):
     fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset(name.rpartition(".")[2] for name in _POSITIONS),
-        frozenset({"GradScaler", "HalfTensor", "autocast", "float16", "half"}),
+        frozenset({"HalfTensor", "float16", "half"}) | words(Role.SCALER, Role.REGION),
     )
     calls = frozenset(_POSITIONS) | {_PARTIAL}
 

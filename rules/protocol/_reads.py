@@ -13,6 +13,7 @@ from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary.written import reads_scale
 from amp_lint.walk.clips import clip_limit, is_infinite
 from amp_lint.walk.gradients import replay
 from amp_lint.walk.paths import Cycle
@@ -21,7 +22,6 @@ from amp_lint.walk.relevance import FINITE
 from amp_lint.walk.steps import Root
 from amp_lint.walk.unscale_places import Place
 
-_SCALE = frozenset({"get_scale", "_scale", "_get_scale_async"})
 _BY_SCALE = (cst.Multiply, cst.Divide)
 _WATCH = frozenset({"wandb.watch", "wandb.sdk.watch"})
 _WATCHED_GRADIENTS = frozenset({"gradients", "all"})
@@ -81,7 +81,7 @@ class Reads:
         made = (
             call
             for call in self.steps.roles.scaler_calls
-            if literal(arguments(call).get(None, "enabled")) is not False
+            if literal(self.steps.roles.switch(call)) is not False
         )
         return next(filter(self.tree.is_own, (*scaled, *made)), None)
 
@@ -140,7 +140,7 @@ class Reads:
 
     def _is_scale(self, node: cst.BaseExpression) -> bool:
         return any(
-            isinstance(part, cst.Attribute) and part.attr.value in _SCALE
+            isinstance(part, cst.Attribute) and reads_scale(part.attr.value)
             for value in self.values.alternatives(node)
             for part in descendants(value)
         )

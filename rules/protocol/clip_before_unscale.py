@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -24,18 +26,7 @@ class ClipBeforeUnscale(Rule):
     name = "clip-before-unscale"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
-    requires = (
-        frozenset(
-            {
-                "clip_grad_norm",
-                "clip_grad_norm_",
-                "clip_grad_value_",
-                "clip_grads_with_norm_",
-                "get_total_norm",
-            }
-        ),
-        frozenset({"scale"}),
-    )
+    requires = (words(Kind.CLIP), words(Role.SCALED_LOSS))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every clip that some path reaches with scaled gradients."""

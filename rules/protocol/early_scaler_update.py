@@ -9,6 +9,8 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -30,7 +32,7 @@ class EarlyScalerUpdate(Rule):
     name = "early-scaler-update"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE,)
-    requires = (frozenset({"scale"}), frozenset({"step"}), frozenset({"update"}))
+    requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.UPDATE))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the update that comes too early, or the second one."""

@@ -9,6 +9,8 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -46,7 +48,7 @@ class MissingScalerUpdate(Rule):
     name = "missing-scaler-update"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
-    requires = (frozenset({"scale"}), frozenset({"step"}), frozenset({"backward"}))
+    requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.BACKWARD))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the step that is repeated without update, and what leaves before it."""

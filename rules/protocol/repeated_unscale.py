@@ -9,6 +9,8 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import called, words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -40,10 +42,7 @@ class RepeatedUnscale(Rule):
     name = "repeated-unscale"
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
-    requires = (
-        frozenset({"clip_grad_norm_", "clip_grad_value_", "unscale_", "unscale_gradients"}),
-        frozenset({"_accelerator", "accelerator", "scale"}),
-    )
+    requires = (words(Kind.UNSCALE), words(Role.SCALED_LOSS) | called(Kind.UNSCALE))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the second call, or the one call that the next round repeats."""

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.training import CLIP_NORM
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -23,8 +26,8 @@ class ScaledGradientRead(Rule):
     severity = Severity.WARNING
     fixes = (Applicability.UNSAFE,)
     requires = (
-        frozenset({"grad", "clip_grad_norm_", "clip_grad_norm", "watch"}),
-        frozenset({"scale", "GradScaler"}),
+        frozenset({"grad", "watch"}) | CLIP_NORM.words,
+        words(Role.SCALED_LOSS, Role.SCALER),
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -22,7 +24,7 @@ class ScalerMismatch(Rule):
     code = "AMP114"
     name = "scaler-mismatch"
     severity = Severity.ERROR
-    requires = (frozenset({"GradScaler"}), frozenset({"scale"}), frozenset({"step"}))
+    requires = (words(Role.SCALER), words(Role.SCALED_LOSS), words(Kind.STEP))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every step by a scaler that is certainly another one."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -22,7 +24,7 @@ class SchedulerAfterSkippedStep(Rule):
     name = "scheduler-after-skipped-step"
     severity = Severity.INFO
     preview = True
-    requires = (frozenset({"scale"}), frozenset({"step"}), frozenset({"update"}))
+    requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.UPDATE))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every scheduler step between a scaled step and its update."""

@@ -9,6 +9,8 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.amp.events import Event
@@ -29,7 +31,7 @@ class StepBypassesScaler(Rule):
     name = "step-bypasses-scaler"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE, Applicability.SUGGEST)
-    requires = (frozenset({"step"}), frozenset({"scale"}), frozenset({"backward"}))
+    requires = (words(Kind.STEP), words(Role.SCALED_LOSS), words(Kind.BACKWARD))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every direct step that some path reaches with scaled gradients."""

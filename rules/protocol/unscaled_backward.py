@@ -9,6 +9,8 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary.meaning import Kind
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -28,7 +30,7 @@ class UnscaledBackward(Rule):
     name = "unscaled-backward"
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
-    requires = (frozenset({"backward"}), frozenset({"step"}), frozenset({"update"}))
+    requires = (words(Kind.BACKWARD), words(Kind.STEP), words(Kind.UPDATE))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every plain backward whose gradients only the scaler steps."""

@@ -13,14 +13,17 @@ from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned, targets_of
 from amp_lint.syntax.names import dotted
+from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
+from amp_lint.vocabulary.written import SCALER
 
 _INERT_BASES = frozenset({"torch.nn.Module", "builtins.object"})
 Unit = cst.FunctionDef | cst.ClassDef | cst.Module
+_STATE = STATE_DICT.words | LOAD_STATE_DICT.words
 _SAVE = re.compile(
     r"^(?!on_|before_|pre_).*(save|checkpoint|ckpt|snapshot|dump|upload)", re.IGNORECASE
 )
 _HARMLESS = frozenset({"print", "len", "str", "type", "isinstance", "info", "debug", "warning"})
-_SCALER = re.compile(r"scaler", re.IGNORECASE)
+_SCALER = re.compile(SCALER, re.IGNORECASE)
 _TRAINS = re.compile(r"^_?train(?!er)|_train$|_epoch$")
 _NOT_WORD = re.compile(r"\W")
 
@@ -85,7 +88,7 @@ class Checkpoints:
         found = []
         for call in self.roles.scaler_calls:
             target = self._target(call)
-            if target is None or literal(arguments(call).get(None, "enabled")) is False:
+            if target is None or literal(self.roles.switch(call)) is False:
                 continue
             scaler = _Scaler(call, target, self._unit(call))
             if dotted(target) and (self._updates_in(scaler.unit) or self._is_trained_with(scaler)):
@@ -131,7 +134,7 @@ class Checkpoints:
 
     def _may_save_scaler(self, call: cst.Call) -> bool:
         func = call.func
-        if isinstance(func, cst.Attribute) and func.attr.value in ("state_dict", "load_state_dict"):
+        if isinstance(func, cst.Attribute) and func.attr.value in _STATE:
             return self._is_scaler(func.value)
         if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
             if _TRAINS.search(_last(func)):
@@ -157,7 +160,7 @@ class Checkpoints:
         """``optimizer.state_dict()``."""
         for call in self.tree.nodes(cst.Call):
             func = call.func
-            if not isinstance(func, cst.Attribute) or func.attr.value != "state_dict":
+            if not isinstance(func, cst.Attribute) or func.attr.value not in STATE_DICT.words:
                 continue
             if self.roles.is_optimizer(func.value):
                 yield call
@@ -341,7 +344,7 @@ class Checkpoints:
             call
             for call in self.tree.nodes(cst.Call)
             if isinstance(call.func, cst.Attribute)
-            and call.func.attr.value == "load_state_dict"
+            and call.func.attr.value in LOAD_STATE_DICT.words
             and self.roles.is_optimizer(call.func.value)
         ]
 
@@ -349,7 +352,7 @@ class Checkpoints:
         if len(self._loads) != 1:
             return None
         (call,) = self._loads
-        given = arguments(call).get(0, "state_dict")
+        given = arguments(call).get(0, LOAD_STATE_DICT.order[0])
         small = self.tree.parent(call)
         line = self.tree.parent(small) if small is not None else None
         if not isinstance(small, cst.Expr) or not isinstance(line, cst.SimpleStatementLine):

@@ -15,11 +15,13 @@ import libcst as cst
 
 from amp_lint.amp.events import stepped
 from amp_lint.flow.branches import arms
-from amp_lint.flow.values import arguments, literal
+from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary.amp import GET_SCALE
+from amp_lint.vocabulary.written import STEPS
 
 Loop = cst.For | cst.While
 _LOOPS = (cst.For, cst.While)
@@ -79,7 +81,7 @@ class Lifetimes:
         assign = self.tree.ancestor(call, cst.Assign, cst.AnnAssign)
         if (
             not isinstance(assign, (cst.Assign, cst.AnnAssign))
-            or literal(arguments(call).get(None, "enabled")) is False
+            or literal(self.roles.switch(call)) is False
             or self._continues(call)
         ):
             return
@@ -100,9 +102,13 @@ class Lifetimes:
 
     def _continues(self, call: cst.Call) -> bool:
         """Whether the new scaler starts where another one was."""
-        scale = arguments(call).get(None, "init_scale")
+        scale = self.roles.initial_scale(call)
         scope = self.tree.ancestor(call, cst.FunctionDef) or self.tree.module
-        return scale is not None and literal(scale) is ... and "get_scale" in _words(scope)
+        return (
+            scale is not None
+            and literal(scale) is ...
+            and not GET_SCALE.words.isdisjoint(_words(scope))
+        )
 
     # --- in a loop ----------------------------------------------------------------------------
 
@@ -150,7 +156,7 @@ class Lifetimes:
             and dotted(original(call.func.value)) == made.name
         }
         if any(map(self.recognizer.is_scale, methods)):
-            steps = [call for call, method in methods.items() if method == "step"]
+            steps = [call for call, method in methods.items() if method in STEPS]
             yield from (original(value) for value in map(stepped, steps) if value is not None)
         for call in calls:
             given = [original(arg.value) for arg in call.args if not arg.star]

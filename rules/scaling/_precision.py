@@ -92,9 +92,11 @@ class Precision:
         return [scaler for scaler in found if scaler is not None]
 
     def _bf16_scaler(self, call: cst.Call) -> Bf16Scaler | None:
-        given = [arguments(made) for made in self.roles.constructors(call)]
-        switches = [each.get(None, "enabled") for each in given]
-        if any(each.starred for each in given) or any(s is not switches[0] for s in switches):
+        made = self.roles.constructors(call)
+        switches = [self.roles.switch(each) for each in made]
+        if any(arguments(each).starred for each in made) or any(
+            s is not switches[0] for s in switches
+        ):
             return None
         switch = switches[0]
         on = both(self.guard(call), True if switch is None else self.truth(switch))

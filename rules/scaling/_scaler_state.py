@@ -11,6 +11,7 @@ from amp_lint.amp.roles import SCALERS
 from amp_lint.model import Model
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary.written import is_about_scaler
 
 PRIVATE = frozenset(
     {
@@ -90,7 +91,7 @@ class ScalerState:
         if made:
             return any(self._makes_torch_scaler(call) for call in made)
         annotation = self._annotation(node)
-        if annotation is None or "GradScaler" in self.tree.source(annotation):
+        if annotation is None or is_about_scaler(self.tree.source(annotation)):
             return True
         return any(self.names.is_any(part, SCALERS) for part in descendants(annotation))
 

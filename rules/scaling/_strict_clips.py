@@ -9,11 +9,9 @@ import libcst as cst
 
 from amp_lint.amp.events import Event
 from amp_lint.model import Model
+from amp_lint.vocabulary.meaning import Part
 from amp_lint.walk.gradients import replay
 from amp_lint.walk.protocol import STRICT_CLIP
-
-_PLACES = {"torch.nn.utils.get_total_norm": 2}
-_PLACE = 3  # of error_if_nonfinite in the other functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +55,12 @@ class StrictClips:
 
     def _argument(self, call: cst.Call) -> cst.Arg | None:
         """The argument that says whether to raise."""
-        name = next(iter(self.names.qualified(call.func)))
-        place = _PLACES.get(name, _PLACE)
+        meaning = self.steps.recognizer.meaning(call)
+        place, name = meaning.place(Part.STRICT) if meaning is not None else (None, None)
         for index, arg in enumerate(call.args):
             if arg.star:
                 return None
-            if arg.keyword is not None and arg.keyword.value == "error_if_nonfinite":
+            if arg.keyword is not None and arg.keyword.value == name:
                 return arg
             if arg.keyword is None and index == place:
                 return arg

@@ -12,24 +12,19 @@ import libcst as cst
 from amp_lint.amp.ambient import inherited
 from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_untracked
-from amp_lint.amp.regions import DEVICE_AUTOCAST, Region
+from amp_lint.amp.regions import Region
 from amp_lint.flow.forwarding import returned
-from amp_lint.flow.values import arguments, literal
+from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.tree import children
+from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
+from amp_lint.vocabulary.frameworks import OWNING_THE_STEP
 
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})
 _DEFAULT_DTYPE = frozenset(
     {"torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype", "torch.set_default_dtype"}
 )
 _SCALED = re.compile(r"scaler|loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNORECASE)
-_FRAMEWORKS = frozenset(
-    {
-        "accelerate", "apex", "catalyst", "colossalai", "composer", "deepspeed", "fairscale",
-        "fairseq", "fastai", "ignite", "lightning", "lightning_fabric", "megatron", "mmcv",
-        "mmengine", "pytorch_lightning", "speechbrain", "torch_xla",
-    }
-)  # fmt: skip
 _DETACHING = frozenset({"detach", "item", "numpy", "tolist"})
 _MAX_CALLS = 3  # functions of this file that are looked into, one in the other
 _MAX_NODES = 400  # assignments that one loss is traced back through
@@ -71,7 +66,7 @@ class Unscaled:
         """Whether the file mentions anything that scales, or owns the step."""
         bindings = (b.qualified for b in self.names.every_binding(linked=True) if b.qualified)
         roots = {name.lstrip(".").partition(".")[0] for name in bindings}
-        if roots & _FRAMEWORKS or _SCALED.search(self.tree.text):
+        if roots & OWNING_THE_STEP or _SCALED.search(self.tree.text):
             return True
         calls = self.tree.nodes(cst.Call)
         scales = self.steps.recognizer.is_scale
@@ -94,14 +89,9 @@ class Unscaled:
     # --- where the loss comes from ------------------------------------------------------------
 
     def _regions_of(self, backward: cst.Call) -> Iterator[Region]:
-        loss = self._loss(backward)
+        loss = self.steps.recognizer.loss(backward)
         if loss is not None:
             yield from self._trace([loss], _MAX_CALLS)
-
-    def _loss(self, backward: cst.Call) -> cst.BaseExpression | None:
-        if self.names.is_any(backward.func, {"torch.autograd.backward"}):
-            return arguments(backward).get(0, "tensors")
-        return backward.func.value if isinstance(backward.func, cst.Attribute) else None
 
     def _trace(self, todo: list[cst.BaseExpression], depth: int) -> Iterator[Region]:
         """The float16 regions in which a value, or what it is made from, is computed."""

@@ -9,6 +9,8 @@ from amp_lint._lazy import cst
 from amp_lint.edit import call_edits, edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.amp.regions import Region
@@ -29,7 +31,7 @@ class Fp16WithoutScaler(Rule):
     severity = Severity.WARNING
     preview = True
     fixes = (Applicability.SUGGEST,)
-    requires = (frozenset({"autocast"}), frozenset({"backward"}), frozenset({"step"}))
+    requires = (words(Role.REGION), words(Kind.BACKWARD), words(Kind.STEP))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every such region."""

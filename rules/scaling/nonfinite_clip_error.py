@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary.meaning import Kind, Part, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -27,10 +29,7 @@ class NonfiniteClipError(Rule):
     name = "nonfinite-clip-error"
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
-    requires = (
-        frozenset({"clip_grad_norm", "clip_grad_norm_", "get_total_norm"}),
-        frozenset({"scale"}),
-    )
+    requires = (words(Kind.CLIP, part=Part.STRICT), words(Role.SCALED_LOSS))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the argument of every such clip."""

@@ -9,6 +9,9 @@ from amp_lint._lazy import cst
 from amp_lint.edit import dict_edits, edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary.amp import STATE_DICT
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -27,10 +30,7 @@ class ScalerNotCheckpointed(Rule):
     name = "scaler-not-checkpointed"
     severity = Severity.WARNING
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
-    requires = (
-        frozenset({"GradScaler", "ShardedGradScaler"}),
-        frozenset({"state_dict"}),
-    )
+    requires = (words(Role.SCALER), STATE_DICT.words)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every such checkpoint."""

@@ -9,6 +9,8 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -25,7 +27,7 @@ class ScalerRecreated(Rule):
     name = "scaler-recreated"
     severity = Severity.WARNING
     fixes = (Applicability.UNSAFE,)
-    requires = (frozenset({"GradScaler", "ShardedGradScaler"}), frozenset({"step"}))
+    requires = (words(Role.SCALER), words(Kind.STEP))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the constructor of every such scaler."""

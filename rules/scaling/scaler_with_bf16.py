@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from amp_lint.edit import call_edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -28,7 +30,7 @@ class ScalerWithBf16(Rule):
     severity = Severity.INFO
     fixes = (Applicability.UNSAFE,)
     requires = (
-        frozenset({"GradScaler", "ShardedGradScaler"}),
+        words(Role.SCALER),
         frozenset({"bfloat16"}),
     )
 

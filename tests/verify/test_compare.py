@@ -73,7 +73,7 @@ def step(found: Comparison) -> Step:
 def kinds(found: Step) -> tuple[list[str], list[str]]:
     """The events of the only path of both sides."""
     (before,), (after,) = found.before.traces, found.after.traces
-    return [e.kind for e in before], [e.kind for e in after]
+    return [e.kind.value for e in before], [e.kind.value for e in after]
 
 
 def test_equal_texts_leave_nothing_to_show() -> None:

@@ -24,17 +24,20 @@ from amp_lint.verify.obligations import (
 )
 from amp_lint.verify.proof import Judgement, Settings, Verdict
 from amp_lint.verify.terms import Const, Input, Term
+from amp_lint.vocabulary.meaning import Kind
 
 PROVEN, REFUTED = Verdict.PROVEN, Verdict.REFUTED
 FP16, BF16 = Autocast("cuda", "float16"), Autocast("cuda", "bfloat16")
 UNKNOWN = Autocast("cuda", None)
 
-ZERO = Event("zero_grad", 1, "optimizer.zero_grad()", optimizer="optimizer")
-UPDATE = Event("update", 6, "scaler.update()", scaler="scaler")
-UNSCALE = Event("unscale_", 3, "scaler.unscale_(optimizer)", scaler="scaler", optimizer="optimizer")
-STEP = Event("step", 5, "scaler.step(optimizer)", scaler="scaler", optimizer="optimizer")
-DIRECT = Event("step", 5, "optimizer.step()", optimizer="optimizer")
-BY_HAND = Event("gradient write", 4, "p.grad /= scaler.get_scale()", factor="1/scale")
+ZERO = Event(Kind.ZERO_GRAD, 1, "optimizer.zero_grad()", optimizer="optimizer")
+UPDATE = Event(Kind.UPDATE, 6, "scaler.update()", scaler="scaler")
+UNSCALE = Event(
+    Kind.UNSCALE, 3, "scaler.unscale_(optimizer)", scaler="scaler", optimizer="optimizer"
+)
+STEP = Event(Kind.STEP, 5, "scaler.step(optimizer)", scaler="scaler", optimizer="optimizer")
+DIRECT = Event(Kind.STEP, 5, "optimizer.step()", optimizer="optimizer")
+BY_HAND = Event(Kind.GRADIENT_WRITE, 4, "p.grad /= scaler.get_scale()", factor="1/scale")
 
 
 def backward(
@@ -44,14 +47,16 @@ def backward(
     loss: str = "loss",
 ) -> Event:
     text = f"{loss}.backward()" if scaler is None else f"{scaler}.scale({loss}).backward()"
-    return Event("backward", 2, text, scaler=scaler, loss=loss, forward=forward, active=active)
+    return Event(Kind.BACKWARD, 2, text, scaler=scaler, loss=loss, forward=forward, active=active)
 
 
 def clip(
     limit: float | None = 1.0, function: str = "clip_grad_norm_", times_scale: bool = False
 ) -> Event:
     limits = Clip(function, limit, times_scale)
-    return Event("clip", 4, f"{function}(model.parameters(), {limit or 'args.clip'})", clip=limits)
+    return Event(
+        Kind.CLIP, 4, f"{function}(model.parameters(), {limit or 'args.clip'})", clip=limits
+    )
 
 
 def scaler(*args: Term, **keywords: Term) -> tuple[tuple[str, Construct], ...]:
@@ -165,7 +170,7 @@ def test_a_step_that_no_scaler_can_skip_is_refuted(trace: Trace, forward: Autoca
 
 
 def _within(forward: Autocast | None, trace: Trace) -> Trace:
-    return tuple(replace(e, forward=forward) if e.kind == "backward" else e for e in trace)
+    return tuple(replace(e, forward=forward) if e.kind is Kind.BACKWARD else e for e in trace)
 
 
 @pytest.mark.parametrize("unscaled", [False, True])
@@ -220,7 +225,7 @@ def _both(name: str, *between: Event) -> Trace:
 
 def test_one_update_for_two_optimizers() -> None:
     def only_steps(trace: Trace) -> Trace:
-        return tuple(event for event in trace if event.kind != "unscale_")
+        return tuple(event for event in trace if event.kind is not Kind.UNSCALE)
 
     right = (backward(), *_both("one"), *_both("other"), UPDATE)
     wrong = (backward(), *_both("one", UPDATE), *_both("other", UPDATE))
@@ -299,7 +304,7 @@ def test_an_error_that_is_lost_without_scaler() -> None:
 
 
 def test_a_scaler_that_is_made_again_never_calibrates() -> None:
-    made = Event("construct", 2, 'torch.amp.GradScaler("cuda")', scaler="scaler")
+    made = Event(Kind.CONSTRUCT, 2, 'torch.amp.GradScaler("cuda")', scaler="scaler")
     once = (ZERO, backward(), STEP, UPDATE)
     found = judged(program((made, *once)), program(once))
     assert found.verdict is PROVEN
@@ -546,7 +551,13 @@ NEEDED = {
     "calibration": (
         program((ZERO, backward(), STEP, UPDATE)),
         program(
-            (Event("construct", 2, "GradScaler()", scaler="scaler"), ZERO, backward(), STEP, UPDATE)
+            (
+                Event(Kind.CONSTRUCT, 2, "GradScaler()", scaler="scaler"),
+                ZERO,
+                backward(),
+                STEP,
+                UPDATE,
+            )
         ),
     ),
     "stale weights": (FRESH, FROZEN),

@@ -10,7 +10,6 @@ import libcst as cst
 
 from amp_lint.amp.events import Kind
 from amp_lint.amp.modules import HalfTraining
-from amp_lint.amp.regions import DEVICE_AUTOCAST
 from amp_lint.model import Model
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.alignment import differing
@@ -38,10 +37,13 @@ from amp_lint.verify.obligations import (
     Use,
 )
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
+from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
+from amp_lint.vocabulary.meaning import Part, Role
+from amp_lint.vocabulary.table import words
 
 _MAX_POLICIES = 16
 _EXITS = frozenset({"break", "continue", "raise", "return"})
-_DECIDED_ELSEWHERE = frozenset({"backward"})
+_DECIDED_ELSEWHERE = frozenset({Kind.BACKWARD.value})
 """Effects that may come and go: the traces say whether they still do what they did."""
 
 
@@ -104,7 +106,7 @@ def _is_entered(use: Use) -> bool:
 
     What runs inside one that is not has no state that the new code could keep.
     """
-    if not use.name.endswith("autocast"):
+    if not use.name.endswith(tuple(words(Role.REGION))):
         return True
     if use.kind != "call":
         return False
@@ -112,16 +114,17 @@ def _is_entered(use: Use) -> bool:
         return not use.args or not isinstance(use.args[0], Global)
     texts = [isinstance(term, Const) and isinstance(term.value, str) for term in use.args]
     names = [name for name, _ in use.keywords]
-    has_device = texts[:1] == [True] or (not texts and "device_type" in names)
+    has_device = texts[:1] == [True] or (not texts and AUTOCAST.keyword(Part.DEVICE) in names)
     return has_device and (len(texts) < 2 or isinstance(use.args[1], Global))
 
 
 def _shown(use: Object, steps: list[Step]) -> bool:
     """Whether a scaler or a cache was only switched on or off, and steps show what that does."""
     old, new = _as_construct(use.before), _as_construct(use.after)
-    if _without(old, "cache_enabled") == _without(new, "cache_enabled"):
+    cache, enabled = (AUTOCAST.keyword(part) for part in (Part.CACHE, Part.ENABLED))
+    if _without(old, cache) == _without(new, cache):
         return any(_entries(step.before) for step in steps)
-    if _without(old, "enabled") != _without(new, "enabled"):
+    if _without(old, enabled) != _without(new, enabled):
         return False
     return any(
         old in (made for _, made in step.before.scalers)
@@ -173,7 +176,7 @@ def _expressions(before: Side, after: Side) -> tuple[list[Expression], list[str]
             try:
                 for item in _differences(old, new):
                     found.setdefault(item.pair, Expression(place, *item.pair, item.contexts))
-                if old.kind == "backward":
+                if old.kind == Kind.BACKWARD.value:
                     after.alias[new.term] = old.term
             except NotComparableError as error:
                 reasons.append(f"line {place.before}: {error}")
@@ -371,8 +374,8 @@ def _training(before: Side, half: HalfTraining) -> Step:
     made = before.tracer.optimizer(half.trained) or Construct("")
     line = before.line(half.trained)
     trace = tuple(
-        Event(kind, line, kind, optimizer="optimizer", loss="loss" if kind == "backward" else None)
-        for kind in ("zero_grad", "backward", "step")
+        Event(kind, line, kind.value, optimizer="optimizer", loss=loss)
+        for kind, loss in ((Kind.ZERO_GRAD, None), (Kind.BACKWARD, "loss"), (Kind.STEP, None))
     )
     program = Program((trace,), (), (("optimizer", made),))
     place = Place(line, line, name_of(before.model, half.trained))

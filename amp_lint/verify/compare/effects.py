@@ -19,7 +19,7 @@ from amp_lint.flow.conditions import text
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.lift import ERASED, Lifter
-from amp_lint.verify.compare.marks import Mark, about, leftover, lenient, loss_of
+from amp_lint.verify.compare.marks import Mark, about, leftover, lenient
 from amp_lint.verify.compare.purity import is_opaque
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, walk
 
@@ -291,7 +291,7 @@ class Walker:
 
     def _note(self, kind: str, guards: tuple[Term, ...], term: Term, node: cst.CSTNode) -> None:
         self.found.done.append(Effect(kind, guards, term, node))
-        if kind != "backward" and term != ERASED:
+        if kind != Kind.BACKWARD.value and term != ERASED:
             self._lifter.tick(*_handed(node))
 
     def _store(
@@ -413,13 +413,13 @@ class Walker:
         self.found.marks.append(Mark(name, subject, guards, given, before, self._inside, node))
 
     def _backward(self, node: cst.Call, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
-        loss = loss_of(self._model, node)
+        loss = self._model.steps.recognizer.loss(node)
         term: Term = Const(None)
         if loss is not None:
             self._calls(loss, env, guards)
             term = self._lifter.loss(loss, env)
         self.found.losses[id(node)] = term
-        self._note("backward", _without_loops(guards), term, node)
+        self._note(Kind.BACKWARD.value, _without_loops(guards), term, node)
 
 
 def _handed(node: cst.CSTNode) -> Iterator[str]:

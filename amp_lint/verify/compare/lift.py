@@ -17,7 +17,9 @@ from amp_lint.syntax.tree import children
 from amp_lint.verify.compare.purity import does_more, is_opaque
 from amp_lint.verify.terms import WHEN, Const, Form, Global, Input, Op, Seq, Term
 from amp_lint.verify.terms import children as parts_of
+from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.purity import PURE_METHODS, QUERIES
+from amp_lint.vocabulary.written import MAKERS, REGION, any_of
 
 Env = Mapping[str, Term]
 """What the local names stand for."""
@@ -25,10 +27,7 @@ Env = Mapping[str, Term]
 MAX_SIZE = 400
 """Operations in one term; what is larger becomes an input."""
 _AMP_MODULES = ("torch.amp.", "torch.cuda.amp.", "torch.cpu.amp.")
-_AMP_FUNCTIONS = re.compile(
-    r"torch\.(autocast|GradScaler|(get|set|is)_autocast_\w+|(set|is)_autocast_enabled"
-    r"|is_autocast_cache_enabled)$"
-)
+_AMP_FUNCTIONS = re.compile(rf"torch\.({any_of({REGION, *MAKERS})}|(get|set|is)_{REGION}_\w+)$")
 _EMPTY = cst.Module([])
 _TOKENS = ("start", "value", "conversion", "star", "operator", "equal")
 _MAX_INLINED = 4  # calls of helper functions within one another
@@ -371,10 +370,10 @@ class Lifter:
             return False
         if not self.model.roles.is_scaler(node.func.value):
             return False
-        if node.func.attr.value == "state_dict":
+        if node.func.attr.value in STATE_DICT.words:
             return True
         given = node.args[0].value if len(node.args) == 1 else None
-        loads = node.func.attr.value == "load_state_dict"
+        loads = node.func.attr.value in LOAD_STATE_DICT.words
         return loads and isinstance(given, cst.Subscript) and self._saved_under(given)
 
     def _saved_under(self, item: cst.Subscript) -> bool:

@@ -11,18 +11,11 @@ from amp_lint.amp.events import Kind
 from amp_lint.flow.conditions import text
 from amp_lint.flow.values import arguments
 from amp_lint.model import Model
-from amp_lint.syntax.names import dotted
 from amp_lint.verify.terms import Op, Term
+from amp_lint.vocabulary.meaning import Part
+from amp_lint.vocabulary.table import BY_NAME, ROWS
 
-STRICT = "error_if_nonfinite"
-_CLIPS = {
-    "clip_grad_norm": ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"),
-    "clip_grad_norm_": ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"),
-    "clip_grad_value_": ("parameters", "clip_value", "foreach"),
-    "clip_grads_with_norm_": ("parameters", "max_norm", "total_norm", "foreach"),
-    "get_total_norm": ("tensors", "norm_type", "error_if_nonfinite", "foreach"),
-}
-"""The parameters of the functions that limit or measure gradients."""
+_STRICT = {row.keyword(Part.STRICT) for row in ROWS} - {""}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,33 +39,31 @@ class Mark:
 
 def leftover(model: Model, kind: Kind, node: cst.Call) -> Iterator[tuple[str, cst.BaseExpression]]:
     """The arguments of an event that no trace holds, by keyword, or else by place."""
-    names = _CLIPS.get(_member(node), ()) if kind is Kind.CLIP else ()
+    meaning = model.steps.recognizer.meaning(node) if kind is Kind.CLIP else None
+    names = meaning.order if meaning is not None else ()
     skipped = kind is not Kind.CLIP and _is_handed(model, kind, node)
     for place, arg in enumerate(node.args):
         name = names[place] if place < len(names) else f"{arg.star}{place}"
         name = arg.keyword.value if arg.keyword is not None else name
         if not (skipped and place == 0) and not (
-            name == STRICT and is_strict(model, node) is not None
+            name in _STRICT and is_strict(model, node) is not None
         ):
             yield name, arg.value
 
 
-def _member(node: cst.Call) -> str:
-    return (dotted(node.func) or "").rpartition(".")[2]
-
-
 def is_strict(model: Model, clip: cst.Call) -> bool | None:
     """Whether a clip raises an error where gradients are not finite; None if it is not known."""
-    given = arguments(clip).get(None, STRICT)
+    meaning = model.steps.recognizer.meaning(clip)
+    given = arguments(clip).get(*meaning.place(Part.STRICT)) if meaning is not None else None
     values = [False] if given is None else model.values.constants(given)
     return values[0] if len(values) == 1 and isinstance(values[0], bool) else None
 
 
 def lenient(term: Term) -> Term:
     """A term without what makes a measure of gradients raise errors, which the traces hold."""
-    if not isinstance(term, Op) or not term.name.startswith("torch.nn.utils."):
+    if not isinstance(term, Op) or term.name not in BY_NAME:
         return term
-    kept = tuple(item for item in term.keywords if item[0] != STRICT)
+    kept = tuple(item for item in term.keywords if item[0] not in _STRICT)
     return replace(term, keywords=kept)
 
 
@@ -81,9 +72,9 @@ def _is_handed(model: Model, kind: Kind, node: cst.Call) -> bool:
     if not isinstance(node.func, cst.Attribute):
         return False
     if kind is Kind.BACKWARD:
-        return loss_of(model, node) is not node.func.value
-    scales = model.roles.is_scaler(node.func.value)
-    return _member(node) == "unscale_" or (kind is Kind.STEP and scales and bool(node.args))
+        return model.steps.recognizer.loss(node) is not node.func.value
+    meaning = model.steps.recognizer.meaning(node)
+    return meaning is not None and bool(node.args) and meaning.place(Part.OPTIMIZER)[0] == 0
 
 
 def about(model: Model, kind: Kind, node: cst.Call) -> str:
@@ -93,13 +84,3 @@ def about(model: Model, kind: Kind, node: cst.Call) -> str:
     if _is_handed(model, kind, node) and node.args:
         return text(node.args[0].value)
     return text(node.func.value) if isinstance(node.func, cst.Attribute) else ""
-
-
-def loss_of(model: Model, node: cst.Call) -> cst.BaseExpression | None:
-    """The loss that a backward call is about."""
-    assert isinstance(node.func, cst.Attribute)
-    takes = model.names.is_any(node.func, {"torch.autograd.backward"})
-    owner = (dotted(node.func.value) or "").rpartition(".")[2].strip("_")
-    if takes or owner in ("accelerator", "fabric"):
-        return node.args[0].value if node.args else None
-    return node.func.value

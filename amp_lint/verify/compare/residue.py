@@ -262,7 +262,7 @@ def _order(before: Side, after: Side, name: str) -> Iterator[str]:
     old, new = before.effects[name], after.effects[name]
     paired = [p for p in pairings(old.done, new.done) if None not in p]
     kept = [(i, j) for i, j in paired if i is not None and j is not None]
-    kept = [(i, j) for i, j in kept if old.done[i].kind != "backward"]
+    kept = [(i, j) for i, j in kept if old.done[i].kind != Kind.BACKWARD.value]
     one = _places(old.marks, [i for i, _ in kept])
     other = _places(new.marks, [j for _, j in kept])
     for key in common(one, other):

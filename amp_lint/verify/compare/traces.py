@@ -11,8 +11,8 @@ from dataclasses import replace
 import libcst as cst
 
 from amp_lint.amp import events as model_events
-from amp_lint.amp.events import Kind, mentions_scale
-from amp_lint.amp.regions import DEVICE_AUTOCAST, Region
+from amp_lint.amp.events import Kind, mentions_scale, stepped
+from amp_lint.amp.regions import Region
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.verify.compare.lift import Lifter
@@ -20,6 +20,9 @@ from amp_lint.verify.compare.marks import is_strict
 from amp_lint.verify.compare.units import SCRIPT, units
 from amp_lint.verify.obligations import Autocast, Clip, Construct, Event, Program, Trace
 from amp_lint.verify.terms import Const, Global, Input, Term, show
+from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST, GET_SCALE
+from amp_lint.vocabulary.meaning import Part
+from amp_lint.vocabulary.training import OPTIMIZERS
 from amp_lint.walk.caches import Caches, StaleCast
 from amp_lint.walk.clips import clip_limit, is_infinite
 from amp_lint.walk.paths import Cycle, last_name
@@ -27,23 +30,14 @@ from amp_lint.walk.steps import Steps
 
 MAX_TRACES = 8
 """Paths of one function that are replayed; the shortest that differ."""
-_KINDS = {
-    Kind.BACKWARD: "backward",
-    Kind.UNSCALE: "unscale_",
-    Kind.CLIP: "clip",
-    Kind.GRADIENT_READ: "gradient read",
-    Kind.GRADIENT_WRITE: "gradient write",
-    Kind.STEP: "step",
-    Kind.UPDATE: "update",
-    Kind.ZERO_GRAD: "zero_grad",
-}
+_KINDS = frozenset(Kind) - {Kind.SCHEDULE, Kind.LEAVE, Kind.OPAQUE}
+"""What is replayed."""
 _DTYPES = {
     "torch.float16": "float16", "torch.half": "float16", "torch.bfloat16": "bfloat16",
     "torch.float32": "float32", "torch.float": "float32",
 }  # fmt: skip
 
 _PLACE = re.compile(r"@\d+")
-_DEFAULTS = {"cuda": "float16", "cpu": "bfloat16"}
 
 
 class Tracer:
@@ -112,7 +106,7 @@ class Tracer:
         cleared = {_key(key) for key in stepped}
         return tuple(
             event
-            if event.kind not in ("zero_grad", "gradient write") or event.optimizer in cleared
+            if event.kind not in (Kind.ZERO_GRAD, Kind.GRADIENT_WRITE) or event.optimizer in cleared
             else replace(event, optimizer=None)
             for event in self._events(cycle)
         )
@@ -132,7 +126,10 @@ class Tracer:
             passes = last < made < place if last < place else (made < place or made > last)
             if passes and event.scaler and last_name(event.scaler) == self._remade[made, call]:
                 yield Event(
-                    "construct", self._line(call), self._model.tree.source(call), _key(event.scaler)
+                    Kind.CONSTRUCT,
+                    self._line(call),
+                    self._model.tree.source(call),
+                    _key(event.scaler),
                 )
 
     @functools.cached_property
@@ -155,7 +152,7 @@ class Tracer:
     def _event(self, event: model_events.Event) -> Event:
         is_backward = event.kind is Kind.BACKWARD
         return Event(
-            kind=_KINDS[event.kind],
+            kind=event.kind,
             line=self._line(event.node),
             source=self._model.tree.source(event.node),
             scaler=_key(event.scaler),
@@ -174,8 +171,10 @@ class Tracer:
 
     def _forward(self, event: model_events.Event) -> Autocast | None:
         """The region in which the loss was computed: where its name was bound, else the active."""
-        assert isinstance(event.node, cst.Call) and isinstance(event.node.func, cst.Attribute)
-        parts = [event.node.func.value, *(arg.value for arg in event.node.args)]
+        assert isinstance(event.node, cst.Call)
+        function = event.node.func
+        owners = [function.value] if isinstance(function, cst.Attribute) else []
+        parts = (*owners, *(arg.value for arg in event.node.args))
         made = next(filter(None, map(self._made_in, parts)), None)
         return made or self.autocast(event.region, event.node)
 
@@ -223,7 +222,7 @@ class Tracer:
         if region.starred or not region.function:
             return None
         if region.dtype is None:
-            return _DEFAULTS.get(self._device(region) or "", "")
+            return DEFAULT_DTYPES.get(self._device(region) or "", "")
         names = {
             name
             for value in self._model.values.alternatives(region.dtype)
@@ -234,25 +233,20 @@ class Tracer:
     def _clip(self, event: model_events.Event) -> Clip:
         call = event.node
         assert isinstance(call, cst.Call)
-        given = arguments(call)
-        name = self._member(call.func)
-        names = name == "get_total_norm"
-        norm_type = self._number(given.get(1 if names else 2, "norm_type"))
-        limit = None if names else clip_limit(call)
+        meaning = self._model.steps.recognizer.meaning(call)
+        assert meaning is not None
+        norm_type = self._number(arguments(call).get(*meaning.place(Part.NORM_TYPE)))
+        limit = clip_limit(call) if meaning.keyword(Part.LIMIT) else None
         value = self._number(limit)
         if limit is not None and is_infinite(limit):
             value = math.inf
         return Clip(
-            function={"clip_grad_norm": "clip_grad_norm_"}.get(name, name),
+            function=meaning.word,
             limit=value,
             times_scale=mentions_scale(call, self._model.values),
             norm_type=norm_type if norm_type is not None else 2.0,
             error_if_nonfinite=is_strict(self._model, call) is True,
         )
-
-    def _member(self, func: cst.BaseExpression) -> str:
-        names = self._model.names.qualified(func) & model_events.CLIPS
-        return next(iter(sorted(names))).rpartition(".")[2]
 
     def _number(self, node: cst.BaseExpression | None) -> float | None:
         values = [] if node is None else self._model.values.constants(node)
@@ -283,7 +277,7 @@ class Tracer:
         return any(
             isinstance(value, cst.Call)
             and isinstance(value.func, cst.Attribute)
-            and value.func.attr.value == "get_scale"
+            and value.func.attr.value in GET_SCALE.words
             for value in values
         )
 
@@ -310,7 +304,7 @@ class Tracer:
             if event.kind is not Kind.STEP or key is None or not isinstance(node, cst.Call):
                 continue
             owner = node.func.value if isinstance(node.func, cst.Attribute) else None
-            given = arguments(node).get(0, "optimizer") if event.scaler else owner
+            given = stepped(node) if event.scaler else owner
             calls = (
                 [self.optimizer(v) for v in self._model.values.alternatives(given)] if given else []
             )
@@ -322,7 +316,7 @@ class Tracer:
         """How an optimizer of torch is made, without its parameters."""
         if not isinstance(node, cst.Call):
             return None
-        names = [n for n in self._model.names.qualified(node.func) if n.startswith("torch.optim.")]
+        names = [n for n in self._model.names.qualified(node.func) if n.startswith(OPTIMIZERS)]
         if len(names) != 1 or not names[0].rpartition(".")[2][:1].isupper():
             return None
         made = self._construct(node)

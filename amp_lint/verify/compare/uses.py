@@ -11,13 +11,15 @@ import libcst as cst
 
 from amp_lint.amp.ambient import inherited
 from amp_lint.amp.kinds import Kind
-from amp_lint.amp.regions import DEVICE_AUTOCAST
 from amp_lint.amp.roles import SCALERS
 from amp_lint.model import Model
 from amp_lint.verify.compare.lift import Lifter, is_amp
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Object, Place, Use
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
+from amp_lint.vocabulary.amp import AUTOCAST, DEFAULT_DTYPES, DEVICE_AUTOCAST, GRAD_SCALER
+from amp_lint.vocabulary.meaning import Part, Role
+from amp_lint.vocabulary.table import words
 
 _PARTIAL = "functools.partial"
 _DEVICE = re.compile(r"_(gpu|cpu|xla|ipu)(?=_|$)")
@@ -63,7 +65,7 @@ def lonely_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[str]:
         for site in sites:
             _, member = site.family
             named = site.use.kind in ("reference", "annotation")
-            known = member in ("autocast", "GradScaler") or named
+            known = member in words(Role.REGION, Role.SCALER) or named
             if id(site) not in paired and not known:
                 yield f"line {site.line}: `{member}` was {how}"
 
@@ -84,7 +86,7 @@ def _makes_scaler(use: Use) -> bool:
 
 
 def _is_scaler(name: str) -> bool:
-    return name in SCALERS or name.endswith(".GradScaler")
+    return name in SCALERS or name.endswith(f".{GRAD_SCALER.word}")
 
 
 def amp_uses(lifter: Lifter) -> Iterator[AmpUse]:
@@ -105,8 +107,8 @@ def _is_nested(model: Model, node: cst.CSTNode, name: str) -> bool:
     if name not in DEVICE_AUTOCAST or not isinstance(call, cst.Call):
         return False
     device = DEVICE_AUTOCAST[name]
-    default = {"cuda": "float16", "cpu": "bfloat16"}[device]
-    return "dtype" in inherited(model.regions, model.names, call, device, default)
+    taken = inherited(model.regions, model.names, call, device, DEFAULT_DTYPES[device])
+    return AUTOCAST.keyword(Part.DTYPE) in taken
 
 
 def _references(model: Model) -> Iterator[cst.Name | cst.Attribute]:

@@ -29,6 +29,19 @@ from amp_lint.verify.experiments.names import DTYPES
 from amp_lint.verify.obligations import Object, Use
 from amp_lint.verify.proof import Failure, Judgement, Settings, Verdict
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, show
+from amp_lint.vocabulary.amp import (
+    AUTOCAST,
+    CUDA_CUSTOM_BWD,
+    CUDA_CUSTOM_FWD,
+    CUDA_GRAD_SCALER,
+    CUSTOM_BWD,
+    CUSTOM_FWD,
+    DEPRECATED,
+    GRAD_SCALER,
+)
+from amp_lint.vocabulary.meaning import Meaning, Part, Role
+from amp_lint.vocabulary.table import BY_NAME
+from amp_lint.vocabulary.written import any_of
 
 RAISES, WARNS, EQUAL, INSTANCE = "raises", "warns", "attributes", "isinstance"
 MAX_CASES = 32
@@ -36,20 +49,24 @@ _NAMED = frozenset({"reference", "annotation"})
 """Uses that only name a class."""
 _ALLOWED = re.compile(
     r"torch\.((cuda\.|cpu\.)?amp\.(autocast_mode\.|grad_scaler\.)?)?"
-    r"(autocast|GradScaler|custom_fwd|custom_bwd)"
+    rf"({any_of(row.word for row in DEPRECATED.values())})"
     r"|torch\.(get|set|is)_autocast_\w+"
 )
 _PARTIAL = "functools.partial"
 _REPLACED = (FutureWarning, DeprecationWarning)
-_CANDIDATES: dict[str, tuple[object, ...]] = {
-    "dtype": (torch.float16, torch.bfloat16),
-    "cast_inputs": (torch.float32, torch.float16),
-    "init_scale": (1024.0, 8.0),
-    "growth_factor": (2.0, 4.0),
-    "backoff_factor": (0.5, 0.25),
-    "growth_interval": (2000, 1),
-    "device_type": ("cuda", "cpu"),
-    "device": ("cuda", "cpu"),
+_HOMES = re.compile(r"\.(autocast_mode|grad_scaler)(?=\.)")
+_BACKWARD = (CUSTOM_BWD, CUDA_CUSTOM_BWD)
+_DECORATORS = (CUSTOM_FWD, CUDA_CUSTOM_FWD, *_BACKWARD)
+_NUMBERS = CUDA_GRAD_SCALER.order[:-1]
+_CACHE = AUTOCAST.keyword(Part.CACHE)
+_SWITCHES = {GRAD_SCALER.keyword(Part.ENABLED), _CACHE}
+_CAST_INPUTS = CUSTOM_FWD.order[-1]
+_DEVICES = {row.keyword(Part.DEVICE) for row in DEPRECATED.values()}
+_CANDIDATES: dict[str | None, tuple[object, ...]] = {
+    AUTOCAST.keyword(Part.DTYPE): (torch.float16, torch.bfloat16),
+    _CAST_INPUTS: (torch.float32, torch.float16),
+    **dict(zip(_NUMBERS, ((1024.0, 8.0), (2.0, 4.0), (0.5, 0.25), (2000, 1)), strict=True)),
+    **dict.fromkeys(_DEVICES, ("cuda", "cpu")),
 }
 """Values of an argument that is not a literal, by its parameter; others are True and False."""
 _BY_KIND: dict[str, tuple[object, ...]] = {
@@ -142,21 +159,22 @@ def _meant(use: Use) -> Use:
     A bool is meant for ``enabled``, a dtype for ``dtype``, a number for the initial scale, a text
     for the device, which the old classes do not take.
     """
-    if not use.name.endswith(("autocast", "GradScaler")) or use.starred:
+    row = _row(use.name)
+    if row is None or row.gives is None or use.starred:
         return use
-    old = use.name.startswith(("torch.cuda.amp.", "torch.cpu.amp."))
     if use.kind != "call":
-        return Use("call", use.name, () if old else (Const("cuda"),))
-    device = "device_type" if use.name.endswith("autocast") else "device"
+        return Use("call", use.name, () if row.device else (Const("cuda"),))
     given = dict(use.keywords)
     for name, term in zip(_parameters(use.name), use.args, strict=False):
-        kind = _kind(term, device)
-        given[name if kind is None or _fits(kind, name) else kind] = term
+        part = _part(term)
+        meant = DEPRECATED.get(row, row).keyword(part) if part is not None else None
+        given[name if meant is None or _fits(meant, name) else meant] = term
     given = {name: _device_type(term) for name, term in given.items()}
-    if old:
+    if row.device:
         given = {name: term for name, term in given.items() if name not in _DEVICES}
-    elif device == "device_type":
-        given.setdefault(device, given.pop("device", Const("cuda")))
+    elif row.gives is Role.REGION:
+        device = next((given.pop(name) for name in sorted(given) if name in _DEVICES), None)
+        given[row.order[0]] = device or Const("cuda")
     return Use("call", use.name, (), tuple(sorted(given.items(), key=lambda item: item[0])))
 
 
@@ -167,28 +185,29 @@ def _device_type(term: Term) -> Term:
     return term
 
 
-_DEVICES = ("device", "device_type")
-_NUMBERS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
+def _row(name: str) -> Meaning | None:
+    """What the vocabulary says of a use, whatever its spelling."""
+    return BY_NAME.get(_HOMES.sub("", name))
 
 
-def _kind(term: Term, device: str) -> str | None:
-    """The parameter that a literal can only be meant for."""
+def _part(term: Term) -> Part | None:
+    """What a literal can only be meant for."""
     match term:
         case Const(bool()) | Op(Form.OTHER, "bool"):
-            return "enabled"
+            return Part.ENABLED
         case Const(int() | float()):
-            return "init_scale"
+            return Part.INITIAL_SCALE
         case Const(str()) | Op(Form.OTHER, "device"):
-            return device
+            return Part.DEVICE
         case Global(name) if name in DTYPES:
-            return "dtype"
+            return Part.DTYPE
     return None
 
 
-def _fits(kind: str, parameter: str) -> bool:
-    if kind == "enabled":
-        return parameter in ("enabled", "cache_enabled")
-    return parameter == kind or (kind == "init_scale" and parameter in _NUMBERS)
+def _fits(meant: str, parameter: str) -> bool:
+    """Whether a literal is right for a parameter, if the other one is what it may be meant for."""
+    alike = next((names for names in (_SWITCHES, _NUMBERS) if meant in names), ())
+    return parameter == meant or parameter in alike
 
 
 def _failure_of(old: Seen, new: Seen | None, given: str) -> Failure | None:
@@ -365,7 +384,7 @@ def _made(use: Use, values: Values) -> Callable[[], object]:
 
     def make() -> object:
         function = _resolved(_subject(use))
-        decorated = _backward if _subject(use).endswith("custom_bwd") else _forward
+        decorated = _backward if _row(_subject(use)) in _BACKWARD else _forward
         if use.kind in _NAMED:
             return contextlib.ExitStack().enter_context(function)  # type: ignore[arg-type]
         if use.kind == "decorator":
@@ -377,7 +396,7 @@ def _made(use: Use, values: Values) -> Callable[[], object]:
 
 
 def _is_decorator(name: str) -> bool:
-    return name.endswith(("custom_fwd", "custom_bwd"))
+    return _row(name) in _DECORATORS
 
 
 def _attributes(name: str, made: object) -> dict[str, object]:
@@ -385,10 +404,8 @@ def _attributes(name: str, made: object) -> dict[str, object]:
         return _of_region(made)
     if isinstance(made, torch.amp.GradScaler):
         return _of_scaler(made)
-    if name.endswith("custom_fwd"):
-        return dict(_of_forward(made))
-    if name.endswith("custom_bwd"):
-        return dict(_of_backward(made))
+    if _is_decorator(name):
+        return dict(_of_backward(made) if _row(name) in _BACKWARD else _of_forward(made))
     return {"the result": made, **_state()}
 
 
@@ -398,7 +415,7 @@ def _of_region(region: torch.autocast) -> dict[str, object]:
     with region:
         state = _state()
     if region._enabled:
-        found |= {"dtype": region.fast_dtype, "cache_enabled": region._cache_enabled, **state}
+        found |= {"dtype": region.fast_dtype, _CACHE: region._cache_enabled, **state}
     else:
         found["enabled inside"] = state[f"enabled on {region.device}"]
     return found
@@ -408,12 +425,9 @@ def _of_scaler(scaler: torch.amp.GradScaler) -> dict[str, object]:
     found: dict[str, object] = {"device": scaler._device, "enabled": bool(scaler.is_enabled())}
     if scaler.is_enabled():
         scaler.scale(torch.ones(()))
-        found |= {
-            "init_scale": scaler.get_scale(),
-            "growth_factor": scaler.get_growth_factor(),
-            "backoff_factor": scaler.get_backoff_factor(),
-            "growth_interval": scaler.get_growth_interval(),
-        }
+        growth, backoff = scaler.get_growth_factor(), scaler.get_backoff_factor()
+        settings = (scaler.get_scale(), growth, backoff, scaler.get_growth_interval())
+        found |= zip(_NUMBERS, settings, strict=True)
     return found
 
 

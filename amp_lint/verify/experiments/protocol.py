@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from amp_lint.verify.obligations import Event, Program, Trace
+from amp_lint.vocabulary.meaning import Kind
 
 DEFAULT_OPTIMIZER = "optimizer"
-_AMP_ONLY = frozenset({"unscale_", "update", "construct"})
+_AMP_ONLY = frozenset({Kind.UNSCALE, Kind.UPDATE, Kind.CONSTRUCT})
 
 Erased = tuple[tuple[object, ...], ...]
 
@@ -34,14 +35,14 @@ def erased(trace: Trace) -> Erased:
 
 def is_erased(event: Event) -> bool:
     """Whether an event is nothing but AMP: in a program without it there is no such call."""
-    by_scale = event.kind == "gradient write" and event.factor in ("scale", "1/scale")
+    by_scale = event.kind is Kind.GRADIENT_WRITE and event.factor in ("scale", "1/scale")
     return by_scale or event.kind in _AMP_ONLY
 
 
 def _without_amp(event: Event) -> tuple[object, ...]:
     clip = None if event.clip is None else replace(event.clip, times_scale=False)
-    factor = event.factor if event.kind == "gradient write" else None
-    loss = event.loss if event.kind == "backward" else None
+    factor = event.factor if event.kind is Kind.GRADIENT_WRITE else None
+    loss = event.loss if event.kind is Kind.BACKWARD else None
     return event.kind, event.optimizer, loss, clip, factor
 
 
@@ -129,11 +130,11 @@ def _writes(trace: Trace) -> Iterator[tuple[Event, bool]]:
     """The unknown changes of gradients, and whether they are scaled there."""
     scaled = False
     for event in trace:
-        if event.kind == "backward":
+        if event.kind is Kind.BACKWARD:
             scaled = event.scaler is not None
-        elif event.kind == "unscale_" or event.factor == "1/scale":
+        elif event.kind is Kind.UNSCALE or event.factor == "1/scale":
             scaled = False
-        elif event.kind == "gradient write" and event.factor is None:
+        elif event.kind is Kind.GRADIENT_WRITE and event.factor is None:
             yield event, scaled
 
 
@@ -147,7 +148,7 @@ def completed(pair: Pair) -> Pair:
     return replace(added, completed=added != pair)
 
 
-def _kinds(pair: Pair) -> set[str]:
+def _kinds(pair: Pair) -> set[Kind]:
     return {event.kind for event in (*pair.before, *pair.after)}
 
 
@@ -161,44 +162,46 @@ def _line(pair: Pair) -> int:
 
 
 def _with_backward(pair: Pair) -> Pair:
-    if "backward" in _kinds(pair):
+    if Kind.BACKWARD in _kinds(pair):
         return pair
     scaler = _scaler(pair)
     text = "loss.backward()" if scaler is None else f"{scaler}.scale(loss).backward()"
-    event = Event("backward", _line(pair), text, scaler=scaler, loss="loss")
+    event = Event(Kind.BACKWARD, _line(pair), text, scaler=scaler, loss="loss")
     return replace(pair, before=_in_front(pair.before, event), after=_in_front(pair.after, event))
 
 
 def _in_front(trace: Trace, event: Event) -> Trace:
     """An event at the start, but after gradients were cleared."""
-    count = next((i for i, other in enumerate(trace) if other.kind != "zero_grad"), len(trace))
+    count = next(
+        (i for i, other in enumerate(trace) if other.kind is not Kind.ZERO_GRAD), len(trace)
+    )
     return (*trace[:count], event, *trace[count:])
 
 
 def _with_step(pair: Pair) -> Pair:
-    if "step" in _kinds(pair):
+    if Kind.STEP in _kinds(pair):
         return pair
     scaler = _scaler(pair)
     steps = []
     for key in optimizer_keys(pair.before, pair.after):
         text = f"{key}.step()" if scaler is None else f"{scaler}.step({key})"
-        steps.append(Event("step", _line(pair), text, scaler=scaler, optimizer=key))
+        steps.append(Event(Kind.STEP, _line(pair), text, scaler=scaler, optimizer=key))
     return replace(pair, before=_at_end(pair.before, steps), after=_at_end(pair.after, steps))
 
 
 def _at_end(trace: Trace, events: list[Event]) -> Trace:
     """Events at the end, but before the scaler's update and the clearing of gradients."""
     count = len(trace)
-    while count and trace[count - 1].kind in ("update", "zero_grad"):
+    while count and trace[count - 1].kind in (Kind.UPDATE, Kind.ZERO_GRAD):
         count -= 1
     return (*trace[:count], *events, *trace[count:])
 
 
 def _with_update(pair: Pair) -> Pair:
     scaler = _scaler(pair)
-    if scaler is None or "update" in _kinds(pair):
+    if scaler is None or Kind.UPDATE in _kinds(pair):
         return pair
-    event = Event("update", _line(pair), f"{scaler}.update()", scaler=scaler)
+    event = Event(Kind.UPDATE, _line(pair), f"{scaler}.update()", scaler=scaler)
     if not _checks_for_infinity(pair.before, scaler):
         return pair  # nobody else had to
     after = (*pair.after, event) if _checks_for_infinity(pair.after, scaler) else pair.after
@@ -207,11 +210,13 @@ def _with_update(pair: Pair) -> Pair:
 
 def _checks_for_infinity(trace: Trace, scaler: str) -> bool:
     """Whether a scaler has something to update from."""
-    return any(event.scaler == scaler and event.kind in ("unscale_", "step") for event in trace)
+    return any(
+        event.scaler == scaler and event.kind in (Kind.UNSCALE, Kind.STEP) for event in trace
+    )
 
 
 def _with_zero_grad(pair: Pair) -> Pair:
-    if "zero_grad" in _kinds(pair):
+    if Kind.ZERO_GRAD in _kinds(pair):
         return pair
     return replace(pair, before=_clearing(pair.before), after=_clearing(pair.after))
 
@@ -220,10 +225,10 @@ def _clearing(trace: Trace) -> Trace:
     """A trace that clears the gradients at its start, and after steps before it goes backward."""
     made, used = [], True
     for event in trace:
-        if used and event.kind == "backward":
-            made.append(Event("zero_grad", event.line, "optimizer.zero_grad()"))
+        if used and event.kind is Kind.BACKWARD:
+            made.append(Event(Kind.ZERO_GRAD, event.line, "optimizer.zero_grad()"))
             used = False
-        used = used or event.kind == "step"
+        used = used or event.kind is Kind.STEP
         made.append(event)
     return tuple(made)
 
@@ -236,5 +241,5 @@ def optimizer_keys(*traces: Trace) -> tuple[str, ...]:
 
 def loss_names(*traces: Trace) -> tuple[str, ...]:
     """The losses of some traces, in order of appearance."""
-    events = (event for trace in traces for event in trace if event.kind == "backward")
+    events = (event for trace in traces for event in trace if event.kind is Kind.BACKWARD)
     return tuple(dict.fromkeys(event.loss or "loss" for event in events))

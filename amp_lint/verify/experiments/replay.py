@@ -14,6 +14,10 @@ from torch.nn import utils
 
 from amp_lint.verify.experiments.literals import Unknown, bound
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Trace
+from amp_lint.vocabulary import training
+from amp_lint.vocabulary.amp import DEFAULT_DTYPES, GRAD_SCALER, SCALE
+from amp_lint.vocabulary.meaning import Kind, Part
+from amp_lint.vocabulary.table import BY_NAME
 
 Tensor = torch.Tensor
 Losses = Callable[[Tensor, int, float], Tensor]
@@ -98,7 +102,7 @@ def region_dtype(autocast: Autocast, case: Case) -> torch.dtype:
     """The dtype that a region casts to."""
     name = case.dtype if autocast.dtype is None else autocast.dtype
     if not name:
-        name = "bfloat16" if autocast.device == "cpu" else "float16"
+        name = DEFAULT_DTYPES.get(autocast.device or "", "float16")
     found: torch.dtype = getattr(torch, name)
     return found
 
@@ -116,22 +120,11 @@ def scaler_arguments(construct: Construct | None) -> dict[str, Any]:
     Raises:
         TypeError: the constructor does not take them.
     """
-    if construct is None or not construct.name:
-        return bound(_scaler, (), ())
-    old = construct.name.startswith(("torch.cuda.amp.", "torch.cpu.amp."))
-    given = bound(_scaler if old else torch.amp.GradScaler, construct.args, construct.keywords)
-    given.pop("device", None)
-    return given
-
-
-def _scaler(
-    init_scale: float = 2.0**16,
-    growth_factor: float = 2.0,
-    backoff_factor: float = 0.5,
-    growth_interval: int = 2000,
-    enabled: bool = True,
-) -> None:
-    """The signature of ``torch.cuda.amp.GradScaler``."""
+    construct = construct or Construct("")
+    row = BY_NAME.get(construct.name, GRAD_SCALER)
+    made = torch.cuda.amp.GradScaler if row.device else torch.amp.GradScaler
+    given = bound(made, construct.args, construct.keywords)
+    return {name: found for name, found in given.items() if name != row.keyword(Part.DEVICE)}
 
 
 def make_scaler(construct: Construct | None, case: Case, device: str) -> torch.amp.GradScaler:
@@ -140,24 +133,12 @@ def make_scaler(construct: Construct | None, case: Case, device: str) -> torch.a
     flags = dict(case.flags)
     for name, found in given.items():
         if isinstance(found, Unknown):
-            given[name] = flags.get(found.text, True) if name == "enabled" else default[name]
+            is_switch = name == GRAD_SCALER.keyword(Part.ENABLED)
+            given[name] = flags.get(found.text, True) if is_switch else default[name]
     scaler = torch.amp.GradScaler(torch.device(device).type, **given)
     if scaler.is_enabled():
         scaler.set_growth_interval(1)
     return scaler
-
-
-_METHODS = {
-    "backward": "_backward",
-    "unscale_": "_unscale",
-    "clip": "_clip",
-    "gradient read": "_gradient_read",
-    "gradient write": "_gradient_write",
-    "step": "_step",
-    "update": "_update",
-    "zero_grad": "_zero_grad",
-    "construct": "_construct",
-}
 
 
 @dataclass
@@ -235,9 +216,9 @@ class Rig:
 
     def _apply(self, event: Event) -> None:
         if event.scaler_is_none and not self.erased:
-            name = "scale" if event.kind == "backward" else event.kind
+            name = SCALE.word if event.kind is Kind.BACKWARD else event.kind.value
             raise AttributeError(f"'NoneType' object has no attribute '{name}'")
-        act: Callable[[Event], None] = getattr(self, _METHODS[event.kind])
+        act: Callable[[Event], None] = getattr(self, f"_{event.kind.name.lower()}")
         act(event)
 
     @contextlib.contextmanager
@@ -352,15 +333,15 @@ class Rig:
         limit = UNKNOWN_LIMIT if clip.limit is None else clip.limit
         limit *= self._scale(event) if clip.times_scale else 1.0
         options: dict[str, Any] = {
-            "norm_type": clip.norm_type,
-            "error_if_nonfinite": clip.error_if_nonfinite,
+            training.CLIP_NORM.keyword(Part.NORM_TYPE): clip.norm_type,
+            training.CLIP_NORM.keyword(Part.STRICT): clip.error_if_nonfinite,
         }
         match clip.function:
-            case "clip_grad_value_":
+            case training.CLIP_VALUE.word:
                 utils.clip_grad_value_(parameters, limit)
-            case "get_total_norm":
+            case training.TOTAL_NORM.word:
                 self.norm = utils.get_total_norm(_gradients(parameters), **options)
-            case "clip_grads_with_norm_":
+            case training.CLIP_WITH_NORM.word:
                 norm = self.norm if self.norm is not None else _norm(parameters)
                 utils.clip_grads_with_norm_(parameters, limit, norm)
             case _ if math.isinf(limit):
@@ -372,7 +353,7 @@ class Rig:
 def is_read(event: Event) -> bool:
     """Whether an event measures gradients, as a clip without limit does."""
     unlimited = event.clip is not None and event.clip.limit == math.inf
-    return unlimited or event.kind == "gradient read"
+    return unlimited or event.kind is Kind.GRADIENT_READ
 
 
 def _lasts(event: Event) -> bool:

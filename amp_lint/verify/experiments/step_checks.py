@@ -16,6 +16,7 @@ from amp_lint.verify.experiments.protocol import Pair, loss_names, optimizer_key
 from amp_lint.verify.experiments.replay import Case, Outcome, Problem, Rig
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Trace
 from amp_lint.verify.proof import Failure
+from amp_lint.vocabulary.meaning import Kind
 
 RAISES, VALUE, BACKWARD = "raises", "value", "backward precision"
 STALE, RANGE, FORWARD = "stale weights", "range", "forward dtype"
@@ -105,7 +106,7 @@ class Trial:
     def backwards(self) -> list[tuple[Event, Event]]:
         """The backward passes that correspond to each other."""
         old, new = (
-            [event for event in trace if event.kind == "backward"]
+            [event for event in trace if event.kind is Kind.BACKWARD]
             for trace in (self.pair.before, self.pair.after)
         )
         return list(zip(old, new, strict=True)) if len(old) == len(new) else []
@@ -115,16 +116,16 @@ class Trial:
         """Whether parameters have 16 bits."""
         return bool(self.before.half or self.after.half)
 
-    def uses_scaler(self, kind: str) -> bool:
+    def uses_scaler(self, kind: Kind) -> bool:
         """Whether the old program has events of a kind with a scaler that is on."""
         return self._has_scaler(self.before, self.pair.before, kind)
 
-    def still_uses_scaler(self, kind: str) -> bool:
+    def still_uses_scaler(self, kind: Kind) -> bool:
         """The same of the new program."""
         return self._has_scaler(self.after, self.pair.after, kind)
 
-    def _has_scaler(self, program: Program, trace: Trace, kind: str) -> bool:
-        keys = {event.scaler for event in trace if event.kind == kind}
+    def _has_scaler(self, program: Program, trace: Trace, kind: Kind) -> bool:
+        keys = {event.scaler for event in trace if event.kind is kind}
         made = dict(program.scalers)
         scalers = (self._scaler(made.get(key)) for key in keys - {None} if key is not None)
         return any(scaler is not None and scaler.is_enabled() for scaler in scalers)
@@ -286,16 +287,16 @@ def _infinite(trial: Trial) -> Evidence:
     if after.raised:
         new = None if before.raised else _error(after)
         return Evidence(RAISES, None, new)
-    scaled = trial.uses_scaler("backward") and trial.still_uses_scaler("backward")
+    scaled = trial.uses_scaler(Kind.BACKWARD) and trial.still_uses_scaler(Kind.BACKWARD)
     skipped = scaled if before.raised else _skips(before)
-    wanted = skipped or trial.uses_scaler("step")
+    wanted = skipped or trial.uses_scaler(Kind.STEP)
     if _survives(after) and (_skips(after) or not wanted):
         return Evidence(RAISES, _error(before) if before.round > 1 else None, None)
     stopped = before.round > 1  # by the clip
     if not wanted and not stopped and not _survives(before):
         return Evidence(RANGE, None, None)
-    is_off = stopped and any(event.scaler for event in trial.pair.before if event.kind == "step")
-    may_step = _never_float16(trial) and not trial.still_uses_scaler("backward")
+    is_off = stopped and any(event.scaler for event in trial.pair.before if event.kind is Kind.STEP)
+    may_step = _never_float16(trial) and not trial.still_uses_scaler(Kind.BACKWARD)
     if may_step or (is_off and not wanted):
         note = "a step with a non-finite gradient was skipped before and is not any more"
         if stopped:
@@ -338,7 +339,7 @@ def _tiny(trial: Trial) -> Evidence:
     before, after, oracle = trial.run(problem, (TINY,) * 3)
     if after.raised:
         return Evidence(RANGE, None, None)
-    right = trial.uses_scaler("backward") if before.raised else _is_exact(before, oracle)
+    right = trial.uses_scaler(Kind.BACKWARD) if before.raised else _is_exact(before, oracle)
     if not right or _is_exact(after, oracle):
         return Evidence(RANGE, None, None)
     wanted, made = (float(updates(o)[0].norm()) for o in (oracle, after))
@@ -359,7 +360,7 @@ def _through_product(parameter: torch.Tensor, which: int, size: float) -> torch.
 
 def calibrations(trial: Trial) -> Iterator[Evidence]:
     """Where the first scale is too large, the scaler must find one that is not."""
-    if not trial.uses_scaler("step") or trial.is_half:
+    if not trial.uses_scaler(Kind.STEP) or trial.is_half:
         return
     size = OVERFLOWS / max(trial.first_scale(trial.before), 1.0)
     before, after, _ = trial.run(Problem(_through_float16), (size,) * ROUNDS)
@@ -469,7 +470,7 @@ def compiled_error(forward: Autocast | None, case: Case, device: str, seed: int)
 
     By default a compiled backward runs in the region of its forward, wherever it is called.
     """
-    event = Event("backward", 0, "", forward=forward)
+    event = Event(Kind.BACKWARD, 0, "", forward=forward)
     graph = torch.compile(inverse), functools.partial(conditioned, CONDITION, seed)
     with torch._functorch.config.patch(backward_pass_autocast="off"):
         return gradient_error(graph, event, case, device)

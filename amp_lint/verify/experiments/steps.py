@@ -30,6 +30,7 @@ from amp_lint.verify.experiments.step_checks import (
 )
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step
 from amp_lint.verify.proof import Failure, Judgement, Measured, Point, Settings, Verdict
+from amp_lint.vocabulary.meaning import Kind
 
 SCALER = "scaler arguments"
 MAX_FLAGS = 3
@@ -211,7 +212,7 @@ def _stops(evidence: Evidence) -> bool:
 def _rounds(trial: Trial) -> int:
     """How often a path goes backward."""
     traces = (trial.pair.before, trial.pair.after)
-    return max(sum(event.kind == "backward" for event in trace) for trace in traces)
+    return max(sum(event.kind is Kind.BACKWARD for event in trace) for trace in traces)
 
 
 def _decide(found: list[Evidence]) -> Judgement:

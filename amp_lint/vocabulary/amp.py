@@ -1,0 +1,126 @@
+"""torch's AMP interface: autocast, scalers, and the decorators of autograd functions."""
+
+from __future__ import annotations
+
+from amp_lint.vocabulary.meaning import Kind, Meaning, Parameter, Part, Role
+
+DEFAULT_DTYPES = {"cuda": "float16", "cpu": "bfloat16"}
+"""What autocast casts to on a device if it is not told."""
+
+_ENABLED = Parameter("enabled", Part.ENABLED)
+_DTYPE = Parameter("dtype", Part.DTYPE)
+_CACHE = Parameter("cache_enabled", Part.CACHE)
+_DEVICE_TYPE = Parameter("device_type", Part.DEVICE)
+_DEVICE = Parameter("device", Part.DEVICE)
+_INITIAL_SCALE = Parameter("init_scale", Part.INITIAL_SCALE)
+_GROWTH, _BACKOFF = Parameter("growth_factor"), Parameter("backoff_factor")
+_INTERVAL = Parameter("growth_interval")
+_GROUP = Parameter("process_group")
+_OPTIMIZER = Parameter("optimizer", Part.OPTIMIZER)
+_OLD_SWITCHES = (_ENABLED, _DTYPE, _CACHE)
+_OLD_SCALES = (_INITIAL_SCALE, _GROWTH, _BACKOFF, _INTERVAL, _ENABLED)
+
+AUTOCAST = Meaning(
+    names=("torch.amp.autocast", "torch.autocast"),
+    parameters=(_DEVICE_TYPE, _DTYPE, _ENABLED, _CACHE),
+    gives=Role.REGION,
+    since=(1, 10),
+)
+CUDA_AUTOCAST = Meaning(
+    names=("torch.cuda.amp.autocast",), parameters=_OLD_SWITCHES, gives=Role.REGION, device="cuda"
+)
+CPU_AUTOCAST = Meaning(
+    names=("torch.cpu.amp.autocast",), parameters=_OLD_SWITCHES, gives=Role.REGION, device="cpu"
+)
+DEVICE_AUTOCAST = {name: row.device for row in (CUDA_AUTOCAST, CPU_AUTOCAST) for name in row.names}
+"""Qualified name -> the device that its name says."""
+GRAD_SCALER = Meaning(
+    names=("torch.amp.GradScaler", "torch.GradScaler"),
+    parameters=(_DEVICE, *_OLD_SCALES),
+    gives=Role.SCALER,
+    since=(2, 3),
+)
+CUDA_GRAD_SCALER = Meaning(
+    names=("torch.cuda.amp.GradScaler",), parameters=_OLD_SCALES, gives=Role.SCALER, device="cuda"
+)
+CPU_GRAD_SCALER = Meaning(
+    names=("torch.cpu.amp.GradScaler",), parameters=_OLD_SCALES, gives=Role.SCALER, device="cpu"
+)
+_SHARDED = (
+    Meaning(
+        names=("torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler",),
+        parameters=(_DEVICE, _INITIAL_SCALE, _BACKOFF, _GROWTH, _INTERVAL, _ENABLED, _GROUP),
+        gives=Role.SCALER,
+    ),
+    Meaning(
+        names=("fairscale.optim.grad_scaler.ShardedGradScaler",),
+        parameters=(*_OLD_SCALES, _GROUP),
+        gives=Role.SCALER,
+    ),
+)
+
+_CUSTOM_DEVICE = Parameter("device_type", Part.DEVICE, by_keyword=True)
+_CAST_INPUTS = Parameter("cast_inputs", by_keyword=True)
+CUSTOM_FWD = Meaning(
+    names=("torch.amp.custom_fwd",),
+    parameters=(Parameter("fwd"), _CUSTOM_DEVICE, _CAST_INPUTS),
+    since=(2, 4),
+)
+CUSTOM_BWD = Meaning(
+    names=("torch.amp.custom_bwd",), parameters=(Parameter("bwd"), _CUSTOM_DEVICE), since=(2, 4)
+)
+CUDA_CUSTOM_FWD = Meaning(
+    names=("torch.cuda.amp.custom_fwd",),
+    parameters=(Parameter("fwd"), _CAST_INPUTS),
+    device="cuda",
+)
+CUDA_CUSTOM_BWD = Meaning(
+    names=("torch.cuda.amp.custom_bwd",), parameters=(Parameter("bwd"),), device="cuda"
+)
+
+DEPRECATED = {
+    CUDA_AUTOCAST: AUTOCAST,
+    CPU_AUTOCAST: AUTOCAST,
+    CUDA_GRAD_SCALER: GRAD_SCALER,
+    CPU_GRAD_SCALER: GRAD_SCALER,
+    CUDA_CUSTOM_FWD: CUSTOM_FWD,
+    CUDA_CUSTOM_BWD: CUSTOM_BWD,
+}
+"""What is named after a device -> what replaces it."""
+
+SCALE = Meaning(
+    owner=Role.SCALER,
+    methods=("scale",),
+    parameters=(Parameter("outputs", Part.LOSS),),
+    gives=Role.SCALED_LOSS,
+)
+GET_SCALE = Meaning(owner=Role.SCALER, methods=("get_scale",), gives=Role.SCALE)
+IS_ENABLED = Meaning(owner=Role.SCALER, methods=("is_enabled",))
+STATE_DICT = Meaning(owner=Role.SCALER, methods=("state_dict",))
+LOAD_STATE_DICT = Meaning(
+    owner=Role.SCALER, methods=("load_state_dict",), parameters=(Parameter("state_dict"),)
+)
+_METHODS = (
+    Meaning(
+        owner=Role.SCALER,
+        methods=("unscale_",),
+        unique=True,
+        parameters=(_OPTIMIZER,),
+        does=(Kind.UNSCALE,),
+    ),
+    Meaning(owner=Role.SCALER, methods=("step",), parameters=(_OPTIMIZER,), does=(Kind.STEP,)),
+    Meaning(
+        owner=Role.SCALER,
+        methods=("update",),
+        parameters=(Parameter("new_scale"),),
+        does=(Kind.UPDATE,),
+    ),
+)
+
+ROWS = (
+    *DEPRECATED, *dict.fromkeys(DEPRECATED.values()), *_SHARDED, SCALE, *_METHODS, GET_SCALE,
+    IS_ENABLED, STATE_DICT, LOAD_STATE_DICT,
+)  # fmt: skip
+
+SCALE_ATTRIBUTES = frozenset({"_scale", "_get_scale_async"})
+"""Private attributes of a scaler that give the scale as well."""

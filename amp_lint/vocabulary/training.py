@@ -1,0 +1,65 @@
+"""A training step of torch without AMP: backward, what is done to gradients, steps."""
+
+from __future__ import annotations
+
+from amp_lint.vocabulary.meaning import Kind, Meaning, Parameter, Part, Role
+
+OPTIMIZERS = "torch.optim."
+SCHEDULERS = "torch.optim.lr_scheduler."
+"""Where the constructors of optimizers and of learning-rate schedulers are."""
+
+_PARAMETERS = Parameter("parameters")
+_NORM_TYPE = Parameter("norm_type", Part.NORM_TYPE)
+_STRICT = Parameter("error_if_nonfinite", Part.STRICT)
+_FOREACH = Parameter("foreach")
+_MAX_NORM = Parameter("max_norm", Part.LIMIT)
+
+CLIP_NORM = Meaning(
+    names=("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm"),
+    parameters=(_PARAMETERS, _MAX_NORM, _NORM_TYPE, _STRICT, _FOREACH),
+    does=(Kind.CLIP,),
+)
+CLIP_VALUE = Meaning(
+    names=("torch.nn.utils.clip_grad_value_",),
+    parameters=(_PARAMETERS, Parameter("clip_value", Part.LIMIT), _FOREACH),
+    does=(Kind.CLIP,),
+)
+CLIP_WITH_NORM = Meaning(
+    names=("torch.nn.utils.clip_grads_with_norm_",),
+    parameters=(_PARAMETERS, _MAX_NORM, Parameter("total_norm"), _FOREACH),
+    does=(Kind.CLIP,),
+)
+TOTAL_NORM = Meaning(
+    names=("torch.nn.utils.get_total_norm",),
+    parameters=(Parameter("tensors"), _NORM_TYPE, _STRICT, _FOREACH),
+    does=(Kind.CLIP,),
+)
+"""It only measures, which goes wrong in the same way."""
+
+AUTOGRAD_BACKWARD = Meaning(
+    names=("torch.autograd.backward",),
+    parameters=(Parameter("tensors", Part.LOSS),),
+    does=(Kind.BACKWARD,),
+)
+
+ROWS = (
+    CLIP_NORM,
+    CLIP_VALUE,
+    CLIP_WITH_NORM,
+    TOTAL_NORM,
+    AUTOGRAD_BACKWARD,
+    Meaning(owner=Role.LOSS, methods=("backward",), does=(Kind.BACKWARD,)),
+    Meaning(owner=Role.OPTIMIZER, methods=("step",), does=(Kind.STEP,)),
+    Meaning(owner=Role.OPTIMIZER, methods=("zero_grad",), unique=True, does=(Kind.ZERO_GRAD,)),
+    Meaning(owner=Role.SCHEDULER, methods=("step",), does=(Kind.SCHEDULE,)),
+    Meaning(
+        owner=Role.GRADIENT,
+        methods=("add_", "copy_", "div_", "fill_", "mul_", "sub_"),
+        does=(Kind.GRADIENT_WRITE,),
+    ),
+    Meaning(
+        owner=Role.GRADIENT,
+        methods=("clamp_", "clip_"),
+        does=(Kind.GRADIENT_READ, Kind.GRADIENT_WRITE),
+    ),
+)
