@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar
 
 from amp_lint import __version__, report
 from amp_lint.run.choice import ConfigError
-from amp_lint.run.session import Options
+from amp_lint.run.session import LintOptions
 from amp_lint.run.suggest import did_you_mean
 from amp_lint.run.target import parse_version
 
@@ -43,13 +43,13 @@ class Parser(argparse.ArgumentParser):
         return options
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> LintOptions:
     """The options and paths of ``amp-lint``, or of ``amp-lint check``.
 
     Raises:
         ConfigError: an option is unknown or wrong.
     """
-    return parser().read(arguments, Options())
+    return parser().read(arguments, LintOptions())
 
 
 def parser() -> Parser:

@@ -18,10 +18,10 @@ from amp_lint.amp.halves import Halves
 from amp_lint.amp.kinds import Kinds
 from amp_lint.amp.modules import Modules
 from amp_lint.amp.operations import Operations
+from amp_lint.amp.other_trainings import Trainer, Trainings
 from amp_lint.amp.reach import Reach
 from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
-from amp_lint.amp.trainers import Trainer, Trainings
 from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values
@@ -33,7 +33,7 @@ from amp_lint.walk.caches import Caches
 from amp_lint.walk.clips import Clips
 from amp_lint.walk.mistakes import Mistakes
 from amp_lint.walk.steps import Steps
-from amp_lint.walk.unscale_places import Places
+from amp_lint.walk.unscale_places import UnscalePlaces
 
 __all__ = ["Model"]
 
@@ -158,9 +158,9 @@ class Model:
         return Clips(self.linked, self.values, self.roles, self.steps, self.places)
 
     @functools.cached_property
-    def places(self) -> Places:
+    def places(self) -> UnscalePlaces:
         """Where gradients would be unscaled."""
-        return Places(self.linked, self.steps)
+        return UnscalePlaces(self.linked, self.steps)
 
     @functools.cached_property
     def caches(self) -> Caches:

@@ -11,7 +11,7 @@ from amp_lint.report import Finding, Style, renderer
 from amp_lint.report.color import BOLD, paint
 from amp_lint.rule import Rule
 from amp_lint.run.job import Outcome
-from amp_lint.run.session import Options, Session
+from amp_lint.run.session import LintOptions, Session
 from amp_lint.sieve import wanted
 from amp_lint.syntax.parse import TooDeepError, identifiers, parse
 from amp_lint.syntax.project import imports
@@ -29,7 +29,7 @@ _MATTERS = re.compile(written.MATTERS.encode())
 class Search:
     """One run of the linter with the rules that are about a symptom."""
 
-    def __init__(self, rules: Sequence[Rule], options: Options) -> None:
+    def __init__(self, rules: Sequence[Rule], options: LintOptions) -> None:
         """Lint the paths of ``options``; the most likely of ``rules`` comes first."""
         self.rules = rules
         self._paths = [absolute(Path(path)) for path in options.paths]

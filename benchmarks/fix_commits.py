@@ -48,7 +48,7 @@ from amp_lint.selection import Selection
 from amp_lint.syntax.project import Links, Project
 from amp_lint.text.diagnostic import Diagnostic
 from amp_lint.text.source import Source
-from amp_lint.verify import Prover, Settings, Verdict
+from amp_lint.verify import ProofSettings, Prover, Verdict
 from amp_lint.verify.prover import Change
 
 HERE = Path(__file__).parent
@@ -102,7 +102,7 @@ def main() -> int:
     parser.add_argument("target", type=Path, metavar="TARGET")
     parser.add_argument("--update", action="store_true", help="write the README, too")
     args = parser.parse_args()
-    with Prover(Settings(modes=("eager",))) as prover:
+    with Prover(ProofSettings(modes=("eager",))) as prover:
         outcomes = [
             outcome(label, args.mirrors, args.target, prover)
             for label in labels(args.labels / "dev.jsonl")

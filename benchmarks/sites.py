@@ -22,7 +22,7 @@ from amp_lint.edit import edits
 from amp_lint.selection import Selection
 from amp_lint.text.diagnostic import applicable
 from amp_lint.text.source import Source
-from amp_lint.verify import Prover, Settings, Verdict
+from amp_lint.verify import ProofSettings, Prover, Verdict
 from amp_lint.verify.prover import Change
 
 PROMISED = 0.8
@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("target", type=Path)
     args = parser.parse_args()
     found = list(sites(args.labels / "dev.jsonl", args.target))
-    with Prover(Settings(modes=("eager",))) as prover:
+    with Prover(ProofSettings(modes=("eager",))) as prover:
         proofs = prover.prove_all([site.change for site in found])
     verdicts: Counter[tuple[str, Verdict]] = Counter()
     for site, proof in zip(found, proofs, strict=True):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.amp.frameworks import is_owner
-from amp_lint.amp.gradient_values import Gradients, is_gradient
+from amp_lint.amp.gradient_values import GradientValues, is_gradient
 from amp_lint.amp.regions import Region
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.program import Program
@@ -110,9 +110,9 @@ class Recognizer:
         return all(map(_is_empty, statements_of(function.body)))
 
     @functools.cached_property
-    def gradients(self) -> Gradients:
+    def gradients(self) -> GradientValues:
         """Which expressions are gradients."""
-        return Gradients(self.names, self.values)
+        return GradientValues(self.names, self.values)
 
     def _is_by(self, row: Meaning, call: cst.Call, owner: cst.BaseExpression) -> bool:
         """Whether a call of a method is the one that a row is about."""

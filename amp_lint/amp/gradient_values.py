@@ -66,7 +66,7 @@ def is_untracked(tree: Tree, names: Names, node: cst.CSTNode) -> bool:
     return False
 
 
-class Gradients:
+class GradientValues:
     """Follows gradients through names, casts and products."""
 
     def __init__(self, names: Names, values: Values) -> None:

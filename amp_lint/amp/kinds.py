@@ -29,7 +29,7 @@ _TELLS = frozenset(
 _TESTS = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
 
 
-class Kind(enum.Enum):
+class ObjectKind(enum.Enum):
     """A type of object."""
 
     BOOL = "bool"
@@ -46,24 +46,24 @@ class Kinds:
         self.names = names
         self.values = values
 
-    def of(self, node: cst.BaseExpression | None) -> Kind | None:
+    def of(self, node: cst.BaseExpression | None) -> ObjectKind | None:
         """The kind of an expression; None if it is not known, or may be several."""
         if node is None:
             return None
         kinds = {self._of(value) for value in self.values.alternatives(node)}
         return kinds.pop() if len(kinds) == 1 else None
 
-    def _of(self, node: cst.BaseExpression) -> Kind | None:
+    def _of(self, node: cst.BaseExpression) -> ObjectKind | None:
         value = literal(node)
         if isinstance(value, bool) or self._is_test(node):
-            return Kind.BOOL
+            return ObjectKind.BOOL
         if isinstance(value, (int, float)):
-            return Kind.NUMBER
+            return ObjectKind.NUMBER
         if isinstance(value, str) or isinstance(node, cst.FormattedString):
-            return Kind.TEXT
+            return ObjectKind.TEXT
         if self.names.is_only(node, _DTYPES):
-            return Kind.DTYPE
-        return Kind.DEVICE if self._is_device(node) else None
+            return ObjectKind.DTYPE
+        return ObjectKind.DEVICE if self._is_device(node) else None
 
     def _is_test(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a test; a comparison by ``==`` may be one of tensors."""

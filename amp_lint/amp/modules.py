@@ -42,7 +42,11 @@ _WRAPPERS = frozenset(
     }
 )
 _PARAMETERS = frozenset({"named_parameters", "parameters"})
-_CLIPS, _BACKWARD, _STEP = names_of(Kind.CLIP), words(Kind.BACKWARD), words(Kind.STEP)
+_CLIPS, _BACKWARD, _STEP = (
+    names_of(Kind.CLIP),
+    words(Kind.BACKWARD),
+    words(Kind.STEP),
+)
 _COPIES = frozenset({"clone", "detach", "double", "float"})
 _OTHER_OPTIMIZERS = frozenset({"transformers.AdamW", "transformers.optimization.AdamW"})
 _MASTER_WEIGHTS = re.compile(KEEPING_MASTER_WEIGHTS, re.IGNORECASE)

@@ -34,7 +34,7 @@ _COLUMNS = 100
 """Columns of findings where there is no terminal: those of a message, and of most code."""
 
 
-class Options(argparse.Namespace):
+class LintOptions(argparse.Namespace):
     """The options of the command line."""
 
     paths: list[str]
@@ -114,7 +114,7 @@ class Options(argparse.Namespace):
 class Session:
     """Runs once. Errors are printed as they occur, findings at the end."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: LintOptions) -> None:
         """Prepare a run.
 
         Raises:

@@ -10,7 +10,7 @@ torch is imported in worker processes only.
 
 from __future__ import annotations
 
-from amp_lint.verify.proof import Environment, Failure, Judgement, Proof, Settings, Verdict
+from amp_lint.verify.proof import Environment, Failure, Judgement, Proof, ProofSettings, Verdict
 from amp_lint.verify.prover import Change, Prover, VerifyError, prove
 
 __all__ = [
@@ -19,8 +19,8 @@ __all__ = [
     "Failure",
     "Judgement",
     "Proof",
+    "ProofSettings",
     "Prover",
-    "Settings",
     "Verdict",
     "VerifyError",
     "prove",

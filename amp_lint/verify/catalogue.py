@@ -15,7 +15,7 @@ from amp_lint.verify.record import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PageCase:
     """A flagged example of a page and one of the fences that follow it."""
 
     rule: Rule
@@ -41,12 +41,12 @@ class Case:
 _KINDS = {"fixed": "fix", "fixed unsafe": "unsafe fix", "wrong": "wrong fix"}
 
 
-def cases(rules: Iterable[Rule]) -> Iterator[Case]:
+def cases(rules: Iterable[Rule]) -> Iterator[PageCase]:
     """Every fix and every wrong fix on the pages of some rules, in the order of the pages."""
     for rule in rules:
         for example in pages.parse(registry.page(rule)).examples:
             for fence in _promised(example):
-                yield Case(rule, example.flagged, fence)
+                yield PageCase(rule, example.flagged, fence)
 
 
 def _promised(example: Example) -> Iterator[Fence]:

@@ -23,7 +23,7 @@ from amp_lint.text import files
 from amp_lint.text.source import Source, SourceError
 from amp_lint.verify import catalogue, prover, record, report
 from amp_lint.verify.live import Live, Task, counted, torch_in_use
-from amp_lint.verify.proof import Proof, Settings, Verdict
+from amp_lint.verify.proof import Proof, ProofSettings, Verdict
 from amp_lint.verify.prover import Change, Prover, VerifyError, choose_device
 from amp_lint.verify.record import Entry
 from amp_lint.verify.sites import Site, sites
@@ -32,7 +32,7 @@ DTYPES = ("float16", "bfloat16", "float32")
 MODES = ("eager", "compiled", "emulated")
 
 
-class Options(session.Options):
+class VerifyOptions(session.LintOptions):
     """The options of ``amp-lint verify``."""
 
     what: list[str]
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: an option is wrong.
     """
-    options = _parser().read(arguments, Options())
+    options = _parser().read(arguments, VerifyOptions())
     try:
         prover.require(*prover.NEEDED, *["matplotlib"] * bool(options.plot))
         return _Run(options).run()
@@ -79,7 +79,7 @@ class _Files:
 class _Run:
     """Runs once: collects what to prove, proves it, prints it."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: VerifyOptions) -> None:
         self._options = options
         self._choice = options.settings(lambda problem: self._error("", problem))
         self._progress = Progress(enabled=not options.quiet)
@@ -112,11 +112,11 @@ class _Run:
         before, after = (_text(path) for path in (options.before, options.after))
         return Change(before, after, str(options.after))
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> ProofSettings:
         options = self._options
         with self._live.slow("starting torch to look for a GPU"):
             device = choose_device(options.device)
-        return Settings(
+        return ProofSettings(
             device=device,
             dtypes=tuple(options.dtype),
             modes=tuple(options.mode),

@@ -13,7 +13,7 @@ from amp_lint.text.diagnostic import Diagnostic
 from amp_lint.text.source import Source
 from amp_lint.verify import catalogue, report
 from amp_lint.verify.live import Live, counted, torch_in_use
-from amp_lint.verify.proof import Settings, Verdict
+from amp_lint.verify.proof import ProofSettings, Verdict
 from amp_lint.verify.prover import FILE_LIMIT, Prover, VerifyError, choose_device
 from amp_lint.verify.record import Entry
 from amp_lint.verify.sites import Site, change
@@ -28,7 +28,7 @@ class Gate:
         """Raises `VerifyError` if a package that the experiments need is not installed."""
         self._live = Live(progress)
         with self._live.slow("starting torch to look for a GPU"):
-            settings = Settings(device=choose_device("auto"))
+            settings = ProofSettings(device=choose_device("auto"))
         self._prover = Prover(settings, file_limit=FILE_LIMIT)
         self._live.say(f"fixes are proven before they are applied, with {torch_in_use(settings)}")
         self._progress = progress

@@ -17,7 +17,7 @@ from typing import Protocol
 from amp_lint.report.terminal import style_of
 from amp_lint.run.progress import Progress
 from amp_lint.verify import report
-from amp_lint.verify.proof import Proof, Settings
+from amp_lint.verify.proof import Proof, ProofSettings
 from amp_lint.verify.prover import Change, Done, Prover
 from amp_lint.verify.record import Entry
 
@@ -107,7 +107,7 @@ class Live:
         return [task.entry(proof) for task, proof in zip(tasks, proofs, strict=True)]
 
 
-def torch_in_use(settings: Settings) -> str:
+def torch_in_use(settings: ProofSettings) -> str:
     """What runs the experiments, and what it is slow at, for the first line."""
     compiles = not {"compiled", "emulated"}.isdisjoint(settings.modes)
     slow = "; the first compile takes about a minute" if compiles else ""

@@ -94,7 +94,7 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProofSettings:
     """How to experiment."""
 
     device: str = "cpu"

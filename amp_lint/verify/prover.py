@@ -23,7 +23,7 @@ from amp_lint.verify.proof import (
     Failure,
     Judgement,
     Proof,
-    Settings,
+    ProofSettings,
     Shown,
     Verdict,
 )
@@ -74,7 +74,7 @@ def choose_device(wanted: str) -> str:
         return wanted
     if metadata.version("torch").endswith("+cpu"):
         return "cpu"
-    asked = start_worker(Settings())
+    asked = start_worker(ProofSettings())
     try:
         return "cuda" if asked.call(TO_START, worker.has_cuda) else "cpu"
     except WorkerError as error:
@@ -83,7 +83,7 @@ def choose_device(wanted: str) -> str:
         asked.close()
 
 
-def start_worker(settings: Settings) -> Worker:
+def start_worker(settings: ProofSettings) -> Worker:
     """A process for experiments; torch waits until it is needed.
 
     Raises:
@@ -125,7 +125,7 @@ class Prover:
 
     def __init__(
         self,
-        settings: Settings | None = None,
+        settings: ProofSettings | None = None,
         *,
         workers: int | None = None,
         limit: float | None = None,
@@ -141,7 +141,7 @@ class Prover:
             VerifyError: a package that the experiments need is not installed.
         """
         require(*NEEDED)
-        self.settings = settings or Settings()
+        self.settings = settings or ProofSettings()
         compiles = not {"compiled", "emulated"}.isdisjoint(self.settings.modes)
         self._limit = limit or LIMIT + compiles * TO_COMPILE
         self._file_limit = file_limit
@@ -296,7 +296,7 @@ def prove(
     *,
     name: str = "code.py",
     code: str | None = None,
-    settings: Settings | None = None,
+    settings: ProofSettings | None = None,
     limit: float | None = None,
 ) -> Proof:
     """Whether ``after`` computes what ``before`` means, and without its failures.
@@ -354,7 +354,7 @@ def _result(call: Future[tuple[Judgement, float]]) -> Judgement:
     return replace(judgement, seconds=round(seconds, 3))
 
 
-def _unbound(obligation: Unbound, settings: Settings) -> Judgement:
+def _unbound(obligation: Unbound, settings: ProofSettings) -> Judgement:
     if "unbound" in settings.disabled:
         return Judgement(Verdict.PROVEN, "not checked")
     text = f"NameError: nothing binds {obligation.name!r} any more"
@@ -363,7 +363,7 @@ def _unbound(obligation: Unbound, settings: Settings) -> Judgement:
     return Judgement(Verdict.REFUTED, text, after=Failure("unbound", text))
 
 
-def _finding(code: str, before: list[int], after: list[int], settings: Settings) -> Judgement:
+def _finding(code: str, before: list[int], after: list[int], settings: ProofSettings) -> Judgement:
     counts = f"findings of {code}: {len(before)} before, {len(after)} after"
     if len(after) < len(before) or "finding" in settings.disabled:
         return Judgement(Verdict.PROVEN, counts)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from amp_lint.verify.proof import Environment, Proof, Settings, Verdict
+from amp_lint.verify.proof import Environment, Proof, ProofSettings, Verdict
 
 _Json: TypeAlias = Any
 _Kind: TypeAlias = Any  # a type, as `get_type_hints` gives it
@@ -59,7 +59,7 @@ class Record:
     """None where nothing had to be run."""
     platform: str
     """Processor and operating system."""
-    settings: Settings
+    settings: ProofSettings
     entries: tuple[Entry, ...]
 
 
@@ -72,7 +72,9 @@ def proven(entries: Iterable[Entry]) -> frozenset[str]:
     return frozenset(code for code, right in good.items() if right)
 
 
-def record(entries: Iterable[Entry], settings: Settings, environment: Environment | None) -> Record:
+def record(
+    entries: Iterable[Entry], settings: ProofSettings, environment: Environment | None
+) -> Record:
     """What one run has shown; the environment, the same for all, stands once."""
     bare = (
         dataclasses.replace(entry, proof=dataclasses.replace(entry.proof, environment=None))

@@ -8,7 +8,7 @@ import os
 
 from amp_lint.run.target import Version
 from amp_lint.verify.obligations import Comparison, Expression, Object, Obligation, Policy, Step
-from amp_lint.verify.proof import Environment, Judgement, Settings
+from amp_lint.verify.proof import Environment, Judgement, ProofSettings
 
 _EXPERIMENTS: dict[type[Obligation], str] = {
     Expression: "levels",
@@ -18,7 +18,7 @@ _EXPERIMENTS: dict[type[Obligation], str] = {
 }
 
 
-def start_torch(settings: Settings) -> None:
+def start_torch(settings: ProofSettings) -> None:
     """Import torch and set it up: one thread, one compiler, CUDA's policy where there is no CUDA.
 
     Raises:
@@ -35,7 +35,7 @@ def start_torch(settings: Settings) -> None:
         cuda_policy.install()
 
 
-def environment(settings: Settings) -> Environment:
+def environment(settings: ProofSettings) -> Environment:
     """Where the experiments run.
 
     Raises:
@@ -84,7 +84,7 @@ def findings(text: str, name: str, code: str, target_torch: Version | None) -> l
     return [source.position(found.start)[0] for found in engine.check(source, selection)]
 
 
-def judge(obligation: Obligation, settings: Settings) -> Judgement:
+def judge(obligation: Obligation, settings: ProofSettings) -> Judgement:
     """Run the experiments for one obligation."""
     module = importlib.import_module(
         f"amp_lint.verify.experiments.{_EXPERIMENTS[type(obligation)]}"

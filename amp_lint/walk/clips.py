@@ -18,10 +18,10 @@ from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import rows
 from amp_lint.vocabulary.training import TOTAL_NORM
 from amp_lint.walk.gradients import Gradients, replay
+from amp_lint.walk.mistake_rows import SCALED_CLIP
 from amp_lint.walk.paths import Cycle, last_name
-from amp_lint.walk.protocol import SCALED_CLIP
 from amp_lint.walk.steps import Root, Steps
-from amp_lint.walk.unscale_places import Place, Places
+from amp_lint.walk.unscale_places import UnscalePlace, UnscalePlaces
 
 INITIAL_SCALE = 65536.0
 _LIMITS = {word: row.keyword(Part.LIMIT) for row in rows(Kind.CLIP) for word in row.words}
@@ -42,7 +42,7 @@ class ScaledClip:
     """The literal limit, if there is one."""
     scale: float
     """The scale at the start of a run."""
-    place_for_unscale: Place | None
+    place_for_unscale: UnscalePlace | None
 
     @property
     def clips(self) -> bool:
@@ -54,7 +54,7 @@ class Clips:
     """Looks for clips in the wrong state among the cycles of a file."""
 
     def __init__(
-        self, tree: Tree, values: Values, roles: Roles, steps: Steps, places: Places
+        self, tree: Tree, values: Values, roles: Roles, steps: Steps, places: UnscalePlaces
     ) -> None:
         self.tree = tree
         self.values = values

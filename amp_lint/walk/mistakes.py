@@ -17,8 +17,8 @@ from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.walk.gradients import Gradients
+from amp_lint.walk.mistake_rows import CALLS, Mistake
 from amp_lint.walk.paths import Cycle, last_name
-from amp_lint.walk.protocol import CALLS, Mistake
 from amp_lint.walk.steps import Root, Steps
 
 _AFTER_BACKWARD = frozenset({Kind.STEP, Kind.UPDATE, Kind.OPAQUE})
@@ -193,7 +193,13 @@ class Mistakes:
 
         True is a step of the same optimizer through a scaler, False is anything else.
         """
-        decisive = (Kind.STEP, Kind.BACKWARD, Kind.ZERO_GRAD, Kind.UPDATE, Kind.GRADIENT_WRITE)
+        decisive = (
+            Kind.STEP,
+            Kind.BACKWARD,
+            Kind.ZERO_GRAD,
+            Kind.UPDATE,
+            Kind.GRADIENT_WRITE,
+        )
         for cycle in (cycle for root in self.steps.roots for cycle in root.cycles):
             for index, event in enumerate(cycle):
                 if event.node is direct.node:

@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UnscalePlace:
     """Where ``unscale_`` can be called so that a clip or a read sees true gradients."""
 
     statement: cst.BaseStatement
@@ -33,14 +33,14 @@ class Place:
     certain: bool
 
 
-class Places:
+class UnscalePlaces:
     """Looks for places in the cycles of a file."""
 
     def __init__(self, tree: Tree, steps: Steps) -> None:
         self.tree = tree
         self.steps = steps
 
-    def before(self, seen: Event, root: Root) -> Place | None:
+    def before(self, seen: Event, root: Root) -> UnscalePlace | None:
         """Before a clip or read, if the gradients of just one optimizer are stepped after it.
 
         All that look at gradients before the same step share one place, before the first of them;
@@ -52,7 +52,7 @@ class Places:
             place = self._before(seen, root, (Kind.CLIP,))
         return place
 
-    def _before(self, seen: Event, root: Root, kinds: Collection[Kind]) -> Place | None:
+    def _before(self, seen: Event, root: Root, kinds: Collection[Kind]) -> UnscalePlace | None:
         cycles, nodes = self._together(seen, kinds)
         if any(map(self._is_kept, nodes)):
             return None
@@ -72,10 +72,10 @@ class Places:
         statement = self._statement(nodes, step, self._block(step.node))
         place = self._guarded(nodes, step, code) if statement is None else None
         if statement is not None:
-            place = Place(statement, code, None, certain=not root.truncated)
+            place = UnscalePlace(statement, code, None, certain=not root.truncated)
         return None if place is None or self._reads_early(place, step) else place
 
-    def _reads_early(self, place: Place, step: Event) -> bool:
+    def _reads_early(self, place: UnscalePlace, step: Event) -> bool:
         """Whether a name in the inserted line gets its value only below it."""
         names = [part.value for part in descendants(step.node) if isinstance(part, cst.Name)]
         names += _WORD.findall(place.guard or "")
@@ -126,7 +126,7 @@ class Places:
         ended = {event.kind for index in places for event in cycle[index:]}
         return not ended & {Kind.STEP, Kind.UPDATE} and self._leaves_between(seen.place, step)
 
-    def _guarded(self, nodes: list[cst.CSTNode], step: Event, code: str) -> Place | None:
+    def _guarded(self, nodes: list[cst.CSTNode], step: Event, code: str) -> UnscalePlace | None:
         """What looks is common to two modes, the step belongs to one: unscale in that one only."""
         guard = self.tree.ancestor(step.node, cst.If)
         block = self._block(step.node)
@@ -135,7 +135,7 @@ class Places:
         statement = self._statement(nodes, step, self._block(guard))
         if statement is None:
             return None
-        return Place(statement, code, one_line(guard.test), certain=False)
+        return UnscalePlace(statement, code, one_line(guard.test), certain=False)
 
     def _statement(
         self, nodes: list[cst.CSTNode], step: Event, block: cst.CSTNode | None

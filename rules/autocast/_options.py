@@ -27,7 +27,7 @@ class Option:
     """Whether it chooses a dtype, and bfloat16 is a choice that it names."""
 
 
-class Options:
+class CommandLineOptions:
     """Reads ``argparse`` declarations."""
 
     def __init__(self, model: Model) -> None:

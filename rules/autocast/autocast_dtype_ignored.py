@@ -36,9 +36,11 @@ class AutocastDtypeIgnored(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the regions, if none has a dtype and the option does not decide about them."""
-        from ._options import Options
+        from ._options import CommandLineOptions
 
-        option = next((each for each in model.part(Options).all if each.offers_bf16), None)
+        option = next(
+            (each for each in model.part(CommandLineOptions).all if each.offers_bf16), None
+        )
         entered = [e for e in model.regions.entries if not e.region.never_enabled]
         if option is None or not entered or _is_set_elsewhere(model):
             return
@@ -77,14 +79,14 @@ def _decides(model: Model, option: Option, entered: Entered) -> bool:
     """Whether the option turns the region on or off: then float16 may be what is left."""
     from amp_lint.flow.branches import guards
 
-    from ._options import Options
+    from ._options import CommandLineOptions
 
     region = entered.region
-    if region.enabled is not None and model.part(Options).reads(option, region.enabled):
+    if region.enabled is not None and model.part(CommandLineOptions).reads(option, region.enabled):
         return True
     places = (entered.holder, region.node)
     return any(
-        model.part(Options).reads(option, guard.test)
+        model.part(CommandLineOptions).reads(option, guard.test)
         for place in places
         for guard in guards(model.linked, place)
     )

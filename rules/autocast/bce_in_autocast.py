@@ -22,8 +22,8 @@ from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
+    from amp_lint.amp.other_trainings import Trainer
     from amp_lint.amp.reach import Chain
-    from amp_lint.amp.trainers import Trainer
     from amp_lint.model import Model
 
 _FUNCTION = frozenset({"torch.nn.functional.binary_cross_entropy"})

@@ -16,11 +16,11 @@ from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.written import reads_scale
 from amp_lint.walk.clips import clip_limit, is_infinite
 from amp_lint.walk.gradients import replay
+from amp_lint.walk.mistake_rows import SCALED_READ
 from amp_lint.walk.paths import Cycle
-from amp_lint.walk.protocol import SCALED_READ
 from amp_lint.walk.relevance import FINITE
 from amp_lint.walk.steps import Root
-from amp_lint.walk.unscale_places import Place
+from amp_lint.walk.unscale_places import UnscalePlace
 
 _BY_SCALE = (cst.Multiply, cst.Divide)
 _WATCH = frozenset({"wandb.watch", "wandb.sdk.watch"})
@@ -34,7 +34,7 @@ class ScaledRead:
     call: cst.Call
     backward: Event
     step: Event | None
-    place_for_unscale: Place | None
+    place_for_unscale: UnscalePlace | None
 
 
 @dataclass(frozen=True, slots=True)

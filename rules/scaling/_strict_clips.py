@@ -11,7 +11,7 @@ from amp_lint.amp.events import Event
 from amp_lint.model import Model
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.walk.gradients import replay
-from amp_lint.walk.protocol import STRICT_CLIP
+from amp_lint.walk.mistake_rows import STRICT_CLIP
 
 
 @dataclass(frozen=True, slots=True)

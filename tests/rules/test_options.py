@@ -11,9 +11,9 @@ from amp_lint.model import Model
 from tests.programs import model_of
 
 if TYPE_CHECKING:  # where mypy finds what is installed below `amp_lint.rules`
-    from rules.autocast._options import Options
+    from rules.autocast._options import CommandLineOptions
 else:
-    from amp_lint.rules.autocast._options import Options
+    from amp_lint.rules.autocast._options import CommandLineOptions
 
 
 def model(text: str) -> Model:
@@ -38,7 +38,7 @@ def model(text: str) -> Model:
     ],
 )
 def test_options(arguments: str, expected: tuple[str, bool] | None) -> None:
-    found = model(f"parser.add_argument({arguments})").part(Options).all
+    found = model(f"parser.add_argument({arguments})").part(CommandLineOptions).all
     assert [(option.name, option.offers_bf16) for option in found] == (
         [expected] if expected else []
     )
@@ -62,5 +62,5 @@ def test_reads(expression: str, expected: bool) -> None:
         f"chosen = args.dtype == 'bf16'\nother = args.bf16\nprint({expression})"
     )
     print_call = found.tree.nodes(cst.Call)[-1]
-    (option,) = found.part(Options).all
-    assert found.part(Options).reads(option, print_call.args[0].value) is expected
+    (option,) = found.part(CommandLineOptions).all
+    assert found.part(CommandLineOptions).reads(option, print_call.args[0].value) is expected

@@ -10,17 +10,17 @@ import pytest
 
 from amp_lint import registry
 from amp_lint.run.workers import Pool, Worker
-from amp_lint.verify import Prover, Settings, catalogue, live, prover
-from amp_lint.verify.catalogue import Case
+from amp_lint.verify import ProofSettings, Prover, catalogue, live, prover
+from amp_lint.verify.catalogue import PageCase
 from amp_lint.verify.record import Entry
 from tests.conftest import Result
 
 Run = Callable[..., Result]
 
-SETTINGS = Settings(modes=("eager",), examples=10)
+SETTINGS = ProofSettings(modes=("eager",), examples=10)
 
 
-def _cases() -> Iterator[Case]:
+def _cases() -> Iterator[PageCase]:
     for rule in registry.all_rules():
         with contextlib.suppress(FileNotFoundError):  # test_pages.py fails for it
             yield from catalogue.cases([rule])
@@ -44,7 +44,7 @@ def proving() -> Iterator[Prover]:
 
 
 @pytest.fixture(scope="session")
-def entries(proving: Prover) -> dict[Case, Entry]:
+def entries(proving: Prover) -> dict[PageCase, Entry]:
     """All fixes and wrong fixes of all pages, at once, so that every CPU is busy."""
     proofs = proving.prove_all([case.change for case in CASES])
     return {case: case.entry(proof) for case, proof in zip(CASES, proofs, strict=True)}
@@ -65,7 +65,7 @@ def quick(main: Run, spare: list[Worker], monkeypatch: pytest.MonkeyPatch) -> Ru
 
     start = prover.start_worker
 
-    def take(settings: Settings) -> Worker:
+    def take(settings: ProofSettings) -> Worker:
         on_cpu = settings.device == "cpu"
         return spare.pop() if spare and on_cpu else start(settings)
 

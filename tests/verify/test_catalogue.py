@@ -16,7 +16,7 @@ from amp_lint.selection import Selection
 from amp_lint.text.diagnostic import Applicability, Severity
 from amp_lint.text.source import Source
 from amp_lint.verify import Prover, Verdict, catalogue, record, report
-from amp_lint.verify.catalogue import Case
+from amp_lint.verify.catalogue import PageCase
 from amp_lint.verify.proof import Failure, Judgement, Proof, Shown
 from amp_lint.verify.record import Entry
 from tests.verify.conftest import CASES
@@ -30,14 +30,14 @@ def by_case() -> list[ParameterSet]:
 
 
 @pytest.mark.parametrize("case", by_case())
-def test_page(case: Case, entries: dict[Case, Entry]) -> None:
+def test_page(case: PageCase, entries: dict[PageCase, Entry]) -> None:
     entry = entries[case]
     shown = entry.proof.counterexample
     assert entry.right, f"{entry.proof.verdict}: {shown or entry.proof.reasons}"
 
 
 @pytest.mark.parametrize("rule", registry.all_rules(), ids=lambda rule: rule.code)
-def test_a_safe_fix_is_proven(rule: Rule, entries: dict[Case, Entry]) -> None:
+def test_a_safe_fix_is_proven(rule: Rule, entries: dict[PageCase, Entry]) -> None:
     """A rule that offers safe fixes shows one on its page, and it is proven."""
     proven = [
         entry
@@ -78,7 +78,7 @@ STRANGE = Fence("wrong", "import torch\nfrom oracle import mystery\ny = mystery(
 
 def toy(fence: Fence, proving: Prover) -> Entry:
     """What comes of a fence; the registry does not know the rule, so its findings do not count."""
-    case = Case(Toy(), FLAGGED, fence)
+    case = PageCase(Toy(), FLAGGED, fence)
     change = case.change
     proof = proving.prove(type(change)(change.before, change.after, change.name))
     return case.entry(proof)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from amp_lint.verify import Prover, Verdict
-from amp_lint.verify.catalogue import Case
+from amp_lint.verify.catalogue import PageCase
 from amp_lint.verify.proof import Failure
 from amp_lint.verify.record import Entry
 
@@ -24,7 +24,7 @@ ON_PAGES = (
 ELSEWHERE = ("shape", "warns", "forward dtype", "scaler arguments", "stale weights", "calibration")
 """Those that the tests of the experiments show to be needed."""
 
-Entries = dict[Case, Entry]
+Entries = dict[PageCase, Entry]
 
 
 def refuting(entry: Entry) -> Failure:
@@ -39,7 +39,7 @@ def seconds(entry: Entry) -> float:
     return sum(shown.judgement.seconds for shown in entry.proof.shown)
 
 
-def refuted(entries: Entries) -> Iterator[tuple[Case, Failure]]:
+def refuted(entries: Entries) -> Iterator[tuple[PageCase, Failure]]:
     for case, entry in entries.items():
         if entry.kind == "wrong fix" and entry.right:
             yield case, refuting(entry)

@@ -13,10 +13,10 @@ from amp_lint.verify.experiments import levels
 from amp_lint.verify.experiments.expression import judge
 from amp_lint.verify.experiments.modes import Compiled
 from amp_lint.verify.obligations import Expression, Place
-from amp_lint.verify.proof import Judgement, Settings, Verdict
+from amp_lint.verify.proof import Judgement, ProofSettings, Verdict
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, Value
 
-EAGER = Settings(modes=("eager",), dtypes=("float16", "float32"), examples=5)
+EAGER = ProofSettings(modes=("eager",), dtypes=("float16", "float32"), examples=5)
 
 _SPACES = {"F": "torch.nn.functional", "nn": "torch.nn", "torch": "torch", "math": "math"}
 _OPERATORS: dict[type[ast.AST], str] = {
@@ -83,7 +83,7 @@ def _call(node: ast.Call) -> Op:
     return Op(Form.APPLY, "", (_term(node.func), *args), named)
 
 
-def judged(before: str, after: str, settings: Settings = EAGER) -> Judgement:
+def judged(before: str, after: str, settings: ProofSettings = EAGER) -> Judgement:
     return judge(Expression(Place(1, 1), term(before), term(after)), settings)
 
 
@@ -274,7 +274,9 @@ def test_the_picture_shows_where_the_old_code_breaks() -> None:
 
 
 def test_compiled_modes_are_measured() -> None:
-    settings = Settings(modes=("eager", "compiled", "emulated"), dtypes=("float16",), examples=10)
+    settings = ProofSettings(
+        modes=("eager", "compiled", "emulated"), dtypes=("float16",), examples=10
+    )
     found = judged(METHOD, "x.log_softmax(-1)", settings)
     assert found.verdict is Verdict.PROVEN
     assert {measured.mode for measured in found.measured} == {"eager", "compiled", "emulated"}
@@ -285,7 +287,9 @@ def test_modes_that_cannot_be_run_are_named(monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Compiled, "run", full)
-    settings = Settings(modes=("eager", "compiled", "emulated"), dtypes=("float32",), examples=5)
+    settings = ProofSettings(
+        modes=("eager", "compiled", "emulated"), dtypes=("float32",), examples=5
+    )
     found = judged(METHOD, "x.log_softmax(-1)", settings)
     assert (found.verdict, found.not_run) == (Verdict.PROVEN, ("compiled", "emulated"))
     assert any("compiled: not run" in note and "No space left" in note for note in found.notes)
@@ -310,7 +314,7 @@ BEYOND = {
 
 @pytest.mark.parametrize("name", BEYOND)
 def test_new_code_is_not_its_own_reference(name: str) -> None:
-    settings = Settings(modes=("eager",), dtypes=("float32",), examples=5)
+    settings = ProofSettings(modes=("eager",), dtypes=("float32",), examples=5)
     found = judged(*BEYOND[name], settings)
     assert found.verdict is Verdict.REFUTED
     assert not any("held against itself" in note for note in found.notes)

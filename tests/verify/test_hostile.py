@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lint.verify import Change, Prover, Settings, Verdict
+from amp_lint.verify import Change, ProofSettings, Prover, Verdict
 from tests.conftest import CLIP, FIXED, Result
 
 Run = Callable[..., Result]
@@ -46,7 +46,9 @@ PRELUDES = {
 
 @pytest.fixture(scope="module")
 def proving() -> Iterator[Prover]:
-    with Prover(Settings(dtypes=("float32",), modes=("eager",), examples=5), workers=1) as prover:
+    with Prover(
+        ProofSettings(dtypes=("float32",), modes=("eager",), examples=5), workers=1
+    ) as prover:
         prover.environment()
         yield prover
 

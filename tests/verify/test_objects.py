@@ -10,7 +10,7 @@ import torch
 
 from amp_lint.verify.experiments import objects, policy
 from amp_lint.verify.obligations import Autocast, Object, Place, Policy, Use
-from amp_lint.verify.proof import Judgement, Settings, Verdict
+from amp_lint.verify.proof import Judgement, ProofSettings, Verdict
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term
 
 PROVEN, REFUTED = Verdict.PROVEN, Verdict.REFUTED
@@ -43,7 +43,7 @@ def partial(name: str, *args: Term, **keywords: Term) -> Use:
 
 def judged(before: Use, after: Use, *disabled: str, nested: bool = False) -> Judgement:
     obligation = Object(HERE, before, after, nested)
-    return objects.judge(obligation, Settings(disabled=frozenset(disabled)))
+    return objects.judge(obligation, ProofSettings(disabled=frozenset(disabled)))
 
 
 OLD, NEW = "cuda.amp.", "amp."
@@ -209,7 +209,7 @@ def test_a_nested_region_that_is_off_casts_nothing() -> None:
 def test_isinstance_must_say_what_it_said(name: str) -> None:
     made = call(OLD + "GradScaler"), call(NEW + "GradScaler", CUDA)
     asked = Object(HERE, reference(OLD + "GradScaler"), reference(name), instance_of=made)
-    found = objects.judge(asked, Settings())
+    found = objects.judge(asked, ProofSettings())
     assert found.verdict is (PROVEN if name.startswith("amp") else REFUTED)
 
 
@@ -265,7 +265,7 @@ X = Input("x")
 
 
 def moved(term: Term, before: Autocast | None, after: Autocast | None) -> Judgement:
-    return policy.judge(Policy(HERE, term, before, after), Settings())
+    return policy.judge(Policy(HERE, term, before, after), ProofSettings())
 
 
 def function(name: str, *args: Term, **keywords: Term) -> Op:

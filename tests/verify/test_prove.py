@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from amp_lint.run.workers import Worker
-from amp_lint.verify import Change, Proof, Prover, Settings, Verdict, VerifyError
+from amp_lint.verify import Change, Proof, ProofSettings, Prover, Verdict, VerifyError
 from amp_lint.verify.obligations import Comparison, Expression, Obligation, Place, Unbound
 from amp_lint.verify.proof import Environment, Failure, Judgement
 from amp_lint.verify.prover import Done, require, sha256
@@ -205,13 +205,13 @@ def test_a_missing_package_is_named() -> None:
 
 
 def test_a_device_that_is_not_there_is_named() -> None:
-    nowhere = Prover(Settings(device="cuda:99"), workers=1)
+    nowhere = Prover(ProofSettings(device="cuda:99"), workers=1)
     with nowhere, pytest.raises(VerifyError, match="device cuda:99: "):
         nowhere.environment()
 
 
 def test_the_environment_is_that_of_the_worker() -> None:
-    with Prover(Settings(seed=5), workers=1) as proving:
+    with Prover(ProofSettings(seed=5), workers=1) as proving:
         here = proving.environment()
     public, _, _ = here.torch.partition("+")  # whatever it was built for
     assert public == metadata.version("torch").partition("+")[0]

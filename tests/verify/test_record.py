@@ -12,7 +12,7 @@ from typing import Any
 import proofs
 import pytest
 
-from amp_lint.verify import Settings, Verdict, plot, record
+from amp_lint.verify import ProofSettings, Verdict, plot, record
 from amp_lint.verify.proof import Environment, Failure, Judgement, Measured, Point, Proof, Shown
 from amp_lint.verify.record import Entry, RecordError
 
@@ -34,7 +34,7 @@ JUDGED = Judgement(
 SHOWN = (Shown("expression", "f", 5, 6, "log(softmax(x))", "log_softmax(x)", JUDGED),)
 PROOF = Proof(Verdict.PROVEN, SHOWN, (), HERE, "0" * 64, "f" * 64)
 ENTRY = Entry("AMP301", "fix", "line 47", PROOF)
-SETTINGS = Settings(seed=3, modes=("eager",), disabled=frozenset({"value", "finite"}))
+SETTINGS = ProofSettings(seed=3, modes=("eager",), disabled=frozenset({"value", "finite"}))
 WRITTEN = record.record([ENTRY], SETTINGS, HERE)
 
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from amp_lint.verify.experiments import protocol, step_checks, steps
+from amp_lint.verify.experiments import step_checks, steps
+from amp_lint.verify.experiments import step_pairs as protocol
 from amp_lint.verify.obligations import (
     Autocast,
     Clip,
@@ -22,7 +23,7 @@ from amp_lint.verify.obligations import (
     Step,
     Trace,
 )
-from amp_lint.verify.proof import Judgement, Settings, Verdict
+from amp_lint.verify.proof import Judgement, ProofSettings, Verdict
 from amp_lint.verify.terms import Const, Input, Term
 from amp_lint.vocabulary.meaning import Kind
 
@@ -79,7 +80,7 @@ def program(
 
 
 def judged(before: Program, after: Program, *disabled: str, seed: int = 0) -> Judgement:
-    settings = Settings(seed=seed, disabled=frozenset(disabled), modes=("eager",))
+    settings = ProofSettings(seed=seed, disabled=frozenset(disabled), modes=("eager",))
     return steps.judge(Step(Place(1, 1), before, after), settings)
 
 
@@ -387,7 +388,7 @@ def test_errors_of_gradients_are_those_of_the_page() -> None:
 
 def test_backward_after_the_region_compiles() -> None:
     obligation = Step(Place(1, 1), inside(BF16, BF16), inside(BF16, None))
-    found = steps.judge(obligation, Settings())
+    found = steps.judge(obligation, ProofSettings())
     assert found.verdict is PROVEN
     (error,) = [each.gradient_error for each in found.measured if each.mode == "compiled"]
     assert error is not None and error < 1
@@ -400,11 +401,11 @@ def test_a_compiler_that_fails_weakens_the_proof(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(step_checks, "compiled_error", fail)
     obligation = Step(Place(1, 1), inside(BF16, BF16), inside(BF16, None))
-    found = steps.judge(obligation, Settings())
+    found = steps.judge(obligation, ProofSettings())
     assert (found.verdict, found.not_run) == (PROVEN, ("compiled",))
     assert "compiled" not in {each.mode for each in found.measured}
     assert any("compiled: not run" in note and "No space left" in note for note in found.notes)
-    assert steps.judge(obligation, Settings(modes=("eager",))).not_run == ()
+    assert steps.judge(obligation, ProofSettings(modes=("eager",))).not_run == ()
 
 
 def test_an_operation_that_stands_for_others_is_said_to() -> None:

@@ -9,7 +9,7 @@ import pytest
 from marked import updated
 
 from amp_lint import registry
-from amp_lint.walk.protocol import ROWS, Mistake, Row
+from amp_lint.walk.mistake_rows import ROWS, Mistake, Row
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "ARCHITECTURE.md"

@@ -8,7 +8,7 @@ from amp_lint.model import Model
 from amp_lint.syntax.parse import TooDeepError, parse
 from amp_lint.syntax.tree import LossyParseError
 from amp_lint.text.source import Source, SourceError
-from amp_lint.verify.compare.changes import changes
+from amp_lint.verify.compare.changes import compared
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.obligations import Comparison
 
@@ -30,7 +30,7 @@ def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
     if isinstance(new, str):
         return Comparison((), (f"the new text {new}",))
     try:
-        return changes(old, new)
+        return compared(old, new)
     except RecursionError:
         _olds.forget()
         return Comparison((), ("the texts nest too deeply",))

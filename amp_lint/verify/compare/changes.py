@@ -17,9 +17,9 @@ from amp_lint.verify.compare.difference import Difference, NotComparableError, d
 from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erasures import shown
 from amp_lint.verify.compare.lift import ERASED
-from amp_lint.verify.compare.residue import redeclared, regions, residue, unread_events
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.traces import changed
+from amp_lint.verify.compare.unexamined import redeclared, regions, unexamined, unread_events
 from amp_lint.verify.compare.units import Unit, common, name_of
 from amp_lint.verify.compare.uses import compare_uses, lonely_uses
 from amp_lint.verify.obligations import (
@@ -47,7 +47,7 @@ _DECIDED_ELSEWHERE = frozenset({Kind.BACKWARD.value})
 """Effects that may come and go: the traces say whether they still do what they did."""
 
 
-def changes(before: Side, after: Side) -> Comparison:
+def compared(before: Side, after: Side) -> Comparison:
     """Everything that has to be shown, the cheapest first."""
     sides = before, after
     whole = any(_spans_updates(side.model) for side in sides) or len({*map(_updates, sides)}) > 1
@@ -71,7 +71,7 @@ def _uncompared(
     before: Side, after: Side, entered: set[str], unread: Iterable[str]
 ) -> Iterator[str]:
     """Reasons for what differs and no obligation is about."""
-    yield from residue(before, after)
+    yield from unexamined(before, after)
     yield from regions(before, after, entered)
     yield from unread
     yield from _casts(before, after)
@@ -375,7 +375,11 @@ def _training(before: Side, half: HalfTraining) -> Step:
     line = before.line(half.trained)
     trace = tuple(
         Event(kind, line, kind.value, optimizer="optimizer", loss=loss)
-        for kind, loss in ((Kind.ZERO_GRAD, None), (Kind.BACKWARD, "loss"), (Kind.STEP, None))
+        for kind, loss in (
+            (Kind.ZERO_GRAD, None),
+            (Kind.BACKWARD, "loss"),
+            (Kind.STEP, None),
+        )
     )
     program = Program((trace,), (), (("optimizer", made),))
     place = Place(line, line, name_of(before.model, half.trained))

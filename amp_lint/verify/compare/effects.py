@@ -18,9 +18,9 @@ from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.conditions import text
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.lift import ERASED, Lifter
 from amp_lint.verify.compare.marks import Mark, about, leftover, lenient
-from amp_lint.verify.compare.purity import is_opaque
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, walk
 
 _ORDINARY = frozenset({Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE})

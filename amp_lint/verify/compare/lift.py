@@ -14,7 +14,7 @@ from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import children
-from amp_lint.verify.compare.purity import does_more, is_opaque
+from amp_lint.verify.compare.effect_free import does_more, is_opaque
 from amp_lint.verify.terms import WHEN, Const, Form, Global, Input, Op, Seq, Term
 from amp_lint.verify.terms import children as parts_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.amp.ambient import inherited
-from amp_lint.amp.kinds import Kind
+from amp_lint.amp.kinds import ObjectKind
 from amp_lint.amp.roles import SCALERS
 from amp_lint.model import Model
 from amp_lint.verify.compare.lift import Lifter, is_amp
@@ -161,9 +161,9 @@ def _use(lifter: Lifter, node: cst.Name | cst.Attribute, name: str) -> Use | Non
 def _argument(lifter: Lifter, node: cst.BaseExpression) -> Term:
     """An argument; of one that is no literal it is kept whether it is a bool or a device."""
     term, kind = lifter.term(node, {}), lifter.model.kinds.of(node)
-    if isinstance(term, Const) or kind not in (Kind.BOOL, Kind.DEVICE):
+    if isinstance(term, Const) or kind not in (ObjectKind.BOOL, ObjectKind.DEVICE):
         return term
-    return Op(Form.OTHER, "bool" if kind is Kind.BOOL else "device", (term,))
+    return Op(Form.OTHER, "bool" if kind is ObjectKind.BOOL else "device", (term,))
 
 
 def _call(

@@ -22,11 +22,11 @@ import torch
 
 from amp_lint.verify.experiments import guards, inputs
 from amp_lint.verify.experiments.failures import describe, setting, shown_input
-from amp_lint.verify.experiments.inputs import Case, Kind, Scenario
+from amp_lint.verify.experiments.inputs import InputCase, InputKind, Scenario
 from amp_lint.verify.experiments.modes import (
     EXACT,
     Compiled,
-    Outcome,
+    ModeOutcome,
     Precision,
     not_compiled,
     precisions,
@@ -38,12 +38,12 @@ from amp_lint.verify.experiments.sweep import sweep
 from amp_lint.verify.experiments.tolerance import Miss
 from amp_lint.verify.experiments.trial import Pair, Trial, pair
 from amp_lint.verify.obligations import Expression
-from amp_lint.verify.proof import Failure, Judgement, Measured, Settings, Verdict
+from amp_lint.verify.proof import Failure, Judgement, Measured, ProofSettings, Verdict
 
 T = TypeVar("T")
 
 _MOST_SCENARIOS = 10
-_ORDINARY = Case(std=1.0)
+_ORDINARY = InputCase(std=1.0)
 _MOST_CHANGE = 1e-3
 """How much of an ordinary row an eps may change."""
 _NO_WORSE = 16.0
@@ -57,7 +57,7 @@ _SPARSE = 4
 """Of the fixed inputs, one in so many is tried where shapes and plain inputs are varied."""
 
 
-def judge(obligation: Expression, settings: Settings) -> Judgement:
+def judge(obligation: Expression, settings: ProofSettings) -> Judgement:
     """The verdict on one changed expression. Errors of torch in its code are findings."""
     return Examination(obligation, settings).judgement()
 
@@ -65,7 +65,7 @@ def judge(obligation: Expression, settings: Settings) -> Judgement:
 class Examination:
     """One changed expression. What is not asked for is not tried."""
 
-    def __init__(self, obligation: Expression, settings: Settings) -> None:
+    def __init__(self, obligation: Expression, settings: ProofSettings) -> None:
         """Prepare what can be tried."""
         self._began = time.perf_counter()
         self._not_lifted = ""
@@ -196,7 +196,7 @@ class Problem:
     is_gradient: bool = False
 
 
-def _problem(miss: Miss, case: Case) -> Problem:
+def _problem(miss: Miss, case: InputCase) -> Problem:
     return Problem(miss.check, describe(miss, case), miss.is_gradient)
 
 
@@ -212,11 +212,13 @@ def _is_any(problem: Problem) -> bool:
     return True
 
 
-def _any_of(problems: Callable[[Trial, Case], list[Problem]], trial: Trial, case: Case) -> bool:
+def _any_of(
+    problems: Callable[[Trial, InputCase], list[Problem]], trial: Trial, case: InputCase
+) -> bool:
     return bool(problems(trial, case))
 
 
-def _yields(findings: Callable[[Case], Iterator[Finding]], case: Case) -> bool:
+def _yields(findings: Callable[[InputCase], Iterator[Finding]], case: InputCase) -> bool:
     return next(findings(case), None) is not None
 
 
@@ -230,7 +232,7 @@ class Finding:
     """An input at which code fails."""
 
     trial: Trial
-    case: Case
+    case: InputCase
     precision: Precision
     problem: Problem
     mode: str = "eager"
@@ -247,7 +249,7 @@ class Finding:
 class Experiment:
     """One expression and its replacement, tried."""
 
-    def __init__(self, prepared: Prepared, settings: Settings) -> None:
+    def __init__(self, prepared: Prepared, settings: ProofSettings) -> None:
         self.pair: Pair = pair(prepared.before, prepared.after)
         self.settings = settings
         self.record = Record()
@@ -256,7 +258,7 @@ class Experiment:
         self.precisions = precisions(settings.dtypes)
         self._before: dict[Hashable, list[Problem]] = {}
         self._after: dict[Hashable, list[Problem]] = {}
-        self._forms: dict[Hashable, Outcome] = {}
+        self._forms: dict[Hashable, ModeOutcome] = {}
         self.trials = self._trials()
         self.small = self._small()
 
@@ -319,14 +321,14 @@ class Experiment:
 
     # what fails
 
-    def before_fails(self, trial: Trial, case: Case, precision: Precision) -> list[Problem]:
+    def before_fails(self, trial: Trial, case: InputCase, precision: Precision) -> list[Problem]:
         """What BEFORE misses."""
         key = trial, precision.name, case.key
         if key not in self._before:
             self._before[key] = self._before_fails(trial, case, precision)
         return self._before[key]
 
-    def _before_fails(self, trial: Trial, case: Case, precision: Precision) -> list[Problem]:
+    def _before_fails(self, trial: Trial, case: InputCase, precision: Precision) -> list[Problem]:
         outcome = trial.outcome("before", case, precision)
         if outcome.error:
             never_runs = bool(trial.outcome("before", _ORDINARY, precision).error)
@@ -337,14 +339,14 @@ class Experiment:
         found = [_problem(m, case) for m in held.misses if m.ratio > _NO_WORSE]
         return [p for p in found if p.check == "finite"] if self.pair.changes_eps else found
 
-    def after_fails(self, trial: Trial, case: Case, precision: Precision) -> list[Problem]:
+    def after_fails(self, trial: Trial, case: InputCase, precision: Precision) -> list[Problem]:
         """What AFTER misses in eager mode."""
         key = trial, precision.name, case.key
         if key not in self._after:
             self._after[key] = self._after_fails(trial, case, precision)
         return self._after[key]
 
-    def _after_fails(self, trial: Trial, case: Case, precision: Precision) -> list[Problem]:
+    def _after_fails(self, trial: Trial, case: InputCase, precision: Precision) -> list[Problem]:
         new = trial.outcome("after", case, precision)
         if new.error:
             runs = not trial.outcome("before", case, precision).error
@@ -353,7 +355,7 @@ class Experiment:
         return self.misses(trial, case, precision, new, "eager")
 
     def misses(
-        self, trial: Trial, case: Case, precision: Precision, new: Outcome, mode: str
+        self, trial: Trial, case: InputCase, precision: Precision, new: ModeOutcome, mode: str
     ) -> list[Problem]:
         """What a result of AFTER misses."""
         found = list(self._form(trial, precision, new))
@@ -368,7 +370,7 @@ class Experiment:
         return found + [_problem(miss, case) for miss in left]
 
     def _is_excused(
-        self, miss: Miss, trial: Trial, case: Case, precision: Precision, hard: bool
+        self, miss: Miss, trial: Trial, case: InputCase, precision: Precision, hard: bool
     ) -> bool:
         """Whether BEFORE was no better, where that is enough.
 
@@ -390,7 +392,7 @@ class Experiment:
         before = held.gradient_error if miss.is_gradient else held.value_error
         return miss.ratio <= 2 * before or (hard and before > 1)
 
-    def _form(self, trial: Trial, precision: Precision, new: Outcome) -> Iterator[Problem]:
+    def _form(self, trial: Trial, precision: Precision, new: ModeOutcome) -> Iterator[Problem]:
         """Whether dtypes and shapes are those of BEFORE; its shapes in float64 if it raises."""
         old = trial.outcome("before", _ORDINARY, precision)
         key = trial, precision.name
@@ -425,7 +427,7 @@ class Experiment:
         return None if precisions else self._structured_before()
 
     def _fails_small(self, trial: Trial, precision: Precision) -> bool:
-        def fails(case: Case) -> bool:
+        def fails(case: InputCase) -> bool:
             return bool(self.before_fails(trial, case, precision))
 
         return first_small(fails, self.settings.seed, trial.scenario) is not None
@@ -433,7 +435,7 @@ class Experiment:
     def _smallest_before(
         self, trial: Trial, precision: Precision, wanted: Callable[[Problem], bool]
     ) -> Finding | None:
-        def problems(case: Case) -> list[Problem]:
+        def problems(case: InputCase) -> list[Problem]:
             return [p for p in self.before_fails(trial, case, precision) if wanted(p)]
 
         case = smallest(lambda case: bool(problems(case)), self.settings.seed, trial.scenario)
@@ -462,7 +464,7 @@ class Experiment:
         """The finding with the smallest input that shows it, if there is one."""
         precision, like = finding.precision, finding.problem
 
-        def problems(trial: Trial, case: Case) -> list[Problem]:
+        def problems(trial: Trial, case: InputCase) -> list[Problem]:
             found = self.after_fails(trial, case, precision)
             return [p for p in found if (p.check, p.is_gradient) == (like.check, like.is_gradient)]
 
@@ -483,7 +485,7 @@ class Experiment:
         for width in widths:
             group = [p for p in self.precisions if _bits(p) == width]
 
-            def findings(case: Case, group: Sequence[Precision] = group) -> Iterator[Finding]:
+            def findings(case: InputCase, group: Sequence[Precision] = group) -> Iterator[Finding]:
                 for precision in group:
                     for problem in self.after_fails(trial, case, precision):
                         yield Finding(trial, case, precision, problem)
@@ -516,7 +518,7 @@ class Experiment:
         """The mean and the largest change of an output, for rows of a standard deviation."""
         trial = self.trials[0]
         many = Trial(self.pair, _many_rows(trial.scenario), self.settings.device)
-        case = Case(std=std, seed=self.settings.seed, standardized=True)
+        case = InputCase(std=std, seed=self.settings.seed, standardized=True)
         old, new = (many.exactly(which, case, EXACT) for which in ("meant", "oracle"))
         changes = [(a - b).abs() for a, b in zip(old.values, new.values, strict=True)]
         mean = max((float(change.mean()) for change in changes), default=0.0)
@@ -578,7 +580,7 @@ def _notes(experiment: Experiment) -> Iterator[str]:
 
 
 def _is_floating(scenario: Scenario, key: str) -> bool:
-    return scenario.kinds[key] is Kind.TENSOR
+    return scenario.kinds[key] is InputKind.TENSOR
 
 
 def _many_rows(scenario: Scenario) -> Scenario:

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from amp_lint.verify.experiments.inputs import LARGEST, Case, Scenario, bindings
+from amp_lint.verify.experiments.inputs import LARGEST, InputCase, Scenario, bindings
 from amp_lint.verify.experiments.modes import Precision
 from amp_lint.verify.experiments.tolerance import Miss
 
@@ -14,7 +14,7 @@ _MOST_SHOWN = 16
 _PLAIN = (int, float, bool)
 
 
-def describe(miss: Miss, case: Case) -> str:
+def describe(miss: Miss, case: InputCase) -> str:
     """``-inf instead of -18 at [0, -18]``."""
     got, want = different(miss.got, miss.want)
     instead = f" instead of {want}" if math.isfinite(miss.want) else ""
@@ -43,7 +43,7 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}" if math.isfinite(value) else str(value)
 
 
-def shown_input(scenario: Scenario, case: Case, precision: Precision) -> str:
+def shown_input(scenario: Scenario, case: InputCase, precision: Precision) -> str:
     """The input as it could be typed: ``x = torch.tensor([[0., -18.]], dtype=torch.float16)``."""
     tensors = bindings(scenario, case, precision.dtype, "cpu")
     shown = [f"{key} = {_tensor(tensor, case)}" for key, tensor in tensors.items()]
@@ -51,7 +51,7 @@ def shown_input(scenario: Scenario, case: Case, precision: Precision) -> str:
     return "; ".join(shown)
 
 
-def _tensor(tensor: torch.Tensor, case: Case) -> str:
+def _tensor(tensor: torch.Tensor, case: InputCase) -> str:
     dtype = str(tensor.dtype)
     if tensor.numel() <= _MOST_SHOWN:
         return f"torch.tensor({tensor.tolist()}, dtype={dtype})"

@@ -24,7 +24,7 @@ from amp_lint.verify.terms import Const, Form, Input, Op, Seq, Term, children
 Shape = tuple[int, ...]
 
 
-class Kind(enum.Enum):
+class InputKind(enum.Enum):
     """What an input is."""
 
     TENSOR = "tensor"
@@ -44,49 +44,59 @@ class Kind(enum.Enum):
     REDUCTION = "reduction"
 
 
-TENSORS = frozenset({Kind.TENSOR, Kind.VECTOR, Kind.INDEX, Kind.PROBABILITY, Kind.MASK})
+TENSORS = frozenset(
+    {InputKind.TENSOR, InputKind.VECTOR, InputKind.INDEX, InputKind.PROBABILITY, InputKind.MASK}
+)
 
 _BY_PARAMETER = {
-    "dim": Kind.DIM, "axis": Kind.DIM, "dim0": Kind.DIM, "dim1": Kind.DIM, "start_dim": Kind.DIM,
-    "end_dim": Kind.DIM, "dtype": Kind.DTYPE, "index": Kind.INDEX, "indices": Kind.INDEX,
-    "mask": Kind.MASK, "condition": Kind.MASK, "keepdim": Kind.FLAG, "log_target": Kind.FLAG,
-    "full": Kind.FLAG, "affine": Kind.FLAG, "elementwise_affine": Kind.FLAG, "eps": Kind.EPS,
-    "normalized_shape": Kind.SHAPE, "num_groups": Kind.SIZE, "num_channels": Kind.SIZE,
-    "num_features": Kind.SIZE, "num_classes": Kind.SIZE, "size": Kind.SIZE, "shape": Kind.SIZE,
-    "sizes": Kind.SIZE, "min": Kind.SCALAR, "max": Kind.SCALAR, "exponent": Kind.SCALAR,
-    "value": Kind.SCALAR, "alpha": Kind.SCALAR, "beta": Kind.SCALAR, "threshold": Kind.SCALAR,
-    "label_smoothing": Kind.EPS, "reduction": Kind.REDUCTION, "device": Kind.DEVICE,
-}  # fmt: skip
+    name: kind
+    for kind, names in (
+        (InputKind.DIM, "dim axis dim0 dim1 start_dim end_dim"),
+        (InputKind.DTYPE, "dtype"),
+        (InputKind.INDEX, "index indices"),
+        (InputKind.MASK, "mask condition"),
+        (InputKind.FLAG, "keepdim log_target full affine elementwise_affine"),
+        (InputKind.EPS, "eps label_smoothing"),
+        (InputKind.SHAPE, "normalized_shape"),
+        (InputKind.SIZE, "num_groups num_channels num_features num_classes size shape sizes"),
+        (InputKind.SCALAR, "min max exponent value alpha beta threshold"),
+        (InputKind.REDUCTION, "reduction"),
+        (InputKind.DEVICE, "device"),
+    )
+    for name in names.split()
+}
 _CLASS_LOSSES = ("cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss")
 _PROBABILITIES = (
     "kl_div", "binary_cross_entropy", "binary_cross_entropy_with_logits", "KLDivLoss", "BCELoss",
     "BCEWithLogitsLoss",
 )  # fmt: skip
 _WEIGHTS = ("weight", "pos_weight")
-_RANK = {Kind.SCALAR: 2, Kind.TENSOR: 3}
+_RANK = {InputKind.SCALAR: 2, InputKind.TENSOR: 3}
 _DTYPE_NAME = re.compile(r"dtype$|precision$")
 _MOST_WIDTH = 4096
 _FACTORS = frozenset({"mul", "truediv", "floordiv", "mod", "pow", "div", "multiply", "divide"})
 
 
-def kinds(*terms: Term) -> dict[str, Kind]:
+def kinds(*terms: Term) -> dict[str, InputKind]:
     """The kind of each input of some terms."""
-    ranked: dict[str, tuple[int, Kind]] = {}
+    ranked: dict[str, tuple[int, InputKind]] = {}
     for term in terms:
         if isinstance(term, Input):
-            ranked.setdefault(term.key, (1, Kind.TENSOR))
+            ranked.setdefault(term.key, (1, InputKind.TENSOR))
         for key, rank, kind in _uses(term):
             if rank > ranked.get(key, (0, kind))[0]:
                 ranked[key] = (rank, kind)
     return {key: kind for key, (_, kind) in ranked.items()}
 
 
-def _uses(term: Term) -> Iterator[tuple[str, int, Kind]]:
+def _uses(term: Term) -> Iterator[tuple[str, int, InputKind]]:
     """Each input, what it is taken for, and how sure that is."""
     for child in children(term):
         yield from _uses(child)
     if isinstance(term, Seq):
-        yield from ((item.key, 1, Kind.TENSOR) for item in term.items if isinstance(item, Input))
+        yield from (
+            (item.key, 1, InputKind.TENSOR) for item in term.items if isinstance(item, Input)
+        )
     if not isinstance(term, Op):
         return
     for index, arg in enumerate(term.args):
@@ -99,7 +109,7 @@ def _uses(term: Term) -> Iterator[tuple[str, int, Kind]]:
             yield (value.key, *_by_name(term, name))
 
 
-def _by_position(op: Op, index: int, nested: bool) -> tuple[int, Kind]:
+def _by_position(op: Op, index: int, nested: bool) -> tuple[int, InputKind]:
     short = op.name.rpartition(".")[2]
     if op.form is Form.OPERATOR:
         return _operand(op, index)
@@ -109,13 +119,13 @@ def _by_position(op: Op, index: int, nested: bool) -> tuple[int, Kind]:
     if short in {"to", "type"} and index:
         key = op.args[index]
         is_dtype = isinstance(key, Input) and _DTYPE_NAME.search(key.key) is not None
-        return 4, Kind.DTYPE if is_dtype else Kind.DEVICE
+        return 4, InputKind.DTYPE if is_dtype else InputKind.DEVICE
     if short in {"view", "reshape", "expand", "repeat", "tile", "unflatten"} and index:
-        return 4, Kind.SIZE
+        return 4, InputKind.SIZE
     if short in {"permute", "transpose", "size"} and index:
-        return 4, Kind.DIM
+        return 4, InputKind.DIM
     if short in _FACTORS and index == 1:
-        return 2, Kind.SCALAR
+        return 2, InputKind.SCALAR
     names = parameters(op.form, op.name)
     name = names[index] if index < len(names) else "input"
     return _by_name(op, name)
@@ -135,27 +145,27 @@ def _weighs(op: Op, name: str) -> bool:
     return name in _WEIGHTS and ("entropy" in op.name or op.name.endswith(_CLASS_LOSSES))
 
 
-def _operand(op: Op, index: int) -> tuple[int, Kind]:
+def _operand(op: Op, index: int) -> tuple[int, InputKind]:
     other = op.args[1 - index] if len(op.args) == 2 else None
     if op.name == "getitem" and index == 1:
-        return 4, Kind.INDEX
+        return 4, InputKind.INDEX
     if op.name in {"add", "sub"} and is_small(op.args[index]):
-        return 2, Kind.EPS
+        return 2, InputKind.EPS
     if op.name in _FACTORS and index == 1 and not isinstance(other, Const):
-        return 2, Kind.SCALAR
-    return 1, Kind.TENSOR
+        return 2, InputKind.SCALAR
+    return 1, InputKind.TENSOR
 
 
-def _by_name(op: Op, name: str) -> tuple[int, Kind]:
+def _by_name(op: Op, name: str) -> tuple[int, InputKind]:
     short = op.name.rpartition(".")[2]
     if name == "target":
         if short in _CLASS_LOSSES:
-            return 4, Kind.INDEX
-        return (4, Kind.PROBABILITY) if short in _PROBABILITIES else (3, Kind.TENSOR)
+            return 4, InputKind.INDEX
+        return (4, InputKind.PROBABILITY) if short in _PROBABILITIES else (3, InputKind.TENSOR)
     if name in {"weight", "bias"}:
         is_vector = "norm" in short or short in _CLASS_LOSSES
-        return (4, Kind.VECTOR) if is_vector else (3, Kind.TENSOR)
-    kind = _BY_PARAMETER.get(name, Kind.TENSOR)
+        return (4, InputKind.VECTOR) if is_vector else (3, InputKind.TENSOR)
+    kind = _BY_PARAMETER.get(name, InputKind.TENSOR)
     return _RANK.get(kind, 4), kind
 
 
@@ -186,14 +196,16 @@ class Scenario:
 
     static: Mapping[str, Any] = field(default_factory=dict)
     shapes: Mapping[str, Shape] = field(default_factory=dict)
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, InputKind] = field(default_factory=dict)
     constant: frozenset[str] = frozenset()
     """Tensors that no gradient is taken of."""
 
     @property
     def differentiable(self) -> tuple[str, ...]:
         """The inputs that gradients are taken of."""
-        smooth = (k for k, kind in self.kinds.items() if kind in (Kind.TENSOR, Kind.VECTOR))
+        smooth = (
+            k for k, kind in self.kinds.items() if kind in (InputKind.TENSOR, InputKind.VECTOR)
+        )
         return tuple(key for key in smooth if key not in self.constant)
 
 
@@ -244,21 +256,21 @@ def _literal_sizes(term: Term | None) -> Shape:
 
 
 def scenarios(
-    kinds: Mapping[str, Kind], shapes: Sequence[Shape], device: str
+    kinds: Mapping[str, InputKind], shapes: Sequence[Shape], device: str
 ) -> Iterator[Scenario]:
     """Choices of shapes, sizes and layouts of indices, the likeliest first."""
-    has_size = Kind.SIZE in kinds.values() or Kind.SHAPE in kinds.values()
+    has_size = InputKind.SIZE in kinds.values() or InputKind.SHAPE in kinds.values()
     for shape in shapes or _SHAPES:
         for size in (*_SIZES, *shape[1:2]) if has_size else _SIZES[:1]:
-            for layout in _layouts(shape) if Kind.INDEX in kinds.values() else [()]:
+            for layout in _layouts(shape) if InputKind.INDEX in kinds.values() else [()]:
                 for vector in dict.fromkeys((shape[-1], shape[min(1, len(shape) - 1)])):
                     yield _scenario(kinds, shape, size, layout, vector, device)
 
 
-def tiny(kinds: Mapping[str, Kind], device: str) -> Iterator[Scenario]:
+def tiny(kinds: Mapping[str, InputKind], device: str) -> Iterator[Scenario]:
     """Choices that a reader can type."""
     for shape in TINY:
-        for layout in _layouts(shape) if Kind.INDEX in kinds.values() else [()]:
+        for layout in _layouts(shape) if InputKind.INDEX in kinds.values() else [()]:
             yield _scenario(kinds, shape, 2, layout, shape[-1], device)
 
 
@@ -270,38 +282,38 @@ def _layouts(shape: Shape) -> list[Shape]:
 
 
 def _scenario(
-    kinds: Mapping[str, Kind], shape: Shape, size: int, layout: Shape, vector: int, device: str
+    kinds: Mapping[str, InputKind], shape: Shape, size: int, layout: Shape, vector: int, device: str
 ) -> Scenario:
     static = {key: _plain(kind, size, device) for key, kind in kinds.items() if kind not in TENSORS}
-    special = {Kind.INDEX: layout, Kind.VECTOR: (vector,)}
+    special = {InputKind.INDEX: layout, InputKind.VECTOR: (vector,)}
     shapes = {key: special.get(kind, shape) for key, kind in kinds.items() if kind in TENSORS}
     return Scenario(static, shapes, {key: kinds[key] for key in shapes})
 
 
-def _plain(kind: Kind, size: int, device: str) -> Torch:
+def _plain(kind: InputKind, size: int, device: str) -> Torch:
     return {
-        Kind.SCALAR: 1.0,
-        Kind.DIM: -1,
-        Kind.FLAG: False,
-        Kind.DTYPE: torch.float32,
-        Kind.SIZE: size,
-        Kind.SHAPE: (size,),
-        Kind.DEVICE: torch.device(device),
-        Kind.EPS: 1e-8,
-        Kind.REDUCTION: "mean",
+        InputKind.SCALAR: 1.0,
+        InputKind.DIM: -1,
+        InputKind.FLAG: False,
+        InputKind.DTYPE: torch.float32,
+        InputKind.SIZE: size,
+        InputKind.SHAPE: (size,),
+        InputKind.DEVICE: torch.device(device),
+        InputKind.EPS: 1e-8,
+        InputKind.REDUCTION: "mean",
     }[kind]
 
 
-_OTHERS: dict[Kind, tuple[Any, ...]] = {
-    Kind.DIM: (0, 1),
-    Kind.SCALAR: (0.07, 0.5, 8.0),
-    Kind.FLAG: (True,),
-    Kind.DTYPE: (torch.float16,),
-    Kind.REDUCTION: ("sum", "none"),
+_OTHERS: dict[InputKind, tuple[Any, ...]] = {
+    InputKind.DIM: (0, 1),
+    InputKind.SCALAR: (0.07, 0.5, 8.0),
+    InputKind.FLAG: (True,),
+    InputKind.DTYPE: (torch.float16,),
+    InputKind.REDUCTION: ("sum", "none"),
 }
 
 
-def variations(scenario: Scenario, kinds: Mapping[str, Kind]) -> Iterator[Scenario]:
+def variations(scenario: Scenario, kinds: Mapping[str, InputKind]) -> Iterator[Scenario]:
     """The scenario with one of its plain inputs changed."""
     for key, value in scenario.static.items():
         for other in _OTHERS.get(kinds[key], ()):
@@ -322,12 +334,14 @@ def distinct(
         takes: whether the old code runs in a scenario.
         both: whether the old and the new code do.
     """
-    floats = [k for k, kind in scenario.kinds.items() if kind not in (Kind.INDEX, Kind.VECTOR)]
+    floats = [
+        k for k, kind in scenario.kinds.items() if kind not in (InputKind.INDEX, InputKind.VECTOR)
+    ]
     rank = max((len(scenario.shapes[key]) for key in floats), default=0)
     for axis in range(rank):
         scenario = _resized(scenario, floats, axis, takes)
     for key, axis in itertools.product(floats[1:], range(rank)):
-        if not {Kind.INDEX, Kind.VECTOR} & set(scenario.kinds.values()):
+        if not {InputKind.INDEX, InputKind.VECTOR} & set(scenario.kinds.values()):
             scenario = _resized(scenario, [key], axis, both)
     return scenario
 
@@ -355,7 +369,7 @@ def _resized(
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class InputCase:
     """Values for the tensors of a scenario, and the gradient that comes in.
 
     Numbers are laid along one axis, over and over, or drawn from a normal distribution.
@@ -372,7 +386,7 @@ class Case:
     """Whether each row gets exactly that standard deviation, and mean 0."""
 
     @property
-    def key(self) -> tuple[Case, str]:
+    def key(self) -> tuple[InputCase, str]:
         """What tells it from every other case, also one with 0 for -0."""
         return self, str(self.numbers)
 
@@ -422,14 +436,14 @@ def cotangent(name: str, shape: Shape, device: str) -> torch.Tensor:
 
 
 def bindings(
-    scenario: Scenario, case: Case, dtype: torch.dtype, device: str
+    scenario: Scenario, case: InputCase, dtype: torch.dtype, device: str
 ) -> dict[str, torch.Tensor]:
     """The tensors of a scenario, rounded to a dtype. The first one gets the numbers."""
     made: dict[str, torch.Tensor] = {}
     first = next(iter(scenario.differentiable), None)
     for position, (key, shape) in enumerate(scenario.shapes.items()):
         kind = scenario.kinds[key]
-        if kind in (Kind.INDEX, Kind.MASK):
+        if kind in (InputKind.INDEX, InputKind.MASK):
             made[key] = _discrete(kind, shape, scenario, position).to(device)
             continue
         ordinary = _ordinary(kind, shape, case.seed + position)
@@ -439,18 +453,18 @@ def bindings(
     return made
 
 
-def _ordinary(kind: Kind, shape: Shape, seed: int) -> torch.Tensor:
+def _ordinary(kind: InputKind, shape: Shape, seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(1000 + seed)
     drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
-    if kind is Kind.VECTOR:
+    if kind is InputKind.VECTOR:
         return 1 + drawn.clamp(-3, 3) / 8
-    return drawn.softmax(-1) if kind is Kind.PROBABILITY and shape else drawn
+    return drawn.softmax(-1) if kind is InputKind.PROBABILITY and shape else drawn
 
 
-def _discrete(kind: Kind, shape: Shape, scenario: Scenario, position: int) -> torch.Tensor:
+def _discrete(kind: InputKind, shape: Shape, scenario: Scenario, position: int) -> torch.Tensor:
     """Indices that are valid along every axis, all of them used; a mask with both values."""
     count = torch.arange(math.prod(shape)) + position + 1
-    if kind is Kind.MASK:
+    if kind is InputKind.MASK:
         return (count % 3 == 0).view(shape)
     axes = [
         size
@@ -463,19 +477,19 @@ def _discrete(kind: Kind, shape: Shape, scenario: Scenario, position: int) -> to
 
 
 def _is_data(scenario: Scenario, name: str) -> bool:
-    return scenario.kinds[name] not in (Kind.INDEX, Kind.MASK)
+    return scenario.kinds[name] not in (InputKind.INDEX, InputKind.MASK)
 
 
 @cache
-def structured(dtype: torch.dtype, seed: int) -> tuple[Case, ...]:
+def structured(dtype: torch.dtype, seed: int) -> tuple[InputCase, ...]:
     """The fixed inputs, ordinary ones first: see the module's `_rows`."""
     normal = [
-        Case(std=std, mean=mean, seed=seed + index, cotangent=name)
+        InputCase(std=std, mean=mean, seed=seed + index, cotangent=name)
         for index, (std, mean) in enumerate(_NORMAL)
         for name in ("random", "one-hot")
     ]
     rows = [
-        Case(tuple(row), cotangent=name)
+        InputCase(tuple(row), cotangent=name)
         for index, row in enumerate(_rows(torch.finfo(dtype)))
         for name in (COTANGENTS if len(row) == 1 else (COTANGENTS[index % 2],))
     ]

@@ -15,11 +15,11 @@ from amp_lint.verify.experiments import operations
 from amp_lint.verify.experiments.expression import Examination
 from amp_lint.verify.experiments.names import CASTS
 from amp_lint.verify.obligations import Expression
-from amp_lint.verify.proof import Judgement, Settings, Verdict
+from amp_lint.verify.proof import Judgement, ProofSettings, Verdict
 from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, show, times, walk
 
 
-def judge(obligation: Expression, settings: Settings) -> Judgement:
+def judge(obligation: Expression, settings: ProofSettings) -> Judgement:
     """Hold the new expression against the old one, at the level at which it matters."""
     was, now = times(obligation.before), times(obligation.after)
     late = [key for key in was.keys() & now.keys() if was[key] != now[key]]
@@ -28,7 +28,7 @@ def judge(obligation: Expression, settings: Settings) -> Judgement:
     return _decisive([*_levels(obligation)], settings).judgement()
 
 
-def _decisive(levels: Sequence[Expression], settings: Settings) -> Examination:
+def _decisive(levels: Sequence[Expression], settings: ProofSettings) -> Examination:
     """The innermost level that shows a repair, or the outermost that can be run."""
     tried: list[Examination] = []
     for level in levels:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from amp_lint.verify.experiments import wide
-from amp_lint.verify.experiments.inputs import Case, Scenario, bindings, cotangent
+from amp_lint.verify.experiments.inputs import InputCase, Scenario, bindings, cotangent
 from amp_lint.verify.experiments.operations import (
     NotLiftedError,
     Program,
@@ -68,7 +68,7 @@ def precisions(dtypes: Sequence[str]) -> tuple[Precision, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ModeOutcome:
     """What code computed: its results and the gradients of its inputs, or why it did not."""
 
     values: tuple[torch.Tensor, ...] = ()
@@ -91,8 +91,8 @@ def program(
 
 
 def run(
-    run_term: Program, given: Tensors, names: Sequence[str], case: Case, region: Precision
-) -> Outcome:
+    run_term: Program, given: Tensors, names: Sequence[str], case: InputCase, region: Precision
+) -> ModeOutcome:
     """Values and gradients in eager mode. Errors of torch are an outcome, not raised."""
     leaves = _leaves(given, names)
     device = next((str(tensor.device) for tensor in leaves.values()), "cpu")
@@ -103,7 +103,7 @@ def run(
     except NotLiftedError:
         raise
     except Exception as error:  # torch raises what it likes
-        return Outcome(error=first_line(error))
+        return ModeOutcome(error=first_line(error))
 
 
 def _leaves(given: Tensors, names: Sequence[str]) -> Tensors:
@@ -120,13 +120,13 @@ def _flat(result: Torch) -> tuple[torch.Tensor, ...]:
 
 
 def _differentiate(
-    results: tuple[torch.Tensor, ...], leaves: Tensors, names: Sequence[str], case: Case
-) -> Outcome:
+    results: tuple[torch.Tensor, ...], leaves: Tensors, names: Sequence[str], case: InputCase
+) -> ModeOutcome:
     smooth = [result for result in results if result.requires_grad]
     values = tuple(result.detach() for result in results)
     if not smooth or not names:
         zeros = tuple(torch.zeros_like(leaves[name]) for name in names)
-        return Outcome(values, zeros)
+        return ModeOutcome(values, zeros)
     incoming = [
         cotangent(case.cotangent, tuple(result.shape), str(result.device)).to(result.dtype)
         for result in smooth
@@ -134,7 +134,7 @@ def _differentiate(
     gradients = torch.autograd.grad(
         smooth, [leaves[name] for name in names], incoming, materialize_grads=True
     )
-    return Outcome(values, gradients)
+    return ModeOutcome(values, gradients)
 
 
 def first_line(error: Exception) -> str:
@@ -181,7 +181,7 @@ class Compiled:
             together, fullgraph=True, dynamic=False
         )
 
-    def run(self, case: Case) -> Iterator[tuple[Precision, Outcome]]:
+    def run(self, case: InputCase) -> Iterator[tuple[Precision, ModeOutcome]]:
         """The outcome in each precision. Raises if it does not compile."""
         names = self._scenario.differentiable
         given = [
@@ -214,8 +214,8 @@ def _together(
     results: list[tuple[torch.Tensor, ...]],
     given: list[Tensors],
     names: Sequence[str],
-    case: Case,
-) -> list[Outcome]:
+    case: InputCase,
+) -> list[ModeOutcome]:
     """One backward pass for all precisions: a compiled graph has only one."""
     leaves = {f"{at}{name}": tree[name] for at, tree in enumerate(given) for name in names}
     flat = tuple(result for group in results for result in group)
@@ -225,7 +225,7 @@ def _together(
         values = whole.values[taken : taken + len(group)]
         taken += len(group)
         gradients = whole.gradients[at * len(names) : (at + 1) * len(names)]
-        found.append(Outcome(values, gradients))
+        found.append(ModeOutcome(values, gradients))
     return found
 
 

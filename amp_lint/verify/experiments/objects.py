@@ -27,7 +27,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from amp_lint.verify.experiments.literals import Unknown, value
 from amp_lint.verify.experiments.names import DTYPES
 from amp_lint.verify.obligations import Object, Use
-from amp_lint.verify.proof import Failure, Judgement, Settings, Verdict
+from amp_lint.verify.proof import Failure, Judgement, ProofSettings, Verdict
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, show
 from amp_lint.vocabulary.amp import (
     AUTOCAST,
@@ -88,7 +88,7 @@ class Seen:
     """The first warning that it will go away."""
 
 
-def judge(obligation: Object, settings: Settings) -> Judgement:
+def judge(obligation: Object, settings: ProofSettings) -> Judgement:
     """Whether the new use gives an equal object, without a warning, for all unknown arguments."""
     before, after = obligation.before, obligation.after
     if (before.starred or after.starred) and _given(before) != _given(after):
@@ -107,7 +107,7 @@ def judge(obligation: Object, settings: Settings) -> Judgement:
     return Judgement(Verdict.PROVEN, f"{what}, for all values of its arguments", before_fails)
 
 
-def _kept(failure: Failure | None, settings: Settings) -> bool:
+def _kept(failure: Failure | None, settings: ProofSettings) -> bool:
     return failure is not None and failure.check not in settings.disabled
 
 

@@ -18,9 +18,9 @@ from amp_lint.verify.experiments.operations import (
     not_lifted,
     tensors,
 )
-from amp_lint.verify.experiments.replay import Case, region
+from amp_lint.verify.experiments.replay import ReplayCase, region
 from amp_lint.verify.obligations import Autocast, Policy
-from amp_lint.verify.proof import Failure, Judgement, Settings, Verdict
+from amp_lint.verify.proof import Failure, Judgement, ProofSettings, Verdict
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children, show
 
 DTYPE, RAISES = "dtype", "raises"
@@ -30,7 +30,7 @@ _UNKNOWN = Op(Form.FUNCTION, "torch.matmul", (Input("input"), Input("weight")))
 """Stands for a call of unknown code: what autocast is there for is to cast its products."""
 
 
-def judge(obligation: Policy, settings: Settings) -> Judgement:
+def judge(obligation: Policy, settings: ProofSettings) -> Judgement:
     """Whether an operation gives the same dtypes in the new state, and raises nothing new."""
     term = alone(obligation.term)
     found = _scenario(term, settings.device)
@@ -108,18 +108,18 @@ def _scenario(term: Term, device: str) -> inputs.Scenario | None:
 
 def _evaluated(term: Term, scenario: inputs.Scenario, dtype: torch.dtype, device: str) -> Any:  # noqa: ANN401
     given: Mapping[str, torch.Tensor] = inputs.bindings(
-        scenario, inputs.Case(std=1.0), dtype, device
+        scenario, inputs.InputCase(std=1.0), dtype, device
     )
     setting = Setting(torch.float32, device, scenario.static)
     return evaluate(term, given, setting)
 
 
-def _cases(obligation: Policy) -> Iterator[Case]:
+def _cases(obligation: Policy) -> Iterator[ReplayCase]:
     """Every combination of the settings that are not literals."""
     states = [state for state in (obligation.before, obligation.after) if state is not None]
     dtypes = ("float16", "bfloat16") if any(s.dtype is None for s in states) else ("float16",)
     enabled = (True, False) if any(s.enabled is None for s in states) else (True,)
-    yield from (Case(*each) for each in itertools.product(dtypes, enabled))
+    yield from (ReplayCase(*each) for each in itertools.product(dtypes, enabled))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class _Run:
 
     term: Term
     scenario: inputs.Scenario
-    case: Case
+    case: ReplayCase
     dtype: str
     device: str
 

@@ -29,7 +29,7 @@ DIRECTION = (0.5, -0.5, 0.5, 0.25, -0.25, 0.25, 0.25)
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ReplayCase:
     """What settings that are not literals are taken to be. Both programs get the same."""
 
     dtype: str = "float16"
@@ -41,7 +41,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ReplayProblem:
     """What is trained."""
 
     loss: Losses
@@ -54,7 +54,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReplayOutcome:
     """What came of a program."""
 
     weights: tuple[Tensor, ...] = ()
@@ -85,7 +85,7 @@ def _wide(like: Tensor) -> torch.dtype:
 
 
 def region(
-    autocast: Autocast | None, case: Case, device: str
+    autocast: Autocast | None, case: ReplayCase, device: str
 ) -> contextlib.AbstractContextManager[object]:
     """A context with the arguments of the user's one, on another device."""
     if autocast is None:
@@ -98,7 +98,7 @@ def region(
     )
 
 
-def region_dtype(autocast: Autocast, case: Case) -> torch.dtype:
+def region_dtype(autocast: Autocast, case: ReplayCase) -> torch.dtype:
     """The dtype that a region casts to."""
     name = case.dtype if autocast.dtype is None else autocast.dtype
     if not name:
@@ -107,7 +107,7 @@ def region_dtype(autocast: Autocast, case: Case) -> torch.dtype:
     return found
 
 
-def is_enabled(autocast: Autocast | None, case: Case) -> bool:
+def is_enabled(autocast: Autocast | None, case: ReplayCase) -> bool:
     """Whether a region is on."""
     if autocast is None:
         return False
@@ -127,7 +127,7 @@ def scaler_arguments(construct: Construct | None) -> dict[str, Any]:
     return {name: found for name, found in given.items() if name != row.keyword(Part.DEVICE)}
 
 
-def make_scaler(construct: Construct | None, case: Case, device: str) -> torch.amp.GradScaler:
+def make_scaler(construct: Construct | None, case: ReplayCase, device: str) -> torch.amp.GradScaler:
     """The user's scaler, that grows at every update: as it would after long enough."""
     given, default = scaler_arguments(construct), scaler_arguments(None)
     flags = dict(case.flags)
@@ -149,8 +149,8 @@ class Rig:
     """
 
     program: Program
-    problem: Problem
-    case: Case
+    problem: ReplayProblem
+    case: ReplayCase
     device: str
     keys: tuple[str, ...]
     """The optimizers."""
@@ -182,7 +182,7 @@ class Rig:
 
     # --- running ------------------------------------------------------------------------------
 
-    def run(self, trace: Trace, sizes: Sequence[float]) -> Outcome:
+    def run(self, trace: Trace, sizes: Sequence[float]) -> ReplayOutcome:
         """The trace once for each size of the gradient, on the same objects."""
         weights: list[Tensor] = []
         with warnings.catch_warnings():
@@ -191,10 +191,10 @@ class Rig:
                 failed = self._once(trace)
                 if failed is not None:
                     error, event = failed
-                    return Outcome(tuple(weights), error, event, count, tuple(self.norms))
+                    return ReplayOutcome(tuple(weights), error, event, count, tuple(self.norms))
                 weights.append(self._weights())
         self._leave()
-        return Outcome(tuple(weights), norms=tuple(self.norms))
+        return ReplayOutcome(tuple(weights), norms=tuple(self.norms))
 
     def _weights(self) -> Tensor:
         flat = [p.detach().double().flatten() for p in self.parameters.values()]

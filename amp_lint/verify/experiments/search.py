@@ -12,28 +12,33 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
-from amp_lint.verify.experiments.inputs import COTANGENTS, Case, Scenario
-from amp_lint.verify.proof import Settings
+from amp_lint.verify.experiments.inputs import COTANGENTS, InputCase, Scenario
+from amp_lint.verify.proof import ProofSettings
 
 _TRIES = 60
 """Small inputs that are tried; nearly all of them show what there is to show."""
 _WIDEST = 8
 
 
-def smallest(fails: Callable[[Case], bool], seed: int, scenario: Scenario) -> Case | None:
+def smallest(fails: Callable[[InputCase], bool], seed: int, scenario: Scenario) -> InputCase | None:
     """The simplest case of few round numbers that fails; None if none was found."""
     return _first(partial(_round_numbers, _rank(scenario)), fails, _TRIES, seed)
 
 
-def first_small(fails: Callable[[Case], bool], seed: int, scenario: Scenario) -> Case | None:
+def first_small(
+    fails: Callable[[InputCase], bool], seed: int, scenario: Scenario
+) -> InputCase | None:
     """A case of few round numbers that fails, as it was made up; None if none was found."""
     cases = _generated(_round_numbers, (_rank(scenario),), _TRIES, seed)
     return next(filter(fails, cases), None)
 
 
 def any_numbers(
-    fails: Callable[[Case], bool], settings: Settings, width: Literal[16, 32], scenario: Scenario
-) -> Case | None:
+    fails: Callable[[InputCase], bool],
+    settings: ProofSettings,
+    width: Literal[16, 32],
+    scenario: Scenario,
+) -> InputCase | None:
     """A case of any finite numbers of that width that fails, simplified; None if none was found."""
     cases = partial(_floats, _rank(scenario), width)
     return _first(cases, fails, settings.examples, settings.seed)
@@ -43,7 +48,7 @@ def _rank(scenario: Scenario) -> int:
     return max((len(shape) for shape in scenario.shapes.values()), default=1)
 
 
-def _round_numbers(rank: int) -> st.SearchStrategy[Case]:
+def _round_numbers(rank: int) -> st.SearchStrategy[InputCase]:
     return st.builds(
         _case,
         st.lists(st.integers(-200, 200), min_size=1, max_size=2),
@@ -52,7 +57,7 @@ def _round_numbers(rank: int) -> st.SearchStrategy[Case]:
     )
 
 
-def _floats(rank: int, width: Literal[16, 32]) -> st.SearchStrategy[Case]:
+def _floats(rank: int, width: Literal[16, 32]) -> st.SearchStrategy[InputCase]:
     numbers = st.floats(width=width, allow_nan=False, allow_infinity=False)
     moderate = st.floats(-256, 256, width=width)
     return st.builds(
@@ -63,13 +68,16 @@ def _floats(rank: int, width: Literal[16, 32]) -> st.SearchStrategy[Case]:
     )
 
 
-def _case(numbers: list[float], cotangent: str, back: int) -> Case:
-    return Case(tuple(map(float, numbers)), axis=-1 - back, cotangent=cotangent)
+def _case(numbers: list[float], cotangent: str, back: int) -> InputCase:
+    return InputCase(tuple(map(float, numbers)), axis=-1 - back, cotangent=cotangent)
 
 
 def _first(
-    cases: partial[st.SearchStrategy[Case]], fails: Callable[[Case], bool], tries: int, seed: int
-) -> Case | None:
+    cases: partial[st.SearchStrategy[InputCase]],
+    fails: Callable[[InputCase], bool],
+    tries: int,
+    seed: int,
+) -> InputCase | None:
     """The simplest case that fails. Hypothesis only shrinks, once one of its cases does."""
     failing = next(filter(fails, _generated(cases.func, cases.args, tries, seed)), None)
     if failing is None:
@@ -79,12 +87,12 @@ def _first(
 
 @lru_cache(maxsize=64)
 def _generated(
-    make: Callable[..., st.SearchStrategy[Case]], args: tuple[int, ...], tries: int, seed: int
-) -> tuple[Case, ...]:
+    make: Callable[..., st.SearchStrategy[InputCase]], args: tuple[int, ...], tries: int, seed: int
+) -> tuple[InputCase, ...]:
     """The cases that Hypothesis tries as long as none fails."""
-    made: dict[tuple[Case, str], Case] = {}
+    made: dict[tuple[InputCase, str], InputCase] = {}
 
-    def passes(case: Case) -> bool:
+    def passes(case: InputCase) -> bool:
         made.setdefault(case.key, case)
         return False
 
@@ -93,8 +101,8 @@ def _generated(
 
 
 def _find(
-    cases: st.SearchStrategy[Case], fails: Callable[[Case], bool], tries: int, seed: int
-) -> Case | None:
+    cases: st.SearchStrategy[InputCase], fails: Callable[[InputCase], bool], tries: int, seed: int
+) -> InputCase | None:
     options = hypothesis_settings(
         max_examples=tries,
         database=None,

@@ -12,8 +12,8 @@ import torch._functorch.config
 
 from amp_lint.verify.experiments import replay
 from amp_lint.verify.experiments.kept import Kept
-from amp_lint.verify.experiments.protocol import Pair, loss_names, optimizer_keys
-from amp_lint.verify.experiments.replay import Case, Outcome, Problem, Rig
+from amp_lint.verify.experiments.replay import ReplayCase, ReplayOutcome, ReplayProblem, Rig
+from amp_lint.verify.experiments.step_pairs import Pair, loss_names, optimizer_keys
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Trace
 from amp_lint.verify.proof import Failure
 from amp_lint.vocabulary.meaning import Kind
@@ -54,7 +54,7 @@ class Evidence:
     note: str = ""
 
 
-_outcomes: Kept[Outcome] = Kept(4096)
+_outcomes: Kept[ReplayOutcome] = Kept(4096)
 """What came of programs: the fixes of one text are each held against the same old program."""
 
 
@@ -65,12 +65,14 @@ class Trial:
     before: Program
     after: Program
     pair: Pair
-    case: Case
+    case: ReplayCase
     device: str
     seed: int = 0
     _texts: dict[str, str] = field(init=False, default_factory=dict, compare=False, repr=False)
 
-    def run(self, problem: Problem, sizes: tuple[float, ...]) -> tuple[Outcome, Outcome, Outcome]:
+    def run(
+        self, problem: ReplayProblem, sizes: tuple[float, ...]
+    ) -> tuple[ReplayOutcome, ReplayOutcome, ReplayOutcome]:
         """What comes of the old program, of the new one, and of the old one without AMP."""
         return (
             self._outcome("before", problem, sizes),
@@ -79,11 +81,11 @@ class Trial:
         )
 
     def _outcome(
-        self, which: str, problem: Problem, sizes: tuple[float, ...], erased: bool = False
-    ) -> Outcome:
+        self, which: str, problem: ReplayProblem, sizes: tuple[float, ...], erased: bool = False
+    ) -> ReplayOutcome:
         """Of one program; erased, it has no scaler and no autocast, and is in float64."""
 
-        def compute() -> Outcome:
+        def compute() -> ReplayOutcome:
             program, trace = getattr(self, which), getattr(self.pair, which)
             rig = Rig(program, problem, self.case, self.device, *self._objects(), erased)
             return rig.run(trace, sizes)
@@ -138,7 +140,9 @@ class Trial:
         return _made(construct, self.case, self.device)
 
 
-def _made(construct: Construct | None, case: Case, device: str) -> torch.amp.GradScaler | None:
+def _made(
+    construct: Construct | None, case: ReplayCase, device: str
+) -> torch.amp.GradScaler | None:
     """None if the constructor does not take its arguments; a run says so."""
     try:
         return replay.make_scaler(construct, case, device)
@@ -147,7 +151,9 @@ def _made(construct: Construct | None, case: Case, device: str) -> torch.amp.Gra
 
 
 @functools.lru_cache(maxsize=256)
-def _first_scale(scalers: tuple[tuple[str, Construct], ...], case: Case, device: str) -> float:
+def _first_scale(
+    scalers: tuple[tuple[str, Construct], ...], case: ReplayCase, device: str
+) -> float:
     for _, construct in scalers:
         scaler = _made(construct, case, device)
         if scaler is not None:
@@ -161,7 +167,7 @@ def _first_scale(scalers: tuple[tuple[str, Construct], ...], case: Case, device:
 
 def values(trial: Trial) -> Iterator[Evidence]:
     """Updates must be those of the step without AMP, for gradients large and small."""
-    problem = Problem(replay.linear)
+    problem = ReplayProblem(replay.linear)
     for count, norm in enumerate(OF_HALF if trial.is_half else NORMS):
         before, after, oracle = trial.run(problem, tuple(norm * factor for factor in FACTORS))
         if not count and (before.raised or after.raised):
@@ -170,7 +176,7 @@ def values(trial: Trial) -> Iterator[Evidence]:
         yield _compared(trial, norm, before, after, oracle)
 
 
-def _error(outcome: Outcome) -> Failure | None:
+def _error(outcome: ReplayOutcome) -> Failure | None:
     if not outcome.raised or outcome.at is None:
         return None
     where = "" if outcome.round == 1 else f" when the step is taken for the {outcome.round}. time"
@@ -179,7 +185,7 @@ def _error(outcome: Outcome) -> Failure | None:
 
 
 def _compared(
-    trial: Trial, norm: float, before: Outcome, after: Outcome, oracle: Outcome
+    trial: Trial, norm: float, before: ReplayOutcome, after: ReplayOutcome, oracle: ReplayOutcome
 ) -> Evidence:
     limit = tolerance(trial)
     old, new = (
@@ -204,7 +210,7 @@ def tolerance(trial: Trial) -> float:
 
 
 def _wrong_update(
-    outcome: Outcome, oracle: Outcome, limit: float, norm: float, scale: float
+    outcome: ReplayOutcome, oracle: ReplayOutcome, limit: float, norm: float, scale: float
 ) -> Failure | None:
     found = errors(outcome, oracle)
     index = next((i for i, error in enumerate(found) if error > limit), None)
@@ -222,7 +228,7 @@ def _wrong_update(
     return Failure(VALUE, how, given)
 
 
-def updates(outcome: Outcome) -> list[torch.Tensor]:
+def updates(outcome: ReplayOutcome) -> list[torch.Tensor]:
     """By how much each repetition moves the weights, a row for each optimizer."""
     count = len(replay.DIRECTION)
     weights = outcome.weights
@@ -231,7 +237,7 @@ def updates(outcome: Outcome) -> list[torch.Tensor]:
     return [(new - old).reshape(-1, count) for old, new in moved]
 
 
-def errors(outcome: Outcome, oracle: Outcome) -> list[float]:
+def errors(outcome: ReplayOutcome, oracle: ReplayOutcome) -> list[float]:
     """The relative error of each update, of the optimizer that does worst."""
     pairs = zip(updates(outcome), updates(oracle), strict=False)
     return [float(_relative(made, wanted).max()) for made, wanted in pairs]
@@ -243,7 +249,7 @@ def _relative(made: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     return error.nan_to_num(nan=math.inf, posinf=math.inf)
 
 
-def _equal(one: Outcome, other: Outcome) -> bool:
+def _equal(one: ReplayOutcome, other: ReplayOutcome) -> bool:
     if one.raised or other.raised:
         return one.raised == other.raised
     pairs = zip(one.weights, other.weights, strict=True)
@@ -257,7 +263,7 @@ def reads(trial: Trial) -> Iterator[Evidence]:
     """What code reads of gradients must be what it would read without AMP."""
     if trial.is_half or not any(map(replay.is_read, trial.pair.before)):
         return
-    before, after, oracle = trial.run(Problem(replay.linear), FACTORS)
+    before, after, oracle = trial.run(ReplayProblem(replay.linear), FACTORS)
     if before.raised or after.raised:
         return
     old, new = (_misread(outcome, oracle) for outcome in (before, after))
@@ -265,7 +271,7 @@ def reads(trial: Trial) -> Iterator[Evidence]:
     yield Evidence(READ, old, new, same, identical=same)
 
 
-def _misread(outcome: Outcome, oracle: Outcome) -> Failure | None:
+def _misread(outcome: ReplayOutcome, oracle: ReplayOutcome) -> Failure | None:
     for made, wanted in zip(outcome.norms, oracle.norms, strict=False):
         if not math.isclose(made, wanted, rel_tol=TOLERANCE):
             return Failure(READ, f"a norm of {made:.4g} is read", f"a gradient of norm {wanted:g}")
@@ -283,7 +289,7 @@ def ranges(trial: Trial) -> Iterator[Evidence]:
 
 
 def _infinite(trial: Trial) -> Evidence:
-    before, after, _ = trial.run(Problem(replay.linear), (1.0, math.inf, 1.0))
+    before, after, _ = trial.run(ReplayProblem(replay.linear), (1.0, math.inf, 1.0))
     if after.raised:
         new = None if before.raised else _error(after)
         return Evidence(RAISES, None, new)
@@ -306,17 +312,17 @@ def _infinite(trial: Trial) -> Evidence:
     return Evidence(RANGE, old, _poisoned(after), same=_equal(before, after))
 
 
-def _poisoned(outcome: Outcome) -> Failure:
+def _poisoned(outcome: ReplayOutcome) -> Failure:
     how = "move" if _survives(outcome) else "become inf or nan"
     text = f"weights {how} at a step that a scaler would skip"
     return Failure(RANGE, text, "a gradient that is not finite")
 
 
-def _survives(outcome: Outcome) -> bool:
+def _survives(outcome: ReplayOutcome) -> bool:
     return not outcome.raised and replay.is_finite(outcome.weights[-1])
 
 
-def _skips(outcome: Outcome) -> bool:
+def _skips(outcome: ReplayOutcome) -> bool:
     """Whether the second of the steps, whose gradient is infinite, leaves the weights alone."""
     return _survives(outcome) and not bool(updates(outcome)[1].any())
 
@@ -335,7 +341,7 @@ def _never_float16(trial: Trial) -> bool:
 
 
 def _tiny(trial: Trial) -> Evidence:
-    problem = Problem(_through_product)
+    problem = ReplayProblem(_through_product)
     before, after, oracle = trial.run(problem, (TINY,) * 3)
     if after.raised:
         return Evidence(RANGE, None, None)
@@ -347,7 +353,7 @@ def _tiny(trial: Trial) -> Evidence:
     return Evidence(RANGE, None, Failure(RANGE, text, f"a gradient of norm {TINY:.4g}"))
 
 
-def _is_exact(outcome: Outcome, oracle: Outcome) -> bool:
+def _is_exact(outcome: ReplayOutcome, oracle: ReplayOutcome) -> bool:
     return max(errors(outcome, oracle)) <= TOLERANCE
 
 
@@ -363,7 +369,7 @@ def calibrations(trial: Trial) -> Iterator[Evidence]:
     if not trial.uses_scaler(Kind.STEP) or trial.is_half:
         return
     size = OVERFLOWS / max(trial.first_scale(trial.before), 1.0)
-    before, after, _ = trial.run(Problem(_through_float16), (size,) * ROUNDS)
+    before, after, _ = trial.run(ReplayProblem(_through_float16), (size,) * ROUNDS)
     if not (before.raised or after.raised):
         same = _equal(before, after)
         yield Evidence(CALIBRATION, _stuck(before), _stuck(after), same)
@@ -386,7 +392,7 @@ def _through_float16(parameter: torch.Tensor, which: int, size: float) -> torch.
     return replay.linear(rounded, which, size)
 
 
-def _stuck(outcome: Outcome) -> Failure | None:
+def _stuck(outcome: ReplayOutcome) -> Failure | None:
     if any(bool(update.any()) for update in updates(outcome)):
         return None
     text = f"all of {ROUNDS} steps are skipped: the scale does not become smaller"
@@ -406,7 +412,7 @@ def forwards(trial: Trial) -> Iterator[Evidence]:
 
 
 @functools.lru_cache(maxsize=256)
-def _product_dtype(autocast: Autocast | None, case: Case, device: str) -> str:
+def _product_dtype(autocast: Autocast | None, case: ReplayCase, device: str) -> str:
     one = torch.ones(1, 1, device=device)
     with replay.region(autocast, case, device):
         return str(torch.mm(one, one).dtype).removeprefix("torch.")
@@ -445,7 +451,7 @@ Graph = tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[], torch.Tensor]
 def gradient_error(
     problem: Graph,
     event: Event,
-    case: Case,
+    case: ReplayCase,
     device: str,
     scale: float = 1.0,
 ) -> float:
@@ -465,7 +471,7 @@ def gradient_error(
 
 
 @functools.lru_cache(maxsize=8)
-def compiled_error(forward: Autocast | None, case: Case, device: str, seed: int) -> float:
+def compiled_error(forward: Autocast | None, case: ReplayCase, device: str, seed: int) -> float:
     """The error of a compiled backward pass after the region. Raises where nothing compiles.
 
     By default a compiled backward runs in the region of its forward, wherever it is called.
@@ -559,7 +565,7 @@ def _towards_one(parameters: Sequence[torch.Tensor], size: float) -> torch.Tenso
     return (wide - 1).square().sum() * size / 2
 
 
-_FRESH = Problem(replay.linear, learning_rate=0.25, joint=_towards_one)
+_FRESH = ReplayProblem(replay.linear, learning_rate=0.25, joint=_towards_one)
 
 
 def weight_errors(trial: Trial, steps: int) -> tuple[list[float], list[float]]:
@@ -582,7 +588,7 @@ def weight_errors(trial: Trial, steps: int) -> tuple[list[float], list[float]]:
     return old, new
 
 
-def _frozen(outcome: Outcome, apart: Outcome) -> Failure | None:
+def _frozen(outcome: ReplayOutcome, apart: ReplayOutcome) -> Failure | None:
     for made, wanted in zip(outcome.weights, apart.weights, strict=True):
         worst = int((made - wanted).abs().argmax())
         if not torch.equal(made, wanted):

@@ -17,8 +17,7 @@ from amp_lint.verify.experiments import optimizers, step_checks
 from amp_lint.verify.experiments.literals import Unknown
 from amp_lint.verify.experiments.modes import not_compiled
 from amp_lint.verify.experiments.optimizers import OPTIMIZER
-from amp_lint.verify.experiments.protocol import incomparable, is_entangled, pairs
-from amp_lint.verify.experiments.replay import Case, Problem, linear, scaler_arguments
+from amp_lint.verify.experiments.replay import ReplayCase, ReplayProblem, linear, scaler_arguments
 from amp_lint.verify.experiments.step_checks import (
     BACKWARD,
     RAISES,
@@ -28,8 +27,9 @@ from amp_lint.verify.experiments.step_checks import (
     Evidence,
     Trial,
 )
+from amp_lint.verify.experiments.step_pairs import incomparable, is_entangled, pairs
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step
-from amp_lint.verify.proof import Failure, Judgement, Measured, Point, Settings, Verdict
+from amp_lint.verify.proof import Failure, Judgement, Measured, Point, ProofSettings, Verdict
 from amp_lint.vocabulary.meaning import Kind
 
 SCALER = "scaler arguments"
@@ -50,7 +50,7 @@ _STANDS_FOR = (
 )
 
 
-def judge(obligation: Step, settings: Settings) -> Judgement:
+def judge(obligation: Step, settings: ProofSettings) -> Judgement:
     """Whether the new training step does what the old one would do without AMP.
 
     The old step must be shown to fail, unless the new one gives the same weights bit by bit.
@@ -111,7 +111,7 @@ def _unknown_arguments(program: Program) -> set[tuple[str, str]]:
 # --- what settings may be -----------------------------------------------------------------------
 
 
-def _cases(obligation: Step) -> list[Case]:
+def _cases(obligation: Step) -> list[ReplayCase]:
     """Every combination of the settings that are not literals."""
     programs = obligation.before, obligation.after
     regions = [r for p in programs for e in _events(p) for r in (e.forward, e.active) if r]
@@ -122,7 +122,7 @@ def _cases(obligation: Step) -> list[Case]:
         tuple(zip(flags, values, strict=True))
         for values in itertools.product((True, False), repeat=len(flags))
     ]
-    return [Case(*each) for each in itertools.product(dtypes, enabled, settings)]
+    return [ReplayCase(*each) for each in itertools.product(dtypes, enabled, settings)]
 
 
 def _flags(program: Program) -> Iterator[str]:
@@ -143,7 +143,7 @@ def _arguments_of(construct: Construct | None) -> dict[str, object]:
 # --- checks of the objects ----------------------------------------------------------------------
 
 
-def _of_objects(obligation: Step, settings: Settings) -> Iterator[Evidence]:
+def _of_objects(obligation: Step, settings: ProofSettings) -> Iterator[Evidence]:
     before, after = obligation.before, obligation.after
     yield from _scalers(before, after)
     for old, new in optimizers.compared(before, after, settings.device):
@@ -168,11 +168,13 @@ def _scalers(before: Program, after: Program) -> Iterator[Evidence]:
 # --- the verdict --------------------------------------------------------------------------------
 
 
-def _kept(found: Iterable[Evidence], settings: Settings) -> list[Evidence]:
+def _kept(found: Iterable[Evidence], settings: ProofSettings) -> list[Evidence]:
     return [evidence for evidence in found if evidence.check not in settings.disabled]
 
 
-def _by_path(trials: list[Trial], is_refuted: bool, settings: Settings) -> list[list[Evidence]]:
+def _by_path(
+    trials: list[Trial], is_refuted: bool, settings: ProofSettings
+) -> list[list[Evidence]]:
     """What was found on each path, up to one with a failure that nothing can excuse."""
     found: list[list[Evidence]] = []
     for trial in trials:
@@ -274,7 +276,7 @@ def _illustrated(
     obligation: Step,
     trials: list[Trial],
     found: list[Evidence],
-    settings: Settings,
+    settings: ProofSettings,
 ) -> Judgement:
     """The judgement with its figures."""
     notes = list(judgement.notes)
@@ -314,7 +316,7 @@ def _measured(trials: list[Trial], found: list[Evidence]) -> Iterator[Measured]:
 
 
 def _compiled(
-    judgement: Judgement, trials: list[Trial], settings: Settings
+    judgement: Judgement, trials: list[Trial], settings: ProofSettings
 ) -> Measured | str | None:
     """How backward after the region does under ``torch.compile``, where the old one was inside.
 
@@ -336,7 +338,7 @@ def _forwards(trial: Trial) -> Iterable[Autocast | None]:
 
 
 def _picture(
-    before: Failure | None, obligation: Step, trials: list[Trial], settings: Settings
+    before: Failure | None, obligation: Step, trials: list[Trial], settings: ProofSettings
 ) -> _Picture:
     if before is None or not trials:
         return _Picture("", ())
@@ -354,7 +356,7 @@ def _by_norm(trials: list[Trial]) -> tuple[Point, ...]:
     trial = next((t for t in trials if not _is_right(t)), trials[0])
     found = []
     for norm in _MAGNITUDES:
-        before, after, oracle = trial.run(Problem(linear), (norm,))
+        before, after, oracle = trial.run(ReplayProblem(linear), (norm,))
         old, new = (
             math.inf if outcome.raised else max(step_checks.errors(outcome, oracle))
             for outcome in (before, after)

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from amp_lint.verify.experiments.inputs import Case
+from amp_lint.verify.experiments.inputs import InputCase
 from amp_lint.verify.experiments.modes import Precision
 from amp_lint.verify.experiments.trial import Trial
 from amp_lint.verify.proof import Point
@@ -38,13 +38,13 @@ def _axis(trial: Trial) -> str:
 def _point(trial: Trial, magnitude: float, precision: Precision, incoming: str) -> Point:
     is_norm = trial.pair.bare is not None
     numbers = (0.0, 1.0 / magnitude) if is_norm else (0.0, -magnitude)
-    case = Case(numbers, cotangent=incoming)
+    case = InputCase(numbers, cotangent=incoming)
     before = _error(trial, "before", "meant", case, precision)
     after = _error(trial, "after", "oracle", case, precision)
     return Point(magnitude, before, after)
 
 
-def _error(trial: Trial, which: str, oracle: str, case: Case, precision: Precision) -> float:
+def _error(trial: Trial, which: str, oracle: str, case: InputCase, precision: Precision) -> float:
     """The largest error relative to the largest number of the reference; inf if not finite."""
     got, want = trial.outcome(which, case, precision), trial.widely(oracle, case, precision)
     if got.error or want.error:

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from amp_lint.verify.experiments import guards
-from amp_lint.verify.experiments.inputs import LARGEST, Case, Scenario, bindings
+from amp_lint.verify.experiments.inputs import LARGEST, InputCase, Scenario, bindings
 from amp_lint.verify.experiments.kept import Kept
 from amp_lint.verify.experiments.modes import (
     EXACT,
-    Outcome,
+    ModeOutcome,
     Precision,
     Tensors,
     first_line,
@@ -98,7 +98,7 @@ def pair(before: Term, after: Term) -> Pair:
 class _Run:
     """What a form computed in float64, and what was seen on the way."""
 
-    outcome: Outcome
+    outcome: ModeOutcome
     seen: Watched
 
 
@@ -149,7 +149,7 @@ class Trial:
     _seen: dict[str, Watched] = field(default_factory=dict)
     _given: Kept[Tensors] = field(init=False)
     _known: Kept[_Known] = field(init=False)
-    _nearby: Kept[list[list[Outcome]]] = field(init=False)
+    _nearby: Kept[list[list[ModeOutcome]]] = field(init=False)
     _results: Kept[Any] = field(init=False)
     _numbers: dict[str, object] = field(default_factory=dict)
     holds_itself: bool = False
@@ -161,14 +161,16 @@ class Trial:
         self._given, self._known, self._nearby = Kept(most), Kept(most), Kept(most // 16)
         self._results = _shared if size <= _MOST_SHARED else Kept(most)
 
-    def outcome(self, which: str, case: Case, precision: Precision) -> Outcome:
+    def outcome(self, which: str, case: InputCase, precision: Precision) -> ModeOutcome:
         """What ``before`` or ``after`` computes in eager mode."""
 
-        def compute() -> Outcome:
+        def compute() -> ModeOutcome:
             given = self.bindings(case, precision)
             return self._run(which, given, case, precision, watched=False).outcome
 
-        found: Outcome = self._results.get((self._number(which), precision.name, case.key), compute)
+        found: ModeOutcome = self._results.get(
+            (self._number(which), precision.name, case.key), compute
+        )
         return found
 
     def _number(self, which: str) -> object:
@@ -182,24 +184,26 @@ class Trial:
         name = which.removeprefix(_WIDE)
         return getattr(self.pair, name), name != which
 
-    def bindings(self, case: Case, precision: Precision) -> Tensors:
+    def bindings(self, case: InputCase, precision: Precision) -> Tensors:
         """The tensors of a case, in the dtype of a precision."""
         dtype = precision.dtype
         make = partial(bindings, self.scenario, case, dtype, self.device)
         return self._given.get((dtype, case.key), make)
 
-    def exactly(self, which: str, case: Case, precision: Precision) -> Outcome:
+    def exactly(self, which: str, case: InputCase, precision: Precision) -> ModeOutcome:
         """What a form computes in float64, of inputs that were rounded to a precision."""
         given = rounded(self.bindings(case, precision))
         return self._exactly(which, given, _bits(given), case).outcome
 
-    def widely(self, which: str, case: Case, precision: Precision) -> Outcome:
+    def widely(self, which: str, case: InputCase, precision: Precision) -> ModeOutcome:
         """The same, with a wider exponent where float64 has no answer."""
         given = rounded(self.bindings(case, precision))
         run = self._exactly(which, given, _bits(given), case)
         return self._widened(which, run, given, _bits(given), case)
 
-    def _widened(self, which: str, run: _Run, given: Tensors, bits: _Bits, case: Case) -> Outcome:
+    def _widened(
+        self, which: str, run: _Run, given: Tensors, bits: _Bits, case: InputCase
+    ) -> ModeOutcome:
         """What a form computed; where that is no answer, what it does with wide exponents.
 
         A gradient of what is not finite may be, and wrong all the same.
@@ -212,13 +216,13 @@ class Trial:
             return _nowhere(run.outcome) if unusable else run.outcome
         return wide if unusable else _merge(wide, run.outcome)
 
-    def _exactly(self, which: str, given: Tensors, bits: _Bits, case: Case) -> _Run:
+    def _exactly(self, which: str, given: Tensors, bits: _Bits, case: InputCase) -> _Run:
         """A run in float64; inputs that have the same bits are one, whatever they were made for."""
         key = self._number(which), bits, case.cotangent
         found: _Run = self._results.get(key, partial(self._run, which, given, case, EXACT))
         return found
 
-    def hold(self, case: Case, precision: Precision, got: Outcome) -> Held | None:
+    def hold(self, case: InputCase, precision: Precision, got: ModeOutcome) -> Held | None:
         """``got`` against the oracle. None where not even exact arithmetic has an answer in range.
 
         What nearby inputs would give is only asked if the plain tolerance is exceeded.
@@ -233,17 +237,17 @@ class Trial:
             held = hold(got.values, got.gradients, want)
         return held
 
-    def _of(self, case: Case, precision: Precision) -> _Known:
+    def _of(self, case: InputCase, precision: Precision) -> _Known:
         return self._known.get((precision.dtype, case.key), partial(self._learn, case, precision))
 
-    def _learn(self, case: Case, precision: Precision) -> _Known:
+    def _learn(self, case: InputCase, precision: Precision) -> _Known:
         given = rounded(self.bindings(case, precision))
         bits = _bits(given)
         oracle, own = (self._exactly(which, given, bits, case) for which in ("oracle", "own"))
         return _Known(given, bits, oracle, own, self._is_degenerate(given, bits, case))
 
     def _reference_for(
-        self, case: Case, precision: Precision, got: Outcome, nearby: bool
+        self, case: InputCase, precision: Precision, got: ModeOutcome, nearby: bool
     ) -> Reference | None:
         known = self._of(case, precision)
         oracle, own = known.oracle.outcome, known.own.outcome
@@ -261,11 +265,11 @@ class Trial:
         return _targets(oracle, moved, _Scale(eps, _largest(known.given), passed), case, got)
 
     def _moved(
-        self, case: Case, precision: Precision, eps: float, exact: Outcome
-    ) -> list[tuple[Outcome, list[Outcome]]]:
+        self, case: InputCase, precision: Precision, eps: float, exact: ModeOutcome
+    ) -> list[tuple[ModeOutcome, list[ModeOutcome]]]:
         """What each form computes, and what it does if each operation rounds to eps."""
 
-        def compute() -> list[list[Outcome]]:
+        def compute() -> list[list[ModeOutcome]]:
             known = self._of(case, precision)
             return [self._noisy(which, known, case, eps) for which in ("oracle", "own")]
 
@@ -277,13 +281,15 @@ class Trial:
             if _same_shapes(center, exact)
         ]
 
-    def _noisy(self, which: str, known: _Known, case: Case, eps: float) -> list[Outcome]:
+    def _noisy(self, which: str, known: _Known, case: InputCase, eps: float) -> list[ModeOutcome]:
         key = self._number(which), known.bits, case.cotangent, eps
         compute = partial(self._with_noise, which, known.given, case, eps)
-        found: list[Outcome] = self._results.get(key, compute)
+        found: list[ModeOutcome] = self._results.get(key, compute)
         return found
 
-    def _with_noise(self, which: str, given: Tensors, case: Case, eps: float) -> list[Outcome]:
+    def _with_noise(
+        self, which: str, given: Tensors, case: InputCase, eps: float
+    ) -> list[ModeOutcome]:
         noise = Noise(eps)
         try:
             noisy = self._build(which, EXACT, noise)
@@ -303,7 +309,7 @@ class Trial:
         return self._eps[precision.name]
 
     def _measure_eps(self, precision: Precision) -> float:
-        case, found, dtypes = Case(std=1.0), [], []
+        case, found, dtypes = InputCase(std=1.0), [], []
         finest = float(torch.finfo(precision.dtype).eps)
         for which in ("after", "before"):
             done = self._run(which, self.bindings(case, precision), case, precision)
@@ -315,7 +321,12 @@ class Trial:
         return min(found, default=finest)
 
     def _run(
-        self, which: str, given: Tensors, case: Case, precision: Precision, watched: bool = True
+        self,
+        which: str,
+        given: Tensors,
+        case: InputCase,
+        precision: Precision,
+        watched: bool = True,
     ) -> _Run:
         watch = self._seen.setdefault(which, Watched([]))
         watch.clear()
@@ -324,7 +335,7 @@ class Trial:
             try:
                 self._programs[key] = self._build(which, precision, watch if watched else None)
             except (RuntimeError, ValueError, TypeError) as error:
-                return _Run(Outcome(error=first_line(error)), Watched([]))
+                return _Run(ModeOutcome(error=first_line(error)), Watched([]))
         done = run(self._programs[key], given, self.scenario.differentiable, case, precision)
         return _Run(done, watch.copy())
 
@@ -333,14 +344,14 @@ class Trial:
         term, is_wide = self._form(which)
         return program(term, scenario, precision, self.device, watch, is_wide=is_wide)
 
-    def is_hard(self, case: Case, precision: Precision) -> bool:
+    def is_hard(self, case: InputCase, precision: Precision) -> bool:
         """Whether an input is so large that a sum of what comes of it may leave the dtype."""
         known = self._of(case, precision)
         limit = torch.finfo(precision.dtype).max
         seen = max(run.seen.largest_sum() for run in known.runs)
         return _largest(known.given) > _HARD or seen > limit
 
-    def is_beyond_sums(self, case: Case, precision: Precision) -> bool:
+    def is_beyond_sums(self, case: InputCase, precision: Precision) -> bool:
         """Whether the numbers of an input add up to more than the dtype holds.
 
         A mean of them may overflow on the way to a result that the dtype does hold.
@@ -349,7 +360,7 @@ class Trial:
         sums = (float(t.double().abs().sum()) for t in given if t.is_floating_point())
         return max(sums, default=0.0) > torch.finfo(precision.dtype).max
 
-    def _is_degenerate(self, given: Tensors, bits: _Bits, case: Case) -> bool:
+    def _is_degenerate(self, given: Tensors, bits: _Bits, case: InputCase) -> bool:
         """Whether the eps of a norm decides, because nothing varies."""
         if self.pair.bare is None:
             return False
@@ -358,11 +369,11 @@ class Trial:
 
 
 def _targets(
-    exact: Outcome,
-    moved: list[tuple[Outcome, list[Outcome]]],
+    exact: ModeOutcome,
+    moved: list[tuple[ModeOutcome, list[ModeOutcome]]],
     scale: _Scale,
-    case: Case,
-    got: Outcome,
+    case: InputCase,
+    got: ModeOutcome,
 ) -> Reference:
     values = []
     for at, (value, result) in enumerate(zip(exact.values, got.values, strict=False)):
@@ -387,7 +398,7 @@ def _is_out_of_range(known: _Known, precision: Precision) -> bool:
     return all(name and name not in HAZARDS for name in first)
 
 
-def _finite(exact: Outcome, given: Tensors) -> Reference | None:
+def _finite(exact: ModeOutcome, given: Tensors) -> Reference | None:
     if _largest(given) > _MODERATE:
         return None
     return Reference(
@@ -404,35 +415,35 @@ def _exact(scenario: Scenario) -> Scenario:
     return replace(scenario, static=static)
 
 
-def _same_shapes(one: Outcome, other: Outcome) -> bool:
+def _same_shapes(one: ModeOutcome, other: ModeOutcome) -> bool:
     return [value.shape for value in one.values] == [value.shape for value in other.values]
 
 
-def _is_open(outcome: Outcome) -> bool:
+def _is_open(outcome: ModeOutcome) -> bool:
     """Whether something that was computed is not finite."""
     return not all(bool(t.isfinite().all()) for t in (*outcome.values, *outcome.gradients))
 
 
-def _merge(first: Outcome, second: Outcome) -> Outcome:
+def _merge(first: ModeOutcome, second: ModeOutcome) -> ModeOutcome:
     """An outcome, and another one where it is not finite."""
 
     def choose(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         return torch.where(one.isfinite(), one, other)
 
     values = tuple(map(choose, first.values, second.values))
-    return Outcome(values, tuple(map(choose, first.gradients, second.gradients)))
+    return ModeOutcome(values, tuple(map(choose, first.gradients, second.gradients)))
 
 
-def _nowhere(outcome: Outcome) -> Outcome:
+def _nowhere(outcome: ModeOutcome) -> ModeOutcome:
     """An outcome that is nowhere an answer."""
     values, gradients = (
         tuple(torch.full_like(each, math.nan) for each in those)
         for those in (outcome.values, outcome.gradients)
     )
-    return Outcome(values, gradients)
+    return ModeOutcome(values, gradients)
 
 
-def _fills(second: Outcome, first: Outcome) -> bool:
+def _fills(second: ModeOutcome, first: ModeOutcome) -> bool:
     """Whether an outcome is finite somewhere where the first is not."""
     pairs = zip((*second.values, *second.gradients), (*first.values, *first.gradients), strict=True)
     return any(bool((one.isfinite() & ~other.isfinite()).any()) for one, other in pairs)
@@ -455,7 +466,7 @@ def _largest_finite(tensor: torch.Tensor) -> float:
     return float(sizes.max()) if sizes.numel() else 0.0
 
 
-def _incoming(case: Case) -> float:
+def _incoming(case: InputCase) -> float:
     return LARGEST if case.cotangent == "large" else 1.0
 
 

@@ -31,7 +31,7 @@ _OPPOSITES = {"is_not": "is_", "ne": "eq", "not_in": "in_", "ge": "lt", "gt": "l
 _NOTHING = Op(Form.OTHER, "given")
 
 
-def residue(before: Side, after: Side) -> Iterator[str]:
+def unexamined(before: Side, after: Side) -> Iterator[str]:
     """A reason for each thing that differs and that nothing else compares."""
     for name in before.units:
         if name in after.units:
