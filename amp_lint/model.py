@@ -22,6 +22,7 @@ from amp_lint.amp.reach import Reach
 from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
 from amp_lint.amp.trainers import Trainer, Trainings
+from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values
 from amp_lint.syntax.links import Attachments
@@ -80,6 +81,11 @@ class Model:
         return Values(self.linked, self.names)
 
     @functools.cached_property
+    def program(self) -> Program:
+        """Which call runs which function, and what is repeated."""
+        return Program(self.linked, self.names, self.values)
+
+    @functools.cached_property
     def flow(self) -> Flow:
         """Which assignments reach a use, and what changes in between."""
         return Flow(self.linked, self.names)
@@ -97,7 +103,7 @@ class Model:
     @functools.cached_property
     def modules(self) -> Modules:
         """Modules, and what is done to them before they are trained."""
-        return Modules(self.tree, self.names, self.values, self.flow)
+        return Modules(self.program, self.tree, self.names, self.values, self.flow)
 
     @functools.cached_property
     def halves(self) -> Halves:
@@ -117,18 +123,17 @@ class Model:
     @functools.cached_property
     def roles(self) -> Roles:
         """Which expressions are GradScalers and optimizers."""
-        return Roles(self.linked, self.names, self.values)
+        return Roles(self.program)
 
     @functools.cached_property
     def regions(self) -> Regions:
         """Autocast regions."""
-        return Regions(self.linked, self.names, self.values)
+        return Regions(self.program)
 
     @functools.cached_property
     def reach(self) -> Reach:
         """Inside which regions a place may run."""
-        recognizer = self.steps.recognizer
-        return Reach(self.linked, self.names, self.values, self.regions, recognizer)
+        return Reach(self.program, self.regions)
 
     @functools.cached_property
     def trainings(self) -> Trainings:
@@ -145,7 +150,7 @@ class Model:
     @functools.cached_property
     def steps(self) -> Steps:
         """The training-step events, path by path."""
-        return Steps(self.linked, self.names, self.values, self.roles, self.regions)
+        return Steps(self.program, self.roles, self.regions)
 
     @functools.cached_property
     def clips(self) -> Clips:

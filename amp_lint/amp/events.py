@@ -8,8 +8,7 @@ GradScaler is a protocol: per scaler and optimizer the gradients go from ready o
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -18,10 +17,11 @@ from amp_lint.amp.frameworks import is_owner
 from amp_lint.amp.gradient_values import Gradients, is_gradient
 from amp_lint.amp.regions import Region
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.program import Program
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
-from amp_lint.syntax.names import Names, dotted
-from amp_lint.syntax.tree import Tree, descendants, statements_of
+from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import descendants, statements_of
 from amp_lint.vocabulary.meaning import Kind as Kind
 from amp_lint.vocabulary.meaning import Meaning, Part, Role
 from amp_lint.vocabulary.purity import ASKING
@@ -66,10 +66,11 @@ class Event:
 class Recognizer:
     """Tells which nodes are events, without regard to paths."""
 
-    def __init__(self, tree: Tree, names: Names, values: Values, roles: Roles) -> None:
-        self.tree = tree
-        self.names = names
-        self.values = values
+    def __init__(self, program: Program, roles: Roles) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.names = program.names
+        self.values = program.values
         self.roles = roles
 
     @per_node
@@ -91,7 +92,7 @@ class Recognizer:
         meaning = self.meaning(call)
         if meaning is not None or self.roles.is_foreign:
             return meaning.kind if meaning is not None else None
-        target = self.target(call)
+        target = self.program.target(call)
         if target is None and _is_called_unscale(call):
             return Kind.OPAQUE
         if self.gradients.is_measure(call):
@@ -125,17 +126,17 @@ class Recognizer:
             case Role.SCALER:
                 return self.roles.is_scaler(owner)
             case Role.OPTIMIZER:
-                known = self.target(call) is not None or self._is_given_scaler(call)
+                known = self.program.target(call) is not None or self._is_given_scaler(call)
                 return not known and self.roles.is_optimizer(owner)
             case Role.SCHEDULER:
                 return self._is_schedule(call, owner)
             case Role.GRADIENT:
                 return is_gradient(owner)
-        return self.target(call) is None and is_owner(row, owner, self.names, self.values)
+        return self.program.target(call) is None and is_owner(row, owner, self.names, self.values)
 
     def _is_of_loss(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
         """``loss.backward()``, not the method of a module, an autograd function or an engine."""
-        if self.target(call) is not None or self._is_super(owner):
+        if self.program.target(call) is not None or self._is_super(owner):
             return False
         if dotted(owner) in ("self", "cls") or arguments(call).starred:
             return False
@@ -154,14 +155,15 @@ class Recognizer:
 
     def _is_schedule(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
         """One that counts steps: what is given a metric or an epoch counts those."""
-        return self.target(call) is None and not call.args and self.roles.is_scheduler(owner)
+        own = self.program.target(call) is not None
+        return not own and not call.args and self.roles.is_scheduler(owner)
 
     @per_node
     def is_scale(self, call: cst.Call) -> bool:
         """Whether a call is ``scaler.scale(loss)``."""
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _SCALING:
             return False
-        if self.target(call) is not None or len(call.args) != 1:
+        if self.program.target(call) is not None or len(call.args) != 1:
             return False
         return self.roles.is_scaler(call.func.value) or self._feeds_backward(call)
 
@@ -175,48 +177,10 @@ class Recognizer:
         given = any(map(self.roles.is_scaler, names))
         return given and not self.names.is_any(call.func, ASKING)
 
-    # --- calls within the file ----------------------------------------------------------------
-
-    def target(self, call: cst.Call) -> cst.FunctionDef | None:
-        """The function of this file that a call runs: by name, method, or ``__call__``."""
-        return self._targets.get(id(call))
-
-    def calls_of(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
-        """The calls that run a function, in source order."""
-        return self._calls_of.get(id(function), ())
-
-    @functools.cached_property
-    def _calls_of(self) -> dict[int, list[cst.Call]]:
-        found: dict[int, list[cst.Call]] = defaultdict(list)
-        for call in self.tree.nodes(cst.Call):
-            if (target := self.target(call)) is not None:
-                found[id(target)].append(call)
-        return dict(found)
-
-    @functools.cached_property
-    def _targets(self) -> dict[int, cst.FunctionDef]:
-        calls = self.tree.nodes(cst.Call)
-        found = ((id(call), self._target(call.func)) for call in calls)
-        return {key: function for key, function in found if function is not None}
-
-    def _target(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
-        function = self.values.function(func)
-        if function is not None:
-            return function
-        if isinstance(func, cst.Attribute):
-            if not isinstance(func.value, (cst.Name, cst.Attribute)):
-                return None
-            owner = self.values.instance_class(func.value)
-            return self.values.method(owner, func.attr.value) if owner is not None else None
-        if isinstance(func, cst.Name):
-            owner = self.values.instance_class(func)
-            return self.values.method(owner, "__call__") if owner is not None else None
-        return None
-
     @functools.cached_property
     def eventful(self) -> frozenset[int]:
         """Ids of the functions in which an event may happen, in themselves or in what they call."""
-        return self._running(self.event_nodes())
+        return self.program.running(self.event_nodes())
 
     @functools.cached_property
     def updates(self) -> list[cst.Call]:
@@ -227,34 +191,13 @@ class Recognizer:
     def training(self) -> frozenset[int]:
         """Ids of the functions that run backward, themselves or in what they call."""
         calls = self.tree.nodes(cst.Call)
-        return self._running(call for call in calls if self.kind(call) is Kind.BACKWARD)
+        return self.program.running(call for call in calls if self.kind(call) is Kind.BACKWARD)
 
     @functools.cached_property
     def stepping(self) -> frozenset[int]:
         """Ids of the functions that step an optimizer, themselves or in what they call."""
         calls = self.tree.nodes(cst.Call)
-        return self._running(call for call in calls if self.kind(call) is Kind.STEP)
-
-    def _running(self, nodes: Iterable[cst.CSTNode]) -> frozenset[int]:
-        """Ids of the functions that run one of some nodes, or call a function that does."""
-        found: set[int] = set()
-        fresh = {id(f) for f in map(self._function_of, nodes) if f is not None}
-        while fresh:
-            found |= fresh
-            fresh = {caller for callee in fresh for caller in self._callers[callee]} - found
-        return frozenset(found)
-
-    @functools.cached_property
-    def _callers(self) -> dict[int, set[int]]:
-        """Id of a function -> ids of the functions that call it."""
-        inside: dict[int, set[int]] = defaultdict(set)
-        for target, calls in self._calls_of.items():
-            holders = (self.tree.ancestor(call, cst.FunctionDef) for call in calls)
-            inside[target] = {id(holder) for holder in holders if holder is not None}
-        return inside
-
-    def _function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        return self.tree.ancestor(node, cst.FunctionDef)
+        return self.program.running(call for call in calls if self.kind(call) is Kind.STEP)
 
     def event_nodes(self) -> Iterator[cst.CSTNode]:
         """Every node that is an event in itself, or scales a loss."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.flow.branches import contradict, guards
+from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.names import Binding, Names, dotted
@@ -78,7 +80,10 @@ class HalfTraining:
 class Modules:
     """Follows modules from where they are trained back to where they are made."""
 
-    def __init__(self, tree: Tree, names: Names, values: Values, flow: Flow) -> None:
+    def __init__(
+        self, program: Program, tree: Tree, names: Names, values: Values, flow: Flow
+    ) -> None:
+        self.program = program
         self.tree = tree
         self.names = names
         self.values = values
@@ -104,11 +109,11 @@ class Modules:
 
     def _counts(self, cast: cst.Call, trained: cst.Call) -> bool:
         """Whether the cast is made for training as far as the tests around it tell."""
-        if self.flow.contradict(cast, trained) or self._leaves_after(cast, trained):
+        if contradict(self.tree, cast, trained) or self._leaves_after(cast, trained):
             return False
         return not any(
             holds and _ELSEWHERE.search(self.tree.source(test))
-            for test, holds in (guard.normal() for guard in self.flow.guards(cast))
+            for test, holds in (guard.normal() for guard in guards(self.tree, cast))
         )
 
     def _leaves_after(self, cast: cst.Call, trained: cst.Call) -> bool:
@@ -184,7 +189,7 @@ class Modules:
         function = self.values.function(call.func)
         if function is None or _copies(function.body):
             return
-        given = self._bound(function, call)
+        given = self.program.bind(function, call)
         for part in descendants(function.body):
             owner = _parameters_of(part) if isinstance(part, cst.Call) else None
             if isinstance(owner, cst.Name) and owner.value in given:
@@ -309,7 +314,7 @@ class Modules:
         function = self.tree.ancestor(parameter.node, cst.FunctionDef)
         if function is not None:
             for call in self._calls_of.get(id(function), []):
-                given = self._bound(function, call).get(parameter.name)
+                given = self.program.bind(function, call).get(parameter.name)
                 if given is not None:
                     yield given
 
@@ -325,15 +330,6 @@ class Modules:
             if function is not None:
                 found[id(function)].append(call)
         return found
-
-    def _bound(self, function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression]:
-        """Parameter -> argument of one call."""
-        given = arguments(call)
-        names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
-        if isinstance(self.tree.ancestor(function, cst.ClassDef, cst.FunctionDef), cst.ClassDef):
-            names = names[1:]
-        positional = {} if given.starred else dict(zip(names, given.positional, strict=False))
-        return {**positional, **given.keywords}
 
 
 class _Trace:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.amp.events import Recognizer
 from amp_lint.amp.regions import Entered, Regions
-from amp_lint.flow.values import Values, literal
-from amp_lint.syntax.names import Names, dotted
-from amp_lint.syntax.tree import Tree
+from amp_lint.flow.program import Program
+from amp_lint.flow.values import literal
+from amp_lint.syntax.names import dotted
 from amp_lint.vocabulary.amp import CUSTOM_FWD
 
 _MAX_CALLS = 5
@@ -32,14 +31,11 @@ class Chain:
 class Reach:
     """Follows calls of functions, methods and modules of the same file back to their callers."""
 
-    def __init__(
-        self, tree: Tree, names: Names, values: Values, regions: Regions, recognizer: Recognizer
-    ) -> None:
-        self.tree = tree
-        self.names = names
-        self.values = values
+    def __init__(self, program: Program, regions: Regions) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.values = program.values
         self.regions = regions
-        self.recognizer = recognizer
 
     def chains(self, node: cst.CSTNode) -> list[Chain]:
         """The ways on which ``node`` may be reached, the shortest first.
@@ -66,7 +62,7 @@ class Reach:
 
     def target(self, call: cst.Call) -> cst.FunctionDef | None:
         """The function of this file that a call runs; a module runs its ``forward``."""
-        found = self.recognizer.target(call)
+        found = self.program.target(call)
         if found is not None:
             return found
         if isinstance(call.func, cst.Name) and call.func.value == "self":

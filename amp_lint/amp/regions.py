@@ -10,9 +10,10 @@ import libcst as cst
 
 from amp_lint.amp.frameworks import is_owner
 from amp_lint.flow.forwarding import completed, passed_on, returned
-from amp_lint.flow.values import Arguments, Values, arguments, literal
-from amp_lint.syntax.names import PARTIAL, Names, dotted
-from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.flow.program import Program
+from amp_lint.flow.values import Arguments, arguments, literal
+from amp_lint.syntax.names import PARTIAL, dotted
+from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.amp import CUSTOM_BWD, IS_ENABLED
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, names, words
@@ -109,10 +110,11 @@ def _entered_operand(context: cst.BaseExpression) -> cst.BaseExpression:
 class Regions:
     """Finds autocast contexts behind names, attributes, partials, lambdas and helper functions."""
 
-    def __init__(self, tree: Tree, names: Names, values: Values) -> None:
-        self.tree = tree
-        self.names = names
-        self.values = values
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.names = program.names
+        self.values = program.values
         self._known: dict[int, Region | None] = {}
 
     def of(self, context: cst.BaseExpression) -> Region | None:
@@ -351,7 +353,7 @@ class Regions:
         made = region.node if isinstance(region.node, cst.Call) else None
         if helper is None or made is None or not self.names.is_any(made.func, {region.function}):
             return replace(region, node=call)
-        given = passed_on(made, helper, call, self.names)
+        given = passed_on(made, helper, call, self.program)
         row = BY_NAME[region.function]
         return replace(_build(call, region.function, row, given), conditional=region.conditional)
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_lint.flow.forwarding import completed, merged, passed_on, returned
-from amp_lint.flow.values import MAX_ALTERNATIVES, Values, arguments
+from amp_lint.flow.program import Program
+from amp_lint.flow.values import MAX_ALTERNATIVES, arguments
 from amp_lint.syntax.memo import per_node
-from amp_lint.syntax.names import PARTIAL, Names, dotted
-from amp_lint.syntax.tree import Tree
+from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.vocabulary.amp import STATE_DICT
 from amp_lint.vocabulary.frameworks import NOT_TORCH
 from amp_lint.vocabulary.meaning import Part, Role
@@ -32,10 +32,11 @@ _PREPROCESSING = {"fit", "transform", "fit_transform", "inverse_transform", "par
 class Roles:
     """Roles by origin where it can be seen, else by the methods called and by name."""
 
-    def __init__(self, tree: Tree, names: Names, values: Values) -> None:
-        self.tree = tree
-        self.names = names
-        self.values = values
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.names = program.names
+        self.values = program.values
         self._origins: dict[int, list[cst.Call]] = {}
         self._made: dict[int, list[cst.Call]] = {}
         self._places: dict[int, cst.Call] = {}
@@ -137,7 +138,7 @@ class Roles:
         return [self._passed_on(i, function, call) for i in inner if few]
 
     def _passed_on(self, inner: cst.Call, function: cst.FunctionDef, call: cst.Call) -> cst.Call:
-        made = merged(inner, passed_on(inner, function, call, self.names))
+        made = merged(inner, passed_on(inner, function, call, self.program))
         self._places[id(made)] = self.place(inner)
         return made
 

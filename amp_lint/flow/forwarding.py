@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_lint.flow.program import Program
 from amp_lint.flow.values import Arguments, arguments
-from amp_lint.syntax.names import Names
 from amp_lint.syntax.tree import children
 
 _INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
@@ -34,7 +34,7 @@ def returned(function: cst.FunctionDef) -> tuple[cst.BaseExpression, ...]:
 
 
 def passed_on(
-    inner: cst.Call, function: cst.FunctionDef, outer: cst.Call, names: Names
+    inner: cst.Call, function: cst.FunctionDef, outer: cst.Call, program: Program
 ) -> Arguments:
     """The arguments of a call in ``function`` when that is called by ``outer``.
 
@@ -42,7 +42,7 @@ def passed_on(
     that is not given, or changed on the way, stays as it is. ``starred`` if some arguments are
     hidden.
     """
-    given, made = arguments(inner), _Call(function, outer, names)
+    given, made = arguments(inner), _Call(function, outer, program)
     keywords = {key: made.value(value) for key, value in given.keywords.items()}
     hidden = False
     for arg in inner.args:
@@ -77,24 +77,23 @@ def merged(inner: cst.Call, given: Arguments) -> cst.Call:
 class _Call:
     """One call of a function with parameters."""
 
-    def __init__(self, function: cst.FunctionDef, outer: cst.Call, names: Names) -> None:
+    def __init__(self, function: cst.FunctionDef, outer: cst.Call, program: Program) -> None:
         self.given = arguments(outer)
-        self._names = names
+        self._bound = program.bind(function, outer)
+        self._names = program.names
         params = function.params
         self._rest = params.star_kwarg
-        self._positional = [*params.posonly_params, *params.params]
-        self._all = [*self._positional, *params.kwonly_params]
+        self._all = [*params.posonly_params, *params.params, *params.kwonly_params]
 
     def value(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """What stands for an expression of the function, where that is a parameter."""
         bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
-        param = bindings[0].node if len(bindings) == 1 else None
-        index = next((i for i, each in enumerate(self._all) if each is param), None)
-        if index is None or self.given.starred:
+        known = bindings[0].node if len(bindings) == 1 else None
+        param = next((each for each in self._all if each is known), None)
+        if param is None:
             return node
-        name = self._all[index].name.value
-        place = index if index < len(self._positional) else None
-        return self.given.get(place, name) or self._all[index].default or node
+        default = None if self.given.starred else param.default
+        return self._bound.get(param.name.value) or default or node
 
     def is_rest(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is ``kwargs``, the keywords that no parameter takes."""

@@ -77,9 +77,8 @@ def _bound_names(names: Names, wanted: frozenset[str]) -> set[str]:
 def _stands_for(names: Names, binding: Binding, wanted: frozenset[str]) -> bool:
     if binding.qualified is not None:
         return canonical(binding.qualified) in wanted
-    values = _choices(binding.value) if binding.kind == "assign" else ()
-    plain = (value for value in values if isinstance(value, (cst.Name, cst.Attribute)))
-    return any(names.is_any(value, wanted) for value in plain)
+    plain = isinstance(binding.value, (cst.Name, cst.Attribute)) and binding.kind == "assign"
+    return plain and binding.value is not None and names.is_any(binding.value, wanted)
 
 
 def is_read(tree: Tree, node: cst.Name | cst.Attribute) -> bool:
@@ -175,19 +174,25 @@ class Readers:
 
 
 def without_aliases(names: Names, found: list[Reference]) -> list[Reference]:
-    """``found`` with each plain alias once: where it is used, or where it is made.
+    """``found`` with each other name for it once: where it is used, or where it is made.
 
-    An alias that is only handed on is made where the name has to change.
+    One that is only handed on is made where the name has to change, and so is one of several that a
+    variable may stand for.
     """
     made = {id(reference.node) for reference in found}
     used: dict[int, list[Reference]] = defaultdict(list)
+    dropped: set[int] = set()
     for reference in found:
         root = reference.root
         bindings = names.bindings(root) if root is not None else []
-        for value in {id(each) for b in bindings for each in _choices(b.value)} & made:
+        values = [id(each) for binding in bindings for each in _choices(binding.value)]
+        if len(values) > 1 and not made.isdisjoint(values):
+            dropped.add(id(reference.node))
+            continue
+        for value in made.intersection(values):
             used[value].append(reference)
     handed_on = {key for key, uses in used.items() if {use.role for use in uses} == {"value"}}
-    dropped = used.keys() - handed_on
+    dropped |= used.keys() - handed_on
     dropped |= {id(use.node) for key in handed_on for use in used[key]}
     return [reference for reference in found if id(reference.node) not in dropped]
 

@@ -17,8 +17,9 @@ from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import rows
 from amp_lint.vocabulary.training import TOTAL_NORM
+from amp_lint.walk.gradients import Gradients, replay
 from amp_lint.walk.paths import Cycle, last_name
-from amp_lint.walk.protocol import State, replay
+from amp_lint.walk.protocol import SCALED_CLIP
 from amp_lint.walk.steps import Root, Steps
 from amp_lint.walk.unscale_places import Place, Places
 
@@ -74,11 +75,14 @@ class Clips:
 
     def _wrong(self, root: Root, cycle: Cycle) -> Iterator[tuple[Event, Event]]:
         for index, (event, state) in enumerate(replay(cycle, self._entry(root, cycle))):
-            if event.kind is Kind.CLIP and state.is_scaled and not self._is_exempt(event):
-                assert state.scaled is not None
-                step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
-                if step is None or step.scaler:  # else nothing divides by the scale any more
-                    yield event, state.scaled
+            if event.kind is not Kind.CLIP or self._is_exempt(event):
+                continue
+            step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
+            if step is not None and not step.scaler:
+                continue  # nothing divides by the scale any more
+            backward = SCALED_CLIP.judge(event, state) or _before_other_step(state, step)
+            if backward is not None:
+                yield event, backward
 
     def _is_own(self, clip: Event, backward: Event) -> bool:
         """Whether the mistake is in this file, and not one within a file that it imports."""
@@ -97,23 +101,24 @@ class Clips:
     def _is_given_scale(self, clip: cst.Call) -> bool:
         """Whether the function that clips is called with the scale."""
         function = self.tree.ancestor(clip, cst.FunctionDef)
-        calls = self.steps.recognizer.calls_of(function) if function is not None else ()
+        calls = self.steps.program.calls_of(function) if function is not None else ()
         return any(mentions_scale(call, self.values) for call in calls)
 
-    def _entry(self, root: Root, cycle: Cycle) -> State:
+    def _entry(self, root: Root, cycle: Cycle) -> Gradients:
         """The state a function is entered in: scaled, if it steps what another method scaled.
 
         Certain only when nothing in this file calls the function, it neither runs backward nor
         unscales, and no unscale_ stands anywhere else in the file.
         """
         if isinstance(root.function, cst.Module) or id(root.function) in self.steps.called:
-            return State()
+            return Gradients()
         kinds = {event.kind for event in cycle}
         if kinds & {Kind.BACKWARD, Kind.UNSCALE} or self._unscales:
-            return State()
+            return Gradients()
         scalers = {e.scaler for e in cycle if e.kind is Kind.STEP and e.scaler}
         names = {last_name(scaler) for scaler in scalers}
-        return State(next((e for e in self._scalings if last_name(e.scaler or "") in names), None))
+        scalings = (e for e in self._scalings if last_name(e.scaler or "") in names)
+        return Gradients(pending=next(scalings, None))
 
     @functools.cached_property
     def _scalings(self) -> list[Event]:
@@ -161,6 +166,15 @@ class Clips:
         scales = {literal(scale) if scale is not None else INITIAL_SCALE for scale in given}
         scale = scales.pop() if len(scales) == 1 else None
         return float(scale) if isinstance(scale, (int, float)) and scale > 0 else INITIAL_SCALE
+
+
+def _before_other_step(state: Gradients, step: Event | None) -> Event | None:
+    """The backward, if the scaler has stepped, and the next step is that of another optimizer.
+
+    What that one steps on is scaled, until the scaler divides it right before.
+    """
+    other = step is not None and bool(state.used) and state.is_scaled_for(step.optimizer)
+    return state.waiting if other else None
 
 
 def clip_limit(call: cst.Call) -> cst.BaseExpression | None:

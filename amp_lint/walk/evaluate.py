@@ -12,6 +12,7 @@ from amp_lint.amp.events import EVERY, Event, Kind, Recognizer
 from amp_lint.amp.gradient_values import is_limit
 from amp_lint.amp.regions import Region, Regions
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.branches import arms
 from amp_lint.flow.conditions import (
     Equals,
     Formula,
@@ -27,10 +28,9 @@ from amp_lint.flow.conditions import (
     text,
 )
 from amp_lint.flow.forwarding import returned
-from amp_lint.flow.reaching import arms
+from amp_lint.flow.program import Program
 from amp_lint.flow.values import arguments, literal
-from amp_lint.syntax.names import Names, dotted
-from amp_lint.syntax.tree import Tree, last_statement
+from amp_lint.syntax.tree import last_statement
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
 from amp_lint.walk.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
@@ -57,8 +57,7 @@ _BEGINNINGS = frozenset({Kind.ZERO_GRAD, Kind.BACKWARD})
 class Parts:
     """The parts of the model that running code needs."""
 
-    tree: Tree
-    names: Names
+    program: Program
     roles: Roles
     regions: Regions
     recognizer: Recognizer
@@ -73,8 +72,9 @@ class Evaluator(ABC):
     """Evaluates expressions on paths. Statements are left to the class that runs them."""
 
     def __init__(self, parts: Parts) -> None:
-        self.tree = parts.tree
-        self.names = parts.names
+        self.program = parts.program
+        self.tree = parts.program.tree
+        self.names = parts.program.names
         self.roles = parts.roles
         self.regions = parts.regions
         self.recognizer = parts.recognizer
@@ -191,7 +191,7 @@ class Evaluator(ABC):
         kind = self.recognizer.kind(node)
         if kind is not None:
             return [(self._happen(kind, node, path, owner, values, frame), None)]
-        target = self.recognizer.target(node)
+        target = self.program.target(node)
         if target is not None and id(target) in self.recognizer.eventful:
             return self._inline(target, node, path, values, frame)
         scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
@@ -415,25 +415,14 @@ class Evaluator(ABC):
         inner: Frame,
     ) -> list[Path]:
         """Give the parameters of a called function their values."""
-        names = [p.name.value for p in (*target.params.posonly_params, *target.params.params)]
         env = dict(path.env)
-        if _is_method(target, self.tree) and names:
+        if (itself := self.program.receiver_name(target)) is not None:
             receiver = node.func.value if isinstance(node.func, cst.Attribute) else node.func
             key = self.key(receiver, path, outer)
-            env[inner.prefix + names.pop(0)] = Ref(key) if key else None
-        given: dict[str, cst.BaseExpression] = {}
-        position = 0
-        for arg, value in zip(node.args, values, strict=True):
-            if arg.star:
-                break
-            if arg.keyword is not None:
-                name = arg.keyword.value
-            elif position < len(names):
-                name, position = names[position], position + 1
-            else:
-                continue
-            given[name] = arg.value
-            env[inner.prefix + name] = value
+            env[inner.prefix + itself] = Ref(key) if key else None
+        given = self.program.bind(target, node)
+        results = {id(arg.value): value for arg, value in zip(node.args, values, strict=True)}
+        env |= {inner.prefix + name: results[id(argument)] for name, argument in given.items()}
         path = replace(path, env=env)
         for param in (*target.params.params, *target.params.kwonly_params):
             default = given.get(param.name.value, param.default)
@@ -506,7 +495,7 @@ class Evaluator(ABC):
         """Whether a call returns what a clip does, itself or as a helper: a norm, never None."""
         if self.recognizer.kind(call) in _NORMS:
             return True
-        target = self.recognizer.target(call)
+        target = self.program.target(call)
         if target is None or not isinstance(last_statement(target.body), cst.Return):
             return False
         values = returned(target)
@@ -553,12 +542,6 @@ def _is_plain_step(trace: Cycle) -> bool:
     return any(event.kind is Kind.STEP for event in trace) and not any(
         event.scaler is not None or event.kind is Kind.OPAQUE for event in trace
     )
-
-
-def _is_method(function: cst.FunctionDef, tree: Tree) -> bool:
-    static = any(dotted(d.decorator) == "staticmethod" for d in function.decorators)
-    holder = tree.ancestor(function, cst.FunctionDef, cst.ClassDef)
-    return isinstance(holder, cst.ClassDef) and not static
 
 
 def _outside(prefix: str, value: Value) -> Value:

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import enum
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_lint.amp.events import EVERY, Event, Kind, is_made_from_scale
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.branches import deciding
 from amp_lint.flow.conditions import is_mode_test
-from amp_lint.flow.reaching import deciding
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.walk.gradients import Gradients
 from amp_lint.walk.paths import Cycle, last_name
+from amp_lint.walk.protocol import CALLS, Mistake
 from amp_lint.walk.steps import Root, Steps
 
 _AFTER_BACKWARD = frozenset({Kind.STEP, Kind.UPDATE, Kind.OPAQUE})
-
-
-class Mistake(enum.Enum):
-    """What is wrong."""
-
-    REPEATED_UNSCALE = "unscale_ twice before update"
-    BYPASS = "the optimizer steps on scaled gradients"
-    DOUBLE_STEP = "stepped by the scaler and directly"
-    NO_UPDATE = "two steps without update"
-    LEFT_EARLY = "left before step and update"
-    EARLY_UPDATE = "update before the last step"
-    UNSCALED = "a loss that was not scaled, then a step that divides by the scale"
-    MISMATCH = "scaled by one scaler, stepped by another"
-    SCHEDULED = "the scheduler steps, whether or not the optimizer did"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,34 +62,6 @@ class TestedUpdate:
 
     call: cst.Call
     holder: cst.If
-
-
-@dataclass(slots=True)
-class _Gradients:
-    """What happened to the gradients since the last update."""
-
-    scaled: Event | None = None
-    scalers: set[str] = field(default_factory=set)
-    """All that scaled a loss: it may be the loss that they step for."""
-    plain: Event | None = None
-    unscaled: dict[str, Event] = field(default_factory=dict)
-    stepped: dict[str, Event] = field(default_factory=dict)
-    """By the scaler."""
-    direct: dict[str, Event] = field(default_factory=dict)
-    """By the optimizer itself."""
-    round: int = 0
-    """How many backward passes there were."""
-    rounds: dict[int, int] = field(default_factory=dict)
-    """Id of an event -> its round."""
-    unknown: bool = False
-    """Whether code that is not in this file had the scaler, or gradients were written."""
-
-    def belongs(self, cause: Event, event: Event) -> bool:
-        """Whether two events are of one round, or the same call in two rounds.
-
-        Two calls in different rounds may be under conditions that exclude each other.
-        """
-        return cause.node is event.node or self.rounds[id(cause)] == self.round
 
 
 class Mistakes:
@@ -180,15 +139,15 @@ class Mistakes:
 
     def _in_root(self, root: Root) -> Iterator[Found]:
         for cycle in root.cycles:
-            gradients = _Gradients()
+            gradients = Gradients()
             for index, event in enumerate(cycle):
                 comes_later = event.kind is Kind.LEAVE and _goes_on(cycle[index + 1 :])
                 judged = [] if comes_later else list(self._judge(event, gradients))
                 for mistake, cause in judged:
                     yield Found(mistake, event, cause, root, cycle)
-                _advance(gradients, event)
+                gradients = gradients.after(event)
                 if event.kind is Kind.LEAVE and judged:
-                    gradients.unscaled.clear()  # that they are still unscaled is the same mistake
+                    gradients = gradients.left()
         for update, event in root.early:
             if self._home(update.node) is self._home(event.node):
                 yield Found(Mistake.EARLY_UPDATE, update, event, root, ())
@@ -284,53 +243,35 @@ class Mistakes:
 
     # --- mistakes -----------------------------------------------------------------------------
 
-    def _judge(self, event: Event, gradients: _Gradients) -> Iterator[tuple[Mistake, Event]]:
+    def _judge(self, event: Event, gradients: Gradients) -> Iterator[tuple[Mistake, Event]]:
         """What is wrong with an event in this state, each with its cause."""
         if gradients.unknown:
             return
-        key = event.optimizer or ""
-        match event.kind:
-            case Kind.UNSCALE:
-                cause = gradients.unscaled.get(key) or gradients.stepped.get(key)
-                if cause and gradients.belongs(cause, event) and self._is_certain(cause, event):
-                    yield Mistake.REPEATED_UNSCALE, cause
-            case Kind.STEP if event.scaler is None:
-                yield from self._judge_direct(key, gradients)
-            case Kind.STEP:
-                yield from self._judge_scaled(event, key, gradients)
-            case Kind.LEAVE if gradients.scaled and not gradients.stepped:
-                if self._gives_up(event.node):
-                    yield Mistake.LEFT_EARLY, gradients.scaled
-            case Kind.SCHEDULE if gradients.stepped and self._may_be_skipped(event, gradients):
-                yield Mistake.SCHEDULED, next(iter(gradients.stepped.values()))
+        for row in CALLS:
+            cause = row.judge(event, gradients)
+            if cause is not None and self._is_sure(row.mistake, event, cause):
+                yield row.mistake, cause
 
-    def _may_be_skipped(self, schedule: Event, gradients: _Gradients) -> bool:
-        """Whether the scaler is in use, and no test of the scale decides about the scheduler."""
-        if gradients.plain and not gradients.scaled:
-            return False
+    def _is_sure(self, mistake: Mistake, event: Event, cause: Event) -> bool:
+        """Whether the program leaves no doubt about a mistake that the events show."""
+        match mistake:
+            case Mistake.REPEATED_UNSCALE | Mistake.NO_UPDATE:
+                return self._is_certain(cause, event)
+            case Mistake.UNSCALED:
+                return self._must_scale(cause, event)
+            case Mistake.MISMATCH:
+                return self._are_two(cause, event)
+            case Mistake.LEFT_EARLY:
+                return self._gives_up(event.node)
+            case Mistake.SCHEDULED:
+                return not self._is_skipped_too(event)
+        return True
+
+    def _is_skipped_too(self, schedule: Event) -> bool:
+        """Whether a test of the scale decides about the scheduler."""
         values = self.steps.recognizer.values
         tests = (test for test, _ in deciding(self.tree, schedule.node))
-        return not any(is_made_from_scale(p, values) for test in tests for p in _parts(test))
-
-    def _judge_direct(self, key: str, gradients: _Gradients) -> Iterator[tuple[Mistake, Event]]:
-        if key in gradients.stepped:
-            yield Mistake.DOUBLE_STEP, gradients.stepped[key]
-        elif gradients.scaled and not gradients.plain and key not in gradients.unscaled:
-            yield Mistake.BYPASS, gradients.scaled
-
-    def _judge_scaled(
-        self, event: Event, key: str, gradients: _Gradients
-    ) -> Iterator[tuple[Mistake, Event]]:
-        if key in gradients.direct and gradients.scaled:
-            yield Mistake.DOUBLE_STEP, gradients.direct[key]
-        stepped = gradients.stepped.get(key)
-        if stepped and gradients.belongs(stepped, event) and self._is_certain(stepped, event):
-            yield Mistake.NO_UPDATE, stepped
-        if gradients.plain and not gradients.scaled and self._must_scale(gradients.plain, event):
-            yield Mistake.UNSCALED, gradients.plain
-        scaled = gradients.scaled
-        if scaled and event.scaler not in gradients.scalers and self._are_two(scaled, event):
-            yield Mistake.MISMATCH, scaled
+        return any(is_made_from_scale(p, values) for test in tests for p in _parts(test))
 
     def _gives_up(self, leaving: cst.CSTNode) -> bool:
         """Whether a step is left out because of its gradients, not until the last micro-batch."""
@@ -387,7 +328,7 @@ class Mistakes:
         loop = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
         if not isinstance(loop, (cst.For, cst.While)):
             return frozenset()
-        changed = (part for each in self.steps.relevance.assigned(loop) for part in _parts(each))
+        changed = (part for each in self.steps.program.assigned(loop) for part in _parts(each))
         names = set(map(self.tree.source, changed))
         return frozenset(
             (test, holds)
@@ -435,28 +376,6 @@ def _goes_on(rest: Cycle) -> bool:
     kinds = (event.kind for event in rest)
     first = next((kind for kind in kinds if kind in _AFTER_BACKWARD or kind is Kind.BACKWARD), None)
     return first in _AFTER_BACKWARD
-
-
-def _advance(gradients: _Gradients, event: Event) -> None:
-    key = event.optimizer or ""
-    gradients.round += event.kind is Kind.BACKWARD
-    gradients.rounds[id(event)] = gradients.round
-    match event.kind:
-        case Kind.BACKWARD if event.scaler is not None:
-            gradients.scaled = event
-            gradients.scalers.add(event.scaler)
-        case Kind.BACKWARD:
-            gradients.plain = event
-        case Kind.UNSCALE:
-            gradients.unscaled[key] = event
-        case Kind.STEP if event.scaler is not None:
-            gradients.stepped[key] = event
-            gradients.unscaled.pop(key, None)
-        case Kind.STEP:
-            gradients.direct[key] = event
-            gradients.unscaled.pop(EVERY, None)
-        case Kind.OPAQUE | Kind.GRADIENT_WRITE:
-            gradients.unknown = True
 
 
 def _calls(test: cst.BaseExpression) -> bool:

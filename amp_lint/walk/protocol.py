@@ -1,56 +1,150 @@
-"""The state of the gradients between the events of a cycle."""
+"""The GradScaler protocol as a table: which event, in which state of the gradients, is a mistake.
+
+A row says what can be told from the events alone. What else has to hold, such as that two calls are
+certain to come in one round, `amp_lint.walk.mistakes` asks of the program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from amp_lint.amp.events import Event, Kind
+from amp_lint.walk.gradients import Gradients
+
+
+class Mistake(enum.Enum):
+    """What is wrong."""
+
+    SCALED_CLIP = "gradients are clipped that are still scaled"
+    SCALED_READ = "gradients are measured that are still scaled"
+    STRICT_CLIP = "a clip raises where the scaler would skip the step"
+    REPEATED_UNSCALE = "unscale_ twice before update"
+    BYPASS = "the optimizer steps on scaled gradients"
+    DOUBLE_STEP = "stepped by the scaler and directly"
+    NO_UPDATE = "two steps without update"
+    LEFT_EARLY = "left before step and update"
+    EARLY_UPDATE = "update before the last step"
+    UNSCALED = "a loss that was not scaled, then a step that divides by the scale"
+    MISMATCH = "scaled by one scaler, stepped by another"
+    SCHEDULED = "the scheduler steps, whether or not the optimizer did"
+
+
+Cause = Callable[[Gradients, Event], Event | None]
+"""The event that explains a mistake; None where an event is right in a state."""
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What the events so far did to the gradients."""
+class Row:
+    """An event that is a mistake in some states."""
 
-    scaled: Event | None = None
-    """The backward that left gradients scaled, until they are stepped or cleared."""
-    unscaled: frozenset[str] = frozenset()
-    """Keys of the optimizers that were unscaled and not yet stepped."""
-    touched: bool = False
-    """Whether somebody may have unscaled by hand: gradients were written, or code that is not
-    in this file got the scaler."""
+    mistake: Mistake
+    kinds: frozenset[Kind]
+    state: str
+    """These states, in words."""
+    cause: Cause
+    through_scaler: bool | None = None
+    """STEP: whether it is the scaler's, or the optimizer's own."""
 
-    @property
-    def is_scaled(self) -> bool:
-        """Whether gradients are certainly still multiplied by the scale, for every optimizer."""
-        return self.scaled is not None and not self.unscaled and not self.touched
-
-    def after(self, event: Event) -> State:
-        """The state that ``event`` leads to."""
-        match event.kind:
-            case Kind.BACKWARD:
-                return replace(self, scaled=event) if event.scaler else self
-            case Kind.UNSCALE:
-                return replace(self, unscaled=self.unscaled | {event.optimizer or ""})
-            case Kind.STEP:
-                return self._stepped(event)
-            case Kind.GRADIENT_WRITE | Kind.OPAQUE:
-                return replace(self, touched=True) if self.scaled else self
-            case Kind.ZERO_GRAD:
-                return replace(self, scaled=None, touched=False)
-            case Kind.UPDATE:
-                return State()
-            case _:
-                return self
-
-    def _stepped(self, event: Event) -> State:
-        rest = self.unscaled - {event.optimizer or ""}
-        return State(None if not rest else self.scaled, rest, touched=False)
+    def judge(self, event: Event, gradients: Gradients) -> Event | None:
+        """The cause, if an event in this state is the mistake as far as events can tell."""
+        if event.kind not in self.kinds:
+            return None
+        if self.through_scaler not in (None, event.scaler is not None):
+            return None
+        return self.cause(gradients, event)
 
 
-def replay(cycle: Iterable[Event], start: State | None = None) -> Iterator[tuple[Event, State]]:
-    """Each event of a cycle with the state it comes in."""
-    state = start or State()
-    for event in cycle:
-        yield event, state
-        state = state.after(event)
+def _pending(gradients: Gradients, event: Event) -> Event | None:
+    return gradients.pending if gradients.is_scaled else None
+
+
+def _repeated(gradients: Gradients, event: Event) -> Event | None:
+    key = event.optimizer or ""
+    cause = gradients.unscaled.get(key) or gradients.stepped.get(key)
+    return cause if cause and gradients.belongs(cause, event) else None
+
+
+def _used(gradients: Gradients, event: Event) -> Event | None:
+    key = event.optimizer or ""
+    return gradients.stepped[key] if key in gradients.used else None
+
+
+def _bypassed(gradients: Gradients, event: Event) -> Event | None:
+    key = event.optimizer or ""
+    done = key in gradients.stepped or key in gradients.unscaled
+    return None if done or gradients.plain else gradients.scaled
+
+
+def _stepped_again(gradients: Gradients, event: Event) -> Event | None:
+    cause = gradients.stepped.get(event.optimizer or "")
+    return cause if cause and gradients.belongs(cause, event) else None
+
+
+def _stepped_directly(gradients: Gradients, event: Event) -> Event | None:
+    return gradients.direct.get(event.optimizer or "") if gradients.scaled else None
+
+
+def _other_scaler(gradients: Gradients, event: Event) -> Event | None:
+    return None if event.scaler in gradients.scalers else gradients.scaled
+
+
+def _scheduled(gradients: Gradients, event: Event) -> Event | None:
+    if gradients.plain and not gradients.scaled:
+        return None  # the scaler is not in use
+    return next(iter(gradients.stepped.values()), None)
+
+
+_CLIP = frozenset({Kind.CLIP})
+_STEP = frozenset({Kind.STEP})
+SCALED_CLIP = Row(Mistake.SCALED_CLIP, _CLIP, "scaled", _pending)
+SCALED_READ = Row(Mistake.SCALED_READ, _CLIP | {Kind.GRADIENT_READ}, "scaled", _pending)
+STRICT_CLIP = Row(
+    Mistake.STRICT_CLIP,
+    _CLIP,
+    "scaled or unscaled",
+    lambda gradients, event: None if gradients.touched else gradients.pending,
+)
+CALLS = (
+    Row(Mistake.REPEATED_UNSCALE, frozenset({Kind.UNSCALE}), "unscaled or stepped", _repeated),
+    Row(
+        Mistake.DOUBLE_STEP,
+        _STEP,
+        "stepped by the scaler",
+        _used,
+        through_scaler=False,
+    ),
+    Row(Mistake.BYPASS, _STEP, "scaled", _bypassed, through_scaler=False),
+    Row(
+        Mistake.DOUBLE_STEP,
+        _STEP,
+        "scaled, and stepped directly",
+        _stepped_directly,
+        through_scaler=True,
+    ),
+    Row(Mistake.NO_UPDATE, _STEP, "stepped by the scaler", _stepped_again, through_scaler=True),
+    Row(
+        Mistake.UNSCALED,
+        _STEP,
+        "plain, and not scaled",
+        lambda gradients, event: None if gradients.scaled else gradients.plain,
+        through_scaler=True,
+    ),
+    Row(
+        Mistake.MISMATCH,
+        _STEP,
+        "scaled by another scaler",
+        _other_scaler,
+        through_scaler=True,
+    ),
+    Row(
+        Mistake.LEFT_EARLY,
+        frozenset({Kind.LEAVE}),
+        "scaled, and not stepped",
+        lambda gradients, event: None if gradients.stepped else gradients.scaled,
+    ),
+    Row(Mistake.SCHEDULED, frozenset({Kind.SCHEDULE}), "stepped by the scaler", _scheduled),
+)
+ROWS = (SCALED_CLIP, SCALED_READ, STRICT_CLIP, *CALLS)
+"""Each mistake but an early update, which is a matter of two steps: `Path.updated`."""

@@ -12,12 +12,13 @@ import libcst as cst
 from amp_lint.amp.events import Kind, Recognizer
 from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.branches import arms, leaves
 from amp_lint.flow.conditions import is_mode_test, text
-from amp_lint.flow.reaching import arms, leaves
-from amp_lint.syntax.assignments import assigned, assignments, paired
+from amp_lint.flow.program import Program
+from amp_lint.syntax.assignments import assigned, assignments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.references import is_read
-from amp_lint.syntax.tree import Tree, children, descendants
+from amp_lint.syntax.tree import children, descendants
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import ROWS, methods
 
@@ -35,12 +36,14 @@ _ALIAS_ROUNDS = 2  # names for one setting that are followed from a test to wher
 class Relevance:
     """Facts about nodes that hold on every path, each computed once for the file."""
 
-    def __init__(self, tree: Tree, roles: Roles, regions: Regions, recognizer: Recognizer) -> None:
-        self.tree = tree
+    def __init__(
+        self, program: Program, roles: Roles, regions: Regions, recognizer: Recognizer
+    ) -> None:
+        self.program = program
+        self.tree = program.tree
         self.roles = roles
         self.regions = regions
         self.recognizer = recognizer
-        self._assigned: dict[int, tuple[cst.BaseExpression, ...]] = {}
         self._expressions: dict[int, tuple[cst.BaseExpression, ...]] = {}
 
     @functools.cached_property
@@ -59,18 +62,6 @@ class Relevance:
                         break
                     found.add(id(holder))
         return frozenset(found)
-
-    def assigned(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-        """The targets that are assigned anywhere below a node, no tuples, one of each spelling."""
-        if id(node) not in self._assigned:
-            by_text = {text(target): target for target in self._targets(node)}
-            self._assigned[id(node)] = tuple(by_text.values())
-        return self._assigned[id(node)]
-
-    def _targets(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-        for kind in (cst.AssignTarget, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr):
-            for item in self.tree.below(node, kind):
-                yield from (target for target, _ in paired(item.target, None))  # type: ignore[attr-defined]
 
     @per_node
     def parts(
@@ -138,7 +129,7 @@ class Relevance:
     @functools.cached_property
     def _holding_steps(self) -> frozenset[int]:
         calls = self._eventful_calls
-        stepping = (c for c in calls if id(self.recognizer.target(c)) in self.recognizer.stepping)
+        stepping = (c for c in calls if id(self.program.target(c)) in self.recognizer.stepping)
         return self._holders([*self._steps, *stepping])
 
     def skips_step(self, leaving: cst.Return) -> bool:
@@ -221,7 +212,7 @@ class Relevance:
         loop = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
         if not isinstance(loop, (cst.For, cst.While)):
             return True
-        changed = {text(target) for target in self.assigned(loop)}
+        changed = {text(target) for target in self.program.assigned(loop)}
         parts = (part for part in descendants(node.test) if isinstance(part, cst.BaseExpression))
         return not any(text(part) in changed for part in parts)
 
@@ -286,7 +277,7 @@ class Relevance:
         """Id of a function -> the calls of it in which something happens."""
         found: dict[int, list[cst.CSTNode]] = {}
         for call in self._eventful_calls:
-            found.setdefault(id(self.recognizer.target(call)), []).append(call)
+            found.setdefault(id(self.program.target(call)), []).append(call)
         return found
 
     @functools.cached_property
@@ -295,7 +286,7 @@ class Relevance:
         return [
             call
             for call in self.tree.nodes(cst.Call)
-            if (target := self.recognizer.target(call)) is not None
+            if (target := self.program.target(call)) is not None
             and id(target) in self.recognizer.eventful
         ]
 
@@ -361,7 +352,7 @@ class Relevance:
         """Pairs of a name and what it is a copy of: parameters and their arguments, aliases."""
         found: list[tuple[cst.BaseExpression, cst.BaseExpression]] = []
         for call in self._eventful_calls:
-            target = self.recognizer.target(call)
+            target = self.program.target(call)
             assert target is not None
             names = [param.name for param in target.params.params]
             found += [(name, arg.value) for name in names for arg in call.args]

@@ -11,8 +11,8 @@ import libcst as cst
 from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.amp.regions import Region
+from amp_lint.flow.branches import leaves
 from amp_lint.flow.conditions import Facts, atoms, text
-from amp_lint.flow.reaching import leaves
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.walk.evaluate import MAX_DEPTH, Evaluator, Parts
@@ -106,7 +106,7 @@ class Run(Evaluator):
                 return [path]
             return self._simple_line(node.body, path, frame)
         if id(node) not in self.relevance.hot and id(node) not in self.relevance.leaving:
-            return [self._forget(path, self.relevance.assigned(node), frame)]
+            return [self._forget(path, self.program.assigned(node), frame)]
         match node:
             case cst.If():
                 return self._if(node, path, frame)
@@ -448,7 +448,7 @@ class Run(Evaluator):
         return self._bounded(ends + left)
 
     def _round(self, node: cst.For | cst.While, starts: list[Path], frame: Frame) -> list[Path]:
-        changed = self.relevance.assigned(node.body)
+        changed = self.program.assigned(node.body)
         trains = self.relevance.has_backward(node.body)
         paths: list[Path] = []
         for path in starts:

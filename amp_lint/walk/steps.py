@@ -22,9 +22,7 @@ import libcst as cst
 from amp_lint.amp.events import Event, Kind, Recognizer
 from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
-from amp_lint.flow.values import Values
-from amp_lint.syntax.names import Names
-from amp_lint.syntax.tree import Tree
+from amp_lint.flow.program import Program
 from amp_lint.walk.evaluate import Parts
 from amp_lint.walk.paths import Cycle
 from amp_lint.walk.relevance import Relevance
@@ -64,9 +62,7 @@ class Steps:
 
     def __init__(
         self,
-        tree: Tree,
-        names: Names,
-        values: Values,
+        program: Program,
         roles: Roles,
         regions: Regions,
         *,
@@ -74,12 +70,12 @@ class Steps:
         whole: bool = False,
     ) -> None:
         """Prepare; ``exact`` and ``whole`` as for `Parts`."""
-        self.tree = tree
-        self.names = names
+        self.program = program
+        self.tree = program.tree
         self.roles = roles
-        self.recognizer = Recognizer(tree, names, values, roles)
-        self.relevance = Relevance(tree, roles, regions, self.recognizer)
-        parts = (tree, names, roles, regions, self.recognizer, self.relevance)
+        self.recognizer = Recognizer(program, roles)
+        self.relevance = Relevance(program, roles, regions, self.recognizer)
+        parts = (program, roles, regions, self.recognizer, self.relevance)
         self._parts = Parts(*parts, exact=exact, whole=whole)
 
     @functools.cached_property
@@ -131,7 +127,7 @@ class Steps:
     def called(self) -> frozenset[int]:
         """Ids of the functions that a function with events of this file calls."""
         calls = self.tree.nodes(cst.Call)
-        targets = (self.recognizer.target(call) for call in calls)
+        targets = (self.program.target(call) for call in calls)
         return frozenset(id(target) for target in targets if target is not None)
 
 

@@ -79,7 +79,7 @@ class Places:
         """Whether a name in the inserted line gets its value only below it."""
         names = [part.value for part in descendants(step.node) if isinstance(part, cst.Name)]
         names += _WORD.findall(place.guard or "")
-        return any(self.steps.names.is_early(name, place.statement) for name in names)
+        return any(self.steps.program.names.is_early(name, place.statement) for name in names)
 
     def _is_kept(self, node: cst.CSTNode) -> bool:
         return isinstance(node, cst.Call) and self.steps.recognizer.gradients.is_kept(node)
@@ -165,7 +165,7 @@ class Places:
         calls = (part for part in descendants(statement) if isinstance(part, cst.Call))
         return any(
             recognizer.kind(call) is Kind.BACKWARD
-            or id(recognizer.target(call)) in recognizer.training
+            or id(recognizer.program.target(call)) in recognizer.training
             for call in calls
         )
 

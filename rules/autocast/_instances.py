@@ -11,7 +11,7 @@ import libcst as cst
 
 from amp_lint.amp.reach import Chain
 from amp_lint.amp.regions import Entered
-from amp_lint.flow.reaching import arms
+from amp_lint.flow.branches import arms
 from amp_lint.model import Model
 from amp_lint.syntax.names import Binding, dotted
 

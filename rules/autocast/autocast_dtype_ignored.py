@@ -75,6 +75,8 @@ def _is_float16(model: Model, region: Region) -> bool:
 
 def _decides(model: Model, option: Option, entered: Entered) -> bool:
     """Whether the option turns the region on or off: then float16 may be what is left."""
+    from amp_lint.flow.branches import guards
+
     from ._options import Options
 
     region = entered.region
@@ -84,5 +86,5 @@ def _decides(model: Model, option: Option, entered: Entered) -> bool:
     return any(
         model.part(Options).reads(option, guard.test)
         for place in places
-        for guard in model.flow.guards(place)
+        for guard in guards(model.linked, place)
     )

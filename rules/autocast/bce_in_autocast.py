@@ -93,10 +93,12 @@ def _is_loss(model: Model, call: cst.Call) -> bool:
 
 def _is_asked(model: Model, call: cst.Call) -> bool:
     """Whether the code looks whether autocast is on."""
+    from amp_lint.flow.branches import guards
+
     asked = ("torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled")
     return any(
         model.names.is_any(other.func, asked)
-        for guard in model.flow.guards(call)
+        for guard in guards(model.linked, call)
         for other in model.tree.below(guard.test, cst.Call)
     )
 

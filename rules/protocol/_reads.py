@@ -15,8 +15,9 @@ from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.written import reads_scale
 from amp_lint.walk.clips import clip_limit, is_infinite
+from amp_lint.walk.gradients import replay
 from amp_lint.walk.paths import Cycle
-from amp_lint.walk.protocol import replay
+from amp_lint.walk.protocol import SCALED_READ
 from amp_lint.walk.relevance import FINITE
 from amp_lint.walk.steps import Root
 from amp_lint.walk.unscale_places import Place
@@ -92,11 +93,11 @@ class Reads:
     def _wrong(self, cycle: Cycle) -> Iterator[tuple[Event, Event, Event | None]]:
         """Each look at scaled gradients, with the backward, and the step that divides by it."""
         for index, (event, state) in enumerate(replay(cycle)):
-            if state.is_scaled and self._is_read(event):
-                assert state.scaled is not None
+            backward = SCALED_READ.judge(event, state)
+            if backward is not None and self._is_read(event):
                 step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
                 if step is None or step.scaler:
-                    yield event, state.scaled, step
+                    yield event, backward, step
 
     def _is_read(self, event: Event) -> bool:
         """Whether an event does nothing to gradients but measure them."""
@@ -118,7 +119,7 @@ class Reads:
     def _is_exempt(self, event: Event) -> bool:
         """Whether what is read is corrected by the scale, or matters only if it is not finite."""
         assert isinstance(event.node, cst.Call)
-        target = self.steps.recognizer.target(event.node)
+        target = self.steps.program.target(event.node)
         homes = [self.tree.ancestor(event.node, cst.FunctionDef), target]
         if any(home is not None and self._uses_scale(home) for home in homes):
             return True

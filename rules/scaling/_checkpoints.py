@@ -68,6 +68,7 @@ class Checkpoints:
         self.names = model.names
         self.values = model.values
         self.roles = model.roles
+        self.program = model.program
         self.recognizer = model.steps.recognizer
 
     @functools.cached_property
@@ -108,7 +109,7 @@ class Checkpoints:
 
     def _trains(self, call: cst.Call) -> bool:
         """Whether a function updates a scaler; one that nobody knows, if its name says so."""
-        if self.recognizer.target(call) is None:
+        if self.program.target(call) is None:
             return bool(_TRAINS.search(_last(call.func)))
         return any(map(self._updates_in, self._reached(call)))
 
@@ -138,7 +139,7 @@ class Checkpoints:
         if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
             if _TRAINS.search(_last(func)):
                 return False
-            target = self.recognizer.target(call)
+            target = self.program.target(call)
             return target is None or not self.tree.is_own(target)
         given = (arg.value for arg in call.args)
         return bool(_SAVE.search(_last(func))) and any(map(self._is_scaler, given))
@@ -272,7 +273,7 @@ class Checkpoints:
         if unit is scaler.unit:
             return True
         return isinstance(unit, cst.FunctionDef) and any(
-            self.tree.contains(scaler.unit, call) for call in self.recognizer.calls_of(unit)
+            self.tree.contains(scaler.unit, call) for call in self.program.calls_of(unit)
         )
 
     # --- what a fix needs ---------------------------------------------------------------------
@@ -330,7 +331,7 @@ class Checkpoints:
         found: dict[int, cst.FunctionDef] = {}
         todo = [call]
         while todo:
-            target = self.recognizer.target(todo.pop())
+            target = self.program.target(todo.pop())
             if target is not None and id(target) not in found:
                 found[id(target)] = target
                 todo += self.tree.linked.below(target, cst.Call)

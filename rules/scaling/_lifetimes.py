@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.amp.events import stepped
-from amp_lint.flow.values import arguments, literal
+from amp_lint.flow.branches import arms
+from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned
 from amp_lint.syntax.names import dotted
@@ -62,8 +63,8 @@ class Lifetimes:
         self.tree = model.linked
         self.roles = model.roles
         self.names = model.steps.recognizer.names
+        self.program = model.program
         self.recognizer = model.steps.recognizer
-        self.relevance = model.steps.relevance
 
     @functools.cached_property
     def recreated(self) -> list[Recreation]:
@@ -95,11 +96,9 @@ class Lifetimes:
 
     def _tests(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """The tests around a node, up to its loop or function."""
-        for holder in self.tree.ancestors(node):
-            if isinstance(holder, (*_LOOPS, *_FUNCTIONS)):
-                return
-            if isinstance(holder, (cst.If, cst.IfExp)):
-                yield holder.test
+        loop = self.program.loop(node)
+        around = (test for test, _ in arms(self.tree, node))
+        yield from (test for test in around if loop is None or self.tree.contains(loop, test))
 
     def _continues(self, call: cst.Call) -> bool:
         """Whether the new scaler starts where another one was."""
@@ -114,7 +113,7 @@ class Lifetimes:
     # --- in a loop ----------------------------------------------------------------------------
 
     def _in_loop(self, made: _Made) -> Recreation | None:
-        loop = self._loop(made.call)
+        loop = self.program.loop(made.call)
         if loop is None or self._ends_at_once(loop) or self._restores(made, loop):
             return None
         changing = self._assigned(loop) - {made.name}
@@ -124,7 +123,7 @@ class Lifetimes:
         if not optimizers or any(not self._outlives(o, loop) for o in optimizers):
             return None
         outermost = loop
-        for outer in self._loops(made.call):
+        for outer in self.program.loops(made.call):
             if not all(self._outlives(optimizer, outer) for optimizer in optimizers):
                 break
             outermost = outer
@@ -161,7 +160,7 @@ class Lifetimes:
             yield from (original(value) for value in map(stepped, steps) if value is not None)
         for call in calls:
             given = [original(arg.value) for arg in call.args if not arg.star]
-            target = self.recognizer.target(call)
+            target = self.program.target(call)
             passed = any(dotted(value) == made.name for value in given)
             if passed and target is not None and id(target) in self.recognizer.eventful:
                 yield from (value for value in given if self.roles.is_optimizer(value))
@@ -197,7 +196,7 @@ class Lifetimes:
     def _assigned_in_calls(self, loop: Loop) -> set[str]:
         """The attributes that the functions called in a loop assign."""
         calls = self.tree.below(loop, cst.Call)
-        targets = {id(t): t for c in calls if (t := self.recognizer.target(c)) is not None}
+        targets = {id(t): t for c in calls if (t := self.program.target(c)) is not None}
         names = {name for target in targets.values() for name in self._assigned(target)}
         return {name for name in names if "." in name}
 
@@ -205,13 +204,13 @@ class Lifetimes:
 
     def _in_function(self, made: _Made) -> Recreation | None:
         function = self.tree.ancestor(made.call, *_FUNCTIONS)
-        if not isinstance(function, cst.FunctionDef) or self._loop(made.call) is not None:
+        if not isinstance(function, cst.FunctionDef) or self.program.loop(made.call) is not None:
             return None
         if self._restores(made, function) or not self._is_one_epoch(made, function):
             return None
         optimizers = list(self._optimizers(made, function))
-        for call in self.recognizer.calls_of(function):
-            loop = self._loop(call)
+        for call in self.program.calls_of(function):
+            loop = self.program.loop(call)
             if loop is None or self._ends_at_once(loop) or not optimizers:
                 continue
             if all(self._is_given(o, function, call, loop) for o in optimizers):
@@ -222,7 +221,7 @@ class Lifetimes:
         """Whether the losses are scaled in one loop at most: not a training of many epochs."""
         calls = self.tree.below(function, cst.Call)
         own = [call for call in calls if self.recognizer.is_scale(call)]
-        return all(len(list(self._loops(call))) <= 1 for call in own)
+        return all(len(list(self.program.loops(call))) <= 1 for call in own)
 
     def _is_given(
         self,
@@ -240,26 +239,10 @@ class Lifetimes:
         ]
         if name not in parameters:
             return name.partition(".")[0] not in parameters[1:] and self._outlives(optimizer, loop)
-        method = bool(parameters) and parameters[0] in ("self", "cls")
-        given = arguments(call)
-        place = parameters.index(name) - (1 if method else 0)
-        value = None if given.starred else given.get(place, name)
+        value = self.program.bind(function, call).get(name)
         return value is not None and self._outlives(value, loop)
 
     # --- helpers ------------------------------------------------------------------------------
-
-    def _loops(self, node: cst.CSTNode) -> Iterator[Loop]:
-        """The loops that repeat a node in its own function, innermost first."""
-        child = node
-        for holder in self.tree.ancestors(node):
-            if isinstance(holder, (*_FUNCTIONS, cst.ClassDef)):
-                return
-            if isinstance(holder, (cst.For, cst.While)) and child is holder.body:
-                yield holder
-            child = holder
-
-    def _loop(self, node: cst.CSTNode) -> Loop | None:
-        return next(self._loops(node), None)
 
     def _read(self, node: cst.CSTNode) -> set[str]:
         """The names in an expression, those that are only other names followed."""
@@ -268,7 +251,7 @@ class Lifetimes:
 
     def _assigned(self, node: cst.CSTNode) -> set[str]:
         """The names and attributes that are assigned below a node."""
-        names = map(dotted, self.relevance.assigned(node))
+        names = map(dotted, self.program.assigned(node))
         return {name for name in names if name is not None}
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.amp.regions import Region
+from amp_lint.flow.branches import deciding
 from amp_lint.flow.conditions import (
     All,
     Any_,
@@ -34,7 +35,6 @@ from amp_lint.flow.conditions import (
     text,
 )
 from amp_lint.flow.forwarding import returned
-from amp_lint.flow.reaching import passed
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assignments
@@ -198,20 +198,9 @@ class Precision:
         return self._guards[key]
 
     def _guards_around(self, node: cst.CSTNode, steps: int) -> Iterator[Formula]:
-        child: cst.CSTNode = node
-        for holder in self.tree.ancestors(node):
-            if isinstance(holder, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-                break
-            if isinstance(holder, (cst.If, cst.IfExp)) and child is not holder.test:
-                test = self.truth(holder.test, steps)
-                yield test if child is holder.body else opposite(test)
-            elif isinstance(holder, cst.BooleanOperation) and child is holder.right:
-                test = self.truth(holder.left, steps)
-                yield test if isinstance(holder.operator, cst.And) else opposite(test)
-            child = holder
-        for early, stays in passed(self.tree, node):
-            test = self.truth(early, steps)
-            yield test if stays else opposite(test)
+        for test, holds in deciding(self.tree, node):
+            known = self.truth(test, steps)
+            yield known if holds else opposite(known)
 
     def truth(self, test: cst.BaseExpression, steps: int = _MAX_STEPS) -> Formula:
         """The formula of a test, its settings followed back."""

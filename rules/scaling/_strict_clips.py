@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.amp.events import Event, Kind
+from amp_lint.amp.events import Event
 from amp_lint.model import Model
 from amp_lint.vocabulary.meaning import Part
-from amp_lint.walk.protocol import replay
+from amp_lint.walk.gradients import replay
+from amp_lint.walk.protocol import STRICT_CLIP
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,10 @@ class StrictClips:
         for root in self.steps.roots:
             for cycle in root.cycles:
                 for event, state in replay(cycle):
-                    if event.kind is Kind.CLIP and state.scaled is not None and not state.touched:
-                        clip = self._strict(event.node, state.scaled)
-                        if clip is not None:
-                            found.setdefault(id(event.node), clip)
+                    backward = STRICT_CLIP.judge(event, state)
+                    clip = self._strict(event.node, backward) if backward is not None else None
+                    if clip is not None:
+                        found.setdefault(id(event.node), clip)
         return sorted(found.values(), key=lambda clip: self.tree.order(clip.call))
 
     def _strict(self, call: cst.CSTNode, backward: Event) -> StrictClip | None:

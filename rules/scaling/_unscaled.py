@@ -123,7 +123,7 @@ class Unscaled:
 
     def _returned(self, call: cst.Call) -> list[cst.BaseExpression]:
         """What a function of this file returns."""
-        function = self.steps.recognizer.target(call)
+        function = self.steps.program.target(call)
         if function is None:
             return []
         return [*returned(function)]

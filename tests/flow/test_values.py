@@ -8,6 +8,7 @@ import libcst as cst
 import pytest
 
 from amp_lint.edit import edits
+from amp_lint.flow import branches
 from amp_lint.model import Model
 from amp_lint.text.source import Source
 
@@ -179,7 +180,7 @@ def test_readers() -> None:
 )  # fmt: skip
 def test_contradict(text: str, contradict: bool) -> None:
     model = model_of(text)
-    assert model.flow.contradict(call_of(model, "a"), call_of(model, "b")) is contradict
+    assert branches.contradict(model.linked, call_of(model, "a"), call_of(model, "b")) is contradict
 
 
 # --- operations ---------------------------------------------------------------------------------

@@ -17,10 +17,10 @@ HEADER = "from torch.cuda.amp import autocast\n"
         ("with autocast(): pass", [2]),
         ("a = autocast\nwith a(): pass", [3]),
         ("a = autocast\nuse(a)", [2]),
-        ("a = autocast if amp else other\nwith a(): pass", [3]),
-        ("a = x if amp else (y if b else autocast)\nwith a(): pass", [3]),
+        ("a = autocast if amp else other\nwith a(): pass", [2]),
+        ("a = x if amp else (y if b else autocast)\nwith a(): pass", [2]),
         ("a = autocast if amp else other\nuse(a)", [2]),
-        ("if amp:\n    a = autocast\nelse:\n    a = other\nwith a(): pass", [6]),
+        ("if amp:\n    a = autocast\nelse:\n    a = other\nwith a(): pass", [3]),
     ],
 )
 def test_each_alias_counts_once(text: str, lines: list[int]) -> None:

@@ -334,3 +334,22 @@ def test_a_scaler_that_turns_out_to_be_disabled() -> None:
         """
     )
     assert model.clips.scaled == []
+
+
+BOTH = "clip(other.parameters(), 1.0)\n"
+OTHER = "scaler.step(other_optimizer)\nscaler.update()\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("scaler.step(optimizer)\n" + BOTH + OTHER, 1),
+        ("scaler.step(optimizer)\nscaler.unscale_(other_optimizer)\n" + BOTH + OTHER, 0),
+        ("scaler.step(optimizer)\n" + BOTH + "scaler.update()\n", 0),
+        ("scaler.step(optimizer)\n" + BOTH + "other_optimizer.step()\nscaler.update()\n", 0),
+        ("scaler.step(optimizer)\noptimizer.zero_grad()\n" + BOTH + OTHER, 0),
+        ("for o in opts:\n    scaler.step(o)\n" + BOTH + "scaler.update()\n", 0),
+    ],
+)
+def test_between_two_steps(body: str, found: int) -> None:
+    assert len(in_loop(body)) == found

@@ -286,6 +286,14 @@ PLAIN = "model(x).backward()\n"
     [
         pytest.param(MADE, SCALED + UNSCALE + STEP + UPDATE, id="right"),
         pytest.param(
+            MADE, PLAIN + DIRECT + ZERO + SCALED + STEP + UPDATE, id="two steps on other gradients"
+        ),
+        pytest.param(
+            MADE,
+            SCALED + STEP + "model.zero_grad()\n" + PLAIN + DIRECT + UPDATE,
+            id="the gradients of the scaler's step cleared",
+        ),
+        pytest.param(
             MADE,
             SCALED
             + under("if args.clip:\n", UNSCALE + "clip(model.parameters(), 1)\n")

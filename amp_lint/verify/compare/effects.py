@@ -177,7 +177,7 @@ class Walker:
         target = (Const(text(node.target)),) if isinstance(node, cst.For) else ()
         parts = (self._lifter.term(head, env), *target)
         guard = Op(Form.OTHER, type(node).__name__.lower(), parts)
-        changed = {n for t in self._model.steps.relevance.assigned(node) for n in _names(t)}
+        changed = {n for t in self._model.program.assigned(node) for n in _names(t)}
         for name in sorted(changed):
             if env.get(name, Input(name)) != Input(name):
                 self._note(f"start {name}", guards, env[name], node)

@@ -320,9 +320,10 @@ class Lifter:
         given = arguments(node)
         if given.starred or not _is_plain(function):
             return None
+        bound = self.model.program.bind(function, node)
         inner: dict[str, Term] = {}
-        for position, param in enumerate(function.params.params):
-            value = given.get(position, param.name.value)
+        for param in function.params.params:
+            value = bound.get(param.name.value)
             if value is not None:
                 inner[param.name.value] = self.term(value, env)
             elif param.default is not None:

@@ -64,7 +64,7 @@ class Tracer:
         self._losses = losses
         self._alias = alias
         model = self._model
-        parts = (model.tree, model.names, model.values, model.roles, model.regions)
+        parts = (model.program, model.roles, model.regions)
         self._steps = Steps(*parts, exact=True, whole=whole)
         self._caches = Caches(model.linked, model.regions, model.steps, doubtful=True)
 

@@ -1,0 +1,137 @@
+"""The functions of a file: which call runs which, with what, in which loop; each asked once."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+import libcst as cst
+
+from amp_lint.flow.conditions import text
+from amp_lint.flow.values import Values, arguments
+from amp_lint.syntax.assignments import paired
+from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.tree import Tree
+
+Loop = cst.For | cst.While
+_INNER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
+_BINDING = (cst.AssignTarget, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr)
+
+
+class Program:
+    """Who calls whom, and what is repeated, in the linked tree."""
+
+    def __init__(self, tree: Tree, names: Names, values: Values) -> None:
+        self.tree = tree
+        self.names = names
+        self.values = values
+        self._assigned: dict[int, tuple[cst.BaseExpression, ...]] = {}
+
+    # --- places -------------------------------------------------------------------------------
+
+    def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """The function that a node stands in; None for the module's own script."""
+        return self.tree.ancestor(node, cst.FunctionDef)
+
+    def loops(self, node: cst.CSTNode) -> Iterator[Loop]:
+        """The loops that repeat a node in its own function, innermost first."""
+        child = node
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, _INNER):
+                return
+            if isinstance(holder, (cst.For, cst.While)) and child is holder.body:
+                yield holder
+            child = holder
+
+    def loop(self, node: cst.CSTNode) -> Loop | None:
+        """The innermost of them."""
+        return next(self.loops(node), None)
+
+    def assigned(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+        """The targets that are assigned anywhere below a node, no tuples, one of each spelling."""
+        if id(node) not in self._assigned:
+            by_text = {text(target): target for target in self._targets_below(node)}
+            self._assigned[id(node)] = tuple(by_text.values())
+        return self._assigned[id(node)]
+
+    def _targets_below(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+        for kind in _BINDING:
+            for item in self.tree.below(node, kind):
+                yield from (target for target, _ in paired(item.target, None))  # type: ignore[attr-defined]
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def target(self, call: cst.Call) -> cst.FunctionDef | None:
+        """The function of this file that a call runs: by name, method, or ``__call__``."""
+        return self._targets.get(id(call))
+
+    def calls_of(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+        """The calls that run a function, in source order."""
+        return self._calls_of.get(id(function), ())
+
+    def running(self, nodes: Iterable[cst.CSTNode]) -> frozenset[int]:
+        """Ids of the functions that run one of some nodes, or call a function that does."""
+        found: set[int] = set()
+        fresh = {id(f) for f in map(self.function_of, nodes) if f is not None}
+        while fresh:
+            found |= fresh
+            fresh = {caller for callee in fresh for caller in self._callers[callee]} - found
+        return frozenset(found)
+
+    def is_method(self, function: cst.FunctionDef) -> bool:
+        """Whether the first parameter of a function is what it is called on."""
+        static = any(dotted(each.decorator) == "staticmethod" for each in function.decorators)
+        holder = self.tree.ancestor(function, cst.FunctionDef, cst.ClassDef)
+        return isinstance(holder, cst.ClassDef) and not static
+
+    def receiver_name(self, function: cst.FunctionDef) -> str | None:
+        """The parameter that a method's object is given as, such as ``self``."""
+        params = (*function.params.posonly_params, *function.params.params)
+        return params[0].name.value if params and self.is_method(function) else None
+
+    def bind(self, function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression]:
+        """Parameter -> what a call gives for it; without what stars hide, and without defaults."""
+        names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+        names = names[1:] if self.is_method(function) else names
+        plain = itertools.takewhile(lambda arg: not arg.star, call.args)
+        positional = [arg.value for arg in plain if arg.keyword is None]
+        return {**dict(zip(names, positional, strict=False)), **arguments(call).keywords}
+
+    @functools.cached_property
+    def _targets(self) -> dict[int, cst.FunctionDef]:
+        calls = self.tree.nodes(cst.Call)
+        found = ((id(call), self._target(call.func)) for call in calls)
+        return {key: function for key, function in found if function is not None}
+
+    def _target(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
+        function = self.values.function(func)
+        if function is not None:
+            return function
+        if isinstance(func, cst.Attribute):
+            if not isinstance(func.value, (cst.Name, cst.Attribute)):
+                return None
+            owner = self.values.instance_class(func.value)
+            return self.values.method(owner, func.attr.value) if owner is not None else None
+        if isinstance(func, cst.Name):
+            owner = self.values.instance_class(func)
+            return self.values.method(owner, "__call__") if owner is not None else None
+        return None
+
+    @functools.cached_property
+    def _calls_of(self) -> dict[int, list[cst.Call]]:
+        found: dict[int, list[cst.Call]] = defaultdict(list)
+        for call in self.tree.nodes(cst.Call):
+            if (target := self.target(call)) is not None:
+                found[id(target)].append(call)
+        return dict(found)
+
+    @functools.cached_property
+    def _callers(self) -> dict[int, set[int]]:
+        """Id of a function -> ids of the functions that call it."""
+        inside: dict[int, set[int]] = defaultdict(set)
+        for target, calls in self._calls_of.items():
+            holders = map(self.function_of, calls)
+            inside[target] = {id(holder) for holder in holders if holder is not None}
+        return inside
