@@ -11,7 +11,7 @@ import libcst as cst
 
 from amp_lint.flow.forwarding import completed, merged, passed_on, returned
 from amp_lint.flow.program import Program
-from amp_lint.flow.values import MAX_ALTERNATIVES, arguments
+from amp_lint.flow.values import MAX_ALTERNATIVES, arguments, literal
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.vocabulary.amp import STATE_DICT
@@ -154,6 +154,12 @@ class Roles:
     def switch(self, constructor: cst.Call) -> cst.BaseExpression | None:
         """What a constructor call gives as ``enabled``, in any of its places."""
         return self._given(constructor, Part.ENABLED)
+
+    def is_switchable(self, constructor: cst.Call) -> bool:
+        """Whether a GradScaler may be made disabled."""
+        enabled = self.switch(constructor)
+        starred = arguments(constructor).starred
+        return starred or (enabled is not None and literal(enabled) is not True)
 
     def _given(self, constructor: cst.Call, part: Part) -> cst.BaseExpression | None:
         known = sorted(self.names.qualified(constructor.func) & SCALERS)

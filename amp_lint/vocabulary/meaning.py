@@ -63,7 +63,7 @@ class Part(enum.Enum):
     """Whether an error is raised where gradients are not finite."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Parameter:
     """One parameter of a call."""
 
@@ -73,7 +73,7 @@ class Parameter:
     """Whether it cannot be given by position."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Meaning:
     """One row: what a function, or a method of objects of one role, does.
 

@@ -12,7 +12,6 @@ from amp_lint.amp.events import EVERY, Event, Kind, is_made_from_scale
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.branches import deciding
 from amp_lint.flow.conditions import is_mode_test
-from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.tree import Tree, descendants
@@ -356,7 +355,11 @@ class Mistakes:
             return False
         origins = self.roles.scaler_origins(step.node.func.value)
         alternatives = list(self.steps.recognizer.values.alternatives(step.node.func.value))
-        if not origins or len(origins) != len(alternatives) or any(map(is_switchable, origins)):
+        if (
+            not origins
+            or len(origins) != len(alternatives)
+            or any(map(self.roles.is_switchable, origins))
+        ):
             return False
         return "scale" not in self.tree.source(backward.node.func)
 
@@ -394,10 +397,3 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """The names and attributes in an expression."""
     nodes = (node, *descendants(node))
     return (part for part in nodes if isinstance(part, (cst.Name, cst.Attribute)))
-
-
-def is_switchable(call: cst.Call) -> bool:
-    """Whether a GradScaler may be made disabled."""
-    given = arguments(call)
-    enabled = given.get(None, "enabled")
-    return given.starred or (enabled is not None and literal(enabled) is not True)

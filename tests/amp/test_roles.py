@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
+from amp_lint.flow.values import literal
 from tests.programs import model_of
 
 
@@ -176,3 +177,22 @@ def test_the_protocol_of_another_framework() -> None:
     text = "import paddle\nscaler.unscale_(optimizer)\nscaler.step(optimizer)\n"
     steps = model_of(text).steps
     assert not [*steps.recognizer.event_nodes()]
+
+
+@pytest.mark.parametrize(
+    ("call", "scale", "enabled"),
+    [
+        ("torch.amp.GradScaler('cuda', 8.0, 2.0, 0.5, 100, False)", 8.0, False),
+        ("torch.cuda.amp.GradScaler(8.0, 2.0, 0.5, 100, False)", 8.0, False),
+        ("torch.cuda.amp.GradScaler(enabled=False)", ..., False),
+        ("torch.amp.GradScaler('cuda')", ..., ...),
+        ("fairscale.optim.grad_scaler.ShardedGradScaler(8.0, 2.0, 0.5)", 8.0, ...),
+        ("torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler('cuda', 8.0)", 8.0, ...),
+    ],
+)
+def test_arguments_of_a_scaler_in_any_place(call: str, scale: object, enabled: object) -> None:
+    model = model_of(f"import torch, fairscale\nscaler = {call}\n")
+    (made,) = model.roles.scaler_calls
+    assert literal(model.roles.initial_scale(made)) == scale
+    assert literal(model.roles.switch(made)) == enabled
+    assert model.roles.is_switchable(made) is (enabled is False)

@@ -180,3 +180,11 @@ def test_no_two_rows_claim_one_call() -> None:
     for method, rows in BY_METHOD.items():
         owners = [(row.owner, row.called) for row in rows]
         assert len(owners) == len({*owners}), method
+
+
+def test_a_function_is_known_by_a_name_alone() -> None:
+    text = "from torch.autograd import backward\nbackward(tensors=loss)\n"
+    model = model_of(text)
+    (call,) = model.tree.nodes(cst.Call)
+    assert model.steps.recognizer.kind(call) is Kind.BACKWARD
+    assert model.steps.recognizer.loss(call) is call.args[0].value
