@@ -456,3 +456,15 @@ def test_the_arms_of_a_mode_may_not_be_swapped() -> None:
         MODES,
         ("    if args.amp:\n        scaler.step", "    if not args.amp:\n        scaler.step"),
     )
+
+
+GUARDED = """\
+                if scaler.get_scale() > 128.0:
+                    scaler.unscale_(optimizer)
+"""
+BOUND = STEP.replace(f"    {CLIP}", f"{GUARDED}    {CLIP}")
+
+
+@pytest.mark.parametrize("test", ["() >= 128.0", "() < 128.0", "() <= 128.0", "() > 64.0"])
+def test_a_test_of_the_scale_stays_as_it_is(test: str) -> None:
+    assert "runs under other conditions" in reasons(BOUND, ("() > 128.0", test))

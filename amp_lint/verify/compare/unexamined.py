@@ -28,6 +28,7 @@ _CORE = frozenset({Kind.BACKWARD.value, Kind.STEP.value, Kind.ZERO_GRAD.value})
 _ON_GRADIENTS = frozenset({Kind.CLIP.value, Kind.GRADIENT_WRITE.value})
 """Events whose place counts where other calls may change gradients."""
 _OPPOSITES = {"is_not": "is_", "ne": "eq", "not_in": "in_", "ge": "lt", "gt": "le"}
+_ORDERS = frozenset({"lt", "le", "gt", "ge", "eq"})
 _NOTHING = Op(Form.OTHER, "given")
 
 
@@ -143,7 +144,9 @@ def _polarities(before: Side, after: Side, name: str) -> Iterator[str]:
             set.intersection(*({_polar(g) for g in m.guards} for m in marks))
             for marks in (old[written], new[written])
         ]
-        if any((test, not way) in ways[1] for test, way in ways[0]):
+        turned = any((test, not way) in ways[1] for test, way in ways[0])
+        compared = [{way for way in found if _compares(way[0])} for found in ways]
+        if turned or (all(compared) and compared[0] != compared[1]):
             yield _reason(after, new[written][0], "runs under other conditions")
 
 
@@ -165,6 +168,11 @@ def _polar(guard: Term) -> tuple[Term, bool]:
     if isinstance(guard, Op) and guard.name in _OPPOSITES:
         return replace(guard, name=_OPPOSITES[guard.name]), False
     return guard, True
+
+
+def _compares(test: Term) -> bool:
+    """Whether a test is about a number: another bound, or another order, is another test."""
+    return isinstance(test, Op) and test.name in _ORDERS
 
 
 class _Stacks:
