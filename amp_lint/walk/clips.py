@@ -24,7 +24,12 @@ from amp_lint.walk.steps import Root, Steps
 from amp_lint.walk.unscale_places import UnscalePlace, UnscalePlaces
 
 INITIAL_SCALE = 65536.0
-_LIMITS = {word: row.keyword(Part.LIMIT) for row in rows(Kind.CLIP) for word in row.words}
+_LIMITS = {
+    word: limit
+    for row in rows(Kind.CLIP)
+    if (limit := row.keyword(Part.LIMIT))
+    for word in row.words
+}
 _INFINITE = frozenset({"inf", "infty", "Infinity"})
 
 

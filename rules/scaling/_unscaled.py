@@ -89,8 +89,9 @@ class Unscaled:
     # --- where the loss comes from ------------------------------------------------------------
 
     def _regions_of(self, backward: cst.Call) -> Iterator[Region]:
+        meaning = self.steps.recognizer.meaning(backward)
         loss = self.steps.recognizer.loss(backward)
-        if loss is not None:
+        if loss is not None and meaning is not None and not meaning.called:
             yield from self._trace([loss], _MAX_CALLS)
 
     def _trace(self, todo: list[cst.BaseExpression], depth: int) -> Iterator[Region]:
