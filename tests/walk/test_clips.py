@@ -225,7 +225,7 @@ def test_no_place_above_the_names_of_the_step() -> None:
             "clip_grads_with_norm_", "max_norm", 2.0, True,
         ),
         ("clip(p, args.clip)", "clip", "max_norm", None, True),
-        ("get_total_norm(p)", "get_total_norm", "", None, False),
+        ("get_total_norm(p)", "get_total_norm", "max_norm", None, False),
     ],
 )  # fmt: skip
 def test_description(
