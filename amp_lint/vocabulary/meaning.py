@@ -9,6 +9,8 @@ from dataclasses import dataclass
 class Kind(enum.Enum):
     """What happens in a training step."""
 
+    __hash__ = object.__hash__  # the one of enums is written in Python, and kinds are asked often
+
     BACKWARD = "backward"
     UNSCALE = "unscale_"
     CLIP = "clip"

@@ -80,13 +80,13 @@ class Clips:
 
     def _wrong(self, root: Root, cycle: Cycle) -> Iterator[tuple[Event, Event]]:
         for index, (event, state) in enumerate(replay(cycle, self._entry(root, cycle))):
-            if event.kind is not Kind.CLIP or self._is_exempt(event):
+            if event.kind is not Kind.CLIP:
                 continue
             step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
             if step is not None and not step.scaler:
                 continue  # nothing divides by the scale any more
             backward = SCALED_CLIP.judge(event, state) or _before_other_step(state, step)
-            if backward is not None:
+            if backward is not None and not self._is_exempt(event):
                 yield event, backward
 
     def _is_own(self, clip: Event, backward: Event) -> bool:

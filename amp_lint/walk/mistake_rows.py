@@ -106,7 +106,7 @@ STRICT_CLIP = Row(
     "scaled or unscaled",
     lambda gradients, event: None if gradients.touched else gradients.pending,
 )
-CALLS = (
+_CALLS = (
     Row(Mistake.REPEATED_UNSCALE, frozenset({Kind.UNSCALE}), "unscaled or stepped", _repeated),
     Row(
         Mistake.DOUBLE_STEP,
@@ -146,5 +146,7 @@ CALLS = (
     ),
     Row(Mistake.SCHEDULED, frozenset({Kind.SCHEDULE}), "stepped by the scaler", _scheduled),
 )
-ROWS = (SCALED_CLIP, SCALED_READ, STRICT_CLIP, *CALLS)
+CALLS = {kind: tuple(row for row in _CALLS if kind in row.kinds) for kind in Kind}
+"""The rows of a protocol's calls, by the kind of event that they judge."""
+ROWS = (SCALED_CLIP, SCALED_READ, STRICT_CLIP, *_CALLS)
 """Each mistake but an early update, which is a matter of two steps: `Path.updated`."""

@@ -252,7 +252,7 @@ class Mistakes:
         """What is wrong with an event in this state, each with its cause."""
         if gradients.unknown:
             return
-        for row in CALLS:
+        for row in CALLS.get(event.kind, ()):
             cause = row.judge(event, gradients)
             if cause is not None and self._is_sure(row.mistake, event, cause):
                 yield row.mistake, cause

@@ -469,7 +469,7 @@ def test_what_was_lifted_halfway_is_not_kept(monkeypatch: pytest.MonkeyPatch) ->
     def stop(*_: object) -> None:
         raise KeyError("odd")
 
-    monkeypatch.setattr(comparison, "changes", stop)
+    monkeypatch.setattr(comparison, "compared", stop)
     with pytest.raises(KeyError):
         compare("x = 1\n", "x = 2\n")
     assert not olds._sides
