@@ -225,11 +225,7 @@ class Evaluator(ABC):
         match kind:
             case Kind.BACKWARD:
                 scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
-                scaler = scaled.scaler if scaled else None
-                region, outer = self._active(path), self._active(path, 1)
-                call = self._through(node, frame)
-                event = Event(kind, node, scaler, region=region, outer=outer, through=call)
-                path = self.emit(path, event)
+                path = self.emit(path, self._backward(node, scaled, path, frame))
             case Kind.UNSCALE if meaning is not None and meaning.every:
                 if not self._unscaled_others(node, path):
                     path = self.emit(path, Event(kind, node, name, EVERY))
@@ -241,12 +237,8 @@ class Evaluator(ABC):
                 path = self.emit(path, Event(kind, node, name, first, absent=absent, varies=varies))
             case Kind.STEP:
                 through = receiver is not None and self.roles.is_scaler(receiver)
-                scaler, optimizer = (name, first) if through else (None, name)
-                region = self._active(path)
-                absent = through and self._is_absent(name, path)
-                varies = self._varies(optimizer, path)
-                event = Event(kind, node, scaler, optimizer, region, absent=absent, varies=varies)
-                path = self.emit(path, event)
+                keys = (name, first) if through else (None, name)
+                path = self.emit(path, self._step(node, *keys, path))
             case Kind.CLIP:
                 call = self._through(node, frame)
                 path = self.emit(path, Event(kind, node, params=first, through=call))
@@ -257,6 +249,17 @@ class Evaluator(ABC):
             case _:
                 path = self.emit(path, Event(kind, node, optimizer=name))
         return self._updated(path) if kind is Kind.UPDATE else path
+
+    def _backward(self, node: cst.Call, scaled: Scaled | None, path: Path, frame: Frame) -> Event:
+        scaler = scaled.scaler if scaled else None
+        region, outer = self._active(path), self._active(path, 1)
+        call = self._through(node, frame)
+        return Event(Kind.BACKWARD, node, scaler, region=region, outer=outer, through=call)
+
+    def _step(self, node: cst.Call, scaler: str | None, optimizer: str | None, path: Path) -> Event:
+        region, absent = self._active(path), self._is_absent(scaler, path)
+        varies = self._varies(optimizer, path)
+        return Event(Kind.STEP, node, scaler, optimizer, region, absent=absent, varies=varies)
 
     def _unscaled_others(self, node: cst.Call, path: Path) -> bool:
         """Whether a framework unscales one optimizer by name, and did so with others before."""

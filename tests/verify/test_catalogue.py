@@ -5,6 +5,9 @@ Here in eager mode with few random inputs; ``amp-lint verify`` does the same in 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 from _pytest.mark import ParameterSet
 
@@ -132,3 +135,57 @@ def test_the_counterexample_is_the_first_refutation() -> None:
     proof = Proof(Verdict.REFUTED, shown, (), None, "", "")
     assert report.counterexample(proof) == "0 instead of 1, at x = 2"
     assert proof.fails_before == Failure("finite", "-inf")
+
+
+# --- no check of a verdict is useless -------------------------------------------------------------
+# Without it, some wrong fix of some page is not refuted. The linter's own look at the new text
+# ("finding") refutes many wrong fixes too: it is switched off where the checks of experiments are
+# looked at, so that each of these has to hold by itself. Here, as the pages are proven once a file.
+
+ON_PAGES = (
+    "finite", "value", "dtype", "raises", "guard", "attributes", "isinstance",
+    "backward precision", "read", "range", "optimizer", "unbound", "finding",
+)  # fmt: skip
+"""The checks that a wrong fix of some page depends on."""
+ELSEWHERE = ("shape", "warns", "forward dtype", "scaler arguments", "stale weights", "calibration")
+"""Those that the tests of the experiments show to be needed."""
+
+Entries = dict[PageCase, Entry]
+
+
+def refuting(entry: Entry) -> Failure:
+    """The counterexample."""
+    failure = entry.proof.counterexample
+    assert failure is not None
+    return failure
+
+
+def seconds(entry: Entry) -> float:
+    """What its experiments took."""
+    return sum(shown.judgement.seconds for shown in entry.proof.shown)
+
+
+def refuted(entries: Entries) -> Iterator[tuple[PageCase, Failure]]:
+    for case, entry in entries.items():
+        if entry.kind == "wrong fix" and entry.right:
+            yield case, refuting(entry)
+
+
+@pytest.mark.parametrize("check", ON_PAGES)
+def test_a_check_is_needed(
+    check: str, entries: Entries, proving: Prover, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidates = [case for case, failure in refuted(entries) if failure.check == check]
+    assert candidates, "no wrong fix is refuted by this check"
+    candidates.sort(key=lambda case: seconds(entries[case]))
+    settings = replace(proving.settings, disabled=frozenset({check, "finding"}))
+    monkeypatch.setattr(proving, "settings", settings)
+    verdicts = (proving.prove(case.change).verdict for case in candidates)
+    assert any(verdict is not Verdict.REFUTED for verdict in verdicts), (
+        "without this check others refute the same fixes"
+    )
+
+
+def test_all_checks_are_known(entries: Entries) -> None:
+    found = {failure.check for _, failure in refuted(entries)}
+    assert found <= {*ON_PAGES, *ELSEWHERE}

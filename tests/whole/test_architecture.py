@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from marked import updated
 
 from amp_lint import registry
+from amp_lint.text.diagnostic import SYNTAX_ERROR
 from amp_lint.walk.mistake_rows import ROWS, Mistake, Row
 
 ROOT = Path(__file__).parents[2]
@@ -61,3 +63,42 @@ def test_every_room_is_told_of() -> None:
     rooms = {path.name for path in (ROOT / "amp_lint").iterdir() if (path / "__init__.py").exists()}
     text = PAGE.read_text("utf-8")
     assert not {room for room in rooms if f"`{room}/`" not in text}
+
+
+MAX_LINES = 45
+"""In one function: a screen of it."""
+MACHINE = ("vocabulary", "text", "syntax", "flow", "amp", "walk", "edit", "run")
+
+
+def python_files() -> list[Path]:
+    folders = ("amp_lint", "rules", "tests", "benchmarks")
+    return [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+
+
+def test_functions_are_short() -> None:
+    functions = [
+        (path, node)
+        for path in python_files()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    long = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path, node in functions
+        if (node.end_lineno or 0) - node.lineno >= MAX_LINES
+    ]
+    assert not long
+
+
+def test_the_machine_names_no_rule() -> None:
+    """What a rule wants of it, the rule declares; `AMP900` is the one of no rule."""
+    names = {rule.name for rule in registry.all_rules()}
+    for room in MACHINE:
+        for path in (ROOT / "amp_lint" / room).rglob("*.py"):
+            literals = {
+                node.value
+                for node in ast.walk(ast.parse(path.read_text("utf-8")))
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            }
+            codes = {text for text in literals if re.fullmatch(r"AMP\d{3}", text)}
+            assert not codes - {"AMP101", SYNTAX_ERROR} | literals & names, path
