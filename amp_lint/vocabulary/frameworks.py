@@ -93,7 +93,7 @@ _OTHERS = (
         gives=Role.SCALED_LOSS,
     ),
 )
-"""They scale, unscale and step by themselves: nothing that is done around them is judged."""
+"""They scale, unscale and step by themselves: these calls are no events, whoever is their owner."""
 
 ROWS = (*ACCELERATE, *FABRIC, *_OTHERS)
 
