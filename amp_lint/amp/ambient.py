@@ -8,6 +8,7 @@ from amp_lint.amp.regions import Region, Regions
 from amp_lint.flow.values import literal
 from amp_lint.syntax.names import Names
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
+from amp_lint.vocabulary.meaning import Part
 
 _CALLED_ANYWHERE = frozenset({"forward"})
 """Methods that usually run inside a region which somebody else opened."""
@@ -15,7 +16,7 @@ _CALLED_ANYWHERE = frozenset({"forward"})
 
 def inherited(
     regions: Regions, names: Names, call: cst.Call, device: str, default: str
-) -> set[str]:
+) -> set[Part]:
     """The parameters of autocast whose ambient value may differ from the default.
 
     Args:
@@ -26,25 +27,25 @@ def inherited(
         default: what it casts to by default, outside any region.
 
     Returns:
-        Some of ``dtype``, ``cache_enabled``. Looked at are the regions around the call in its own
+        The dtype, the cache, or both. Looked at are the regions around the call in its own
         function; in a ``forward`` there may be others.
     """
-    found: set[str] = set()
+    found: set[Part] = set()
     for region in regions.around(call):
         if _device(region) not in (device, None):
             continue
         if region.dtype is not None:
             if not names.is_only(region.dtype, {f"torch.{default}"}):
-                found.add("dtype")
+                found.add(Part.DTYPE)
         elif region.starred or not region.function:
-            found.add("dtype")
+            found.add(Part.DTYPE)
         if region.cache_enabled is not None and literal(region.cache_enabled) is not True:
-            found.add("cache_enabled")
+            found.add(Part.CACHE)
         if not region.conditional and (region.dtype is not None or _sets_dtype(region)):
             return found
     function = regions.tree.ancestor(call, cst.FunctionDef)
     if function is not None and function.name.value in _CALLED_ANYWHERE:
-        found.add("dtype")
+        found.add(Part.DTYPE)
     return found
 
 

@@ -19,6 +19,7 @@ import libcst as cst
 
 from amp_lint.flow.values import literal
 from amp_lint.syntax.tree import children, descendants
+from amp_lint.vocabulary.purity import SETTINGS
 
 MAX_ALTERNATIVES = 8
 """Ways to satisfy one formula that are told apart."""
@@ -297,7 +298,7 @@ def is_mode_test(test: cst.BaseExpression) -> bool:
         if _is_bool_call(test):
             return is_mode_test(test.args[0].value)
         name = text(test.func).rpartition(".")[2]
-        return name in ("is_enabled", "getattr", "hasattr", "is_available", "get")
+        return name in SETTINGS
     if isinstance(test, cst.Subscript):
         return is_mode_test(test.value)
     if isinstance(test, (cst.BinaryOperation, cst.Await, cst.GeneratorExp, cst.ListComp)):

@@ -122,5 +122,7 @@ ROWS = (
     IS_ENABLED, STATE_DICT, LOAD_STATE_DICT,
 )  # fmt: skip
 
+BY_SCALE, BY_INVERSE = "scale", "1/scale"
+"""What gradients are multiplied by, besides numbers."""
 SCALE_ATTRIBUTES = frozenset({"_scale", "_get_scale_async"})
 """Private attributes of a scaler that give the scale as well."""

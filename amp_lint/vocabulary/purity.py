@@ -51,3 +51,9 @@ QUERIES = frozenset(
     }
 )  # fmt: skip
 """Methods of other objects that only ask for something."""
+MULTIPLIED, DIVIDED = "mul_", "div_"
+"""Methods that change a tensor by a factor."""
+DICT_CHANGES = frozenset({"setdefault", "update"})
+"""Methods of a dict that put other items into it."""
+SETTINGS = frozenset({"get", "getattr", "hasattr", "is_available", "is_enabled"})
+"""Functions and methods that say the same all through a run."""

@@ -16,7 +16,7 @@ from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import rows
-from amp_lint.vocabulary.training import TOTAL_NORM
+from amp_lint.vocabulary.training import CLIP_NORM, TOTAL_NORM
 from amp_lint.walk.gradients import Gradients, replay
 from amp_lint.walk.mistake_rows import SCALED_CLIP
 from amp_lint.walk.paths import Cycle, last_name
@@ -156,7 +156,7 @@ class Clips:
         return ScaledClip(
             call=place,
             function=name,
-            parameter=_LIMITS.get(name, "max_norm"),
+            parameter=_LIMITS.get(name, CLIP_NORM.keyword(Part.LIMIT)),
             backward=backward,
             step=step,
             limit=float(limit) if isinstance(limit, (int, float)) else None,

@@ -15,6 +15,7 @@ from amp_lint.flow.conditions import is_mode_test
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.vocabulary.amp import SCALE
 from amp_lint.walk.gradients import Gradients
 from amp_lint.walk.mistake_rows import CALLS, Mistake
 from amp_lint.walk.paths import Cycle, last_name
@@ -361,7 +362,7 @@ class Mistakes:
             or any(map(self.roles.is_switchable, origins))
         ):
             return False
-        return "scale" not in self.tree.source(backward.node.func)
+        return SCALE.word not in self.tree.source(backward.node.func)
 
     def _are_two(self, one: Event, other: Event) -> bool:
         """Whether the scalers of two events are certainly two objects."""

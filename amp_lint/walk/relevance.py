@@ -19,6 +19,7 @@ from amp_lint.syntax.assignments import assigned, assignments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.references import is_read
 from amp_lint.syntax.tree import children, descendants
+from amp_lint.vocabulary.amp import SCALE
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import ROWS, methods
 
@@ -29,7 +30,7 @@ _EXITS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 _CLIP = re.compile(r"clip|norm", re.IGNORECASE)
 FINITE = re.compile(r"is_?(finite|inf|nan)", re.IGNORECASE)
 _LOSS = re.compile(r"loss", re.IGNORECASE)
-_OF_GRADIENTS = re.compile(r"grad|norm|param|scale", re.IGNORECASE)
+_OF_GRADIENTS = re.compile(rf"grad|norm|param|{SCALE.word}", re.IGNORECASE)
 _ALIAS_ROUNDS = 2  # names for one setting that are followed from a test to where it is set
 
 

@@ -11,9 +11,12 @@ import libcst as cst
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary import written
 
 _BF16 = re.compile(r"bf16|bfloat16", re.IGNORECASE)
-_DTYPE = re.compile(r"((amp|autocast|mixed|model|torch|train|compute)_?)?(dtype|precision)")
+_DTYPE = re.compile(
+    rf"((amp|{written.REGION}|mixed|model|torch|train|compute)_?)?(dtype|precision)"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,7 @@ from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned, targets_of
 from amp_lint.syntax.names import dotted
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
+from amp_lint.vocabulary.purity import DICT_CHANGES
 from amp_lint.vocabulary.written import SCALER
 
 _INERT_BASES = frozenset({"torch.nn.Module", "builtins.object"})
@@ -233,7 +234,7 @@ class Checkpoints:
         parent = self.tree.parent(holder)
         call = self.tree.parent(parent) if isinstance(parent, cst.Arg) else None
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
-            owner = call.func.value if call.func.attr.value == "update" else None
+            owner = call.func.value if call.func.attr.value in DICT_CHANGES else None
             return owner.value if isinstance(owner, cst.Name) else None
         target = next(iter(targets_of(self.tree, holder)), None)
         node = target.value if isinstance(target, cst.Subscript) else target
@@ -259,7 +260,7 @@ class Checkpoints:
         call = self.tree.parent(parent) if parent is not None else None
         if isinstance(parent, cst.Attribute) and isinstance(call, cst.Call):
             given = [arg.value for arg in call.args]
-            return parent.attr.value in ("update", "setdefault") and not all(
+            return parent.attr.value in DICT_CHANGES and not all(
                 isinstance(value, (cst.Dict, cst.SimpleString)) for value in given[:1]
             )
         if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):

@@ -19,6 +19,7 @@ from amp_lint.model import Model
 from amp_lint.syntax.tree import children
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 from amp_lint.vocabulary.frameworks import OWNING_THE_STEP
+from amp_lint.vocabulary.meaning import Part
 
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})
 _DEFAULT_DTYPE = frozenset(
@@ -157,7 +158,7 @@ class Unscaled:
         """Whether the dtype may come from a region around this one."""
         if not isinstance(region.node, cst.Call):
             return True
-        return "dtype" in inherited(self.regions, self.names, region.node, "cuda", "float16")
+        return Part.DTYPE in inherited(self.regions, self.names, region.node, "cuda", "float16")
 
 
 def _with_gradient(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -1,4 +1,4 @@
-"""What torch calls things stands in the vocabulary: elsewhere it is a literal less each time."""
+"""What torch calls things stands in the vocabulary, and nowhere else but in what people read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from amp_lint.vocabulary.table import ROWS
 
 ROOT = Path(__file__).parents[2]
-HELD = 36
-"""Literals of the API outside the vocabulary. It may only fall."""
+TEXTS = ROOT / "amp_lint" / "handbook"
+"""What users search for, and what they are told."""
 WORDS = {word for row in ROWS for word in row.words} | {
     name for row in ROWS for name in row.order if "_" in name
 }
@@ -40,14 +40,13 @@ def everywhere() -> Iterator[str]:
     for folder in (ROOT / "amp_lint", ROOT / "rules"):
         for path in sorted(folder.rglob("*.py")):
             place = path.relative_to(ROOT)
-            if place.parts[1] != "vocabulary":
+            if place.parts[1] != "vocabulary" and TEXTS not in path.parents:
                 for row, text in literals(ast.parse(path.read_text("utf-8"))):
                     yield f"{place}:{row}: {text}"
 
 
 def test_what_the_api_is_called_stands_in_the_vocabulary() -> None:
-    found = [*everywhere()]
-    assert len(found) == HELD, "\n".join(found)
+    assert [*everywhere()] == []
 
 
 def test_literals_are_told_from_messages() -> None:

@@ -20,8 +20,9 @@ from amp_lint.verify.compare.marks import is_strict
 from amp_lint.verify.compare.units import SCRIPT, units
 from amp_lint.verify.obligations import Autocast, Clip, Construct, Event, Program, Trace
 from amp_lint.verify.terms import Const, Global, Input, Term, show
-from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST, GET_SCALE
+from amp_lint.vocabulary.amp import BY_INVERSE, BY_SCALE, DEFAULT_DTYPES, DEVICE_AUTOCAST, GET_SCALE
 from amp_lint.vocabulary.meaning import Part
+from amp_lint.vocabulary.purity import DIVIDED, MULTIPLIED
 from amp_lint.vocabulary.training import OPTIMIZERS
 from amp_lint.walk.caches import Caches, StaleCast
 from amp_lint.walk.clips import clip_limit, is_infinite
@@ -263,13 +264,13 @@ class Tracer:
         if number is not None:
             return 1.0 / number if divides and number else number
         if self._is_scale(value):
-            return "1/scale" if divides else "scale"
+            return BY_INVERSE if divides else BY_SCALE
         for origin in self._model.values.alternatives(value):
             inverse = isinstance(origin, cst.BinaryOperation) and isinstance(
                 origin.operator, cst.Divide
             )
             if inverse and self._is_scale(origin.right):  # type: ignore[attr-defined]
-                return "scale" if divides else "1/scale"
+                return BY_SCALE if divides else BY_INVERSE
         return None
 
     def _is_scale(self, node: cst.BaseExpression) -> bool:
@@ -372,8 +373,8 @@ def _written(node: cst.CSTNode) -> tuple[bool, cst.BaseExpression | None]:
             return isinstance(node.operator, cst.DivideAssign), node.value
     elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args:
         name = node.func.attr.value
-        if name in ("mul_", "div_"):
-            return name == "div_", node.args[0].value
+        if name in (MULTIPLIED, DIVIDED):
+            return name == DIVIDED, node.args[0].value
     return False, None
 
 

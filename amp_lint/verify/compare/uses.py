@@ -17,7 +17,7 @@ from amp_lint.verify.compare.lift import Lifter, is_amp
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Object, Place, Use
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
-from amp_lint.vocabulary.amp import AUTOCAST, DEFAULT_DTYPES, DEVICE_AUTOCAST, GRAD_SCALER
+from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST, GRAD_SCALER
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.table import words
 
@@ -108,7 +108,7 @@ def _is_nested(model: Model, node: cst.CSTNode, name: str) -> bool:
         return False
     device = DEVICE_AUTOCAST[name]
     taken = inherited(model.regions, model.names, call, device, DEFAULT_DTYPES[device])
-    return AUTOCAST.keyword(Part.DTYPE) in taken
+    return Part.DTYPE in taken
 
 
 def _references(model: Model) -> Iterator[cst.Name | cst.Attribute]:

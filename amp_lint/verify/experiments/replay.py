@@ -15,7 +15,7 @@ from torch.nn import utils
 from amp_lint.verify.experiments.literals import Unknown, bound
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Trace
 from amp_lint.vocabulary import training
-from amp_lint.vocabulary.amp import DEFAULT_DTYPES, GRAD_SCALER, SCALE
+from amp_lint.vocabulary.amp import BY_INVERSE, BY_SCALE, DEFAULT_DTYPES, GRAD_SCALER, SCALE
 from amp_lint.vocabulary.meaning import Kind, Part
 from amp_lint.vocabulary.table import BY_NAME
 
@@ -320,7 +320,7 @@ class Rig:
 
     def _gradient_write(self, event: Event) -> None:
         scale = self._scale(event)
-        named: Mapping[object, float] = {"scale": scale, "1/scale": 1 / scale}
+        named: Mapping[object, float] = {BY_SCALE: scale, BY_INVERSE: 1 / scale}
         factor = named.get(event.factor, event.factor)
         if isinstance(factor, (int, float)):
             for parameter in self._of(event):

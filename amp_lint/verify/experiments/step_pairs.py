@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from amp_lint.verify.obligations import Event, Program, Trace
+from amp_lint.vocabulary.amp import BY_INVERSE, BY_SCALE
 from amp_lint.vocabulary.meaning import Kind
 
 DEFAULT_OPTIMIZER = "optimizer"
@@ -35,7 +36,7 @@ def erased(trace: Trace) -> Erased:
 
 def is_erased(event: Event) -> bool:
     """Whether an event is nothing but AMP: in a program without it there is no such call."""
-    by_scale = event.kind is Kind.GRADIENT_WRITE and event.factor in ("scale", "1/scale")
+    by_scale = event.kind is Kind.GRADIENT_WRITE and event.factor in (BY_SCALE, BY_INVERSE)
     return by_scale or event.kind in _AMP_ONLY
 
 
@@ -132,7 +133,7 @@ def _writes(trace: Trace) -> Iterator[tuple[Event, bool]]:
     for event in trace:
         if event.kind is Kind.BACKWARD:
             scaled = event.scaler is not None
-        elif event.kind is Kind.UNSCALE or event.factor == "1/scale":
+        elif event.kind is Kind.UNSCALE or event.factor == BY_INVERSE:
             scaled = False
         elif event.kind is Kind.GRADIENT_WRITE and event.factor is None:
             yield event, scaled
@@ -165,7 +166,8 @@ def _with_backward(pair: Pair) -> Pair:
     if Kind.BACKWARD in _kinds(pair):
         return pair
     scaler = _scaler(pair)
-    text = "loss.backward()" if scaler is None else f"{scaler}.scale(loss).backward()"
+    scaled = "loss" if scaler is None else f"{scaler}.scale(loss)"
+    text = f"{scaled}.backward()"
     event = Event(Kind.BACKWARD, _line(pair), text, scaler=scaler, loss="loss")
     return replace(pair, before=_in_front(pair.before, event), after=_in_front(pair.after, event))
 
@@ -226,7 +228,7 @@ def _clearing(trace: Trace) -> Trace:
     made, used = [], True
     for event in trace:
         if used and event.kind is Kind.BACKWARD:
-            made.append(Event(Kind.ZERO_GRAD, event.line, "optimizer.zero_grad()"))
+            made.append(Event(Kind.ZERO_GRAD, event.line, f"{DEFAULT_OPTIMIZER}.zero_grad()"))
             used = False
         used = used or event.kind is Kind.STEP
         made.append(event)
