@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
 from amp_lint.selection import Selection
-from amp_lint.sieve import wanted
-from amp_lint.syntax.parse import TooDeepError, identifiers, parse
+from amp_lint.sieve import allowed, wanted
+from amp_lint.syntax.facts import facts
+from amp_lint.syntax.parse import TooDeepError, parse
 from amp_lint.text import noqa
 from amp_lint.text.diagnostic import SYNTAX_ERROR, Diagnostic, Severity
 from amp_lint.text.source import Source
@@ -65,9 +66,12 @@ def _survivors(
     if links is not None and (rules := sieve.by_own_bytes(source.data)):
         from amp_lint.syntax.links import attachments
 
-        module = parse(source.data)
+        found = facts(parse(source.data), linked=True)
+        rules = allowed(rules, found)
+        if not rules:
+            return (), None
         attached = attachments(source.data, links)
-        words = {*attached.words, *identifiers(module)}
+        words = {*attached.words, *found.words}
         if links.trainers:
             words.update(word for rule in rules for word in rule.elsewhere)
         return wanted(rules, words), attached

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
 
 class Rule:
@@ -33,6 +34,8 @@ class Rule:
     """The kinds of fix that it may offer, the most trusted first."""
     requires: ClassVar[tuple[frozenset[str], ...]]
     """A file is looked at when it has at least one identifier of every set."""
+    anchors: ClassVar[tuple[frozenset[str], ...]] = ()
+    """Parts of identifiers; the file itself, whatever it imports, has one of every set."""
     elsewhere: ClassVar[frozenset[str]] = frozenset()
     """Identifiers of `requires` that a file which trains this one may have in its stead.
 
@@ -47,6 +50,10 @@ class Rule:
     """
     calls: ClassVar[frozenset[str]] = frozenset()
     """Qualified names; a call of one of them is handed to `visit_call`."""
+
+    def may(self, facts: Facts) -> bool:
+        """Whether there may be a finding in a file; what is certain only."""
+        return True
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterable[Diagnostic]:
         """Report on one call of ``name``, one of `calls`."""

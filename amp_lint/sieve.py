@@ -1,44 +1,42 @@
 """Which files deserve a parse, and which rules may have something to say about them.
 
-Two sieves ask the same question, ``Rule.requires``, at two prices. The first looks for the
-identifiers anywhere in the bytes. The second asks ``ast`` which identifiers the code uses, so
-that words in comments and prose do not count; it also refuses what would overflow the parser.
+Three sieves, each dearer than the one before. The first looks for the identifiers that a rule
+``requires`` in the bytes, and for its ``anchors``. The second asks ``ast`` which the code uses, so
+that words in comments and prose do not count; it also refuses what would overflow the parser. The
+third is ``Rule.may``, on the same tree.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Sequence, Set
 
 from amp_lint.rule import Rule
-from amp_lint.syntax.parse import identifiers, parse
+from amp_lint.syntax.facts import Facts, facts
+from amp_lint.syntax.parse import parse
 
 
 class Sieve:
-    """The two sieves for one selection of rules."""
+    """The sieves for one selection of rules."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
-        words = {word for rule in rules for group in rule.requires for word in group}
-        alternatives = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-        self._pattern = re.compile(rb"\b(?:%s)\b" % alternatives.encode()) if words else None
+        self._groups = {rule.code: _rare_first(rule.requires) for rule in self.rules}
 
     def by_bytes(self, data: bytes, *linked: bytes) -> tuple[Rule, ...]:
         """The rules whose identifiers all occur in the bytes of a file, or of those linked to it.
 
-        One of them in its own.
+        One of them in its own, and what anchors the rule.
         """
-        if self._pattern is None:
-            return ()
-        own = {word.decode() for word in set(self._pattern.findall(data))}
-        words = own.union(*(_words(self._pattern, other) for other in linked))
-        return tuple(rule for rule in wanted(self.rules, words) if _mentions(own, rule))
+        texts = _Texts(data, linked)
+        return tuple(rule for rule in self.rules if self._passes(rule, texts))
 
     def by_own_bytes(self, data: bytes) -> tuple[Rule, ...]:
         """The rules of whose identifiers at least one occurs in the bytes of a file."""
-        words = _words(self._pattern, data) if self._pattern else frozenset[str]()
-        return tuple(rule for rule in self.rules if _mentions(words, rule))
+        text = _Texts(data)
+        return tuple(rule for rule in self.rules if self._mentions(rule, text))
 
     def wants_trainers(self, data: bytes) -> bool:
         """Whether a rule asks who trains elsewhere what a file with these bytes defines."""
@@ -48,29 +46,74 @@ class Sieve:
         """Whether a rule may take away a name that others import from a file with these bytes."""
         return self._any(data, (rule for rule in self.rules if rule.moves_names))
 
-    def _any(self, data: bytes, rules: Iterable[Rule]) -> bool:
-        """Whether the bytes have what one of some rules requires of the file itself."""
-        words = _words(self._pattern, data) if self._pattern else frozenset[str]()
-        return any(wanted([rule], words | rule.elsewhere) for rule in rules)
-
     def by_syntax(self, data: bytes, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-        """The rules among ``rules`` whose identifiers the code really uses.
+        """The rules among ``rules`` whose identifiers the code really uses, and that may report.
 
         Raises:
             SyntaxError: the file is not Python.
             TooDeepError: the file nests too deeply to be analysed.
         """
-        return wanted(rules, set(identifiers(parse(data))))
+        found = facts(parse(data))
+        return wanted(allowed(rules, found), found.words)
+
+    def _passes(self, rule: Rule, texts: _Texts) -> bool:
+        found = all(map(texts.have, self._groups[rule.code]))
+        return found and self._mentions(rule, texts)
+
+    def _mentions(self, rule: Rule, texts: _Texts) -> bool:
+        if not all(any(part.encode() in texts.own for part in group) for group in rule.anchors):
+            return False
+        return any(map(texts.has, itertools.chain(*self._groups[rule.code])))
+
+    def _any(self, data: bytes, rules: Iterable[Rule]) -> bool:
+        """Whether the bytes have what one of some rules requires of the file itself."""
+        text = _Texts(data)
+        return any(
+            all(rule.elsewhere & group or text.have(group) for group in self._groups[rule.code])
+            for rule in rules
+        )
 
 
-@functools.lru_cache(maxsize=512)
-def _words(pattern: re.Pattern[bytes], data: bytes) -> frozenset[str]:
-    """The identifiers in the bytes of a file that many others import."""
-    return frozenset(word.decode() for word in set(pattern.findall(data)))
+class _Texts:
+    """The bytes of a file and of those linked to it, and which identifiers were found in them."""
+
+    def __init__(self, own: bytes, linked: Sequence[bytes] = ()) -> None:
+        self.own = own
+        self._linked = linked
+        self._own: dict[str, bool] = {}
+        self._found: dict[frozenset[str], bool] = {}
+
+    def has(self, word: str) -> bool:
+        """Whether the file itself has an identifier."""
+        if word not in self._own:
+            self._own[word] = _occurs(word, self.own)
+        return self._own[word]
+
+    def have(self, group: frozenset[str]) -> bool:
+        """Whether one of some identifiers is anywhere."""
+        if group not in self._found:
+            self._found[group] = any(map(self.has, group)) or any(
+                _occurs_in_linked(word, text) for text in self._linked for word in group
+            )
+        return self._found[group]
 
 
-def _mentions(words: Set[str], rule: Rule) -> bool:
-    return any(not words.isdisjoint(group) for group in rule.requires)
+def _rare_first(groups: Iterable[frozenset[str]]) -> tuple[frozenset[str], ...]:
+    """The groups in an order in which the first are the least likely to be found: long words."""
+    return tuple(sorted(groups, key=lambda group: -min(map(len, group), default=0)))
+
+
+def _occurs(word: str, data: bytes) -> bool:
+    return word.encode() in data and bool(_pattern(word).search(data))
+
+
+_occurs_in_linked = functools.lru_cache(maxsize=16_384)(_occurs)
+"""The same for files that many others import."""
+
+
+@functools.cache
+def _pattern(word: str) -> re.Pattern[bytes]:
+    return re.compile(rb"\b%s\b" % re.escape(word).encode())
 
 
 def wanted(rules: Sequence[Rule], words: Set[str]) -> tuple[Rule, ...]:
@@ -78,3 +121,8 @@ def wanted(rules: Sequence[Rule], words: Set[str]) -> tuple[Rule, ...]:
     return tuple(
         rule for rule in rules if all(not words.isdisjoint(group) for group in rule.requires)
     )
+
+
+def allowed(rules: Sequence[Rule], found: Facts) -> tuple[Rule, ...]:
+    """The rules that may have something to report, as far as one file says."""
+    return tuple(rule for rule in rules if rule.may(found))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 MAX_DEPTH = 400
 """Nesting of the syntax tree beyond which a file is refused; real files stay below 100."""
@@ -40,32 +41,64 @@ def identifiers(module: ast.Module) -> Iterator[str]:
     Raises:
         TooDeepError: the tree is deeper than `MAX_DEPTH`.
     """
+    for level in levels(module):
+        for node in level:
+            yield from own_identifiers(node)
+
+
+def levels(module: ast.Module) -> Iterator[list[ast.AST]]:
+    """The nodes of a tree, level by level from the top; not whether a name is read or written.
+
+    Raises:
+        TooDeepError: the tree is deeper than `MAX_DEPTH`.
+    """
     level: list[ast.AST] = [module]
     for _ in range(MAX_DEPTH):
         if not level:
             return
-        for node in level:
-            yield from _own_identifiers(node)
-        level = [child for node in level for child in _children(node)]
+        yield level
+        level = [child for node in level if type(node) not in _LEAVES for child in _children(node)]
     raise TooDeepError(f"nests more than {MAX_DEPTH} levels deep")
+
+
+_LEAVES = frozenset({ast.Name, ast.Constant, ast.alias})
 
 
 def _children(node: ast.AST) -> Iterable[ast.AST]:
     """The nodes below; ``a and b and c`` as the two levels that libcst makes of it."""
     if isinstance(node, ast.BoolOp) and len(node.values) > 2:
-        return ast.BoolOp(node.op, node.values[:-1]), node.values[-1]
-    return ast.iter_child_nodes(node)
+        yield ast.BoolOp(node.op, node.values[:-1])
+        yield node.values[-1]
+        return
+    for value in vars(node).values():
+        if isinstance(value, list):
+            yield from (item for item in value if isinstance(item, ast.AST))
+        elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+            yield value
 
 
-def _own_identifiers(node: ast.AST) -> Iterator[str]:
-    match node:
-        case ast.Name(id=word) | ast.Attribute(attr=word) | ast.keyword(arg=str(word)):
-            yield word
-        case ast.alias(name=dotted):
-            yield from dotted.split(".")
-        case ast.Constant(value=str(word)) if word.isidentifier():
-            yield word
-        case ast.ClassDef(name=word) | ast.FunctionDef(name=word) | ast.arg(arg=word):
-            yield word
-        case ast.ImportFrom(module=str(dotted)):
-            yield from dotted.split(".")
+def own_identifiers(node: ast.AST) -> Iterable[str]:
+    """The identifiers of a node itself, and the string that is one."""
+    words = _WORDS.get(type(node))
+    return words(node) if words is not None else ()
+
+
+def _of_import(node: ast.ImportFrom) -> Iterable[str]:
+    return node.module.split(".") if node.module else ()
+
+
+def _of_constant(node: ast.Constant) -> Iterable[str]:
+    return (node.value,) if isinstance(node.value, str) and node.value.isidentifier() else ()
+
+
+_WORDS: dict[type[ast.AST], Callable[[Any], Iterable[str]]] = {
+    ast.Name: lambda node: (node.id,),
+    ast.Attribute: lambda node: (node.attr,),
+    ast.keyword: lambda node: (node.arg,) if node.arg else (),
+    ast.alias: lambda node: node.name.split("."),
+    ast.Constant: _of_constant,
+    ast.ClassDef: lambda node: (node.name,),
+    ast.FunctionDef: lambda node: (node.name,),
+    ast.arg: lambda node: (node.arg,),
+    ast.ImportFrom: _of_import,
+}

@@ -40,7 +40,8 @@ _IMPORT = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
 _KEYWORD = re.compile(rb"\bimport\b")
 _MODULE = re.compile(rb"\A[.\w]+\Z")
 _PART = re.compile(r"\.py$|[/\\]")
-_OUTSIDE = sys.stdlib_module_names | {"torch"}
+OUTSIDE = sys.stdlib_module_names | {"torch"}
+"""Packages that no project has."""
 
 
 class Wishes(Protocol):
@@ -191,7 +192,7 @@ class Project:
                 folder = os.path.dirname(folder)  # noqa: PTH120
             return self._module(folder, name)
         first = name.partition(".")[0]
-        if first in _OUTSIDE or not self._words.issuperset(name.split(".")):
+        if first in OUTSIDE or not self._words.issuperset(name.split(".")):
             return None
         folders = [*self._upwards(folder)]
         owner = (at for at in folders if self._module(at, first))

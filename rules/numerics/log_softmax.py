@@ -16,7 +16,9 @@ from ._fuse import fuse, respell
 if TYPE_CHECKING:
     from amp_lint.amp.operations import Operation
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
+_SOFTMAX = frozenset({"softmax", "Softmax"})
 _SELECT = {
     "contiguous", "detach", "diagonal", "expand", "flatten", "gather", "getitem", "index_select",
     "movedim", "permute", "reshape", "select", "squeeze", "swapaxes", "t", "take_along_dim",
@@ -46,7 +48,14 @@ class LogSoftmax(Rule):
     name = "log-softmax"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
-    requires = (frozenset({"softmax", "Softmax"}),)
+    requires = (_SOFTMAX, frozenset({"log"}))
+    anchors = (frozenset({"log", "LOG", "Log"}),)
+
+    def may(self, facts: Facts) -> bool:
+        """Whether what something named log is given may be a softmax."""
+        logs = (calls for name, calls in facts.calls.items() if "log" in name.lower())
+        through = _SELECT | _FLOORS | _CASTS | {"log"}
+        return any(facts.leads(call, _SOFTMAX, through) for calls in logs for call in calls)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every call of something named log."""

@@ -15,6 +15,7 @@ from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
 _POSITIONS = {
     "torch.nn.LayerNorm": 1,
@@ -45,6 +46,10 @@ class SmallNormEps(Rule):
         frozenset({"HalfTensor", "float16", "half"}) | words(Role.SCALER, Role.REGION),
     )
     calls = frozenset(_POSITIONS) | {_PARTIAL}
+
+    def may(self, facts: Facts) -> bool:
+        """Whether there is such a number, here or in a file that this one imports from."""
+        return facts.linked or facts.least < _LEAST
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
         """Judge the eps of one norm."""

@@ -1,0 +1,229 @@
+"""What one pass over Python's own tree says of a file: which rules have certainly nothing to say.
+
+A tree of `ast` is had ten times as fast as one of libcst, so that a file in which no rule can find
+anything is never parsed by the latter. Everything here errs on one side: what may be, is.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from amp_lint.syntax.parse import levels, own_identifiers
+from amp_lint.syntax.project import OUTSIDE
+
+_SELF = frozenset({"self", "cls"})
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(slots=True)
+class Facts:
+    """The facts about one file."""
+
+    words: set[str] = field(default_factory=set)
+    """The identifiers that the code uses, and strings that are one."""
+    calls: dict[str, list[ast.Call]] = field(default_factory=lambda: defaultdict(list))
+    """Last name of what is called, as it is written or was imported -> the calls."""
+    values: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
+    """Variable or attribute -> what is assigned to it somewhere."""
+    functions: dict[str, list[Definition]] = field(default_factory=lambda: defaultdict(list))
+    imported: dict[str, str] = field(default_factory=dict)
+    """Name -> the last part of what it is imported as."""
+    known: set[str] = field(default_factory=set)
+    """Those of them that are not from other files of the project."""
+    least: float = math.inf
+    """The smallest positive float that is written; 0 where a power may be smaller."""
+    linked: bool = False
+    """Whether it imports from other files that are looked into."""
+
+    def leads(self, node: ast.expr, targets: Set[str], through: Set[str]) -> bool:
+        """Whether a value may come from a call of one of ``targets``, or of an object made by one.
+
+        Directly, by variables and helpers, and by calls of ``through``, additions and subscripts.
+        """
+        return _Search(self, targets, through).leads(node)
+
+    def name(self, call: ast.Call) -> str:
+        """The last name of what is called, as it was imported; "" if it has none."""
+        match call.func:
+            case ast.Attribute(attr=name):
+                return name
+            case ast.Name(id=name):
+                return self.imported.get(name, name)
+        return ""
+
+
+def facts(module: ast.Module, *, linked: bool = False) -> Facts:
+    """The facts about a file, ``linked`` if it imports from others.
+
+    Raises:
+        TooDeepError: the tree is too deep to be analysed.
+    """
+    found = Facts(linked=linked)
+    for level in levels(module):
+        for node in level:
+            found.words.update(own_identifiers(node))
+            note = _NOTES.get(type(node))
+            if note is not None:
+                note(found, node)
+    for name in found.imported.keys() & found.calls.keys():
+        if found.imported[name] != name:
+            found.calls[found.imported[name]] += found.calls[name]
+    return found
+
+
+def _note_call(found: Facts, node: ast.Call) -> None:
+    match node.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            found.calls[name].append(node)
+
+
+def _note_assignment(found: Facts, node: ast.Assign) -> None:
+    for target in node.targets:
+        _bind(found, target, node.value)
+
+
+def _note_value(found: Facts, node: ast.AnnAssign | ast.NamedExpr) -> None:
+    if node.value is not None:
+        _bind(found, node.target, node.value)
+
+
+def _note_definition(found: Facts, node: Definition) -> None:
+    found.functions[node.name].append(node)
+
+
+def _note_import(found: Facts, node: ast.Import | ast.ImportFrom) -> None:
+    module = getattr(node, "module", None)
+    for alias in node.names:
+        first, _, last = alias.name.rpartition(".")
+        name = alias.asname or last
+        found.imported[name] = last
+        if (module or first or last).partition(".")[0] in OUTSIDE and not getattr(node, "level", 0):
+            found.known.add(name)
+
+
+def _note_number(found: Facts, node: ast.Constant) -> None:
+    if isinstance(node.value, float) and node.value > 0:
+        found.least = min(found.least, node.value)
+
+
+def _note_power(found: Facts, node: ast.BinOp) -> None:
+    if isinstance(node.op, ast.Pow) and _is_number(node.left) and _is_number(node.right):
+        found.least = 0.0
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, (ast.Constant, ast.UnaryOp))
+
+
+_NOTES: dict[type[ast.AST], Callable[[Facts, Any], None]] = {
+    ast.Call: _note_call,
+    ast.Assign: _note_assignment,
+    ast.AnnAssign: _note_value,
+    ast.NamedExpr: _note_value,
+    ast.FunctionDef: _note_definition,
+    ast.AsyncFunctionDef: _note_definition,
+    ast.Import: _note_import,
+    ast.ImportFrom: _note_import,
+    ast.Constant: _note_number,
+    ast.BinOp: _note_power,
+}
+
+
+def _bind(found: Facts, target: ast.expr, value: ast.expr) -> None:
+    match target, value:
+        case ast.Name(id=name) | ast.Attribute(attr=name), _:
+            found.values[name].append(value)
+        case (
+            (ast.Tuple(elts=one) | ast.List(elts=one)),
+            (ast.Tuple(elts=other) | ast.List(elts=other)),
+        ):
+            if len(one) == len(other):
+                for each, its in zip(one, other, strict=True):
+                    _bind(found, each, its)
+
+
+class _Search:
+    """One question of `Facts.leads`."""
+
+    def __init__(self, facts: Facts, targets: Set[str], through: Set[str]) -> None:
+        self._facts = facts
+        self._targets = targets
+        self._through = through
+        self._seen: set[int] = set()
+
+    def leads(self, node: ast.expr) -> bool:
+        if id(node) in self._seen:
+            return False
+        self._seen.add(id(node))
+        match node:
+            case ast.Name(id=name):
+                return any(map(self.leads, self._facts.values.get(name, ())))
+            case ast.Subscript(value=value) | ast.NamedExpr(value=value) | ast.Starred(value=value):
+                return self.leads(value)
+            case ast.BinOp(left=left, right=right, op=ast.Add()):
+                return self.leads(left) or self.leads(right)
+            case ast.Call():
+                return self._call(node)
+        return False
+
+    def _call(self, call: ast.Call) -> bool:
+        name = self._facts.name(call)
+        if not name or name in self._targets:
+            return True
+        if self._is_unclear(call.func):
+            return True
+        if self._made_here(call.func, name) and self._mentions(name):
+            return True
+        passes = name in self._through or self._made_here(call.func, name)
+        return passes and any(map(self.leads, operands(call)))
+
+    def _made_here(self, function: ast.expr, name: str) -> bool:
+        """Whether what is called may be a function or a variable of this file."""
+        spelled = function.id if isinstance(function, ast.Name) else name
+        if isinstance(function, ast.Attribute) and not _is_own(function):
+            return False
+        return spelled in self._facts.functions or spelled in self._facts.values
+
+    def _is_unclear(self, function: ast.expr) -> bool:
+        """Whether what is called may come from another file that is looked into."""
+        if not self._facts.linked:
+            return False
+        match function:
+            case ast.Name(id=name):
+                return name in self._facts.imported and name not in self._facts.known
+            case ast.Attribute():
+                return _is_own(function) and function.attr not in self._facts.functions
+        return False
+
+    def _mentions(self, name: str) -> bool:
+        """Whether a function or variable of this file may have to do with a target."""
+        todo, seen = [name], {name}
+        while todo:
+            each = todo.pop()
+            parts = [*self._facts.functions.get(each, ()), *self._facts.values.get(each, ())]
+            found = {
+                word for part in parts for node in ast.walk(part) for word in own_identifiers(node)
+            }
+            if found & self._targets:
+                return True
+            fresh = (found & (self._facts.functions.keys() | self._facts.values.keys())) - seen
+            seen |= fresh
+            todo += fresh
+        return False
+
+
+def operands(call: ast.Call) -> Iterator[ast.expr]:
+    """All that a call is given, the object of a method first."""
+    if isinstance(call.func, ast.Attribute):
+        yield call.func.value
+    yield from call.args
+    yield from (keyword.value for keyword in call.keywords)
+
+
+def _is_own(function: ast.Attribute) -> bool:
+    return isinstance(function.value, ast.Name) and function.value.id in _SELF

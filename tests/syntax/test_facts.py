@@ -1,0 +1,91 @@
+"""What one pass over `ast` tells of a file, and what follows for the files that are parsed."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+import pytest
+
+from amp_lint.registry import all_rules, find
+from amp_lint.sieve import Sieve
+from amp_lint.syntax.facts import Facts, facts
+
+THROUGH = {"clamp", "log"}
+
+
+def of(text: str, *, linked: bool = False) -> Facts:
+    return facts(ast.parse(text), linked=linked)
+
+
+def leads(text: str, *, linked: bool = False) -> bool:
+    """Whether a call of log in some code may be of a softmax."""
+    found = of(text, linked=linked)
+    logs = (call for name, calls in found.calls.items() if "log" in name for call in calls)
+    return any(found.leads(call, {"softmax", "Softmax"}, THROUGH) for call in logs)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.log(x.softmax(-1))",
+        "p = x.softmax(-1)\np.clamp(min=1e-9).log()",
+        "p, q = F.softmax(x, 1), 2\n(p + 1e-9)[0].log()",
+        "from torch import softmax as s\ntorch.log(s(x, -1))",
+        "from torch import log as ln\nln(softmax(x))",
+        "self.act = nn.Softmax(1)\ntorch.log(self.act(x))",
+        "act = partial(F.softmax, dim=1)\ntorch.log(act(x))",
+        "def probs(x):\n    return x.softmax(1)\nprobs(x).log()",
+        "def safe_log(t):\n    return t.log()\nsafe_log(softmax(x))",
+        "make = {1: nn.Softmax}\nself.act = make[1]()\ntorch.log(self.act(x))",
+        "torch.log(nn.Softmax(1)(x))",
+        "(p := softmax(x)).log()",
+    ],
+)
+def test_a_softmax_is_reached(text: str) -> None:
+    assert leads(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = softmax(x)\ntorch.log(y)",
+        "torch.log(y.softmax(-1).sum())",
+        "logger.info(softmax(x))",
+        "def probs(x):\n    return x.relu()\nprobs(x).log()\nsoftmax(x)",
+        "self.act = nn.ReLU()\ntorch.log(self.act(x))\nnn.Softmax(1)",
+        "p = p.exp()\np.log()",
+    ],
+)
+def test_no_softmax_is_reached(text: str) -> None:
+    assert not leads(text)
+
+
+def test_what_is_imported_from_the_project_is_unclear() -> None:
+    text = "from .helpers import probs\ntorch.log(probs(x))"
+    assert leads(text, linked=True) and not leads(text)
+    assert not leads("from torch import exp\ntorch.log(exp(x))", linked=True)
+
+
+@pytest.mark.parametrize(
+    "text, least",
+    [("x = 1", math.inf), ("x = 1e-5, 1e-8", 1e-8), ("x = -1e-9", 1e-9), ("x = 10 ** -8", 0.0)],
+)
+def test_the_least_number(text: str, least: float) -> None:
+    assert of(text).least == least
+
+
+def test_files_without_a_log_of_a_softmax_are_not_parsed() -> None:
+    rule = find("AMP301")
+    assert rule is not None
+    sieve = Sieve([rule])
+    common = b"import torch\nlogger.info(1)\ny = x.softmax(-1)\n"
+    assert sieve.by_bytes(common) == ()
+    assert sieve.by_bytes(common + b"# log\n") == (rule,)
+    assert sieve.by_syntax(common + b"z = math.log(2)\n", [rule]) == ()
+    assert sieve.by_syntax(common + b"y.log()\n", [rule]) == (rule,)
+
+
+def test_every_rule_has_a_condition_on_bytes() -> None:
+    empty = Sieve(all_rules())
+    assert empty.by_bytes(b"import torch\nx = torch.ones(1)\n") == ()
