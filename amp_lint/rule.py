@@ -36,6 +36,8 @@ class Rule:
     """A file is looked at when it has at least one identifier of every set."""
     anchors: ClassVar[tuple[frozenset[str], ...]] = ()
     """Parts of identifiers; the file itself, whatever it imports, has one of every set."""
+    pattern: ClassVar[str] = ""
+    """What the file has besides, or one that it imports from: a regular expression."""
     elsewhere: ClassVar[frozenset[str]] = frozenset()
     """Identifiers of `requires` that a file which trains this one may have in its stead.
 

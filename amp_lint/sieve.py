@@ -57,7 +57,7 @@ class Sieve:
         return wanted(allowed(rules, found), found.words)
 
     def _passes(self, rule: Rule, texts: _Texts) -> bool:
-        found = all(map(texts.have, self._groups[rule.code]))
+        found = all(map(texts.have, self._groups[rule.code])) and texts.match(rule.pattern)
         return found and self._mentions(rule, texts)
 
     def _mentions(self, rule: Rule, texts: _Texts) -> bool:
@@ -97,6 +97,11 @@ class _Texts:
             )
         return self._found[group]
 
+    def match(self, pattern: str) -> bool:
+        """Whether a pattern is found anywhere; "" is."""
+        texts = (self.own, *self._linked)
+        return not pattern or any(map(re.compile(pattern.encode()).search, texts))
+
 
 def _rare_first(groups: Iterable[frozenset[str]]) -> tuple[frozenset[str], ...]:
     """The groups in an order in which the first are the least likely to be found: long words."""
@@ -113,7 +118,9 @@ _occurs_in_linked = functools.lru_cache(maxsize=16_384)(_occurs)
 
 @functools.cache
 def _pattern(word: str) -> re.Pattern[bytes]:
-    return re.compile(rb"\b%s\b" % re.escape(word).encode())
+    """The identifier; it begins with plain letters, which `re` looks for quickly."""
+    text = re.escape(word).encode()
+    return re.compile(rb"%b(?<!\w%b)(?!\w)" % (text, text))
 
 
 def wanted(rules: Sequence[Rule], words: Set[str]) -> tuple[Rule, ...]:

@@ -32,6 +32,8 @@ _POSITIONS = {
 _PARTIAL = "functools.partial"
 _LEAST = 1e-7
 _DEFAULT = "1e-5"
+_SMALL_NUMBER = r"[eE]-0*(?:[7-9]|\d_|[1-9]\d)|\.0[\d_]*[eE]-|\.0000000|[\d.)]\s*\*\*\s*[-(\d]"
+"""How a number under `_LEAST` may be written."""
 
 
 class SmallNormEps(Rule):
@@ -45,6 +47,7 @@ class SmallNormEps(Rule):
         frozenset(name.rpartition(".")[2] for name in _POSITIONS),
         frozenset({"HalfTensor", "float16", "half"}) | words(Role.SCALER, Role.REGION),
     )
+    pattern = _SMALL_NUMBER
     calls = frozenset(_POSITIONS) | {_PARTIAL}
 
     def may(self, facts: Facts) -> bool:
