@@ -22,7 +22,7 @@ from amp_lint.vocabulary import written
 MAX_CHARACTERS = 25_000
 """Text that one file is linked with."""
 
-_STEPPED = re.compile(rf"optim|(^|_)opt|sgd|adam|{written.SCALER}", re.IGNORECASE)
+_STEPPED = re.compile(written.STEPPED, re.IGNORECASE)
 _DONE = re.compile(written.EVENTS.encode())
 _CLASS = re.compile(rb"^class[ \t]+(\w+)", re.MULTILINE)
 _NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
@@ -398,7 +398,8 @@ def _is_event(node: ast.AST) -> bool:
         case ast.Call(func=ast.Attribute(attr=name, value=owner)):
             scales = name in written.PROTOCOL and written.SCALER in _last(owner).lower()
             changes = name.endswith("_") and _is_gradient(owner)
-            return scales or changes or written.names_event(name)
+            keeps = written.keeps_state(name, _last(owner))
+            return scales or changes or keeps or written.names_event(name)
         case ast.Call(func=ast.Name(id=name)):
             return written.names_event(name)
         case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
