@@ -161,8 +161,9 @@ class Checkpoints:
             return False  # what it does is seen there
         if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
             return not _TRAINS.search(_last(func))
-        given = (arg.value for arg in call.args)
-        return bool(_SAVE.search(_last(func))) and any(map(self._is_scaler, given))
+        given = any(self._is_scaler(arg.value) for arg in call.args)
+        hidden = not self.own.is_own(call) and not _TRAINS.search(_last(func))
+        return given and (hidden or bool(_SAVE.search(_last(func))))
 
     def _is_scaler(self, node: cst.BaseExpression) -> bool:
         name = _last(node)

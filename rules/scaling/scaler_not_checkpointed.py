@@ -10,6 +10,7 @@ from amp_lint._lazy import cst
 from amp_lint.edit import dict_edits, edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, SCALE, STATE_DICT
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
@@ -33,6 +34,7 @@ class ScalerNotCheckpointed(Rule):
     name = "scaler-not-checkpointed"
     severity = Severity.WARNING
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
+    called_for = written.KEPT
     requires = (words(Role.SCALER) | SCALE.words, STATE_DICT.words, LOAD_STATE_DICT.words)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
