@@ -11,7 +11,7 @@ import ast
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from amp_lint.syntax.parse import TooDeepError, identifiers, parse
@@ -122,17 +122,19 @@ class _Graph:
     """The statements that use what the file defines, and those of their files that use them."""
 
 
-def attachments(data: bytes, links: Links) -> Attachments:
-    """What to attach to the file with these bytes."""
-    return _Linker(data, links).attachments()
+def attachments(data: bytes, links: Links, *, calling: bool = False) -> Attachments:
+    """What to attach to the file with these bytes; who calls it among that, if asked."""
+    callers = sorted(links.callers) if calling else ()
+    return _Linker(data, links, callers).attachments()
 
 
 class _Linker:
     """Follows the names that a file imports into the files that define them."""
 
-    def __init__(self, data: bytes, links: Links) -> None:
+    def __init__(self, data: bytes, links: Links, callers: Sequence[int] = ()) -> None:
         self._data = data
         self._links = links
+        self._callers = callers
 
     def attachments(self) -> Attachments:
         """The texts, in the order of ``links``, and how they are linked."""
@@ -151,7 +153,7 @@ class _Linker:
         """All that may be reached from the names that the file reads."""
         graph = _Graph()
         imported = filter(self._may_matter, self._imports())
-        calling = (each for file in sorted(self._links.callers) for each in self._call(graph, file))
+        calling = (each for file in self._callers for each in self._call(graph, file))
         todo = [*dict.fromkeys((*imported, *calling))]
         hops = dict.fromkeys(todo, 1)
         for wanted in todo:  # grows while it is read

@@ -24,6 +24,7 @@ STATES = amp.STATE_DICT.words | amp.LOAD_STATE_DICT.words
 """What gives or takes the state of an optimizer or a scaler."""
 STEPPED = rf"optim|(?:^|_)opt|sgd|adam|{SCALER}"
 """In the names of optimizers and scalers, whatever their case."""
+_STEPPED = re.compile(STEPPED, re.IGNORECASE)
 """What scales a loss, and what is done with a scaler in a step."""
 _MEASURES = words(Kind.CLIP) - {word for word in words(Kind.CLIP) if CLIP in word}
 
@@ -56,7 +57,7 @@ def names_event(name: str) -> bool:
 
 def keeps_state(method: str, owner: str) -> bool:
     """Whether a method of something called so gives or takes an optimizer's or scaler's state."""
-    return method in STATES and re.search(STEPPED, owner, re.IGNORECASE) is not None
+    return method in STATES and _STEPPED.search(owner) is not None
 
 
 def is_about_scaler(name: str) -> bool:

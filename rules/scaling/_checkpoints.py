@@ -140,11 +140,23 @@ class Checkpoints:
         """Whether the program may save a scaler anywhere: its state, itself, or by another."""
         strings = self.tree.nodes(cst.SimpleString)
         keys = (text for text in strings if _names_scaler(str(text.evaluated_value)))
-        if any(not self._is_aside(key) for key in keys):
+        if any(not self._is_aside(key) and self._is_reached(key) for key in keys):
             return True
-        if any(self.roles.is_scaler(each.value) for each in self.tree.nodes(cst.DictElement)):
+        entries = self.tree.nodes(cst.DictElement)
+        if any(self.roles.is_scaler(entry.value) for entry in entries if self._is_reached(entry)):
             return True
-        return any(self._may_save_scaler(call) for call in self.tree.nodes(cst.Call))
+        calls = filter(self._may_save_scaler, self.tree.nodes(cst.Call))
+        return any(map(self._is_reached, calls))
+
+    def _is_reached(self, node: cst.CSTNode) -> bool:
+        """Whether a place of another file is in something that is called, or calls this file."""
+        unit = self._unit(node)
+        if self.own.is_own(node) or not isinstance(unit, cst.FunctionDef):
+            return True
+        if self.program.calls_of(unit):
+            return True
+        run = (each for call in self.tree.below(unit, cst.Call) for each in self._reached(call))
+        return any(map(self.own.is_own, run))
 
     def _is_aside(self, text: cst.SimpleString) -> bool:
         """Whether a string is in an annotation, or says how a wrapper's state is called."""
