@@ -30,7 +30,9 @@ MAX_BYTES = 1_000_000
 MAX_TRAINERS = 8
 """Files that are looked into for what may train one file, the nearest first."""
 MAX_CALLERS = 3
-"""Files that import one and are looked into for how they call it, the nearest first."""
+"""Files that import one and are looked into for how they call it."""
+MAX_IMPORTERS = 50
+"""Files among which these are chosen."""
 MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
@@ -121,9 +123,10 @@ class Project:
         return frozenset(self._survey.names.get(start, ()))
 
     def _callers(self, start: str) -> list[str]:
-        """The files that import a file, the nearest first."""
+        """The files that import a file, first those that train, and of them the nearest."""
         importers = {*self._survey.importers.get(start, ())} - {start}
-        near = self._nearest(start, importers)
+        near = self._nearest(start, importers)[:MAX_IMPORTERS]
+        near.sort(key=lambda file: _TRAINS.search(self._bytes(file)) is None)
         small = (file for file in near if len(self._bytes(file)) * (MAX_CALLERS + 1) <= MAX_BYTES)
         return [*itertools.islice(small, MAX_CALLERS)]
 
