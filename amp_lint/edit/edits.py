@@ -144,6 +144,20 @@ def dedent_tail(tree: Tree, holder: cst.BaseCompoundStatement, first: cst.BaseSt
     return Edit(begin, end, content)
 
 
+def dissolve(tree: Tree, holder: cst.With) -> Edit | None:
+    """Put the block of a ``with`` in its place; None if its head holds a comment or a name."""
+    first = holder.body.body[0]
+    if any(item.asname is not None for item in holder.items):
+        return None
+    if not isinstance(first, cst.BaseStatement):
+        return None
+    moved = dedent_tail(tree, holder, first)
+    start = _line_start(tree.text, tree.span(holder)[0])
+    if "#" in tree.text[start : moved.start]:
+        return None
+    return Edit(start, moved.end, moved.content)
+
+
 def apply(text: str, fixes: Iterable[Fix]) -> tuple[str, list[Fix]]:
     """The text after as many fixes as do not touch each other, and the fixes applied.
 
