@@ -32,11 +32,13 @@ def insert_before(
 ) -> Edit:
     """Add a line with the statement's own indentation, right above it and below its comments.
 
-    With a ``guard`` the line is added under ``if guard:``.
+    Or several, in one text. With a ``guard`` they are added under ``if guard:``.
     """
     start, _ = tree.span(statement)
     indent = tree.text[_line_start(tree.text, start) : start]
-    lines = [line] if guard is None else [f"if {guard}:", tree.module.default_indent + line]
+    lines = line.split("\n")
+    if guard is not None:
+        lines = [f"if {guard}:", *(tree.module.default_indent + each for each in lines)]
     newline = _newline(tree, start)
     return Edit(start, start, "".join(f"{each}{newline}{indent}" for each in lines))
 
