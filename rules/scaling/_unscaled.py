@@ -71,11 +71,19 @@ class Unscaled:
         scales = self.steps.recognizer.is_scale
         if any(scales(c) or self.names.is_any(c.func, _DEFAULT_DTYPE) for c in calls):
             return True
-        if self._has_owner or any(map(self._is_used, self.tree.nodes(cst.Name))):
+        names = filter(self._is_used, self.tree.nodes(cst.Name))
+        if self._has_owner or any(map(self._trains, names)):
             return True
         strings = self.tree.nodes(cst.SimpleString)
         found = (each for each in strings if _SCALED.search(each.value))
-        return not all(map(self._is_aside, found))
+        return any(self._trains(each) and not self._is_aside(each) for each in found)
+
+    def _trains(self, node: cst.CSTNode) -> bool:
+        """Whether a place is in this file, or in a helper that takes part in a step."""
+        function = self.steps.program.function_of(node)
+        return self.tree.is_own(node) or (
+            function is None or id(function) in self.steps.recognizer.eventful
+        )
 
     @property
     def _has_owner(self) -> bool:
