@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.syntax.links import Attachments
     from amp_lint.syntax.project import Links
+
+    _Group = tuple[tuple[Rule, ...], Attachments | None]
 
 _SYNTAX_HELP = (
     f"correct the file or exclude it; it is read as Python {sys.version_info[0]}."
@@ -45,7 +47,7 @@ def check(
     """
     told = named or not links or bool(selection.sieve.by_bytes(source.data))
     try:
-        rules, attached = _survivors(source, selection, named, links)
+        groups = _survivors(source, selection, named, links)
     except SyntaxError as error:
         found = [_syntax_error(source, error)] if told else []
         return _suppress(source, found, selection)
@@ -53,40 +55,59 @@ def check(
         if not told:
             return []
         raise AnalysisError(str(error)) from error
-    if not rules:
-        return []
-    return _suppress(source, _findings(source, rules, selection, attached), selection)
+    found = [each for group in groups for each in _findings(source, selection, *group)]
+    return _suppress(source, _in_order(found), selection) if found else []
 
 
 def _survivors(
     source: Source, selection: Selection, named: bool, links: Links | None
-) -> tuple[tuple[Rule, ...], Attachments | None]:
+) -> list[_Group]:
     """The rules that may find something, and what to attach to the file for them."""
     sieve = selection.sieve
     if links is not None and (rules := sieve.by_own_bytes(source.data)):
-        from amp_lint.syntax.links import attachments
-
         found = facts(parse(source.data), linked=True)
         rules = allowed(rules, found)
-        if not rules:
-            return (), None
-        attached = attachments(source.data, links)
-        words = {*attached.words, *found.words}
-        if links.trainers:
-            words.update(word for rule in rules for word in rule.elsewhere)
-        return wanted(rules, words), attached
+        asking = tuple(rule for rule in rules if rule.called_for and links.callers)
+        others = tuple(rule for rule in rules if rule not in asking)
+        groups = [
+            _attached(source, links, asking, found.words, calling=True),
+            _attached(source, links, others, found.words),
+        ]
+        return [group for group in groups if group[0]]
     rules = sieve.by_bytes(source.data)
-    if rules:
-        return sieve.by_syntax(source.data, rules), None
-    if named:
+    if rules and (rules := sieve.by_syntax(source.data, rules)):
+        return [(rules, None)]
+    if named and not rules:
         parse(source.data)
-    return (), None
+    return []
+
+
+def _attached(
+    source: Source,
+    links: Links,
+    rules: tuple[Rule, ...],
+    words: Set[str],
+    *,
+    calling: bool = False,
+) -> _Group:
+    """Those of some rules that may find something, and what they see of other files.
+
+    ``words`` are the identifiers of the file itself. Who calls it is seen by the rules that ask for
+    it, and by no others: what calls give for a parameter is right for them, but not all there is.
+    """
+    from amp_lint.syntax.links import attachments
+
+    if not rules:
+        return (), None
+    attached = attachments(source.data, links, calling=calling)
+    elsewhere = {word for rule in rules for word in rule.elsewhere} if links.trainers else set()
+    return wanted(rules, {*attached.words, *words, *elsewhere}), attached
 
 
 def _findings(
     source: Source,
-    rules: Sequence[Rule],
     selection: Selection,
+    rules: Sequence[Rule],
     attached: Attachments | None,
 ) -> list[Diagnostic]:
     import libcst as cst
@@ -107,8 +128,12 @@ def _findings(
         raise AnalysisError("nests too deeply to be analysed") from error
     end = len(source.text)
     shown = [finding for finding in found if selection.preview >= finding.preview]
-    own = [_within(finding, end) for finding in shown if finding.start <= end]
-    unique = {(finding.code, finding.start, finding.end): finding for finding in reversed(own)}
+    return [_within(finding, end) for finding in shown if finding.start <= end]
+
+
+def _in_order(found: list[Diagnostic]) -> list[Diagnostic]:
+    """Findings in order of place, each once."""
+    unique = {(finding.code, finding.start, finding.end): finding for finding in reversed(found)}
     return sorted(unique.values(), key=lambda finding: (finding.start, finding.code))
 
 

@@ -22,6 +22,7 @@ from amp_lint.amp.other_trainings import Trainer, Trainings
 from amp_lint.amp.reach import Reach
 from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.origins import Origins
 from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values
@@ -84,6 +85,11 @@ class Model:
     def program(self) -> Program:
         """Which call runs which function, and what is repeated."""
         return Program(self.linked, self.names, self.values)
+
+    @functools.cached_property
+    def origins(self) -> Origins:
+        """Which object an expression is."""
+        return Origins(self.program)
 
     @functools.cached_property
     def flow(self) -> Flow:

@@ -43,6 +43,11 @@ class Rule:
 
     Such files are looked for then, and the rule finds them as ``model.trainer``.
     """
+    called_for: ClassVar[str] = ""
+    """A pattern of what a file has that makes it worth to look into the files that import it.
+
+    The calls in them are part of the model then.
+    """
     moves_names: ClassVar[bool] = False
     """Whether a fix may take a name away, which other files must not import from this one then."""
     since: ClassVar[Mapping[str, tuple[int, int]]] = {}

@@ -52,6 +52,8 @@ class Tail:
 
     holder: cst.With
     first: cst.BaseStatement
+    whole: bool = False
+    """Whether nothing is before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ class Regions:
 
         None unless the block belongs to one ``with`` whose only item is the autocast context, and
         the statement that holds ``node`` and all after it run nothing that autocast would cast,
-        do not leave the function, and some statement stays behind.
+        and do not leave the function.
         """
         holder = self._innermost_with(node)
         if holder is None or len(holder.items) != 1 or holder.asynchronous is not None:
@@ -201,9 +203,9 @@ class Regions:
             return None
         statements = list(holder.body.body)
         first = next(i for i, s in enumerate(statements) if self.tree.contains(s, node))
-        if first == 0 or not all(map(self._is_inert, statements[first:])):
+        if not all(map(self._is_inert, statements[first:])):
             return None
-        return Tail(holder, statements[first])
+        return Tail(holder, statements[first], whole=first == 0)
 
     def _innermost_with(self, node: cst.CSTNode) -> cst.With | None:
         for holder in self.tree.ancestors(node):

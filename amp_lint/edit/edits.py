@@ -32,11 +32,13 @@ def insert_before(
 ) -> Edit:
     """Add a line with the statement's own indentation, right above it and below its comments.
 
-    With a ``guard`` the line is added under ``if guard:``.
+    Or several, in one text. With a ``guard`` they are added under ``if guard:``.
     """
     start, _ = tree.span(statement)
     indent = tree.text[_line_start(tree.text, start) : start]
-    lines = [line] if guard is None else [f"if {guard}:", tree.module.default_indent + line]
+    lines = line.split("\n")
+    if guard is not None:
+        lines = [f"if {guard}:", *(tree.module.default_indent + each for each in lines)]
     newline = _newline(tree, start)
     return Edit(start, start, "".join(f"{each}{newline}{indent}" for each in lines))
 
@@ -142,6 +144,20 @@ def dedent_tail(tree: Tree, holder: cst.BaseCompoundStatement, first: cst.BaseSt
         for offset, line in _lines(tree.text, begin, end)
     )
     return Edit(begin, end, content)
+
+
+def dissolve(tree: Tree, holder: cst.With) -> Edit | None:
+    """Put the block of a ``with`` in its place; None if its head holds a comment or a name."""
+    first = holder.body.body[0]
+    if any(item.asname is not None for item in holder.items):
+        return None
+    if not isinstance(first, cst.BaseStatement):
+        return None
+    moved = dedent_tail(tree, holder, first)
+    start = _line_start(tree.text, tree.span(holder)[0])
+    if "#" in tree.text[start : moved.start]:
+        return None
+    return Edit(start, moved.end, moved.content)
 
 
 def apply(text: str, fixes: Iterable[Fix]) -> tuple[str, list[Fix]]:

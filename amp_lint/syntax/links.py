@@ -11,7 +11,7 @@ import ast
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from amp_lint.syntax.parse import TooDeepError, identifiers, parse
@@ -21,8 +21,10 @@ from amp_lint.vocabulary import written
 
 MAX_CHARACTERS = 25_000
 """Text that one file is linked with."""
+MAX_CALLING = 75_000
+"""Text of those that call it."""
 
-_STEPPED = re.compile(rf"optim|(^|_)opt|sgd|adam|{written.SCALER}", re.IGNORECASE)
+_STEPPED = re.compile(written.STEPPED, re.IGNORECASE)
 _DONE = re.compile(written.EVENTS.encode())
 _CLASS = re.compile(rb"^class[ \t]+(\w+)", re.MULTILINE)
 _NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
@@ -94,6 +96,9 @@ class _File:
                 else:
                     self.binding[name].append(rank)
 
+    def __len__(self) -> int:
+        return len(self._body)
+
     def statement(self, rank: int) -> _Statement:
         """What is in a statement."""
         if rank not in self._known:
@@ -113,37 +118,43 @@ class _Graph:
     """What a name is imported from."""
     reads: dict[Place, list[Wanted]] = field(default_factory=dict)
     """What a statement reads."""
+    calling: set[Place] = field(default_factory=set)
+    """The statements that use what the file defines, and those of their files that use them."""
 
 
-def attachments(data: bytes, links: Links) -> Attachments:
-    """What to attach to the file with these bytes."""
-    return _Linker(data, links).attachments()
+def attachments(data: bytes, links: Links, *, calling: bool = False) -> Attachments:
+    """What to attach to the file with these bytes; who calls it among that, if asked."""
+    callers = sorted(links.callers) if calling else ()
+    return _Linker(data, links, callers).attachments()
 
 
 class _Linker:
     """Follows the names that a file imports into the files that define them."""
 
-    def __init__(self, data: bytes, links: Links) -> None:
+    def __init__(self, data: bytes, links: Links, callers: Sequence[int] = ()) -> None:
         self._data = data
         self._links = links
+        self._callers = callers
 
     def attachments(self) -> Attachments:
         """The texts, in the order of ``links``, and how they are linked."""
         graph = self._graph()
         taken: set[Place] = set()
-        room = MAX_CHARACTERS
+        room = {True: MAX_CALLING, False: MAX_CHARACTERS}
         for place in self._that_matter(graph):
             wanted = {place, *self._aids(graph, place)} - taken
             size = sum(self._statement(each).size for each in wanted)
-            if size <= room:
-                room -= size
+            if size <= room[place in graph.calling]:
+                room[place in graph.calling] -= size
                 taken |= wanted
         return self._cut(taken)
 
     def _graph(self) -> _Graph:
         """All that may be reached from the names that the file reads."""
         graph = _Graph()
-        todo = [*dict.fromkeys(filter(self._may_matter, self._imports()))]
+        imported = filter(self._may_matter, self._imports())
+        calling = (each for file in self._callers for each in self._call(graph, file))
+        todo = [*dict.fromkeys((*imported, *calling))]
         hops = dict.fromkeys(todo, 1)
         for wanted in todo:  # grows while it is read
             reads = self._visit(graph, *wanted)
@@ -153,6 +164,36 @@ class _Linker:
                     hops[other] = hops[wanted] + enters
                     todo.append(other)
         return graph
+
+    def _call(self, graph: _Graph, file: int) -> Iterator[Wanted]:
+        """Note the statements of a file that lead to this one, and give what they read."""
+        places = [(file, rank) for rank in range(len(self._file(file)))]
+        reads = {at: [*dict.fromkeys(self._reads(file, self._statement(at)))] for at in places}
+        fresh = {place for place in places if self._leads_here(file, self._statement(place))}
+        found: set[Place] = set()
+        while fresh:
+            found |= fresh
+            binding = self._file(file).binding.items()
+            names = {(file, n) for n, ranks in binding if any((file, r) in fresh for r in ranks)}
+            fresh = {place for place in places if not names.isdisjoint(reads[place])} - found
+        graph.calling |= found
+        for place in sorted(found):
+            graph.reads[place] = reads[place]
+            yield from reads[place]
+
+    def _leads_here(self, file: int, statement: _Statement) -> bool:
+        """Whether a statement of another file uses something that this one defines."""
+        stars = (m for modules in self._file(file).stars.values() for m in modules)
+        has_all = any(self._links.table.get((file, module)) == 0 for module in stars)
+        for chain in statement.chains:
+            name, _, rest = chain.partition(".")
+            if has_all and name in self._file(0).binding:
+                return True
+            for imported in self._imported(file, statement, name):
+                found = self._found(file, f"{imported}.{rest}" if rest else imported)
+                if found is not None and found[0] == 0:
+                    return True
+        return False
 
     def _imports(self) -> Iterator[Wanted]:
         """What the file imports; of a whole module, what it may use of it."""
@@ -215,6 +256,7 @@ class _Linker:
     def _that_matter(self, graph: _Graph) -> list[Place]:
         """The statements that say something and those that lead to them, the nearest first."""
         places = {place for place in graph.reads if self._statement(place).matters}
+        places |= graph.calling
         names = {wanted for wanted in graph.binding if written.is_about_scaler(wanted[1])}
         fresh = True
         while fresh:
@@ -227,7 +269,8 @@ class _Linker:
                     fresh = True
             places |= {p for p, reads in graph.reads.items() if not names.isdisjoint(reads)}
         bound = [place for wanted in names for place in graph.binding[wanted]]
-        stars = [star for file, _ in names for star in self._stars(file)]
+        entered = dict.fromkeys(file for file, _ in (*names, *sorted(graph.calling)))
+        stars = [star for file in entered for star in self._stars(file)]
         return [*dict.fromkeys((*filter(places.__contains__, graph.reads), *bound, *stars))]
 
     def _aids(self, graph: _Graph, place: Place) -> set[Place]:
@@ -237,7 +280,7 @@ class _Linker:
         return {aid for aid in needed if self._statement(aid).aids}
 
     def _file(self, file: int) -> _File:
-        return _parsed(self._links.files[file - 1])
+        return _parsed(self._links.files[file - 1] if file else self._data)
 
     def _statement(self, place: Place) -> _Statement:
         return self._file(place[0]).statement(place[1])
@@ -259,16 +302,21 @@ class _Linker:
         return [*found, *(each for other in others for each in other.imports.get(name, []))]
 
     def _target(self, file: int, dotted: str) -> Wanted | None:
-        """The file and the name in it that a dotted name leads to."""
+        """The linked file and the name in it that a dotted name leads to."""
+        found = self._found(file, dotted)
+        return found if found is not None and found[0] else None
+
+    def _found(self, file: int, dotted: str) -> Wanted | None:
+        """What `_target` gives, or a name of this file."""
         module, rest = dotted, ""
         while module.strip("."):
             to = self._links.table.get((file, module))
             if to is not None and rest:
-                return (to, rest.partition(".")[0]) if to else None
+                return to, rest.partition(".")[0]
             before, _, last = module.rpartition(".")
             module, rest = before, f"{last}.{rest}" if rest else last
         to = self._links.table.get((file, module)) if module else None
-        return (to, rest.partition(".")[0]) if to else None
+        return (to, rest.partition(".")[0]) if to is not None else None
 
     def _through_stars(self, file: int, name: str) -> Iterator[Wanted]:
         """The files whose names a file has all, where one of them defines ``name``."""
@@ -398,7 +446,8 @@ def _is_event(node: ast.AST) -> bool:
         case ast.Call(func=ast.Attribute(attr=name, value=owner)):
             scales = name in written.PROTOCOL and written.SCALER in _last(owner).lower()
             changes = name.endswith("_") and _is_gradient(owner)
-            return scales or changes or written.names_event(name)
+            keeps = written.keeps_state(name, _last(owner))
+            return scales or changes or keeps or written.names_event(name)
         case ast.Call(func=ast.Name(id=name)):
             return written.names_event(name)
         case ast.Assign(targets=[target]) | ast.AugAssign(target=target):

@@ -29,6 +29,10 @@ MAX_BYTES = 1_000_000
 """Bytes of the files that one file is linked with."""
 MAX_TRAINERS = 8
 """Files that are looked into for what may train one file, the nearest first."""
+MAX_CALLERS = 3
+"""Files that import one and are looked into for how they call it."""
+MAX_IMPORTERS = 50
+"""Files among which these are chosen."""
 MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
@@ -50,6 +54,9 @@ class Wishes(Protocol):
     def wants_trainers(self, data: bytes) -> bool:
         """Whether one of them asks who trains under autocast what a file with these bytes has."""
 
+    def wants_callers(self, data: bytes) -> bool:
+        """Whether one of them asks who calls what a file with these bytes defines."""
+
     def wants_exports(self, data: bytes) -> bool:
         """Whether a fix of one of them may take names away from a file with these bytes."""
 
@@ -62,6 +69,8 @@ class Links:
     table: dict[tuple[int, str], int]
     """(File, module as its imports spell it) -> file; 0 is the file itself, 1 the first of
     ``files``. Relative modules have one more dot than in the import, as in `Names`."""
+    callers: frozenset[int] = frozenset()
+    """Those of the files that import file 0, and are there for what they call of it."""
     trainers: tuple[tuple[str, bytes], ...] = ()
     """Files that may train what this one defines under autocast: path as shown, and bytes."""
     exported: frozenset[str] = frozenset()
@@ -102,7 +111,8 @@ class Project:
         start = str(absolute(path))
         if start not in self._paths:
             return None
-        linked = self._linked(start) if _TRAINS.search(data) else None
+        callers = self._callers(start) if wishes and wishes.wants_callers(data) else []
+        linked = self._linked(start, callers) if callers or _TRAINS.search(data) else None
         trainers = self._trainers(start) if wishes and wishes.wants_trainers(data) else ()
         moving = self._fixing and wishes is not None and wishes.wants_exports(data)
         exported = self._exported(start) if moving else frozenset()
@@ -113,11 +123,20 @@ class Project:
     def _exported(self, start: str) -> frozenset[str]:
         return frozenset(self._survey.names.get(start, ()))
 
-    def _linked(self, start: str) -> Links | None:
-        hops, room = {start: 0}, MAX_BYTES
+    def _callers(self, start: str) -> list[str]:
+        """The files that import a file, first those that train, and of them the nearest."""
+        importers = {*self._survey.importers.get(start, ())} - {start}
+        near = self._nearest(start, importers)[:MAX_IMPORTERS]
+        near.sort(key=lambda file: _TRAINS.search(self._bytes(file)) is None)
+        small = (file for file in near if len(self._bytes(file)) * (MAX_CALLERS + 1) <= MAX_BYTES)
+        return [*itertools.islice(small, MAX_CALLERS)]
+
+    def _linked(self, start: str, callers: list[str]) -> Links | None:
+        todo = [*dict.fromkeys((start, *callers))]
+        hops, room = dict.fromkeys(todo, 1) | {start: 0}, MAX_BYTES
         table: dict[tuple[int, str], int] = {}
-        numbers = {start: 0}
-        for importer in (todo := [start]):  # grows while it is read
+        numbers = {file: number for number, file in enumerate(todo)}
+        for importer in todo:  # grows while it is read
             for module, file in self._imports(importer):
                 if file not in numbers:
                     left = MAX_HOPS - hops[importer] - 1
@@ -127,7 +146,9 @@ class Project:
                     hops[file], numbers[file] = hops[importer] + 1, len(numbers)
                     todo.append(file)
                 table[numbers[importer], module] = numbers[file]
-        return Links(tuple(map(self._bytes, todo[1:])), table) if len(todo) > 1 else None
+        calling = frozenset(range(1, len(callers) + 1))
+        found = tuple(map(self._bytes, todo[1:]))
+        return Links(found, table, calling) if found else None
 
     def _trainers(self, start: str) -> tuple[tuple[str, bytes], ...]:
         """The files that run models under autocast and that meet this one in some program.
@@ -137,12 +158,17 @@ class Project:
         programs = _closure({start}, self._survey.importers)
         met = self._survey.running_models & _closure(programs, self._survey.imported)
 
+        near = self._nearest(start, met - {start})[:MAX_TRAINERS]
+        return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
+
+    def _nearest(self, start: str, others: Iterable[str]) -> list[str]:
+        """Some files, those first whose folder has most in common with that of a file."""
+
         def apart(file: str) -> int:
             pairs = zip(Path(file).parts, Path(start).parts, strict=False)
             return -len([*itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)])
 
-        near = sorted(sorted(met - {start}), key=apart)[:MAX_TRAINERS]
-        return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
+        return sorted(sorted({*others}), key=apart)
 
     @functools.cached_property
     def _survey(self) -> _Survey:

@@ -105,6 +105,10 @@ OWNING_THE_STEP = frozenset(
     }
 )  # fmt: skip
 """Packages that may scale a loss where the file does not say so."""
+ASIDE = frozenset(
+    {"set_seed", "seed_everything", "isolate_rng", "fix_random_seed", "Config", "mkdir_or_exist"}
+)
+"""What people take from such packages that has nothing to do with a step."""
 KEEPING_MASTER_WEIGHTS = (
     r"fp16_?optim|float16optim|half_?precision_?optim|apex|\bamp\.initialize|deepspeed\.initialize"
     r"|fullysharded|\bfsdp|fully_shard|master_?(param|weight)|colossal|megatron"

@@ -20,6 +20,11 @@ BACKWARD = words(Kind.BACKWARD)
 STEPS = words(Kind.STEP)
 MAKERS = words(Role.SCALER)
 PROTOCOL = methods(Role.SCALER)
+STATES = amp.STATE_DICT.words | amp.LOAD_STATE_DICT.words
+"""What gives or takes the state of an optimizer or a scaler."""
+STEPPED = rf"optim|(?:^|_)opt|sgd|adam|{SCALER}"
+"""In the names of optimizers and scalers, whatever their case."""
+_STEPPED = re.compile(STEPPED, re.IGNORECASE)
 """What scales a loss, and what is done with a scaler in a step."""
 _MEASURES = words(Kind.CLIP) - {word for word in words(Kind.CLIP) if CLIP in word}
 
@@ -35,10 +40,12 @@ EVENTS = (
     rf"|{SCALER}\.(?:{any_of(PROTOCOL)})\b"
     r"|\.grad(?:\.data)?(?:\.\w+_\(|\s*[*/+-]?=(?!=))"
 )
+KEPT = rf"(?:opt|sgd|adam|{SCALER})\w{{0,20}}(?:\[\w{{1,20}}\])?\.(?:{any_of(STATES)})\("
+"""How the state of an optimizer or a scaler is saved or loaded."""
 """What is done in a training step."""
-MATTERS = rf"{EVENTS}|{REGION}|\.grad\b"
+MATTERS = rf"{EVENTS}|{REGION}|\.grad\b|{KEPT}"
 """What a function has that may say something about a training step elsewhere."""
-TRAINS = rf"{any_of(BACKWARD)}|{_NAMED}|{REGION}|{any_of(MAKERS)}|{SCALER}\b"
+TRAINS = rf"{any_of(BACKWARD)}|{_NAMED}|{REGION}|{any_of(MAKERS)}|{SCALER}\b|{KEPT}"
 """What a file has that may take part in a training step in mixed precision."""
 
 
@@ -46,6 +53,11 @@ def names_event(name: str) -> bool:
     """Whether what is called so does something in a training step, or makes a scaler."""
     done = name in BACKWARD or name.startswith(CLIP) or UNSCALE in name or name in _MEASURES
     return done or name.endswith(tuple(MAKERS))
+
+
+def keeps_state(method: str, owner: str) -> bool:
+    """Whether a method of something called so gives or takes an optimizer's or scaler's state."""
+    return method in STATES and _STEPPED.search(owner) is not None
 
 
 def is_about_scaler(name: str) -> bool:

@@ -227,6 +227,34 @@ class Mistakes:
         beside = statement is not None and self.tree.parent(holder) is self.tree.parent(statement)
         return TestedUpdate(call, holder) if beside else None
 
+    def end_of_steps(self, found: Found) -> cst.SimpleStatementLine | None:
+        """Where an update can follow all steps of a round, in a file that has none at all.
+
+        None unless they stand side by side, each once after its backward.
+        """
+        if self.steps.recognizer.updates:
+            return None
+        events = [e for e in found.cycle if e.kind is Kind.STEP and e.scaler == found.event.scaler]
+        lines = [self._alone(event, found) for event in events]
+        known = [line for line in lines if line is not None]
+        if not known or len({id(self.tree.parent(line)) for line in known}) > 1:
+            return None
+        return max(known, key=self.tree.order) if len(known) == len(lines) else None
+
+    def _alone(self, step: Event, found: Found) -> cst.SimpleStatementLine | None:
+        """The line of a step that runs once for each round in which there is a backward."""
+        line = self.tree.statement(step.node)
+        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1 or step.varies:
+            return None
+        program = self.steps.program
+        loop = program.loop(step.node)
+        backwards = (event.node for event in found.cycle if event.kind is Kind.BACKWARD)
+        same = any(
+            loop in [None, *program.loops(node)] and self._home(node) is self._home(step.node)
+            for node in backwards
+        )
+        return line if same and self.tree.is_own(step.node) else None
+
     def last_step_after(self, update: Event) -> cst.CSTNode | None:
         """The last of the steps that come after an update and belong before it."""
         return max(self._late(update, Kind.STEP), key=self.tree.order, default=None)

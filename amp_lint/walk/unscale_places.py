@@ -13,6 +13,7 @@ import libcst as cst
 from amp_lint.amp.events import Event, Kind, stepped
 from amp_lint.flow.conditions import is_mode_test, one_line
 from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.text.diagnostic import quoted
 from amp_lint.walk.paths import Cycle
 from amp_lint.walk.steps import Root, Steps
 
@@ -27,10 +28,16 @@ class UnscalePlace:
 
     statement: cst.BaseStatement
     """The statement to insert before."""
-    code: str
+    lines: tuple[str, ...]
+    """One for each optimizer."""
     guard: str | None
     """The test under which the scaler is in use, where the same place serves other modes too."""
     certain: bool
+
+    @property
+    def what(self) -> str:
+        """What is inserted, for a title."""
+        return quoted(self.lines[0]) if len(self.lines) == 1 else "`unscale_` of each optimizer"
 
 
 class UnscalePlaces:
@@ -41,7 +48,9 @@ class UnscalePlaces:
         self.steps = steps
 
     def before(self, seen: Event, root: Root) -> UnscalePlace | None:
-        """Before a clip or read, if the gradients of just one optimizer are stepped after it.
+        """Before a clip or read, if gradients are stepped after it, and not computed in between.
+
+        Those of just one optimizer, or of several side by side.
 
         All that look at gradients before the same step share one place, before the first of them;
         else all clips do. None where an inserted call could run twice before ``update``, which
@@ -59,21 +68,33 @@ class UnscalePlaces:
         steps = {
             id(e.node): e for cycle in cycles for e in cycle if e.kind is Kind.STEP and e.scaler
         }
-        if len(steps) != 1 or any(e.kind is Kind.UNSCALE for cycle in cycles for e in cycle):
+        if not steps or any(e.kind is Kind.UNSCALE for cycle in cycles for e in cycle):
             return None
-        (step,) = steps.values()
-        if any(self._runs_again(seen, step, cycle) for cycle in cycles):
+        for step in steps.values():
+            if any(self._runs_again(seen, step, cycle) for cycle in cycles):
+                return None
+            if any(_comes_before(step, seen, cycle) for cycle in cycles):
+                return None
+        every = sorted(steps.values(), key=lambda step: self.tree.order(step.node))
+        if len(every) > 1 and not all(_are_together(seen, every, cycle) for cycle in cycles):
             return None
-        if any(_comes_before(step, seen, cycle) for cycle in cycles):
+        place = self._place(nodes, every, certain=not root.truncated)
+        early = place is not None and any(self._reads_early(place, step) for step in every)
+        return None if early else place
+
+    def _place(
+        self, nodes: list[cst.CSTNode], steps: list[Event], *, certain: bool
+    ) -> UnscalePlace | None:
+        """The place for the optimizers of some steps, which are in one block."""
+        lines = [self._code(step) for step in steps if self.tree.is_own(step.node)]
+        known = tuple(line for line in lines if line is not None)
+        blocks = [self._block(step.node) for step in steps]
+        if len(known) < len(steps) or any(block is not blocks[0] for block in blocks):
             return None
-        code = self._code(step) if self.tree.is_own(step.node) else None
-        if code is None:
-            return None
-        statement = self._statement(nodes, step, self._block(step.node))
-        place = self._guarded(nodes, step, code) if statement is None else None
+        statement = self._statement(nodes, steps[-1], blocks[0])
         if statement is not None:
-            place = UnscalePlace(statement, code, None, certain=not root.truncated)
-        return None if place is None or self._reads_early(place, step) else place
+            return UnscalePlace(statement, known, None, certain=certain)
+        return self._guarded(nodes, steps[-1], known)
 
     def _reads_early(self, place: UnscalePlace, step: Event) -> bool:
         """Whether a name in the inserted line gets its value only below it."""
@@ -126,7 +147,9 @@ class UnscalePlaces:
         ended = {event.kind for index in places for event in cycle[index:]}
         return not ended & {Kind.STEP, Kind.UPDATE} and self._leaves_between(seen.place, step)
 
-    def _guarded(self, nodes: list[cst.CSTNode], step: Event, code: str) -> UnscalePlace | None:
+    def _guarded(
+        self, nodes: list[cst.CSTNode], step: Event, lines: tuple[str, ...]
+    ) -> UnscalePlace | None:
         """What looks is common to two modes, the step belongs to one: unscale in that one only."""
         guard = self.tree.ancestor(step.node, cst.If)
         block = self._block(step.node)
@@ -135,7 +158,7 @@ class UnscalePlaces:
         statement = self._statement(nodes, step, self._block(guard))
         if statement is None:
             return None
-        return UnscalePlace(statement, code, one_line(guard.test), certain=False)
+        return UnscalePlace(statement, lines, one_line(guard.test), certain=False)
 
     def _statement(
         self, nodes: list[cst.CSTNode], step: Event, block: cst.CSTNode | None
@@ -194,6 +217,21 @@ class UnscalePlaces:
 
     def _block(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self.tree.ancestor(node, cst.IndentedBlock, cst.Module)
+
+
+def _are_together(seen: Event, steps: list[Event], cycle: Cycle) -> bool:
+    """Whether all of some steps, of different optimizers, follow an event without a backward."""
+    places = [event.place for event in cycle]
+    nodes = [event.node for event in cycle]
+    if len({step.optimizer for step in steps}) < len(steps) or any(s.varies for s in steps):
+        return False
+    if seen.place not in places:
+        return True
+    if any(step.node not in nodes for step in steps):
+        return False
+    last = max(nodes.index(step.node) for step in steps)
+    between = cycle[places.index(seen.place) : last]
+    return not any(event.kind in (Kind.BACKWARD, Kind.UPDATE) for event in between)
 
 
 def _comes_before(one: Event, other: Event, cycle: Cycle) -> bool:

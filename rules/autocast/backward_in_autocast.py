@@ -49,8 +49,10 @@ def _fix(model: Model, event: Event) -> Fix | None:
     tail = model.regions.trailing(event.place)
     if tail is None or event.outer is not None:
         return None
-    return Fix(
-        "Move `backward` and what follows it out of the autocast region",
-        (edits.dedent_tail(model.tree, tail.holder, tail.first),),
-        Applicability.SAFE,
-    )
+    if tail.whole:
+        edit = edits.dissolve(model.tree, tail.holder)
+        title = "Remove the autocast region, in which nothing but `backward` is left"
+    else:
+        edit = edits.dedent_tail(model.tree, tail.holder, tail.first)
+        title = "Move `backward` and what follows it out of the autocast region"
+    return Fix(title, (edit,), Applicability.SAFE) if edit is not None else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
 
@@ -60,7 +60,7 @@ def _fix(model: Model, clip: ScaledClip) -> Fix | None:
     compensated = clip.limit is not None and clip.limit >= _COMPENSATING_LIMIT
     certain = place.certain and not compensated
     return Fix(
-        f"Insert {quoted(place.code)} before the clip",
-        (edits.insert_before(model.tree, place.statement, place.code, place.guard),),
+        f"Insert {place.what} before the clip",
+        (edits.insert_before(model.tree, place.statement, "\n".join(place.lines), place.guard),),
         Applicability.SAFE if certain else Applicability.UNSAFE,
     )

@@ -53,7 +53,7 @@ class MissingScalerUpdate(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the step that is repeated without update, and what leaves before it."""
         for found in model.mistakes.steps_without_update:
-            fix = _outdent(model, found)
+            fix = _outdent(model, found) or _append(model, found)
             related = (
                 [] if found.event.node is found.cause.node else [(found.cause.node, "stepped")]
             )
@@ -80,6 +80,17 @@ def _outdent(model: Model, found: Found) -> Fix | None:
         return None
     edit = edits.replace_node(model.tree, update.holder, model.tree.source(update.call))
     return Fix("Update after every step", (edit,), Applicability.SAFE)
+
+
+def _append(model: Model, found: Found) -> Fix | None:
+    """``update`` after the last of some steps, where there is none."""
+    line = model.mistakes.end_of_steps(found)
+    step = found.event.node
+    if line is None or not isinstance(step, cst.Call) or not isinstance(step.func, cst.Attribute):
+        return None
+    code = f"{model.tree.source(step.func.value)}.update()"
+    edit = edits.insert_after(model.tree, line, code)
+    return Fix(f"Insert {quoted(code)} after the step", (edit,), Applicability.SAFE)
 
 
 def _update_first(model: Model, found: Found) -> Fix | None:

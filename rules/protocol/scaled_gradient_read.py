@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import CLIP_NORM
@@ -62,7 +62,7 @@ def _fix(model: Model, read: ScaledRead) -> Fix | None:
     if place is None:
         return None
     return Fix(
-        f"Insert {quoted(place.code)} before the gradients are read",
-        (edits.insert_before(model.tree, place.statement, place.code, place.guard),),
+        f"Insert {place.what} before the gradients are read",
+        (edits.insert_before(model.tree, place.statement, "\n".join(place.lines), place.guard),),
         Applicability.UNSAFE,
     )

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.amp.events import stepped
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned, targets_of
 from amp_lint.syntax.names import dotted
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.purity import DICT_CHANGES
-from amp_lint.vocabulary.written import SCALER
+from amp_lint.vocabulary.written import SCALER, STEPS
 
 _INERT_BASES = frozenset({"torch.nn.Module", "builtins.object"})
 Unit = cst.FunctionDef | cst.ClassDef | cst.Module
@@ -46,8 +47,8 @@ class Checkpoint:
     node: cst.BaseExpression
     """The dict or the call that holds the optimizer's state, or that state where it is added."""
     optimizer: cst.BaseExpression
-    made: cst.Call
-    """The constructor of the scaler."""
+    steps: cst.Call
+    """The constructor of the scaler, or a step of the optimizer by one that is made elsewhere."""
     scaler: str | None
     """How to write the scaler where the checkpoint is made, if that is certain."""
     load: Load | None
@@ -61,21 +62,32 @@ class _Scaler:
     unit: Unit
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """``scaler.step(optimizer)``."""
+
+    call: cst.Call
+    scaler: cst.BaseExpression
+    optimizer: cst.BaseExpression
+
+
 class Checkpoints:
     """Finds such checkpoints in files that own a scaler and say nothing of its state."""
 
     def __init__(self, model: Model) -> None:
-        self.tree = model.tree
+        self.own = model.tree
+        self.tree = model.linked
         self.names = model.names
         self.values = model.values
         self.roles = model.roles
         self.program = model.program
+        self.origins = model.origins
         self.recognizer = model.steps.recognizer
 
     @functools.cached_property
     def incomplete(self) -> list[Checkpoint]:
         """Every such checkpoint, in source order."""
-        if not self._loads or self._mentions_state or not self._scalers:
+        if not self._loads or not (self._scalers or self._steps) or self._mentions_state:
             return []
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
         unique = {id(checkpoint.node): checkpoint for checkpoint in found}
@@ -126,28 +138,69 @@ class Checkpoints:
 
     @functools.cached_property
     def _mentions_state(self) -> bool:
-        """Whether the file may save a scaler anywhere: its state, itself, or through another."""
+        """Whether the program may save a scaler anywhere: its state, itself, or by another."""
         strings = self.tree.nodes(cst.SimpleString)
-        texts = [text for text in strings if self.tree.ancestor(text, cst.Annotation) is None]
-        if any(_names_scaler(str(text.evaluated_value)) for text in texts):
+        keys = (text for text in strings if _names_scaler(str(text.evaluated_value)))
+        if any(not self._is_aside(key) and self._is_reached(key) for key in keys):
             return True
-        return any(self._may_save_scaler(call) for call in self.tree.nodes(cst.Call))
+        entries = self.tree.nodes(cst.DictElement)
+        if any(self.roles.is_scaler(entry.value) for entry in entries if self._is_reached(entry)):
+            return True
+        calls = filter(self._may_save_scaler, self.tree.nodes(cst.Call))
+        return any(map(self._is_reached, calls))
+
+    def _is_reached(self, node: cst.CSTNode) -> bool:
+        """Whether a place of another file is in something that is called, or calls this file."""
+        unit = self._unit(node)
+        if self.own.is_own(node) or not isinstance(unit, cst.FunctionDef):
+            return True
+        if self.program.calls_of(unit):
+            return True
+        run = (each for call in self.tree.below(unit, cst.Call) for each in self._reached(call))
+        return any(map(self.own.is_own, run))
+
+    def _is_aside(self, text: cst.SimpleString) -> bool:
+        """Whether a string is in an annotation, or says how a wrapper's state is called."""
+        if self.tree.ancestor(text, cst.Annotation) is not None:
+            return True
+        owner = self.tree.ancestor(text, cst.ClassDef)
+        return owner is not None and id(owner) in self._wrappers
 
     def _may_save_scaler(self, call: cst.Call) -> bool:
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value in _STATE:
-            return self._is_scaler(func.value)
+            return self._is_scaler(func.value) and not self._is_passed_on(call)
+        if self.program.target(call) is not None or self.names.definition(func) is not None:
+            return False  # what it does is seen there
         if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
-            if _TRAINS.search(_last(func)):
-                return False
-            target = self.program.target(call)
-            return target is None or not self.tree.is_own(target)
-        given = (arg.value for arg in call.args)
-        return bool(_SAVE.search(_last(func))) and any(map(self._is_scaler, given))
+            return not _TRAINS.search(_last(func))
+        given = any(self._is_scaler(arg.value) for arg in call.args)
+        hidden = not self.own.is_own(call) and not _TRAINS.search(_last(func))
+        return given and (hidden or bool(_SAVE.search(_last(func))))
 
     def _is_scaler(self, node: cst.BaseExpression) -> bool:
         name = _last(node)
-        return bool(_SCALER.search(name)) or name == "amp" or self.roles.is_scaler(node)
+        if _SCALER.search(name) or name == "amp" or self.roles.is_scaler(node):
+            return True
+        known = self.origins.classes(node) if isinstance(node, (cst.Name, cst.Attribute)) else ()
+        return any(id(owner) in self._wrappers for owner in known)
+
+    @functools.cached_property
+    def _wrappers(self) -> set[int]:
+        """Ids of the classes whose own state is that of the scaler in them."""
+        calls = filter(self._is_passed_on, self.tree.nodes(cst.Call))
+        owners = (self.tree.ancestor(call, cst.ClassDef) for call in calls)
+        return {id(owner) for owner in owners if owner is not None}
+
+    def _is_passed_on(self, call: cst.Call) -> bool:
+        """``return self.scaler.state_dict()`` in a method of that name, or the same for loading."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in _STATE:
+            return False
+        function = self.tree.ancestor(call, cst.FunctionDef)
+        alone = isinstance(self.tree.parent(call), (cst.Return, cst.Expr))
+        named = function is not None and function.name.value == func.attr.value
+        return alone and named and self.roles.is_scaler(func.value)
 
     def _unit(self, node: cst.CSTNode) -> Unit:
         """The outermost function or class around a node, or the module."""
@@ -159,7 +212,7 @@ class Checkpoints:
 
     def _optimizer_states(self) -> Iterator[cst.Call]:
         """``optimizer.state_dict()``."""
-        for call in self.tree.nodes(cst.Call):
+        for call in self.own.nodes(cst.Call):
             func = call.func
             if not isinstance(func, cst.Attribute) or func.attr.value not in STATE_DICT.words:
                 continue
@@ -170,12 +223,51 @@ class Checkpoints:
         holder = self._holder(self._entry(state))
         if holder is None or not self._is_saved(holder):
             return None
-        scaler = next((s for s in self._scalers if self._serves(s, holder)), None)
-        if scaler is None:
-            return None
         assert isinstance(state.func, cst.Attribute)
-        code = self._spelling(scaler, holder) if isinstance(holder, cst.Dict) else None
-        return Checkpoint(holder, state.func.value, scaler.call, code, self._load(scaler))
+        optimizer = state.func.value
+        step = next((s for s in self._steps if self._is_of(s, optimizer)), None)
+        scaler = next((s for s in self._scalers if self._serves(s, holder)), None)
+        if step is None and self._is_stepped_directly(optimizer):
+            return None
+        if scaler is not None:
+            code = self._spelling(scaler, holder) if isinstance(holder, cst.Dict) else None
+            return Checkpoint(holder, optimizer, scaler.call, code, self._load(scaler))
+        if not any(map(self.own.is_own, self._loads)) and not self._is_loaded(optimizer):
+            return None
+        return Checkpoint(holder, optimizer, step.call, None, None) if step is not None else None
+
+    @functools.cached_property
+    def _steps(self) -> list[_Step]:
+        """The steps of this file, and of those linked with it, by a scaler that may be on."""
+        found = []
+        for call in self.tree.nodes(cst.Call):
+            func, optimizer = call.func, stepped(call)
+            if not isinstance(func, cst.Attribute) or func.attr.value not in STEPS:
+                continue
+            if optimizer is not None and self.roles.is_scaler(func.value):
+                made = self.roles.scaler_origins(func.value)
+                if not made or any(literal(self.roles.switch(each)) is not False for each in made):
+                    found.append(_Step(call, func.value, optimizer))
+        return found
+
+    def _is_of(self, step: _Step, optimizer: cst.BaseExpression) -> bool:
+        """Whether a step is one of an optimizer that is saved."""
+        return self.origins.same(step.optimizer, optimizer)
+
+    def _is_stepped_directly(self, optimizer: cst.BaseExpression) -> bool:
+        """Whether a step without a scaler is one of an optimizer that is saved."""
+        called = (call.func for call in self.tree.nodes(cst.Call) if not call.args)
+        return any(
+            isinstance(func, cst.Attribute)
+            and func.attr.value in STEPS
+            and self.origins.same(func.value, optimizer)
+            for func in called
+        )
+
+    def _is_loaded(self, optimizer: cst.BaseExpression) -> bool:
+        loaded = (call.func for call in self._loads)
+        owners = (func.value for func in loaded if isinstance(func, cst.Attribute))
+        return any(self.origins.same(owner, optimizer) for owner in owners)
 
     def _entry(self, state: cst.Call) -> cst.CSTNode:
         """Where the state is used: itself, or the one name that it gets first."""
@@ -183,6 +275,8 @@ class Checkpoints:
         parent = self.tree.parent(node)
         if isinstance(parent, cst.IfExp):
             node, parent = parent, self.tree.parent(parent)
+        if (copied := self._copied(parent)) is not None:
+            node = copied
         target = next(iter(targets_of(self.tree, node)), None)
         if not isinstance(target, cst.Name):
             return node
@@ -190,6 +284,15 @@ class Checkpoints:
         uses = [n for n in self.tree.named(target.value) if self.tree.contains(scope, n)]
         entries = (n for n in uses if self._holder(n) is not None)
         return next(entries, node)
+
+    def _copied(self, parent: cst.CSTNode | None) -> cst.Call | None:
+        """A call that gives back what it is given, or a copy, such as ``deepcopy(...)``."""
+        call = self.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if not isinstance(call, cst.Call) or len(call.args) != 1 or self._saves(call, call.args[0]):
+            return None
+        if not isinstance(parent, cst.Arg) or parent.keyword is not None:
+            return None
+        return None if isinstance(self.tree.parent(call), cst.Expr) else call
 
     def _holder(self, entry: cst.CSTNode) -> cst.BaseExpression | None:
         """The dict or record that an entry stands in; the entry, if it is added to a dict."""
@@ -220,14 +323,22 @@ class Checkpoints:
 
     def _is_saved(self, holder: cst.BaseExpression) -> bool:
         """Whether a checkpoint is written somewhere, and nothing may be added to it before."""
-        if self._is_in_save(holder):
+        if self._is_in_save(holder) or self._is_given_back(holder):
             return True
         name = self._name(holder)
         if name is None:
             return False
         scope = self._scope(holder)
         uses = [n for n in self.tree.named(name) if self.tree.contains(scope, n)]
-        return any(map(self._is_in_save, uses)) and not any(map(self._may_grow, uses))
+        saved = any(self._is_in_save(use) or self._is_given_back(use) for use in uses)
+        return saved and not any(map(self._may_grow, uses))
+
+    def _is_given_back(self, node: cst.CSTNode) -> bool:
+        """Whether something is what a function of the name ``state_dict`` returns."""
+        function = self.tree.ancestor(node, cst.FunctionDef)
+        if function is None or function.name.value not in STATE_DICT.words:
+            return False
+        return isinstance(self.tree.parent(node), cst.Return)
 
     def _name(self, holder: cst.BaseExpression) -> str | None:
         """What the checkpoint is called in its function: the dict, or the one it is added to."""
@@ -335,7 +446,7 @@ class Checkpoints:
             target = self.program.target(todo.pop())
             if target is not None and id(target) not in found:
                 found[id(target)] = target
-                todo += self.tree.linked.below(target, cst.Call)
+                todo += self.tree.below(target, cst.Call)
         return list(found.values())
 
     @functools.cached_property

@@ -8,6 +8,7 @@ is right only where the training starts anew as well, with another optimizer.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,12 +21,15 @@ from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
-from amp_lint.vocabulary.amp import GET_SCALE
+from amp_lint.vocabulary.amp import GET_SCALE, LOAD_STATE_DICT
 from amp_lint.vocabulary.written import STEPS
 
 Loop = cst.For | cst.While
 _LOOPS = (cst.For, cst.While)
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+_ONCE = re.compile(r"^_*(test|main|bench|check|demo|run_test)|test$", re.IGNORECASE)
+"""In the names of functions that train, and of which each call is a training of its own."""
+(_LOAD,) = LOAD_STATE_DICT.words
 _THROUGH = (cst.With, cst.Try, cst.TryStar, cst.IndentedBlock, cst.SimpleStatementLine)
 
 
@@ -35,10 +39,9 @@ class Recreation:
 
     call: cst.Call
     """The constructor."""
-    loop: Loop
-    """What repeats it."""
-    through: cst.Call | None
-    """The call in the loop, where the constructor stands in the function that it runs."""
+    again: Loop | cst.Call | cst.FunctionDef
+    """What repeats it: a loop, a call in a loop of the function in which it stands, or that
+    function, where it is one step of a training. Or the call that loaded a state that is lost."""
     assign: cst.Assign | cst.AnnAssign
     before: Loop | None = None
     """The loop before which the assignment can stand, with the same result: the outermost in which
@@ -52,6 +55,7 @@ class _Made:
     call: cst.Call
     assign: cst.Assign | cst.AnnAssign
     name: str
+    """As it is written: a variable, or an attribute of ``self``."""
     tests: tuple[cst.BaseExpression, ...]
     """What decides whether it is made, innermost first."""
 
@@ -71,7 +75,8 @@ class Lifetimes:
         """Every such scaler, in source order."""
         found: dict[int, Recreation] = {}
         for made in (made for call in self.roles.scaler_calls for made in self._made(call)):
-            recreation = self._in_loop(made) or self._in_function(made)
+            ways = (self._in_loop, self._in_function, self._in_step, self._after_load)
+            recreation = next(filter(None, (way(made) for way in ways)), None)
             if recreation is not None:
                 found.setdefault(id(made.call), recreation)
         return [*found.values()]
@@ -88,8 +93,8 @@ class Lifetimes:
         tests = tuple(self._tests(call))
         read = {word for test in tests for word in _words(test)}
         pairs = [(t, v) for t, v in assigned(assign) if v and self.tree.contains(v, call)]
-        names = {t.value: v for t, v in pairs if isinstance(t, cst.Name)}
-        plain = len(names) == len(pairs) and read.isdisjoint(names)  # an attribute may outlive it
+        names = {name: v for t, v in pairs if (name := dotted(t)) and _is_owned(name)}
+        plain = len(names) == len(pairs) and read.isdisjoint(map(_last, names))
         for name, value in names.items() if plain else ():
             if value is call or isinstance(value, cst.IfExp):
                 yield _Made(call, assign, name, tests)
@@ -128,13 +133,15 @@ class Lifetimes:
                 break
             outermost = outer
         movable = self._is_movable(made, loop, outermost)
-        return Recreation(made.call, loop, None, made.assign, outermost if movable else None)
+        return Recreation(made.call, loop, made.assign, outermost if movable else None)
 
     def _is_movable(self, made: _Made, loop: Loop, outermost: Loop) -> bool:
         """Whether the loop's block holds it, and nothing in the outermost loop changes it."""
         line = self.tree.parent(made.assign)
         if not isinstance(line, cst.SimpleStatementLine) or self.tree.parent(line) is not loop.body:
             return False
+        if "." in made.name:
+            return False  # other methods may need it earlier
         assert isinstance(loop.body, cst.IndentedBlock)
         alone = len(line.body) == 1 and len(loop.body.body) > 1
         bindings = self.names.visible(made.assign, made.name)
@@ -168,8 +175,7 @@ class Lifetimes:
     def _restores(self, made: _Made, node: cst.CSTNode) -> bool:
         """Whether the new scaler gets the state of an old one."""
         return any(
-            dotted(call.func) == f"{made.name}.load_state_dict"
-            for call in self.tree.below(node, cst.Call)
+            dotted(call.func) == f"{made.name}.{_LOAD}" for call in self.tree.below(node, cst.Call)
         )
 
     def _ends_at_once(self, loop: Loop) -> bool:
@@ -214,8 +220,80 @@ class Lifetimes:
             if loop is None or self._ends_at_once(loop) or not optimizers:
                 continue
             if all(self._is_given(o, function, call, loop) for o in optimizers):
-                return Recreation(made.call, loop, call, made.assign)
+                return Recreation(made.call, call, made.assign)
         return None
+
+    # --- in a step, and after a state was loaded ----------------------------------------------
+
+    def _in_step(self, made: _Made) -> Recreation | None:
+        """In a function that takes one step with an optimizer of somebody else."""
+        function = self.tree.ancestor(made.call, *_FUNCTIONS)
+        if not isinstance(function, cst.FunctionDef) or self.program.calls_of(function):
+            return None
+        if self._restores(made, function) or _ONCE.search(function.name.value):
+            return None
+        scales = [*filter(self.recognizer.is_scale, self.tree.below(function, cst.Call))]
+        if any(self.program.loop(call) is not None for call in (made.call, *scales)):
+            return None
+        optimizers = list(self._optimizers(made, function))
+        if not optimizers or not all(self._is_older(each, function) for each in optimizers):
+            return None
+        return Recreation(made.call, function, made.assign)
+
+    def _is_older(self, optimizer: cst.BaseExpression, function: cst.FunctionDef) -> bool:
+        """Whether an optimizer is a parameter of a function, or an attribute it leaves alone."""
+        name = dotted(optimizer)
+        params = (*function.params.params, *function.params.kwonly_params)
+        first = name.partition(".")[0] if name is not None else None
+        given = any(param.name.value == first for param in params)
+        return given and not {name, first} & self._assigned(function)
+
+    def _after_load(self, made: _Made) -> Recreation | None:
+        """After the state of the one that it replaces was loaded."""
+        holder = self.program.function_of(made.call) or self.tree.module
+        if made.tests or self.program.loop(made.call) or self._restores_later(made, holder):
+            return None
+        if not any(True for _ in self._optimizers(made, holder)):
+            return None
+        loads = [call for call in self.tree.nodes(cst.Call) if self._loads(made, call)]
+        before = [load for load in loads if self._is_before(load, made, holder)]
+        return Recreation(made.call, before[0], made.assign) if before else None
+
+    def _loads(self, made: _Made, call: cst.Call) -> bool:
+        return self.tree.is_own(call) and dotted(call.func) == f"{made.name}.{_LOAD}"
+
+    def _is_before(self, load: cst.Call, made: _Made, holder: cst.FunctionDef | cst.Module) -> bool:
+        """Whether a state is loaded above, or by another method before this one trains."""
+        at = self.program.function_of(load) or self.tree.module
+        if at is holder:
+            return self.tree.order(load) < self.tree.order(made.call)
+        owner = self.tree.ancestor(load, cst.ClassDef)
+        if owner is None or owner is not self.tree.ancestor(made.call, cst.ClassDef):
+            return False
+        starts = self.tree.below(owner, cst.Call)
+        earlier = (c for c in starts if self.roles.is_constructor(c) and c is not made.call)
+        return any(self._is_named(each, made) for each in earlier)
+
+    def _is_named(self, call: cst.Call, made: _Made) -> bool:
+        """Whether ``__init__`` makes the same attribute."""
+        function = self.program.function_of(call)
+        others = {other.name for other in self._made(call)}
+        return function is not None and function.name.value == "__init__" and made.name in others
+
+    def _restores_later(self, made: _Made, holder: cst.CSTNode) -> bool:
+        """Whether the new scaler gets a state as well, here or in what is called from here."""
+        todo, seen = [holder], {id(holder)}
+        while todo:
+            node = todo.pop()
+            for call in self.tree.below(node, cst.Call):
+                late = node is not holder or self.tree.order(call) > self.tree.order(made.call)
+                if late and self._loads(made, call):
+                    return True
+                target = self.program.target(call)
+                if target is not None and id(target) not in seen:
+                    seen.add(id(target))
+                    todo.append(target)
+        return False
 
     def _is_one_epoch(self, made: _Made, function: cst.FunctionDef) -> bool:
         """Whether the losses are scaled in one loop at most: not a training of many epochs."""
@@ -253,6 +331,15 @@ class Lifetimes:
         """The names and attributes that are assigned below a node."""
         names = map(dotted, self.program.assigned(node))
         return {name for name in names if name is not None}
+
+
+def _is_owned(name: str) -> bool:
+    """Whether a name is that of a variable, or of an attribute of ``self``."""
+    return "." not in name or (name.startswith("self.") and name.count(".") == 1)
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _words(node: cst.CSTNode) -> set[str]:

@@ -16,10 +16,13 @@ from amp_lint.amp.regions import Region
 from amp_lint.flow.forwarding import returned
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
+from amp_lint.syntax.names import dotted
+from amp_lint.syntax.references import is_read
 from amp_lint.syntax.tree import children
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
-from amp_lint.vocabulary.frameworks import OWNING_THE_STEP
+from amp_lint.vocabulary.frameworks import ASIDE, OWNING_THE_STEP
 from amp_lint.vocabulary.meaning import Part
+from amp_lint.vocabulary.written import STATES
 
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})
 _DEFAULT_DTYPE = frozenset(
@@ -64,14 +67,101 @@ class Unscaled:
 
     @functools.cached_property
     def _may_scale(self) -> bool:
-        """Whether the file mentions anything that scales, or owns the step."""
-        bindings = (b.qualified for b in self.names.every_binding(linked=True) if b.qualified)
-        roots = {name.lstrip(".").partition(".")[0] for name in bindings}
-        if roots & OWNING_THE_STEP or _SCALED.search(self.tree.text):
-            return True
+        """Whether the program uses anything that scales, or owns the step."""
         calls = self.tree.nodes(cst.Call)
         scales = self.steps.recognizer.is_scale
-        return any(scales(c) or self.names.is_any(c.func, _DEFAULT_DTYPE) for c in calls)
+        if any(scales(c) or self.names.is_any(c.func, _DEFAULT_DTYPE) for c in calls):
+            return True
+        names = filter(self._is_used, self.tree.nodes(cst.Name))
+        if self._has_owner or any(map(self._trains, names)):
+            return True
+        strings = self.tree.nodes(cst.SimpleString)
+        found = (each for each in strings if _SCALED.search(each.value))
+        return any(self._trains(each) and not self._is_aside(each) for each in found)
+
+    def _trains(self, node: cst.CSTNode) -> bool:
+        """Whether a place is in this file, or in a helper that takes part in a step."""
+        function = self.steps.program.function_of(node)
+        return self.tree.is_own(node) or (
+            function is None or id(function) in self.steps.recognizer.eventful
+        )
+
+    @property
+    def _has_owner(self) -> bool:
+        """Whether something is used that may be of a framework which owns the step."""
+        bindings = self.names.every_binding(linked=True)
+        owned = [b for b in bindings if b.qualified and _root(b.qualified) in OWNING_THE_STEP]
+        stars = (node for node in self.tree.nodes(cst.ImportFrom) if _imports_all(node))
+        if any(
+            _root(dotted(node.module) or "") in OWNING_THE_STEP for node in stars if node.module
+        ):
+            return True
+        named = {node for b in owned for node in self.tree.named(b.name)}
+        return any(is_read(self.tree, node) and self._may_own(node) for node in named)
+
+    def _may_own(self, node: cst.Name) -> bool:
+        """Whether a name, or what begins with it, stands for more than a framework's aid."""
+        whole: cst.CSTNode = node
+        while (
+            isinstance(parent := self.tree.parent(whole), cst.Attribute) and whole is parent.value
+        ):
+            whole = parent
+        names = self.names.qualified(whole) if isinstance(whole, (cst.Name, cst.Attribute)) else ()
+        owned = [name for name in names if _root(name) in OWNING_THE_STEP]
+        return any(name.rpartition(".")[2] not in ASIDE for name in owned)
+
+    def _is_used(self, name: cst.Name) -> bool:
+        """Whether a name is about scaling, and more than imported, made, saved and loaded."""
+        about = _SCALED.search(name.value) or name.value in self._made
+        if not about or self._is_imported(name):
+            return False
+        node: cst.CSTNode = name
+        parent = self.tree.parent(node)
+        if isinstance(parent, cst.Attribute) and parent.attr is node:
+            node, parent = parent, self.tree.parent(parent)
+        made = self._makes(self.tree.parent(node)) if isinstance(parent, cst.Call) else False
+        kept = isinstance(parent, cst.Attribute) and parent.attr.value in STATES
+        bound = isinstance(parent, cst.AssignTarget) and self._makes_local(parent)
+        return not (made or kept or bound)
+
+    @functools.cached_property
+    def _made(self) -> set[str]:
+        """The names of the variables that are scalers."""
+        made = (each for each in self.tree.nodes(cst.Assign) if self._makes(each.value))
+        targets = (each.target for assign in made for each in assign.targets)
+        return {target.value for target in targets if isinstance(target, cst.Name)}
+
+    def _is_imported(self, name: cst.Name) -> bool:
+        return self.tree.ancestor(name, cst.ImportFrom, cst.Import) is not None
+
+    def _makes(self, call: cst.CSTNode | None) -> bool:
+        """Whether a call constructs a scaler for a variable, whose uses are looked at."""
+        holder = self.tree.parent(call) if call is not None else None
+        return (
+            isinstance(call, cst.Call)
+            and self.steps.roles.is_constructor(call)
+            and isinstance(holder, cst.Assign)
+            and all(isinstance(each.target, cst.Name) for each in holder.targets)
+        )
+
+    def _makes_local(self, target: cst.AssignTarget) -> bool:
+        holder = self.tree.parent(target)
+        return isinstance(holder, cst.Assign) and self._makes(holder.value)
+
+    def _is_aside(self, text: cst.SimpleString) -> bool:
+        """Whether a string is a docstring, or the key of a scaler in a checkpoint."""
+        holder = self.tree.parent(text)
+        if isinstance(holder, cst.Expr):
+            return True
+        if isinstance(holder, cst.DictElement):
+            return any(
+                part.func.attr.value in STATES
+                for part in self.tree.below(holder.value, cst.Call)
+                if isinstance(part.func, cst.Attribute)
+            )
+        calls = (each for each in self.tree.ancestors(text) if isinstance(each, cst.Call))
+        called = (call.func for call in calls)
+        return any(isinstance(f, cst.Attribute) and f.attr.value in STATES for f in called)
 
     # --- plain training steps -----------------------------------------------------------------
 
@@ -159,6 +249,15 @@ class Unscaled:
         if not isinstance(region.node, cst.Call):
             return True
         return Part.DTYPE in inherited(self.regions, self.names, region.node, "cuda", "float16")
+
+
+def _root(name: str) -> str:
+    """The package of a qualified name."""
+    return name.lstrip(".").partition(".")[0]
+
+
+def _imports_all(node: cst.ImportFrom) -> bool:
+    return isinstance(node.names, cst.ImportStar)
 
 
 def _with_gradient(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

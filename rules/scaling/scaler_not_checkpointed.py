@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,8 @@ from amp_lint._lazy import cst
 from amp_lint.edit import dict_edits, edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
-from amp_lint.vocabulary.amp import STATE_DICT
+from amp_lint.vocabulary import written
+from amp_lint.vocabulary.amp import LOAD_STATE_DICT, SCALE, STATE_DICT
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 MESSAGE = "the checkpoint lacks the scaler of {}: a resumed run skips steps to find its scale again"
 HELP = "save {} and load it"
+_OPTIMIZER = re.compile(r"optimi[sz]er|optim(?=_|\b)|\bopt(?=_|\b)")
+CREATED, STEPPED = "the scaler is created here", "it is stepped by a scaler here"
 
 
 class ScalerNotCheckpointed(Rule):
@@ -30,7 +34,8 @@ class ScalerNotCheckpointed(Rule):
     name = "scaler-not-checkpointed"
     severity = Severity.WARNING
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
-    requires = (words(Role.SCALER), STATE_DICT.words)
+    called_for = written.KEPT
+    requires = (words(Role.SCALER) | SCALE.words, STATE_DICT.words, LOAD_STATE_DICT.words)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every such checkpoint."""
@@ -43,31 +48,39 @@ class ScalerNotCheckpointed(Rule):
                 model,
                 checkpoint.node,
                 MESSAGE.format(optimizer),
-                related=[(checkpoint.made, "the scaler is created here")],
+                related=[_related(model, checkpoint)],
                 fix=_fix(model, checkpoint),
                 help=HELP.format(state),
             )
+
+
+def _related(model: Model, checkpoint: Checkpoint) -> tuple[cst.CSTNode, str]:
+    made = model.roles.is_constructor(checkpoint.steps)
+    return checkpoint.steps, CREATED if made else STEPPED
 
 
 def _fix(model: Model, checkpoint: Checkpoint) -> Fix | None:
     """Save the state, and load it where the optimizer's is loaded in the same file."""
     if checkpoint.scaler is None or not isinstance(checkpoint.node, cst.Dict):
         return None
-    quote = _quote(model, checkpoint.node)
-    entry = f"{quote}scaler{quote}: {checkpoint.scaler}.state_dict()"
+    key = _key(model, checkpoint.node)
+    entry = f"{key}: {checkpoint.scaler}.state_dict()"
     changes: list[Edit] = [dict_edits.add_entry(model.tree, checkpoint.node, entry)]
     if checkpoint.load is not None:
         loaded = model.tree.source(checkpoint.load.loaded)
-        line = f"{checkpoint.scaler}.load_state_dict({loaded}[{quote}scaler{quote}])"
-        guard = f"{loaded}.get({quote}scaler{quote})"
+        line = f"{checkpoint.scaler}.load_state_dict({loaded}[{key}])"
+        guard = f"{loaded}.get({key})"
         changes.append(edits.insert_before(model.tree, checkpoint.load.statement, line, guard))
         return Fix("Save and load the scaler's state", tuple(changes), Applicability.UNSAFE)
     title = "Save the scaler's state, which has to be loaded as well"
     return Fix(title, tuple(changes), Applicability.SUGGEST)
 
 
-def _quote(model: Model, literal: cst.Dict) -> str:
-    """The quotes that the keys have."""
-    key = literal.elements[0]
-    text = model.tree.source(key.key) if isinstance(key, cst.DictElement) else ""
-    return "'" if text.startswith("'") else '"'
+def _key(model: Model, literal: cst.Dict) -> str:
+    """A key for the scaler, made like that of the optimizer, in the quotes that the keys have."""
+    keys = [each.key for each in literal.elements if isinstance(each, cst.DictElement)]
+    texts = [model.tree.source(key) for key in keys if isinstance(key, cst.SimpleString)]
+    quote = "'" if texts and texts[0].startswith("'") else '"'
+    named = [text.strip("'\"") for text in texts if _OPTIMIZER.search(text)]
+    made = _OPTIMIZER.sub("scaler", named[0]) if len(named) == 1 else "scaler"
+    return f"{quote}{made if made.isidentifier() else 'scaler'}{quote}"

@@ -9,6 +9,8 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary import written
+from amp_lint.vocabulary.amp import LOAD_STATE_DICT
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from ._lifetimes import Recreation
 
 EFFECT = "each one skips steps to find the scale again"
+LOST = "it skips steps to find its scale again"
+AGAIN = "this repeats it"
 
 
 class ScalerRecreated(Rule):
@@ -27,6 +31,7 @@ class ScalerRecreated(Rule):
     name = "scaler-recreated"
     severity = Severity.WARNING
     fixes = (Applicability.UNSAFE,)
+    called_for = rf"(?:{written.any_of(written.MAKERS)})\("
     requires = (words(Role.SCALER), words(Kind.STEP))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -34,27 +39,50 @@ class ScalerRecreated(Rule):
         from ._lifetimes import Lifetimes
 
         for recreation in model.part(Lifetimes).recreated:
-            again = recreation.through or _head(recreation.loop)
-            pass_it = ", and pass it in" if recreation.through else ""
+            label, help = _advice(recreation)
             yield self.report(
                 model,
                 recreation.call,
                 _message(model, recreation),
-                related=[(again, "this repeats it")],
+                related=[(_place(recreation.again), label)],
                 fix=_fix(model, recreation),
-                help=f"create it once, before the training{pass_it}",
+                help=help,
             )
 
 
-def _head(loop: cst.For | cst.While) -> cst.CSTNode:
-    return loop.target if isinstance(loop, cst.For) else loop.test
+def _place(again: cst.CSTNode) -> cst.CSTNode:
+    match again:
+        case cst.For():
+            return again.target
+        case cst.While():
+            return again.test
+        case cst.FunctionDef():
+            return again.name
+    return again
+
+
+def _is_load(node: cst.CSTNode) -> bool:
+    func = node.func if isinstance(node, cst.Call) else None
+    return isinstance(func, cst.Attribute) and func.attr.value in LOAD_STATE_DICT.words
+
+
+def _advice(recreation: Recreation) -> tuple[str, str]:
+    """What the place that repeats it is, and what to do."""
+    if _is_load(recreation.again):
+        return "this is lost", "create it once, before its state is loaded"
+    if isinstance(recreation.again, (cst.For, cst.While)):
+        return AGAIN, "create it once, before the training"
+    return AGAIN, "create it once, before the training, and pass it in"
 
 
 def _message(model: Model, recreation: Recreation) -> str:
-    if recreation.through is None:
+    again = recreation.again
+    if _is_load(again):
+        return f"`GradScaler` is new after its state was loaded: {LOST}"
+    if isinstance(again, (cst.For, cst.While)):
         return f"`GradScaler` is new in every round: {EFFECT}"
-    name = quoted(model.tree.source(recreation.through.func))
-    return f"`GradScaler` is new in every call of {name}: {EFFECT}"
+    called = again.func if isinstance(again, cst.Call) else _place(again)
+    return f"`GradScaler` is new in every call of {quoted(model.tree.source(called))}: {EFFECT}"
 
 
 def _fix(model: Model, recreation: Recreation) -> Fix | None:

@@ -295,3 +295,22 @@ def test_rewrite() -> None:
     (name,) = (node for node in tree.nodes(cst.Name) if node.value == "x")
     changes = [edits.replace_node(tree, name, "zz")]
     assert edits.rewrite(tree, call, changes) == "f(zz, 1)"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("with a:\n    b()\n    c()\n", "b()\nc()\n"),
+        (
+            "if x:\n    # y\n    with a:\n        # z\n        b()\nd()\n",
+            "if x:\n    # y\n    # z\n    b()\nd()\n",
+        ),
+        ("with a:  # why\n    b()\n", None),
+        ("with a as x:\n    b()\n", None),
+        ("with a: b()\n", None),
+    ],
+)
+def test_dissolve(text: str, expected: str | None) -> None:
+    tree = Tree(text)
+    edit = edits.dissolve(tree, tree.nodes(cst.With)[0])
+    assert (None if edit is None else edits.splice(text, [edit])) == expected

@@ -84,7 +84,6 @@ def test_found_in_other_forms(old: str, new: str) -> None:
     ("old", "new"),
     [
         ("GradScaler()", "GradScaler(enabled=False)"),
-        ("        self.s.update()\n", ""),
         ("self.opt.load_state_dict(", "print("),
         ("torch.save(state, path)", "return state"),
         ("torch.save(state, path)", "hook(state); torch.save(state, path)"),
@@ -92,6 +91,8 @@ def test_found_in_other_forms(old: str, new: str) -> None:
         ("torch.save(state, path)", "state.update(more); torch.save(state, path)"),
         ("torch.save(state, path)", "state['x'] = self.s.state_dict(); torch.save(state, path)"),
         ("torch.save(state, path)", "state['scaler'] = f(); torch.save(state, path)"),
+        ("torch.save(state, path)", "state['x'] = {'y': self.s}; torch.save(state, path)"),
+        ("self.s.step(self.opt)", "self.opt.step()"),
         ("torch.save(state, path)", "save_all(state, path, self.s)"),
         ("torch.save(state, path)", "write(state, scaler=f()); torch.save(state, path)"),
         ('{"net": 1,', "{**more,"),
@@ -104,10 +105,89 @@ def test_silent(old: str, new: str) -> None:
     assert not incomplete(PROGRAM, old, new)
 
 
-def test_silent_without_a_scaler_of_its_own() -> None:
-    program = PROGRAM.replace("GradScaler()", "make()")
-    assert not incomplete(program)
-    assert not incomplete(program + "def other():\n    s = GradScaler()\n    s.update()\n")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("self.s = GradScaler()", "self.s = make()"),
+        ("net, opt):", "net, opt, s):"),
+        ("class Trainer:", "class Base:\n    s = GradScaler()\nclass Trainer(Base):"),
+        ("torch.save(state, path)", "return state"),
+        ('{"net": 1, "opt"', 'dict(); state = {"opt"'),
+        ("self.opt.state_dict()", "copy.deepcopy(self.opt.state_dict())"),
+    ],
+)
+def test_a_scaler_made_elsewhere(old: str, new: str) -> None:
+    program = PROGRAM.replace("def save(self, path, **more)", "def state_dict(self, path)")
+    if new != "return state":
+        program = program.replace("def state_dict", "def save")
+    if "s):" in new:
+        program = program.replace("GradScaler()", "s")
+    assert len(incomplete(program, old, new)) == 1
+
+
+def test_another_optimizer_without_a_scaler() -> None:
+    other = """\
+    def probe(self, net, path):
+        optim = torch.optim.SGD(net)
+        optim.step()
+        torch.save({"net": 1, "opt": optim.state_dict()}, path)
+"""
+    assert len(incomplete(PROGRAM + other)) == 1
+
+
+WRAPPER = """\
+import torch
+class Scaler:
+    state_dict_key = "amp_scaler"
+    def __init__(self):
+        self._s = torch.amp.GradScaler("cuda")
+    def __call__(self, loss, o):
+        self._s.scale(loss).backward()
+        self._s.step(o)
+        self._s.update()
+    def state_dict(self):
+        return self._s.state_dict()
+    def load_state_dict(self, state):
+        self._s.load_state_dict(state)
+def main(net, data, path):
+    optim = torch.optim.SGD(net)
+    do = Scaler()
+    optim.load_state_dict(torch.load(path)["o"])
+    for x in data:
+        do(net(x), optim)
+    state = {"net": 1, "o": optim.state_dict()}
+    torch.save(state, path)
+"""
+
+
+def test_a_wrapper_of_a_scaler() -> None:
+    assert len(incomplete(WRAPPER)) == 1
+    assert not incomplete(WRAPPER, "torch.save(", "state['x'] = do.state_dict(); torch.save(")
+
+
+HELPERS = """\
+import torch
+def save(path, net, o):
+    torch.save({"net": net.state_dict(), "o": o.state_dict()}, path)
+def load(path, o):
+    o.load_state_dict(torch.load(path)["o"])
+def main(net, data, path):
+    opt = torch.optim.SGD(net)
+    s = torch.amp.GradScaler("cuda")
+    load(path, opt)
+    for x in data:
+        s.scale(net(x)).backward()
+        s.step(opt)
+        s.update()
+    save(path, net, opt)
+"""
+
+
+def test_helpers_that_get_the_optimizer() -> None:
+    assert len(incomplete(HELPERS)) == 1
+    saved = HELPERS.replace("s.update()", "s.update(); p = {'s': s.state_dict()}")
+    assert not incomplete(saved)
+    assert not incomplete(HELPERS, "    load(path, opt)\n", "")
 
 
 TRAINING = """\

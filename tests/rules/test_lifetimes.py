@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+import libcst as cst
 import pytest
 
 from tests.programs import model_of
@@ -40,7 +41,7 @@ def recreated(text: str) -> list[Recreation]:
 
 def test_in_loop() -> None:
     (found,) = recreated(IN_LOOP)
-    assert found.through is None and found.before is found.loop
+    assert isinstance(found.again, cst.For) and found.before is found.again
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,113 @@ def test_other_names(program: str, old: str, new: str) -> None:
 
 def test_in_function() -> None:
     (found,) = recreated(IN_FUNCTION)
-    assert found.through is not None and found.before is None
+    assert isinstance(found.again, cst.Call) and found.before is None
+
+
+IN_STEP = """\
+def advance(opt, x):
+    s = GradScaler()
+    STEP
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("", ""), ("def advance(opt, x)", "def advance(x, *, opt=None)"), ("advance", "train_step")],
+)
+def test_in_step(old: str, new: str) -> None:
+    (found,) = recreated(IN_STEP.replace(old, new))
+    assert isinstance(found.again, cst.FunctionDef)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("advance", "test_advance"),
+        ("opt, x", "x"),
+        ("    STEP", "    opt = make(x)\n    STEP"),
+        ("    STEP", "    for _ in x:\n        STEP"),
+        ("    STEP", "    s.load_state_dict(x)\n    STEP"),
+        ("    STEP\n", "    STEP\nadvance(o, 1)\n"),
+    ],
+)
+def test_silent_in_step(old: str, new: str) -> None:
+    assert old in IN_STEP
+    assert not recreated(IN_STEP.replace(old, new))
+
+
+AFTER_LOAD = """\
+class Trainer:
+    def __init__(self):
+        self.s = GradScaler()
+    def load(self, state):
+        self.s.load_state_dict(state)
+    def fit(self, opt, data):
+        self.s = GradScaler()
+        for x in data:
+            SELF_STEP
+def main(opt, data, state):
+    s = GradScaler()
+    s.load_state_dict(state)
+    s = GradScaler()
+    for x in data:
+        STEP
+"""
+
+
+def after_load(program: str) -> list[Recreation]:
+    return recreated(program.replace("SELF_STEP", STEP.replace("s.", "self.s.")))
+
+
+def test_after_load() -> None:
+    method, function = after_load(AFTER_LOAD)
+    assert isinstance(method.again, cst.Call) and isinstance(function.again, cst.Call)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "    s.load_state_dict(state)\n    s =",
+            "    s =",
+        ),
+        (
+            "    for x in data:\n        STEP",
+            "    s.load_state_dict(1)\n    for x in data:\n        STEP",
+        ),
+        ("    for x in data:\n        STEP", "    pass"),
+        ("        self.s = GradScaler()\n    def load", "        pass\n    def load"),
+        (
+            "        for x in data:\n            SELF",
+            "        self.load(x)\n        for x in data:\n            SELF",
+        ),
+        (
+            "        self.s = GradScaler()\n        for",
+            "        if data: self.s = GradScaler()\n        for",
+        ),
+    ],
+)
+def test_silent_after_load(old: str, new: str) -> None:
+    assert old in AFTER_LOAD
+    assert len(after_load(AFTER_LOAD.replace(old, new))) == 1
+
+
+def test_an_attribute() -> None:
+    program = """\
+    class Trainer:
+        def epoch(self, data, opt):
+            self.s = GradScaler()
+            for x in data:
+                SELF_STEP
+        def fit(self, data, opt):
+            for _ in data:
+                self.epoch(data, opt)
+    """
+    (found,) = after_load(program)
+    assert isinstance(found.again, cst.Call)
+    assert not after_load(
+        program.replace("self.s = GradScaler()", "self.s = self.s or GradScaler()")
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +187,6 @@ def test_in_function() -> None:
         ("GradScaler()", "s or GradScaler()"),
         ("GradScaler()", "GradScaler() if not s else s"),
         ("GradScaler()", "GradScaler(init_scale=old); old = s.get_scale()"),
-        ("s = GradScaler()", "self.s = s = GradScaler()"),
         ("s = GradScaler()", "s = GradScaler(); opt = make()"),
         ("s = GradScaler()", "s = GradScaler(); model, (opt, x) = make()"),
         ("STEP", "s.scale(x); s.update()"),

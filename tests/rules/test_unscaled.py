@@ -110,10 +110,12 @@ def test_region(context: str, found: bool) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("import torch\n", "import torch, apex\n"),
-        ("import torch\n", "import torch\nfrom lightning.fabric import Fabric\n"),
+        ("import torch\n", "import torch, apex\napex.amp.initialize(net)\n"),
+        ("import torch\n", "import torch\nfrom lightning.fabric import Fabric\nFabric()\n"),
+        ("import torch\n", "import torch\nfrom deepspeed import *\n"),
+        ("import torch\n", "import torch\ns = torch.amp.GradScaler()\nuse(s)\n"),
+        ("import torch\n", "import torch\ncfg = {'loss_scale': 'dynamic'}\n"),
         ("import torch\n", "import torch\ntorch.set_autocast_dtype('cuda', torch.bfloat16)\n"),
-        ("opt.step()", "opt.step()  # the caller has a GradScaler"),
         ("loss.backward()", "scale_loss(loss).backward()"),
         ("loss.backward()", "accelerator.backward(loss)"),
         ("opt.step()", "other.step()"),
@@ -123,3 +125,20 @@ def test_region(context: str, found: bool) -> None:
 )
 def test_not_a_plain_step(old: str, new: str) -> None:
     assert regions(REGION + "loss = net(x)", old, new) == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "import apex",
+        "from torch.amp import GradScaler",
+        "from accelerate.utils import set_seed\nset_seed(1)",
+        "import pytorch_lightning as pl\npl.seed_everything(1)",
+        "# GradScaler",
+        "'loss_scale'",
+        "s = torch.amp.GradScaler()\nsave({'scaler': s.state_dict()})",
+        "s = torch.amp.GradScaler()\ns.load_state_dict(f['scaler'])",
+    ],
+)
+def test_what_scales_nothing(more: str) -> None:
+    assert regions(REGION + "loss = net(x)", "import torch\n", f"import torch\n{more}\n") != []

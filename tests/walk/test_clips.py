@@ -40,7 +40,7 @@ def place(found: list[ScaledClip]) -> str:
         return "nowhere"
     (line, *_) = _source(where.statement).splitlines()
     guard = f" under {where.guard}" if where.guard else ""
-    return f"{where.code} before {line}{guard}{'' if where.certain else ' perhaps'}"
+    return f"{'; '.join(where.lines)} before {line}{guard}{'' if where.certain else ' perhaps'}"
 
 
 def _source(node: object) -> str:
@@ -81,7 +81,6 @@ def test_place(body: str, expected: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        CLIP + "scaler.step(optimizer)\nscaler.step(other)\nscaler.update()",
         CLIP + "scaler.unscale_(optimizer)\n" + STEP,
         CLIP + "scaler.unscale_(other)\n" + STEP,
         CLIP + "if i % k == 0:\n    scaler.step(optimizer)\n    scaler.update()",
@@ -96,6 +95,23 @@ def test_place(body: str, expected: str) -> None:
 def test_no_place(body: str) -> None:
     found = in_loop(body)
     assert found and place(found) == "nowhere"
+
+
+SEVERAL = "{}scaler.step(a)\nscaler.step(b)\nscaler.update()\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (CLIP, "scaler.unscale_(a); scaler.unscale_(b) before clip(model.parameters(), 1.0)"),
+        (f"if args.x:\n    {CLIP}", "scaler.unscale_(a); scaler.unscale_(b) before clip("),
+        (f"{CLIP}scaler.scale(y).backward()\n", "nowhere"),
+        (f"{CLIP}if args.x:\n    scaler.step(c)\n", "nowhere"),
+        (f"{CLIP}scaler.step(a)\n", "nowhere"),
+    ],
+)
+def test_place_for_several_optimizers(body: str, expected: str) -> None:
+    assert place(in_loop(SEVERAL.format(body))).startswith(expected)
 
 
 def test_no_place_where_a_loop_scales_again() -> None:

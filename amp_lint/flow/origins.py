@@ -1,0 +1,192 @@
+"""Which object an expression is, wherever it was made and whatever it is called on the way.
+
+Two expressions with an origin in common may be the same object. Followed are names, parameters to
+what their callers give, attributes to the classes of their objects, and containers to what is in
+them; what cannot be followed is its own origin, the same one for all who mean it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+
+import libcst as cst
+
+from amp_lint.flow.program import Program
+from amp_lint.flow.values import MAX_ALTERNATIVES, literal
+from amp_lint.syntax.memo import per_node
+from amp_lint.syntax.names import Binding, dotted
+
+Origin = Hashable
+"""A call that makes an object, a name that nobody gives a value, or an attribute of an origin."""
+_VIEWS = ("values", "items")
+
+
+class Origins:
+    """The origins of expressions of a linked tree."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.names = program.names
+        self.values = program.values
+        self._made: dict[Origin, cst.Call] = {}
+        self._open: set[int] = set()
+
+    def of(self, node: cst.BaseExpression) -> frozenset[Origin]:
+        """What an expression may be in the end; nothing, for None and for what nobody can tell."""
+        if id(node) in self._open:
+            return frozenset()  # what is made from itself adds nothing
+        self._open.add(id(node))
+        try:
+            return self._known(node)
+        finally:
+            self._open.discard(id(node))
+
+    def same(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        """Whether two expressions may be one object."""
+        return not self.of(one).isdisjoint(self.of(other))
+
+    def classes(self, node: cst.BaseExpression) -> list[cst.ClassDef]:
+        """The classes that an expression may be an instance of."""
+        return [owner for origin in self.of(node) for owner in self._classes(origin)]
+
+    @per_node
+    def _known(self, node: cst.BaseExpression) -> frozenset[Origin]:
+        ends = [*self.values.alternatives(node)]
+        if isinstance(node, cst.Attribute) and (owner := self._own_class(node.value)) is not None:
+            ends += self._in_heirs(owner, node.attr.value)
+        found = {origin for end in ends for origin in self._of_end(end)}
+        return frozenset(found) if len(found) <= MAX_ALTERNATIVES else frozenset()
+
+    def _of_end(self, node: cst.BaseExpression) -> Iterator[Origin]:
+        match node:
+            case cst.Name():
+                yield from self._of_name(node) if literal(node) is ... else ()
+            case cst.Attribute(value=owner, attr=cst.Name(value=name)):
+                yield from self._of_attribute(owner, name)
+            case cst.Subscript(value=owner):
+                yield from self.of(owner)
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                yield from (origin for each in elements for origin in self.of(each.value))
+            case cst.Dict(elements=entries):
+                yield from (origin for each in entries for origin in self.of(each.value))
+            case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=name))) if (
+                name in _VIEWS
+            ):
+                yield from self.of(owner)
+            case cst.Call():
+                self._made[id(node)] = node
+                yield id(node)
+
+    def _of_name(self, node: cst.Name) -> Iterator[Origin]:
+        bindings = self.names.bindings(node)
+        if not bindings:
+            yield node.value
+        for binding in bindings:
+            yield from self._of_binding(binding)
+
+    def _of_binding(self, binding: Binding) -> Iterator[Origin]:
+        given: list[cst.BaseExpression] = []
+        if binding.kind == "parameter":
+            function = self.tree.parent(self.tree.parent(binding.node) or binding.node)
+            if isinstance(function, cst.FunctionDef):
+                if self.program.receiver_name(function) == binding.name:
+                    yield from self._receiver(function)
+                    return
+                given = [*self._arguments(function, binding.name)]
+        elif isinstance(binding.node, (cst.For, cst.CompFor)):
+            given = [binding.node.iter]
+        elif binding.value is not None:
+            given = [binding.value]
+        found = {origin for each in given for origin in self.of(each)}
+        yield from found or ((id(binding.node), binding.name),)
+
+    def _receiver(self, function: cst.FunctionDef) -> Iterator[Origin]:
+        """The object that a method is called on: an instance of a class, whichever."""
+        owner = self.values.enclosing_class(function)
+        if owner is not None:
+            yield "instance", id(owner)
+
+    def _of_attribute(self, owner: cst.BaseExpression, name: str) -> Iterator[Origin]:
+        """``owner.name``: what its class assigns to that, where the class is known."""
+        own = self._own_class(owner)
+        if own is not None:
+            root = self.values.lineage(own)[-1]
+            yield "instance", id(root), name
+            return
+        for origin in self.of(owner) or (dotted(owner),):
+            found: set[Origin] = set()
+            for each in self._classes(origin):
+                values = self._assigned(each, name)
+                found |= {known for value in values for known in self.of(value)}
+            yield from found or ((origin, name),)
+
+    def _own_class(self, node: cst.BaseExpression) -> cst.ClassDef | None:
+        """The class of the method that an expression is ``self`` of."""
+        return self.values.enclosing_class(node) if dotted(node) in ("self", "cls") else None
+
+    def _classes(self, origin: Origin) -> Iterator[cst.ClassDef]:
+        """The class that an origin is an instance of."""
+        call = self._made.get(origin)
+        owner = self.names.definition(call.func) if call is not None else None
+        if isinstance(owner, cst.ClassDef):
+            yield owner
+        if isinstance(origin, tuple) and len(origin) == 2 and origin[0] == "instance":
+            yield from (each for each in self.tree.nodes(cst.ClassDef) if id(each) == origin[1])
+
+    def _assigned(self, owner: cst.ClassDef, name: str) -> list[cst.BaseExpression]:
+        """What a class, its bases and its heirs assign to an attribute of themselves."""
+        family = self.values.lineage(owner)
+        values = (v for each in family for v in self.values.class_attributes(each).get(name, ()))
+        return [*values, *self._in_heirs(owner, name)]
+
+    def _in_heirs(self, owner: cst.ClassDef, name: str) -> list[cst.BaseExpression]:
+        heirs = self._heirs.get(id(owner), ())
+        return [v for heir in heirs for v in self.values.class_attributes(heir).get(name, ())]
+
+    @functools.cached_property
+    def _heirs(self) -> dict[int, list[cst.ClassDef]]:
+        """Id of a class -> those that are derived from it, directly or not."""
+        found: dict[int, list[cst.ClassDef]] = defaultdict(list)
+        for heir in self.tree.nodes(cst.ClassDef):
+            for ancestor in self.values.lineage(heir)[1:]:
+                found[id(ancestor)].append(heir)
+        return dict(found)
+
+    # --- what parameters are given ------------------------------------------------------------
+
+    def _arguments(self, function: cst.FunctionDef, name: str) -> Iterator[cst.BaseExpression]:
+        calls = [*self.program.calls_of(function)]
+        owner = self.tree.ancestor(function, cst.FunctionDef, cst.ClassDef)
+        if isinstance(owner, cst.ClassDef) and function.name.value == "__init__":
+            calls += self._constructions.get(id(owner), ())
+        for call in calls:
+            value = self.program.bind(function, call).get(name)
+            if value is not None:
+                yield value
+
+    @functools.cached_property
+    def _constructions(self) -> dict[int, list[cst.Call]]:
+        """Id of a class -> the calls that run its ``__init__``."""
+        found: dict[int, list[cst.Call]] = defaultdict(list)
+        for call in self.tree.nodes(cst.Call):
+            if (owner := self._constructed(call)) is not None:
+                start = self.values.method(owner, "__init__")
+                holder = self.values.enclosing_class(start) if start is not None else None
+                if holder is not None:
+                    found[id(holder)].append(call)
+        return dict(found)
+
+    def _constructed(self, call: cst.Call) -> cst.ClassDef | None:
+        """The class of ``Class(...)``, and the base in ``super().__init__(...)``."""
+        match call.func:
+            case cst.Attribute(
+                value=cst.Call(func=cst.Name(value="super")), attr=cst.Name(value="__init__")
+            ):
+                owner = self.values.enclosing_class(call)
+                above = self.values.lineage(owner)[1:2] if owner is not None else []
+                return above[0] if above else None
+        found = self.names.definition(call.func)
+        return found if isinstance(found, cst.ClassDef) else None

@@ -1,0 +1,84 @@
+"""Which expressions are one object, wherever it is made and whatever it is called."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from amp_lint.model import Model
+from tests.programs import model_of
+
+CLASSES = """\
+class Base:
+    def __init__(self, first):
+        self.kept = first
+    def seen(self):
+        return self.made
+class Heir(Base):
+    def __init__(self, first):
+        super().__init__(first)
+        self.made = make()
+class Owner:
+    def __init__(self, held):
+        self.held = held
+"""
+
+
+def given(model: Model) -> list[cst.BaseExpression]:
+    """The arguments of the only call of ``same``."""
+    (call,) = (c for c in model.tree.nodes(cst.Call) if model.tree.source(c.func) == "same")
+    return [arg.value for arg in call.args]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = make(); b = a; same(a, b)",
+        "a = make()\ndef f(x):\n    same(a, x)\nf(a)",
+        "a = make()\ndef f(x=None):\n    same(a, x)\ndef g(y):\n    f(x=y)\ng(a)",
+        "a, b = make()\ndef f(x):\n    same(a, x)\nf(a)",
+        "a = make()\nb = [a, 1]\nsame(a, b[0])",
+        "a = make()\nfor x in {'a': a}.values():\n    same(a, x)",
+        "a = make()\nh = Heir(a)\nsame(a, h.kept)",
+        "a = make()\no = Owner(Heir(a))\nsame(a, o.held.kept)",
+        "h = Heir(1)\ndef f(x):\n    same(h.made, x.made)\nf(h)",
+        "o = Owner(1)\nsame(o.x.y, o.x.y)",
+        "def f(x):\n    same(x.a, x.a)",
+        "same(unknown.x, unknown.x)",
+    ],
+)
+def test_same(body: str) -> None:
+    model = model_of(CLASSES + body)
+    assert model.origins.same(*given(model))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "same(make(), make())",
+        "a = make(); b = make(); same(a, b)",
+        "a, b = make(); same(a, b)",
+        "def f(x):\n    pass\ndef g(y):\n    pass\nf(1); same(x, y)",
+        "def f(x, y):\n    same(x, y)",
+        "h = Heir(make())\nsame(h.kept, h.made)",
+        "a = None\nb = None\nsame(a, b)",
+    ],
+)
+def test_not_the_same(body: str) -> None:
+    model = model_of(CLASSES + body)
+    assert not model.origins.same(*given(model))
+
+
+def test_an_attribute_that_an_heir_assigns() -> None:
+    model = model_of(
+        CLASSES + "class Other(Heir):\n    def f(self):\n        same(self.made, self)"
+    )
+    made, itself = given(model)
+    (returned,) = (r.value for r in model.tree.nodes(cst.Return) if r.value is not None)
+    assert model.origins.same(made, returned)
+    assert not model.origins.same(made, itself)
+
+
+def test_what_is_made_from_itself_ends() -> None:
+    model = model_of("def f(x):\n    x = g(x)\n    f(x)\n    same(x, x)\na = [a]\n")
+    assert model.origins.same(*given(model))

@@ -1,0 +1,160 @@
+"""What is known of the files that import a file: what they call of it, and with what."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from amp_lint import engine, registry
+from amp_lint.selection import Selection
+from amp_lint.syntax import project as projects
+from amp_lint.syntax.project import Project
+from amp_lint.text.source import Source
+
+ALL = Selection(registry.all_rules())
+SAVING = """\
+    import torch
+
+    def save(path, net, held):
+        torch.save({"net": net.state_dict(), "opt": held.state_dict()}, path)
+
+    def load(path, net, optimizer):
+        optimizer.load_state_dict(torch.load(path)["opt"])
+    """
+TRAINING = """\
+    import torch
+    {import_}
+
+    def run(net, loader, path):
+        optimizer = torch.optim.Adam(net.parameters())
+        {load}(path, net, optimizer)
+        grad_scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            grad_scaler.scale(net(x).sum()).backward()
+            grad_scaler.step(optimizer)
+            grad_scaler.update()
+        {save}(path, net, held=optimizer)
+    """
+EPOCH = """\
+    import torch
+
+    def epoch(net, optimizer, loader):
+        grad_scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            grad_scaler.scale(net(x).sum()).backward()
+            grad_scaler.step(optimizer)
+            grad_scaler.update()
+    """
+EPOCHS = """\
+    from engine import epoch
+
+    def main(net, optimizer, loader):
+        for _ in range(9):
+            epoch(net, optimizer, loader)
+    """
+
+
+def findings(root: Path, files: Mapping[str, str]) -> list[str]:
+    """``file:line code`` of every finding in a project."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(textwrap.dedent(text), "utf-8")
+    project = Project([root / name for name in files])
+    found: list[str] = []
+    for name in files:
+        data = (root / name).read_bytes()
+        source = Source(data, name)
+        links = project.links(root / name, data, ALL.sieve)
+        for each in engine.check(source, ALL, links=links):
+            found += [f"{name}:{source.position(each.start)[0]} {each.code}"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("helper", "import_", "prefix"),
+    [
+        ("saving.py", "from saving import load, save", ""),
+        ("saving.py", "from saving import *", ""),
+        ("saving.py", "import saving", "saving."),
+        ("saving.py", "import saving as s", "s."),
+        ("lib/saving.py", "from lib import saving", "saving."),
+        ("lib/saving.py", "from lib.saving import load, save", ""),
+    ],
+)
+def test_a_checkpoint_without_the_scaler_of_who_calls(
+    tmp_path: Path, helper: str, import_: str, prefix: str
+) -> None:
+    caller = TRAINING.format(import_=import_, load=f"{prefix}load", save=f"{prefix}save")
+    files = {helper: SAVING.replace("held", "optimizer"), "main.py": caller}
+    files["main.py"] = files["main.py"].replace("held=", "")
+    assert findings(tmp_path, files) == [f"{helper}:4 AMP111"]
+
+
+def test_no_finding_where_the_caller_saves_its_scaler(tmp_path: Path) -> None:
+    caller = TRAINING.format(import_="from saving import load, save", load="load", save="save")
+    caller = caller.replace("held=", "").replace("{save}", "save")
+    more = "\n    def more(s, path):\n        torch.save({'s': s.state_dict()}, path)\n"
+    saved = caller.replace(".update()", ".update()\n        more(grad_scaler, path)") + more
+    saving = SAVING.replace("held", "optimizer")
+    assert findings(tmp_path, {"saving.py": saving, "main.py": saved}) == []
+    plain = caller.replace("grad_scaler.step(optimizer)", "grad_scaler.step(other)")
+    assert findings(tmp_path, {"saving.py": saving, "main.py": plain}) == []
+
+
+def test_a_base_class_that_saves(tmp_path: Path) -> None:
+    base = """\
+    import torch
+
+    class Base:
+        def save(self, path):
+            torch.save({"opt": self.optimizer.state_dict()}, path)
+
+        def load(self, path):
+            self.optimizer.load_state_dict(torch.load(path)["opt"])
+    """
+    heir = """\
+    import torch
+    from base import Base
+
+    class Heir(Base):
+        def __init__(self, net):
+            self.optimizer = torch.optim.Adam(net.parameters())
+            self.loss_scale = torch.amp.GradScaler("cuda")
+
+        def step(self, loss):
+            self.loss_scale.scale(loss).backward()
+            self.loss_scale.step(self.optimizer)
+            self.loss_scale.update()
+    """
+    assert findings(tmp_path, {"base.py": base, "heir.py": heir}) == ["base.py:5 AMP111"]
+
+
+def test_an_epoch_that_another_file_repeats(tmp_path: Path) -> None:
+    assert findings(tmp_path, {"engine.py": EPOCH, "main.py": EPOCHS}) == ["engine.py:4 AMP108"]
+    once = EPOCHS.replace("for _ in range(9)", "if loader")
+    assert findings(tmp_path, {"engine.py": EPOCH, "main.py": once}) == []
+    new = EPOCHS.replace("epoch(net,", "optimizer = make(net); epoch(net,")
+    assert findings(tmp_path, {"engine.py": EPOCH, "main.py": new}) == []
+
+
+def test_a_caller_of_the_caller_in_its_file(tmp_path: Path) -> None:
+    saving = SAVING.replace("held", "optimizer")
+    inner = TRAINING.format(import_="from saving import load, save", load="load", save="write")
+    inner = inner.replace("held=", "")
+    write = "\n    def write(path, net, optimizer):\n        save(path, net, optimizer)\n"
+    found = findings(tmp_path, {"saving.py": saving, "main.py": inner + write})
+    assert found == ["saving.py:4 AMP111"]
+
+
+def test_few_callers_are_looked_into(tmp_path: Path) -> None:
+    once = EPOCHS.replace("for _ in range(9)", "if loader")
+    files = {"engine.py": EPOCH, **{f"a{i}.py": once for i in range(projects.MAX_CALLERS)}}
+    assert findings(tmp_path, {**files, "b.py": EPOCHS}) == []
+
+
+def test_files_that_import_each_other(tmp_path: Path) -> None:
+    looped = EPOCH.replace("import torch", "import torch\n    import main")
+    assert findings(tmp_path, {"engine.py": looped, "main.py": EPOCHS}) == ["engine.py:5 AMP108"]
