@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import libcst as cst
 
-from amp_lint.flow.values import Values
+from amp_lint.flow.program import Program
+from amp_lint.flow.values import Slot, Values, arguments
+from amp_lint.syntax.assignments import assignments, paired
+from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Names, dotted
-from amp_lint.vocabulary.meaning import Meaning
-from amp_lint.vocabulary.table import BY_NAME
+from amp_lint.vocabulary.meaning import Kind, Meaning, Role
+from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, words
+from amp_lint.vocabulary.training import SCHEDULERS
+
+_STEP = words(Kind.STEP)
+_MAX_BINDINGS = 20  # of one name that a framework prepares
+
+_Returned = tuple[cst.BaseExpression, cst.Call, cst.BaseExpression | None]
 
 
 def is_owner(row: Meaning, node: cst.BaseExpression, names: Names, values: Values) -> bool:
@@ -18,3 +31,101 @@ def is_owner(row: Meaning, node: cst.BaseExpression, names: Names, values: Value
         return True
     called = (dotted(values.original(node)) or "").rpartition(".")[2].strip("_")
     return bool(called) and called == row.called
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preparation:
+    """One object that a framework gives back for what it was given."""
+
+    call: cst.Call
+    owner: Role
+    """The role of the framework's object."""
+    given: cst.BaseExpression | None
+    """What it was given for this one, where that can be told."""
+
+
+class Frameworks:
+    """Follows what frameworks prepare."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.names = program.names
+        self.values = program.values
+
+    def preparations(self, node: cst.BaseExpression) -> list[Preparation]:
+        """How an object came out of a framework, wherever that is done; [] if it did not."""
+        slot = self.values.slot(self.values.original(node))
+        return self._prepared.get(slot, []) if slot is not None else []
+
+    def is_optimizer(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is prepared, stepped, and not prepared from a scheduler."""
+        found = self.preparations(node)
+        if not found or self.values.slot(self.values.original(node)) not in self._stepped:
+            return False
+        return not any(self._is_scheduler(each.given) for each in found)
+
+    def is_prepared_by(self, row: Meaning, call: cst.Call) -> bool:
+        """Whether a call of that name is the one that a row is about."""
+        if not isinstance(call.func, cst.Attribute) or self.program.target(call) is not None:
+            return False
+        return is_owner(row, call.func.value, self.names, self.values)
+
+    @functools.cached_property
+    def _prepared(self) -> dict[Slot, list[Preparation]]:
+        found: dict[Slot, list[Preparation]] = {}
+        for target, call, given in self._called():
+            slot, owner = self.values.slot(target), self._owner(call)
+            if slot is not None and owner is not None:
+                found.setdefault(slot, []).append(Preparation(call, owner, given))
+        return found
+
+    def _called(self) -> Iterator[_Returned]:
+        """Each target of a call, alone or with others, with what the call was given for it."""
+        for target, value in assignments(self.tree):
+            if isinstance(value, cst.Call):
+                yield from _returned(target, value)
+        for node in self.tree.nodes(cst.Assign):
+            several = (
+                t.target for t in node.targets if isinstance(t.target, (cst.Tuple, cst.List))
+            )
+            if isinstance(node.value, cst.Call):
+                for target in several:
+                    yield from _returned(target, node.value)
+
+    @per_node
+    def _owner(self, call: cst.Call) -> Role | None:
+        """The role of the framework's object that prepares by a call."""
+        if not isinstance(call.func, cst.Attribute):
+            return None
+        for row in BY_METHOD.get(call.func.attr.value, ()):
+            if row.gives is Role.PREPARED and self.is_prepared_by(row, call):
+                return row.owner
+        return None
+
+    @functools.cached_property
+    def _stepped(self) -> set[Slot | None]:
+        """Where those objects are held that have a step."""
+        calls = (call.func for call in self.tree.nodes(cst.Call))
+        methods = (func for func in calls if isinstance(func, cst.Attribute))
+        stepped = (func.value for func in methods if func.attr.value in _STEP)
+        return {self.values.slot(self.values.original(node)) for node in stepped}
+
+    def _is_scheduler(self, given: cst.BaseExpression | None) -> bool:
+        """Whether something is made by torch as a learning-rate scheduler."""
+        bindings = self.names.bindings(given) if isinstance(given, cst.Name) else []
+        values = [b.value for b in bindings[:_MAX_BINDINGS] if b.value is not None]
+        if given is not None:
+            values += self.values.alternatives(given)
+        made = (value.func for value in values if isinstance(value, cst.Call))
+        names = {name for function in made for name in self.names.qualified(function)}
+        return any(name.startswith(SCHEDULERS) for name in names)
+
+
+def _returned(target: cst.BaseExpression, call: cst.Call) -> Iterator[_Returned]:
+    """Each target with the argument that comes back there: all do, in their order."""
+    targets = [each for each, _ in paired(target, None)]
+    given = arguments(call)
+    known = not given.starred and len(given.positional) == len(targets)
+    for index, each in enumerate(targets):
+        yield each, call, given.positional[index] if known else None

@@ -39,6 +39,12 @@ ACCELERATE = (
     Meaning(
         owner=Role.ACCELERATOR,
         called=_ACCELERATOR,
+        methods=("prepare", "prepare_optimizer"),
+        gives=Role.PREPARED,
+    ),
+    Meaning(
+        owner=Role.ACCELERATOR,
+        called=_ACCELERATOR,
         methods=("clip_grad_norm_",),
         parameters=(_PARAMETERS, _MAX_NORM, _NORM_TYPE),
         does=(Kind.UNSCALE, Kind.CLIP),
@@ -82,6 +88,12 @@ FABRIC = (
     ),
     Meaning(owner=Role.FABRIC, called=_FABRIC, methods=("autocast",), gives=Role.REGION),
     Meaning(owner=Role.FABRIC, called=_FABRIC, methods=("clip_gradients",)),
+    Meaning(
+        owner=Role.FABRIC,
+        called=_FABRIC,
+        methods=("setup", "setup_optimizers"),
+        gives=Role.PREPARED,
+    ),
 )
 _OTHERS = (
     Meaning(owner=Role.LIGHTNING, methods=("manual_backward",), parameters=(_LOSS,)),

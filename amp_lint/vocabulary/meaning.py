@@ -42,6 +42,7 @@ class Role(enum.Enum):
     GRADIENT = "gradient"
     LOSS = "loss"
     OPTIMIZER = "optimizer"
+    PREPARED = "what a framework gives back for what it was given"
     REGION = "autocast region"
     SCALE = "factor of a scaler"
     SCALED_LOSS = "scaled loss"

@@ -86,3 +86,68 @@ def test_a_clip_in_the_rounds_that_step() -> None:
         "    opt_a.step()\n    opt_a.zero_grad()\n"
     )
     assert not codes(accumulated)
+
+
+PREPARED = """\
+from accelerate import Accelerator
+
+
+def train(net, loader, make, made, schedule):
+    acc = Accelerator()
+    {prepared}
+    for x in loader:
+        with acc.accumulate(a):
+            acc.backward(a(x).mean())
+            acc.clip_grad_norm_(a.parameters(), 1.0)
+            {step}
+"""
+
+
+@pytest.mark.parametrize(
+    ("prepared", "step", "found"),
+    [
+        ("a, b = acc.prepare(net, make(net))", "b.step()", []),
+        ("a, b, c = acc.prepare(net, made, schedule)", "b.step(); c.step()", []),
+        ("a, b = net, acc.prepare_optimizer(make(net))", "b.step()", []),
+        ("b = acc.prepare(make(net)); a = net; c = b", "c.step()", []),
+        ("a, b = acc.prepare(net, make(net))", "b.reset()", ["AMP103"]),
+        ("a, b = make(net)", "b.step()", ["AMP103"]),
+        ("a, my_lr_scheduler = acc.prepare(net, make(net))", "my_lr_scheduler.step()", ["AMP103"]),
+        (
+            "from torch.optim.lr_scheduler import StepLR; a, b = acc.prepare(net, StepLR(made, 1))",
+            "b.step()",
+            ["AMP103"],
+        ),
+        (
+            "from torch.optim.lr_scheduler import StepLR; b = StepLR(made, 1); b = acc.prepare(b)"
+            "; a = net",
+            "b.step()",
+            ["AMP103"],
+        ),
+    ],
+)
+def test_what_is_prepared_and_stepped_is_an_optimizer(
+    prepared: str, step: str, found: list[str]
+) -> None:
+    """Whatever it is called, but no scheduler: no clip comes twice before its step then."""
+    text = PREPARED.format(prepared=prepared, step=step)
+    source = Source(text.encode(), "train.py")
+    assert [each.code for each in engine.check(source, Selection(all_rules()))] == found
+
+
+def test_an_attribute_that_is_prepared() -> None:
+    text = """\
+class Trainer:
+    def __init__(self, accelerator, net, made):
+        self.accelerator = accelerator
+        self.net, self.a = accelerator.prepare(net, made)
+
+    def train(self, loader):
+        for x in loader:
+            self.accelerator.backward(self.net(x).mean())
+            self.accelerator.clip_grad_norm_(self.net.parameters(), 1.0)
+            self.a.step()
+"""
+    assert not engine.check(Source(text.encode(), "train.py"), Selection(all_rules()))
+    unprepared = Source(text.replace(".prepare(", ".wrap(").encode(), "train.py")
+    assert [found.code for found in engine.check(unprepared, Selection(all_rules()))] == ["AMP103"]
