@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -17,9 +17,9 @@ from amp_lint.flow.values import Slot, Values, arguments, literal
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree, descendants, last_statement
 from amp_lint.vocabulary.frameworks import KEEPING_MASTER_WEIGHTS
-from amp_lint.vocabulary.meaning import Kind
+from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import names as names_of
-from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.table import place, words
 from amp_lint.vocabulary.training import OPTIMIZERS, SCHEDULERS
 
 HALF = frozenset({"torch.float16", "torch.half", "torch.HalfTensor", "torch.cuda.HalfTensor"})
@@ -93,10 +93,18 @@ class Modules:
     @functools.cached_property
     def half_trainings(self) -> list[HalfTraining]:
         """Every cast to float16 of a module that is trained afterwards, in source order."""
+        return self._half(self._trainings())
+
+    @functools.cached_property
+    def half_in_trainers(self) -> list[HalfTraining]:
+        """The same of modules that a Trainer trains."""
+        return self._half(self._trainers())
+
+    def _half(self, trainings: Iterable[tuple[cst.Call, cst.BaseExpression]]) -> list[HalfTraining]:
         if not self._casts or self._owns_master_weights:
             return []
         found: dict[int, HalfTraining] = {}
-        for call, module in self._trainings():
+        for call, module in trainings:
             trace = _Trace(self, call)
             casts = list(trace.casts(module))
             if not any(self._is_released(slot) for slot in trace.slots):
@@ -158,6 +166,13 @@ class Modules:
                 for module in self._owners(call.args[0].value):
                     if isinstance(module, cst.Name):
                         yield call, module
+
+    def _trainers(self) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+        for call in self.tree.nodes(cst.Call):
+            for name in self.names.qualified(call.func) & names_of(Role.TRAINER):
+                given = arguments(call).get(*place(name, Part.MODEL))
+                if given is not None:
+                    yield call, given
 
     def _steps_after(self, clip: cst.Call) -> bool:
         """Whether the function of a clip also goes backward and steps."""

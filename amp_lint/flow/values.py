@@ -148,7 +148,7 @@ class Values:
         if not isinstance(node.value, cst.Name) or node.value.value not in ("self", "cls"):
             return []
         owner, name = self.enclosing_class(node), node.attr.value
-        for ancestor in self._lineage(owner) if owner is not None else ():
+        for ancestor in self.lineage(owner) if owner is not None else ():
             assigned = self.class_attributes(ancestor).get(name, [])
             if len(assigned) > MAX_ALTERNATIVES:
                 return []
@@ -156,7 +156,7 @@ class Values:
                 return found
         return []
 
-    def _lineage(self, owner: cst.ClassDef) -> list[cst.ClassDef]:
+    def lineage(self, owner: cst.ClassDef) -> list[cst.ClassDef]:
         """A class and its bases, as far as they are known, each once, depth first."""
         found: dict[int, cst.ClassDef] = {}
         todo = [owner]
@@ -181,7 +181,7 @@ class Values:
 
     def method(self, owner: cst.ClassDef, name: str) -> cst.FunctionDef | None:
         """The method of a class, its own or inherited from a class that is known."""
-        for each in self._lineage(owner):
+        for each in self.lineage(owner):
             bindings = self.names.scope_of(each).bindings.get(name, [])
             functions = [b.node for b in bindings if isinstance(b.node, cst.FunctionDef)]
             if functions or (bindings and each is owner):
@@ -208,7 +208,7 @@ class Values:
 
     def _is_torch(self, owner: cst.ClassDef) -> bool:
         """Whether a class is an optimizer, a scheduler or an autograd function."""
-        bases = (base.value for each in self._lineage(owner) for base in each.bases)
+        bases = (base.value for each in self.lineage(owner) for base in each.bases)
         names = (name for base in bases for name in self.names.qualified(base))
         return any(name.startswith((OPTIMIZERS, "torch.autograd.")) for name in names)
 

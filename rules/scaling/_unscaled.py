@@ -18,7 +18,7 @@ from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.tree import children
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
-from amp_lint.vocabulary.frameworks import OWNING_THE_STEP
+from amp_lint.vocabulary.frameworks import OWNERS, OWNING_THE_STEP
 
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})
 _DEFAULT_DTYPE = frozenset(
@@ -91,7 +91,7 @@ class Unscaled:
     def _regions_of(self, backward: cst.Call) -> Iterator[Region]:
         meaning = self.steps.recognizer.meaning(backward)
         loss = self.steps.recognizer.loss(backward)
-        if loss is not None and meaning is not None and not meaning.called:
+        if loss is not None and meaning is not None and meaning.owner not in OWNERS:
             yield from self._trace([loss], _MAX_CALLS)
 
     def _trace(self, todo: list[cst.BaseExpression], depth: int) -> Iterator[Region]:
