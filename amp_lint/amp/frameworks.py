@@ -70,8 +70,7 @@ class Frameworks:
 
     def preparations(self, node: cst.BaseExpression) -> list[Preparation]:
         """How an object came out of a framework, wherever that is done; [] if it did not."""
-        slot = self.values.slot(self.values.original(node))
-        return self._prepared.get(slot, []) if slot is not None else []
+        return [each for slot in self._slots(node) for each in self._prepared.get(slot, ())]
 
     def may_scale(self, role: Role, owner: cst.BaseExpression | None = None) -> bool:
         """Whether a framework's object may scale losses, by the precision that it is made with."""
@@ -133,7 +132,7 @@ class Frameworks:
     def is_optimizer(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is prepared, stepped, and not prepared from a scheduler."""
         found = self.preparations(node)
-        if not found or self.values.slot(self.values.original(node)) not in self._stepped:
+        if not found or self._stepped.isdisjoint(self._slots(node)):
             return False
         return not any(self._is_scheduler(each.given) for each in found)
 
@@ -176,12 +175,20 @@ class Frameworks:
         return None
 
     @functools.cached_property
-    def _stepped(self) -> set[Slot | None]:
+    def _stepped(self) -> set[Slot]:
         """Where those objects are held that have a step."""
         calls = (call.func for call in self.tree.nodes(cst.Call))
         methods = (func for func in calls if isinstance(func, cst.Attribute))
         stepped = (func.value for func in methods if func.attr.value in _STEP)
-        return {self.values.slot(self.values.original(node)) for node in stepped}
+        return {slot for node in stepped for slot in self._slots(node)}
+
+    def _slots(self, node: cst.BaseExpression) -> list[Slot]:
+        """Where an object is held: an attribute by its class and the bases of that."""
+        node = self.values.original(node)
+        slot, around = self.values.slot(node), self.values.enclosing_class(node)
+        if slot is None or around is None or not isinstance(node, cst.Attribute):
+            return [slot] if slot is not None else []
+        return [(id(each), slot[1]) for each in self.values.lineage(around)]
 
     def _is_scheduler(self, given: cst.BaseExpression | None) -> bool:
         """Whether something is made by torch as a learning-rate scheduler."""

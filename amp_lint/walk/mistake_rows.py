@@ -76,6 +76,7 @@ def _used(gradients: Gradients, event: Event) -> Event | None:
 def _bypassed(gradients: Gradients, event: Event) -> Event | None:
     key = event.optimizer or ""
     done = key in gradients.stepped or key in gradients.unscaled
+    done = done or event.framework is not None  # its step is by a scaler too
     return None if done or gradients.plain else gradients.scaled
 
 
