@@ -25,6 +25,14 @@ CUDA_ONLY = frozenset(
     }
 )
 """What only a GPU can say, so that nothing here does."""
+FRAMEWORKS_ONLY = frozenset(
+    {
+        "RuntimeError: The current strategy and precision selection requires you to call "
+        "`fabric.backward(loss)` instead of `loss.backward()`.",
+        "ValueError: At most one of fp16 and bf16 can be True, but not both",
+    }
+)
+"""What a framework says, and not torch."""
 SINCE_3_11 = frozenset({"TypeError: 'type' object does not support the context manager protocol"})
 """What Python 3.10 says in other words."""
 
@@ -73,6 +81,12 @@ def unscaled_twice() -> None:
     s = Step()
     s.backward()
     s.unscale()
+    s.unscale()
+
+
+def never_scaled() -> None:
+    s = Step()
+    s.weight.sum().backward()  # type: ignore[no-untyped-call]
     s.unscale()
 
 
@@ -326,6 +340,9 @@ PROGRAMS: dict[str, tuple[Program, ...]] = {
         call(cpu_autocast),
         call(CpuScaler),
     ),
+    "AMP501": (never_scaled, backward_unscaled),
+    "AMP503": (given_up,),
+    "AMP504": (half_step,),
 }
 """Each makes one message of its rule's page."""
 

@@ -22,6 +22,7 @@ from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants, statements_of
+from amp_lint.vocabulary.frameworks import OWNERS
 from amp_lint.vocabulary.meaning import Kind as Kind
 from amp_lint.vocabulary.meaning import Meaning, Part, Role
 from amp_lint.vocabulary.purity import ASKING
@@ -54,6 +55,8 @@ class Event:
     """BACKWARD, CLIP: the call in the file itself that runs it, where it is in another file."""
     absent: bool = False
     """UNSCALE, STEP, UPDATE: the scaler is known to be None on this path, so that this raises."""
+    framework: Role | None = None
+    """BACKWARD: what scales the loss by itself. STEP: what prepared the optimizer and steps it."""
     varies: bool = False
     """UNSCALE, STEP: the optimizer is another one in each round of the loop around."""
 
@@ -133,6 +136,20 @@ class Recognizer:
             case Role.GRADIENT:
                 return is_gradient(owner)
         return self.program.target(call) is None and is_owner(row, owner, self.names, self.values)
+
+    @per_node
+    def framework(self, call: cst.Call) -> Role | None:
+        """What scales the loss of a backward by itself, or prepared the optimizer of a step."""
+        meaning = self.meaning(call)
+        if meaning is None or meaning.owner in OWNERS:
+            return meaning.owner if meaning is not None else None
+        optimizer = stepped(call) if meaning.owner is Role.SCALER else None
+        if meaning.owner is Role.OPTIMIZER and isinstance(call.func, cst.Attribute):
+            optimizer = call.func.value
+        if meaning.kind is not Kind.STEP or optimizer is None:
+            return None
+        owners = {each.owner for each in self.roles.frameworks.preparations(optimizer)}
+        return owners.pop() if len(owners) == 1 else None
 
     def _is_of_loss(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
         """``loss.backward()``, not the method of a module, an autograd function or an engine."""

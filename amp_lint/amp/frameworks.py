@@ -2,19 +2,209 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
 import libcst as cst
 
-from amp_lint.flow.values import Values
+from amp_lint.flow.program import Program
+from amp_lint.flow.values import Slot, Values, arguments
+from amp_lint.syntax.assignments import assignments, paired
+from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Names, dotted
-from amp_lint.vocabulary.meaning import Meaning
-from amp_lint.vocabulary.table import BY_NAME
+from amp_lint.vocabulary.frameworks import CONFIGURED_BY, SCALING
+from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
+from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, words
+from amp_lint.vocabulary.training import SCHEDULERS
+
+_STEP = words(Kind.STEP)
+_MAX_BINDINGS = 20  # of one name that a framework prepares
+
+_Returned = tuple[cst.BaseExpression, cst.Call, cst.BaseExpression | None]
 
 
 def is_owner(row: Meaning, node: cst.BaseExpression, names: Names, values: Values) -> bool:
     """Whether an object has the methods of a row: by its origin, or by what it is called."""
-    made = (value.func for value in values.alternatives(node) if isinstance(value, cst.Call))
-    origins = {name for function in made for name in names.qualified(function)}
+    origins = {name for made in _makers(node, values) for name in names.qualified(made)}
     if any(BY_NAME[name].gives is row.owner for name in origins & BY_NAME.keys()):
         return True
     called = (dotted(values.original(node)) or "").rpartition(".")[2].strip("_")
     return bool(called) and called == row.called
+
+
+def _makers(node: cst.BaseExpression, values: Values) -> Iterator[cst.BaseExpression]:
+    """The classes that an object is of: by the calls that made it, or those around ``self``."""
+    if dotted(node) == "self":
+        yield from _bases(node, values)
+    calls = (value for value in values.alternatives(node) if isinstance(value, cst.Call))
+    yield from (call.func for call in calls)
+
+
+def _bases(node: cst.CSTNode, values: Values) -> Iterator[cst.BaseExpression]:
+    """The bases, as they are written, of the class around a place and of its known bases."""
+    around = values.enclosing_class(node)
+    for each in values.lineage(around) if around is not None else ():
+        yield from (base.value for base in each.bases)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preparation:
+    """One object that a framework gives back for what it was given."""
+
+    call: cst.Call
+    owner: Role
+    """The role of the framework's object."""
+    given: cst.BaseExpression | None
+    """What it was given for this one, where that can be told."""
+
+
+class Frameworks:
+    """Follows what frameworks prepare."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.names = program.names
+        self.values = program.values
+
+    def preparations(self, node: cst.BaseExpression) -> list[Preparation]:
+        """How an object came out of a framework, wherever that is done; [] if it did not."""
+        return [each for slot in self._slots(node) for each in self._prepared.get(slot, ())]
+
+    def may_scale(self, role: Role, owner: cst.BaseExpression | None = None) -> bool:
+        """Whether a framework's object may scale losses, by the precision that it is made with."""
+        made = list(self._made(role, owner))
+        return not made or any(self._asks_to_scale(call, row) for call, row in made)
+
+    def _made(
+        self, role: Role, owner: cst.BaseExpression | None
+    ) -> Iterator[tuple[cst.Call, Meaning]]:
+        """The calls that made it, or else what this file makes to configure such a thing."""
+        wanted = CONFIGURED_BY.get(role, role)
+        values: Iterable[cst.BaseExpression] = self.tree.nodes(cst.Call)
+        if wanted is role and owner is not None:
+            values = self.values.alternatives(owner)
+        for call in (value for value in values if isinstance(value, cst.Call)):
+            rows = (BY_NAME.get(name) for name in self.names.qualified(call.func))
+            yield from ((call, row) for row in rows if row is not None and row.gives is wanted)
+
+    def _asks_to_scale(self, call: cst.Call, row: Meaning) -> bool:
+        given = arguments(call)
+        precision = given.get(*row.place(Part.PRECISION))
+        found = [None] if precision is None else self.values.constants(precision)
+        known = SCALING[row.gives] if row.gives is not None else frozenset()
+        return given.starred or any(value is ... or value in known for value in found)
+
+    def accumulates(self, owner: cst.BaseExpression, role: Role) -> bool:
+        """Whether a framework's object may take several batches for a step."""
+        return all(self._asks_for_rounds(call, row) for call, row in self._made(role, owner))
+
+    def _asks_for_rounds(self, call: cst.Call, row: Meaning) -> bool:
+        given = arguments(call)
+        if given.starred or given.get(*row.place(Part.ACCUMULATION)) is not None:
+            return True
+        rounds = given.get(*row.place(Part.ROUNDS))
+        return rounds is not None and set(self.values.constants(rounds)) != {1}
+
+    def rounds(self, node: cst.CSTNode) -> Iterator[cst.With]:
+        """The rounds of accumulation that a place of a function stands in, innermost first."""
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+                return
+            if isinstance(holder, cst.With) and any(map(self._is_round, holder.items)):
+                yield holder
+
+    def _is_round(self, item: cst.WithItem) -> bool:
+        call = item.item
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+            return False
+        rows = BY_METHOD.get(call.func.attr.value, ())
+        return any(row.gives is Role.ROUND and self.is_call_of(row, call) for row in rows)
+
+    def overridden(self, function: cst.FunctionDef) -> Role | None:
+        """The role of the class whose step a method is written in the stead of."""
+        qualified = map(self.names.qualified, _bases(function, self.values))
+        roles = {BY_NAME[name].gives for names in qualified for name in names & BY_NAME.keys()}
+        rows = BY_METHOD.get(function.name.value, ())
+        return next((row.owner for row in rows if row.owner in roles & CONFIGURED_BY.keys()), None)
+
+    def is_optimizer(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is prepared, stepped, and not prepared from a scheduler."""
+        found = self.preparations(node)
+        if not found or self._stepped.isdisjoint(self._slots(node)):
+            return False
+        return not any(self._is_scheduler(each.given) for each in found)
+
+    def is_call_of(self, row: Meaning, call: cst.Call) -> bool:
+        """Whether a call of that name is the one that a row is about."""
+        if not isinstance(call.func, cst.Attribute) or self.program.target(call) is not None:
+            return False
+        return is_owner(row, call.func.value, self.names, self.values)
+
+    @functools.cached_property
+    def _prepared(self) -> dict[Slot, list[Preparation]]:
+        found: dict[Slot, list[Preparation]] = {}
+        for target, call, given in self._called():
+            slot, owner = self.values.slot(target), self._owner(call)
+            if slot is not None and owner is not None:
+                found.setdefault(slot, []).append(Preparation(call, owner, given))
+        return found
+
+    def _called(self) -> Iterator[_Returned]:
+        """Each target of a call, alone or with others, with what the call was given for it."""
+        for target, value in assignments(self.tree):
+            if isinstance(value, cst.Call):
+                yield from _returned(target, value)
+        for node in self.tree.nodes(cst.Assign):
+            several = (
+                t.target for t in node.targets if isinstance(t.target, (cst.Tuple, cst.List))
+            )
+            if isinstance(node.value, cst.Call):
+                for target in several:
+                    yield from _returned(target, node.value)
+
+    @per_node
+    def _owner(self, call: cst.Call) -> Role | None:
+        """The role of the framework's object that prepares by a call."""
+        if not isinstance(call.func, cst.Attribute):
+            return None
+        for row in BY_METHOD.get(call.func.attr.value, ()):
+            if row.gives is Role.PREPARED and self.is_call_of(row, call):
+                return row.owner
+        return None
+
+    @functools.cached_property
+    def _stepped(self) -> set[Slot]:
+        """Where those objects are held that have a step."""
+        calls = (call.func for call in self.tree.nodes(cst.Call))
+        methods = (func for func in calls if isinstance(func, cst.Attribute))
+        stepped = (func.value for func in methods if func.attr.value in _STEP)
+        return {slot for node in stepped for slot in self._slots(node)}
+
+    def _slots(self, node: cst.BaseExpression) -> list[Slot]:
+        """Where an object is held: an attribute by its class and the bases of that."""
+        node = self.values.original(node)
+        slot, around = self.values.slot(node), self.values.enclosing_class(node)
+        if slot is None or around is None or not isinstance(node, cst.Attribute):
+            return [slot] if slot is not None else []
+        return [(id(each), slot[1]) for each in self.values.lineage(around)]
+
+    def _is_scheduler(self, given: cst.BaseExpression | None) -> bool:
+        """Whether something is made by torch as a learning-rate scheduler."""
+        bindings = self.names.bindings(given) if isinstance(given, cst.Name) else []
+        values = [b.value for b in bindings[:_MAX_BINDINGS] if b.value is not None]
+        if given is not None:
+            values += self.values.alternatives(given)
+        made = (value.func for value in values if isinstance(value, cst.Call))
+        names = {name for function in made for name in self.names.qualified(function)}
+        return any(name.startswith(SCHEDULERS) for name in names)
+
+
+def _returned(target: cst.BaseExpression, call: cst.Call) -> Iterator[_Returned]:
+    """Each target with the argument that comes back there: all do, in their order."""
+    targets = [each for each, _ in paired(target, None)]
+    given = arguments(call)
+    known = not given.starred and len(given.positional) == len(targets)
+    for index, each in enumerate(targets):
+        yield each, call, given.positional[index] if known else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -13,13 +13,13 @@ import libcst as cst
 from amp_lint.flow.branches import contradict, guards
 from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
-from amp_lint.flow.values import Values, arguments, literal
+from amp_lint.flow.values import Slot, Values, arguments, literal
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree, descendants, last_statement
 from amp_lint.vocabulary.frameworks import KEEPING_MASTER_WEIGHTS
-from amp_lint.vocabulary.meaning import Kind
+from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import names as names_of
-from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.table import place, words
 from amp_lint.vocabulary.training import OPTIMIZERS, SCHEDULERS
 
 HALF = frozenset({"torch.float16", "torch.half", "torch.HalfTensor", "torch.cuda.HalfTensor"})
@@ -59,9 +59,6 @@ _QUANTIZED = frozenset({"load_in_4bit", "load_in_8bit", "quantization_config"})
 _EXITS = frozenset({"exit", "quit", "sys.exit"})
 _MAX_STEPS = 12
 
-Slot = tuple[int, str]
-"""Where a module is held: a name in a scope, or an attribute of a class."""
-
 
 @dataclass(frozen=True, slots=True)
 class HalfTraining:
@@ -96,10 +93,18 @@ class Modules:
     @functools.cached_property
     def half_trainings(self) -> list[HalfTraining]:
         """Every cast to float16 of a module that is trained afterwards, in source order."""
+        return self._half(self._trainings())
+
+    @functools.cached_property
+    def half_in_trainers(self) -> list[HalfTraining]:
+        """The same of modules that a Trainer trains."""
+        return self._half(self._trainers())
+
+    def _half(self, trainings: Iterable[tuple[cst.Call, cst.BaseExpression]]) -> list[HalfTraining]:
         if not self._casts or self._owns_master_weights:
             return []
         found: dict[int, HalfTraining] = {}
-        for call, module in self._trainings():
+        for call, module in trainings:
             trace = _Trace(self, call)
             casts = list(trace.casts(module))
             if not any(self._is_released(slot) for slot in trace.slots):
@@ -162,6 +167,13 @@ class Modules:
                     if isinstance(module, cst.Name):
                         yield call, module
 
+    def _trainers(self) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+        for call in self.tree.nodes(cst.Call):
+            for name in self.names.qualified(call.func) & names_of(Role.TRAINER):
+                given = arguments(call).get(*place(name, Part.MODEL))
+                if given is not None:
+                    yield call, given
+
     def _steps_after(self, clip: cst.Call) -> bool:
         """Whether the function of a clip also goes backward and steps."""
         function = self.tree.ancestor(clip, cst.FunctionDef) or self.tree.module
@@ -220,12 +232,12 @@ class Modules:
         for call in self.tree.nodes(cst.Call):
             if self.is_widening(call) or _freezes(call):
                 assert isinstance(call.func, cst.Attribute)
-                found.add(self.slot(self._root(call.func.value)))
+                found.add(self.values.slot(self._root(call.func.value)))
         for loop in self.tree.nodes(cst.For):
             if _changes_parameters(loop.body):
                 for part in descendants(loop.iter):
                     if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
-                        found.add(self.slot(self._root(part.func.value)))
+                        found.add(self.values.slot(self._root(part.func.value)))
         return {slot for slot in found if slot is not None}
 
     # --- casts --------------------------------------------------------------------------------
@@ -286,16 +298,6 @@ class Modules:
 
     # --- where modules are held ---------------------------------------------------------------
 
-    def slot(self, node: cst.BaseExpression) -> Slot | None:
-        """The variable or attribute that an expression names."""
-        if isinstance(node, cst.Name):
-            bindings = self.names.bindings(node)
-            return (id(bindings), node.value) if bindings else None
-        if isinstance(node, cst.Attribute) and dotted(node.value) in ("self", "cls"):
-            owner = self.values.enclosing_class(node)
-            return (id(owner), node.attr.value) if owner is not None else None
-        return None
-
     def same_module(self, call: cst.Call) -> cst.BaseExpression | None:
         """``m`` of ``m.cuda()``, ``torch.compile(m)`` and other calls that give ``m`` back."""
         if call.args and self.names.is_any(call.func, _WRAPPERS):
@@ -353,7 +355,7 @@ class _Trace:
         if steps <= 0 or id(node) in self._seen:
             return
         self._seen.add(id(node))
-        slot = self.modules.slot(node)
+        slot = self.modules.values.slot(node)
         known = slot in self.slots
         self.slots |= {slot} if slot is not None else set()
         if isinstance(node, cst.Name):
@@ -369,7 +371,7 @@ class _Trace:
     def _through_name(self, name: cst.Name, slot: Slot | None, steps: int) -> Iterator[cst.Call]:
         bindings = self.flow.reaching(name)
         for cast, receiver in self.modules.in_place_casts:
-            if isinstance(receiver, cst.Name) and self.modules.slot(receiver) == slot:
+            if isinstance(receiver, cst.Name) and self.modules.values.slot(receiver) == slot:
                 same = not set(self.flow.reaching(receiver)).isdisjoint(bindings)
                 if same and self._before_training(cast, name):
                     yield cast
@@ -399,7 +401,7 @@ class _Trace:
         if any(self._makes_another(value, slot) for value in values):
             return
         for cast, receiver in self.modules.in_place_casts:
-            if self.modules.slot(receiver) == slot and self._sets_up(cast):
+            if self.modules.values.slot(receiver) == slot and self._sets_up(cast):
                 yield cast
         for value in values:
             if self._sets_up(value):
@@ -410,7 +412,8 @@ class _Trace:
         uses = [
             part
             for part in descendants(value)
-            if isinstance(part, (cst.Name, cst.Attribute)) and self.modules.slot(part) == slot
+            if isinstance(part, (cst.Name, cst.Attribute))
+            and self.modules.values.slot(part) == slot
         ]
         return any(self.modules.origin(value) is not use for use in uses)
 

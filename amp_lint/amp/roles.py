@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
+from amp_lint.amp.frameworks import Frameworks
 from amp_lint.flow.forwarding import completed, merged, passed_on, returned
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import MAX_ALTERNATIVES, arguments, literal
@@ -37,6 +38,7 @@ class Roles:
         self.tree = program.tree
         self.names = program.names
         self.values = program.values
+        self.frameworks = Frameworks(program)
         self._origins: dict[int, list[cst.Call]] = {}
         self._made: dict[int, list[cst.Call]] = {}
         self._places: dict[int, cst.Call] = {}
@@ -212,8 +214,11 @@ class Roles:
                     return False
                 if any(name.startswith(OPTIMIZERS) for name in names):
                     return True
-        named = any(map(_names_optimizer, self._called(node)))
-        return named or self._is_given(node, self.is_optimizer)
+        if any(map(_names_optimizer, self._called(node))):
+            return True
+        if self.frameworks.is_optimizer(node):
+            return not self.is_scheduler(node)
+        return self._is_given(node, self.is_optimizer)
 
     def is_scheduler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a learning-rate scheduler, judged by origin and name."""

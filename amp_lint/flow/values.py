@@ -17,6 +17,8 @@ from amp_lint.vocabulary.training import OPTIMIZERS
 
 _MAX_BITS = 1024  # a float has no larger numbers
 _MAX_NAMES = 5  # for one thing
+Slot = tuple[int, str]
+"""Where an object is held: a name in a scope, or an attribute of a class."""
 MAX_ALTERNATIVES = 200
 """Expressions that are looked at to find what one may stand for."""
 
@@ -109,6 +111,16 @@ class Values:
                 break
             node = value
         return node
+
+    def slot(self, node: cst.BaseExpression) -> Slot | None:
+        """The variable or attribute of its own class that an expression names."""
+        if isinstance(node, cst.Name):
+            bindings = self.names.bindings(node)
+            return (id(bindings), node.value) if bindings else None
+        if isinstance(node, cst.Attribute) and dotted(node.value) in ("self", "cls"):
+            owner = self.enclosing_class(node)
+            return (id(owner), node.attr.value) if owner is not None else None
+        return None
 
     def _imported(self, node: cst.Name | cst.Attribute) -> list[cst.BaseExpression]:
         """What a linked file assigns to the variable that it shares."""

@@ -10,11 +10,26 @@ _ENABLED = Parameter("enabled", Part.ENABLED)
 _LOSS = Parameter("loss", Part.LOSS)
 _PARAMETERS, _NORM_TYPE = Parameter("parameters"), Parameter("norm_type", Part.NORM_TYPE)
 _MAX_NORM = Parameter("max_norm", Part.LIMIT)
+_ACCELERATOR_OPTIONS = (
+    Parameter("device_placement"),
+    Parameter("split_batches"),
+    Parameter("mixed_precision", Part.PRECISION),
+    Parameter("gradient_accumulation_steps", Part.ROUNDS),
+    Parameter("gradient_accumulation_plugin", Part.ACCUMULATION, by_keyword=True),
+)
+_FABRIC_OPTIONS = (
+    Parameter("accelerator"),
+    Parameter("strategy"),
+    Parameter("devices"),
+    Parameter("num_nodes"),
+    Parameter("precision", Part.PRECISION),
+)
 _CLIP_VALUE = Parameter("clip_value", Part.LIMIT)
 
 ACCELERATE = (
     Meaning(
         names=("accelerate.Accelerator", "accelerate.accelerator.Accelerator"),
+        parameters=_ACCELERATOR_OPTIONS,
         gives=Role.ACCELERATOR,
     ),
     Meaning(
@@ -35,7 +50,13 @@ ACCELERATE = (
         parameters=(Parameter("autocast_handler", Part.ENABLED),),
         gives=Role.REGION,
     ),
-    Meaning(owner=Role.ACCELERATOR, called=_ACCELERATOR, methods=("accumulate",)),
+    Meaning(owner=Role.ACCELERATOR, called=_ACCELERATOR, methods=("accumulate",), gives=Role.ROUND),
+    Meaning(
+        owner=Role.ACCELERATOR,
+        called=_ACCELERATOR,
+        methods=("prepare", "prepare_optimizer"),
+        gives=Role.PREPARED,
+    ),
     Meaning(
         owner=Role.ACCELERATOR,
         called=_ACCELERATOR,
@@ -64,6 +85,8 @@ ACCELERATE = (
 """Its own scaler, on with fp16 alone, scales the loss, after a division by the number of rounds
 that are accumulated; a prepared optimizer steps by it and updates it. Within ``accumulate`` a step
 is taken in the last round only, and the others do nothing."""
+SYNC_GRADIENTS = "sync_gradients"
+"""Its attribute that is true in the round that steps."""
 FABRIC = (
     Meaning(
         names=(
@@ -71,6 +94,7 @@ FABRIC = (
             "lightning.fabric.Fabric",
             "lightning_fabric.Fabric",
         ),
+        parameters=_FABRIC_OPTIONS,
         gives=Role.FABRIC,
     ),
     Meaning(
@@ -82,9 +106,80 @@ FABRIC = (
     ),
     Meaning(owner=Role.FABRIC, called=_FABRIC, methods=("autocast",), gives=Role.REGION),
     Meaning(owner=Role.FABRIC, called=_FABRIC, methods=("clip_gradients",)),
+    Meaning(
+        owner=Role.FABRIC,
+        called=_FABRIC,
+        methods=("setup", "setup_optimizers"),
+        gives=Role.PREPARED,
+    ),
 )
+LIGHTNING = (
+    Meaning(
+        names=(
+            "lightning.LightningModule",
+            "lightning.pytorch.LightningModule",
+            "pytorch_lightning.LightningModule",
+            "pytorch_lightning.core.LightningModule",
+            "pytorch_lightning.core.lightning.LightningModule",
+        ),
+        gives=Role.LIGHTNING,
+    ),
+    Meaning(
+        owner=Role.LIGHTNING,
+        methods=("manual_backward",),
+        parameters=(_LOSS,),
+        does=(Kind.BACKWARD,),
+    ),
+    Meaning(owner=Role.LIGHTNING, methods=("optimizers",), gives=Role.PREPARED),
+    Meaning(
+        owner=Role.LIGHTNING,
+        methods=("clip_gradients",),
+        parameters=(
+            Parameter("optimizer"),
+            Parameter("gradient_clip_val", Part.LIMIT),
+            Parameter("gradient_clip_algorithm"),
+        ),
+        does=(Kind.CLIP,),
+    ),
+    Meaning(
+        names=("lightning.Trainer", "lightning.pytorch.Trainer", "pytorch_lightning.Trainer"),
+        parameters=(Parameter("precision", Part.PRECISION, by_keyword=True),),
+        gives=Role.TRAINER_OF_LIGHTNING,
+    ),
+)
+"""The optimizers of manual optimization unscale in their ``step``, right before the hook
+``on_before_optimizer_step``; its clip does not."""
+TRAINER = (
+    Meaning(
+        names=(
+            "transformers.Seq2SeqTrainer",
+            "transformers.Trainer",
+            "transformers.trainer.Trainer",
+            "transformers.trainer_seq2seq.Seq2SeqTrainer",
+            "trl.DPOTrainer",
+            "trl.SFTTrainer",
+        ),
+        parameters=(Parameter("model", Part.MODEL),),
+        gives=Role.TRAINER,
+    ),
+    Meaning(owner=Role.TRAINER, methods=("training_step",)),
+    Meaning(
+        names=(
+            "transformers.Seq2SeqTrainingArguments",
+            "transformers.TrainingArguments",
+            "transformers.training_args.TrainingArguments",
+            "trl.DPOConfig",
+            "trl.SFTConfig",
+        ),
+        parameters=(
+            Parameter("fp16", Part.PRECISION, by_keyword=True),
+            Parameter("bf16", Part.OTHER_PRECISION, by_keyword=True),
+        ),
+        gives=Role.TRAINER_OPTIONS,
+    ),
+)
+"""It steps, through accelerate, what this method went backward for, which subclasses may write."""
 _OTHERS = (
-    Meaning(owner=Role.LIGHTNING, methods=("manual_backward",), parameters=(_LOSS,)),
     Meaning(owner=Role.ENGINE, methods=("backward",), parameters=(_LOSS,)),
     Meaning(owner=Role.ENGINE, methods=("step",)),
     Meaning(
@@ -95,7 +190,24 @@ _OTHERS = (
 )
 """They scale, unscale and step by themselves: these calls are no events, whoever is their owner."""
 
-ROWS = (*ACCELERATE, *FABRIC, *_OTHERS)
+ROWS = (*ACCELERATE, *FABRIC, *LIGHTNING, *TRAINER, *_OTHERS)
+OWNERS = frozenset({Role.ACCELERATOR, Role.FABRIC, Role.LIGHTNING})
+"""What scales a loss in its own backward, and divides by the scale in its optimizers' steps."""
+
+CONFIGURED_BY = {
+    Role.LIGHTNING: Role.TRAINER_OF_LIGHTNING,
+    Role.TRAINER: Role.TRAINER_OPTIONS,
+}
+"""What says in which precision something is trained, where it does not itself."""
+_SCALED = frozenset({16, "16", "16-mixed"})
+SCALING: dict[Role, frozenset[object]] = {
+    Role.ACCELERATOR: frozenset({"fp16", None}),
+    Role.FABRIC: _SCALED,
+    Role.TRAINER_OF_LIGHTNING: _SCALED,
+    Role.TRAINER_OPTIONS: frozenset({True}),
+}
+"""In which precisions losses are scaled; None is where none is named, and accelerate's launcher
+chooses."""
 
 OWNING_THE_STEP = frozenset(
     {

@@ -42,16 +42,23 @@ class Role(enum.Enum):
     GRADIENT = "gradient"
     LOSS = "loss"
     OPTIMIZER = "optimizer"
+    PREPARED = "what a framework gives back for what it was given"
     REGION = "autocast region"
+    ROUND = "one round of several that accumulate gradients for a step"
     SCALE = "factor of a scaler"
     SCALED_LOSS = "scaled loss"
     SCALER = "GradScaler"
     SCHEDULER = "learning-rate scheduler"
+    TRAINER = "Trainer of transformers"
+    TRAINER_OPTIONS = "TrainingArguments of transformers"
+    TRAINER_OF_LIGHTNING = "Trainer of Lightning"
 
 
 class Part(enum.Enum):
     """What an argument is for."""
 
+    ACCUMULATION = enum.auto()
+    """What says how batches are accumulated, besides their number."""
     CACHE = enum.auto()
     DEVICE = enum.auto()
     DTYPE = enum.auto()
@@ -60,7 +67,14 @@ class Part(enum.Enum):
     LIMIT = enum.auto()
     LOSS = enum.auto()
     NORM_TYPE = enum.auto()
+    MODEL = enum.auto()
     OPTIMIZER = enum.auto()
+    OTHER_PRECISION = enum.auto()
+    """What excludes `PRECISION`."""
+    PRECISION = enum.auto()
+    """What a framework trains in, in its own words."""
+    ROUNDS = enum.auto()
+    """How many batches are accumulated for a step."""
     STRICT = enum.auto()
     """Whether an error is raised where gradients are not finite."""
 

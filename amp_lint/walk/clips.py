@@ -18,7 +18,7 @@ from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import rows
 from amp_lint.vocabulary.training import CLIP_NORM, TOTAL_NORM
 from amp_lint.walk.gradients import Gradients, replay
-from amp_lint.walk.mistake_rows import SCALED_CLIP
+from amp_lint.walk.mistake_rows import LOOSE_CLIP, SCALED_CLIP
 from amp_lint.walk.paths import Cycle, last_name
 from amp_lint.walk.steps import Root, Steps
 from amp_lint.walk.unscale_places import UnscalePlace, UnscalePlaces
@@ -77,6 +77,31 @@ class Clips:
                     if id(clip.place) not in found and self._is_own(clip, backward):
                         found[id(clip.place)] = self._describe(clip, backward, root, cycle)
         return sorted(found.values(), key=lambda clip: self.tree.order(clip.call))
+
+    @functools.cached_property
+    def loose(self) -> list[tuple[Event, Event, Event]]:
+        """Clips of what a framework scaled, once, with the backward and the step around each."""
+        found: dict[int, tuple[Event, Event, Event]] = {}
+        for cycle in (cycle for root in self.steps.roots for cycle in root.cycles):
+            for clip, backward, step in self._loose(cycle):
+                if self.tree.is_own(clip.node) and self.tree.is_own(backward.node):
+                    found.setdefault(id(clip.node), (clip, backward, step))
+        return sorted(found.values(), key=lambda each: self.tree.order(each[0].node))
+
+    def _loose(self, cycle: Cycle) -> Iterator[tuple[Event, Event, Event]]:
+        for index, (event, state) in enumerate(replay(cycle)):
+            backward = LOOSE_CLIP.judge(event, state)
+            step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
+            if backward is None or step is None or step.framework is not backward.framework:
+                continue
+            if self._may_be_scaled(backward) and not self._is_exempt(event):
+                yield event, backward, step
+
+    def _may_be_scaled(self, backward: Event) -> bool:
+        """Whether a framework may scale losses in the precision that it is made with."""
+        call, role = backward.node, backward.framework
+        assert isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+        return role is not None and self.roles.frameworks.may_scale(role, call.func.value)
 
     def _wrong(self, root: Root, cycle: Cycle) -> Iterator[tuple[Event, Event]]:
         for index, (event, state) in enumerate(replay(cycle, self._entry(root, cycle))):

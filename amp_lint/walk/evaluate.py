@@ -253,13 +253,18 @@ class Evaluator(ABC):
     def _backward(self, node: cst.Call, scaled: Scaled | None, path: Path, frame: Frame) -> Event:
         scaler = scaled.scaler if scaled else None
         region, outer = self._active(path), self._active(path, 1)
-        call = self._through(node, frame)
-        return Event(Kind.BACKWARD, node, scaler, region=region, outer=outer, through=call)
+        call, owner = self._through(node, frame), self.recognizer.framework(node)
+        return Event(
+            Kind.BACKWARD, node, scaler, region=region, outer=outer, through=call, framework=owner
+        )
 
     def _step(self, node: cst.Call, scaler: str | None, optimizer: str | None, path: Path) -> Event:
         region, absent = self._active(path), self._is_absent(scaler, path)
-        varies = self._varies(optimizer, path)
-        return Event(Kind.STEP, node, scaler, optimizer, region, absent=absent, varies=varies)
+        varies, owner = self._varies(optimizer, path), self.recognizer.framework(node)
+        return Event(
+            Kind.STEP, node, scaler, optimizer, region,
+            absent=absent, varies=varies, framework=owner,
+        )  # fmt: skip
 
     def _unscaled_others(self, node: cst.Call, path: Path) -> bool:
         """Whether a framework unscales one optimizer by name, and did so with others before."""

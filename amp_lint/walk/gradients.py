@@ -26,6 +26,12 @@ class Gradients:
     """All that scaled a loss: it may be the loss that they step for."""
     plain: Event | None = None
     """The last backward of a loss that was not scaled."""
+    bare: Event | None = None
+    """``plain``, if no framework ran it either."""
+    owned: Event | None = None
+    """The last backward that a framework ran."""
+    loose: Event | None = None
+    """``owned``, until its gradients are unscaled, stepped or cleared."""
     pending: Event | None = None
     """``scaled``, until its gradients are stepped or cleared."""
     divided: frozenset[str] = frozenset()
@@ -88,13 +94,13 @@ class Gradients:
             case Kind.BACKWARD:
                 return self._with(event, **self._backward(event))
             case Kind.UNSCALE:
-                unscaled = {**self.unscaled, key: event}
-                return self._with(event, unscaled=unscaled, divided=self.divided | {key})
+                unscaled, divided = {**self.unscaled, key: event}, self.divided | {key}
+                return self._with(event, unscaled=unscaled, divided=divided, loose=None)
             case Kind.STEP:
                 return self._with(event, **self._stepped(key, event))
             case Kind.GRADIENT_WRITE | Kind.OPAQUE:
                 touched = self.touched or self.pending is not None
-                return self._with(event, unknown=True, touched=touched)
+                return self._with(event, unknown=True, touched=touched, loose=None)
             case Kind.ZERO_GRAD:
                 return self._with(event, **self._cleared(key, event))
             case Kind.UPDATE:
@@ -119,16 +125,19 @@ class Gradients:
         return replace(self, **records, **changes)  # type: ignore[arg-type]
 
     def _backward(self, event: Event) -> dict[str, object]:
+        owned = {"owned": event, "loose": event} if event.framework is not None else {}
         if event.scaler is None:
-            return {"plain": event}
+            return {"plain": event, "bare": self.bare if owned else event, **owned}
         scalers = self.scalers | {event.scaler}
-        return {"scaled": event, "pending": event, "waiting": event, "scalers": scalers}
+        scaled = {"scaled": event, "pending": event, "waiting": event, "scalers": scalers}
+        return {**scaled, **owned}
 
     def _cleared(self, key: str, event: Event) -> dict[str, object]:
         """By ``zero_grad`` of an optimizer, or of a module, which may be that of any of them."""
         known = key in self.direct or key in self.used
         return {
             "pending": None,
+            "loose": None,
             "waiting": None,
             "touched": False,
             "direct": _without(self.direct, key) if known else {},
@@ -140,6 +149,7 @@ class Gradients:
         rest = self.divided - {key}
         changes: dict[str, object] = {
             "pending": self.pending if rest else None,
+            "loose": None,
             "divided": rest,
             "touched": False,
             "unscaled": _without(self.unscaled, EVERY if event.scaler is None else key),

@@ -28,6 +28,8 @@ class Mistake(enum.Enum):
     EARLY_UPDATE = "update before the last step"
     UNSCALED = "a loss that was not scaled, then a step that divides by the scale"
     MISMATCH = "scaled by one scaler, stepped by another"
+    BARE_BACKWARD = "the loss of a framework's optimizer is not scaled"
+    LOOSE_CLIP = "gradients are clipped that a framework scaled"
     SCHEDULED = "the scheduler steps, whether or not the optimizer did"
 
 
@@ -74,6 +76,7 @@ def _used(gradients: Gradients, event: Event) -> Event | None:
 def _bypassed(gradients: Gradients, event: Event) -> Event | None:
     key = event.optimizer or ""
     done = key in gradients.stepped or key in gradients.unscaled
+    done = done or event.framework is not None  # its step is by a scaler too
     return None if done or gradients.plain else gradients.scaled
 
 
@@ -88,6 +91,10 @@ def _stepped_directly(gradients: Gradients, event: Event) -> Event | None:
 
 def _other_scaler(gradients: Gradients, event: Event) -> Event | None:
     return None if event.scaler in gradients.scalers else gradients.scaled
+
+
+def _bare(gradients: Gradients, event: Event) -> Event | None:
+    return gradients.bare if event.framework is not None and gradients.owned is None else None
 
 
 def _scheduled(gradients: Gradients, event: Event) -> Event | None:
@@ -105,6 +112,9 @@ STRICT_CLIP = Row(
     _CLIP,
     "scaled or unscaled",
     lambda gradients, event: None if gradients.touched else gradients.pending,
+)
+LOOSE_CLIP = Row(
+    Mistake.LOOSE_CLIP, _CLIP, "scaled by a framework", lambda gradients, event: gradients.loose
 )
 _CALLS = (
     Row(Mistake.REPEATED_UNSCALE, frozenset({Kind.UNSCALE}), "unscaled or stepped", _repeated),
@@ -144,9 +154,16 @@ _CALLS = (
         "scaled, and not stepped",
         lambda gradients, event: None if gradients.stepped else gradients.scaled,
     ),
+    Row(
+        Mistake.BARE_BACKWARD,
+        _STEP,
+        "plain, and the optimizer is a framework's",
+        _bare,
+        through_scaler=False,
+    ),
     Row(Mistake.SCHEDULED, frozenset({Kind.SCHEDULE}), "stepped by the scaler", _scheduled),
 )
 CALLS = {kind: tuple(row for row in _CALLS if kind in row.kinds) for kind in Kind}
 """The rows of a protocol's calls, by the kind of event that they judge."""
-ROWS = (SCALED_CLIP, SCALED_READ, STRICT_CLIP, *_CALLS)
+ROWS = (SCALED_CLIP, SCALED_READ, STRICT_CLIP, LOOSE_CLIP, *_CALLS)
 """Each mistake but an early update, which is a matter of two steps: `Path.updated`."""

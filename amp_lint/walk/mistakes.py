@@ -10,17 +10,20 @@ import libcst as cst
 
 from amp_lint.amp.events import EVERY, Event, Kind, is_made_from_scale
 from amp_lint.amp.roles import Roles
-from amp_lint.flow.branches import deciding
-from amp_lint.flow.conditions import is_mode_test
+from amp_lint.flow.branches import contradict, deciding, guards
+from amp_lint.flow.conditions import is_mode_test, text
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.amp import SCALE
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
 from amp_lint.walk.gradients import Gradients
 from amp_lint.walk.mistake_rows import CALLS, Mistake
 from amp_lint.walk.paths import Cycle, last_name
 from amp_lint.walk.steps import Root, Steps
 
+_BACKWARD = words(Kind.BACKWARD)
 _AFTER_BACKWARD = frozenset({Kind.STEP, Kind.UPDATE, Kind.OPAQUE})
 
 
@@ -120,6 +123,28 @@ class Mistakes:
     def mismatches(self) -> list[Found]:
         """Steps by another scaler than the one that scaled, in the cause."""
         return self.of(Mistake.MISMATCH)
+
+    @property
+    def bare_backwards(self) -> list[Found]:
+        """Steps of a framework's optimizer; the cause is the backward that it did not run."""
+        return self.of(Mistake.BARE_BACKWARD)
+
+    @functools.cached_property
+    def bare_hooks(self) -> list[tuple[Event, Role]]:
+        """Backward calls in a method that a framework runs and then steps, with its role."""
+        found: list[tuple[Event, Role]] = []
+        for event in self.steps.backwards:
+            home = self._home(event.node)
+            bare = event.scaler is None and event.framework is None
+            if bare and isinstance(home, cst.FunctionDef):
+                role = self.roles.frameworks.overridden(home)
+                if role is not None and self._is_bare_hook(event, role):
+                    found.append((event, role))
+        return found
+
+    def _is_bare_hook(self, event: Event, role: Role) -> bool:
+        scales = self.roles.frameworks.may_scale(role)
+        return scales and not self._has_other_way(event.node) and self.tree.is_own(event.node)
 
     @property
     def scheduled(self) -> list[Found]:
@@ -299,7 +324,31 @@ class Mistakes:
                 return self._gives_up(event.node)
             case Mistake.SCHEDULED:
                 return not self._is_skipped_too(event)
+            case Mistake.BARE_BACKWARD:
+                return self._is_prepared_for(cause, event) and not self._has_other_way(cause.node)
         return True
+
+    def _is_prepared_for(self, backward: Event, step: Event) -> bool:
+        """Whether a framework prepared the optimizer wherever this backward runs, and may scale."""
+        assert isinstance(step.node, cst.Call) and isinstance(step.node.func, cst.Attribute)
+        frameworks = self.roles.frameworks
+        tests = set(_normal(self.tree, backward.node))
+        return any(
+            tests.issuperset(_normal(self.tree, each.call))
+            and isinstance(each.call.func, cst.Attribute)
+            and frameworks.may_scale(each.owner, each.call.func.value)
+            for each in frameworks.preparations(step.node.func.value)
+        )
+
+    def _has_other_way(self, backward: cst.CSTNode) -> bool:
+        """Whether its function goes backward in another way, where the tests around this fail."""
+        home, recognizer = self._home(backward), self.steps.recognizer
+        return any(
+            self._home(call) is home and contradict(self.tree, call, backward)
+            for call in self.tree.nodes(cst.Call)
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _BACKWARD
+            if recognizer.framework(call) or recognizer.meaning(call) is None or _scales(call)
+        )
 
     def _is_skipped_too(self, schedule: Event) -> bool:
         """Whether a test of the scale decides about the scheduler."""
@@ -343,8 +392,8 @@ class Mistakes:
         loop = self.tree.ancestor(event.node, cst.For)
         if loop is not None and self._has_one_round(loop):
             return False
-        mine = self._picks(event.node)
-        picks = map(self._picks, self._updates_beside(event.node))
+        mine = self.picks(event.node)
+        picks = map(self.picks, self._updates_beside(event.node))
         return not any(mine - other and other - mine for other in picks)
 
     def _has_one_round(self, loop: cst.For) -> bool:
@@ -354,7 +403,7 @@ class Mistakes:
         return set(count) == {1} and self.tree.source(loop.iter.func) == "range"
 
     @per_node
-    def _picks(self, node: cst.CSTNode) -> frozenset[tuple[cst.BaseExpression, bool]]:
+    def picks(self, node: cst.CSTNode) -> frozenset[tuple[cst.BaseExpression, bool]]:
         """The tests of what the loop around a call changes that decide about it, with outcomes.
 
         Not whether something is finite, which any number of rounds in a row may be.
@@ -390,7 +439,7 @@ class Mistakes:
             or any(map(self.roles.is_switchable, origins))
         ):
             return False
-        return SCALE.word not in self.tree.source(backward.node.func)
+        return not _scales(backward.node)
 
     def _are_two(self, one: Event, other: Event) -> bool:
         """Whether the scalers of two events are certainly two objects."""
@@ -414,6 +463,18 @@ def _goes_on(rest: Cycle) -> bool:
     kinds = (event.kind for event in rest)
     first = next((kind for kind in kinds if kind in _AFTER_BACKWARD or kind is Kind.BACKWARD), None)
     return first in _AFTER_BACKWARD
+
+
+def _normal(tree: Tree, node: cst.CSTNode) -> Iterator[tuple[str, bool]]:
+    """The tests that a place is under, by their text."""
+    for guard in guards(tree, node):
+        test, holds = guard.normal()
+        yield text(test), holds
+
+
+def _scales(backward: cst.Call) -> bool:
+    """Whether something that is called scale made a loss."""
+    return SCALE.word in text(backward.func)
 
 
 def _calls(test: cst.BaseExpression) -> bool:

@@ -41,6 +41,8 @@ from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Binding, dotted
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary import written
+from amp_lint.vocabulary.frameworks import ACCELERATE
+from amp_lint.vocabulary.meaning import Part
 
 BFLOAT16 = "torch.bfloat16"
 HALF = frozenset({"torch.float16", "torch.half"})
@@ -50,7 +52,8 @@ _MAX_STEPS = 5
 _MAX_CASES = 12
 _MAX_SIZE = 60
 """Atoms of a formula beyond which a setting is not followed further."""
-_AUTOCAST = ("amp", written.REGION, "mixed_precision")
+_ACCELERATOR, *_ = ACCELERATE
+_AUTOCAST = ("amp", written.REGION, _ACCELERATOR.keyword(Part.PRECISION))
 # A setting so named, or with such a value, may mean fp16 alone.
 _TELLING = re.compile(r"fp16|half|16|scal|precision|dtype|float", re.IGNORECASE)
 _BF16 = re.compile(r"bf16|bfloat16", re.IGNORECASE)

@@ -20,7 +20,7 @@ from amp_lint.syntax.names import dotted
 from amp_lint.syntax.references import is_read
 from amp_lint.syntax.tree import children
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
-from amp_lint.vocabulary.frameworks import ASIDE, OWNING_THE_STEP
+from amp_lint.vocabulary.frameworks import ASIDE, OWNERS, OWNING_THE_STEP
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.written import STATES
 
@@ -182,7 +182,7 @@ class Unscaled:
     def _regions_of(self, backward: cst.Call) -> Iterator[Region]:
         meaning = self.steps.recognizer.meaning(backward)
         loss = self.steps.recognizer.loss(backward)
-        if loss is not None and meaning is not None and not meaning.called:
+        if loss is not None and meaning is not None and meaning.owner not in OWNERS:
             yield from self._trace([loss], _MAX_CALLS)
 
     def _trace(self, todo: list[cst.BaseExpression], depth: int) -> Iterator[Region]:

@@ -16,8 +16,8 @@ WORDS = {word for row in ROWS for word in row.words} | {
     name for row in ROWS for name in row.order if "_" in name
 }
 """The last parts of what is called, and the names of parameters that are no common words."""
-_PROSE = re.compile(r"\s|^[a-z0-9]+(-[a-z0-9]+)+$")
-"""Sentences, and the names of rules."""
+_PROSE = re.compile(r"\s|^[a-z0-9]+(-[a-z0-9]+)+$|^\w+\.(cfg|py)$")
+"""Sentences, and the names of rules and of files."""
 
 
 def literals(tree: ast.AST) -> Iterator[tuple[int, str]]:

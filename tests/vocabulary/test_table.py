@@ -25,19 +25,24 @@ OBJECTS = {
     Role.ENGINE: "engine",
     Role.GRADIENT: "p.grad",
     Role.LIGHTNING: "self",
+    Role.TRAINER: "trainer",
     Role.LOSS: "loss",
     Role.OPTIMIZER: "optimizer",
     Role.SCALER: "scaler",
     Role.SCHEDULER: "scheduler",
 }
 CONCERNED: dict[Kind | Role | Part, str] = {
-    Kind.BACKWARD: "AMP104 AMP105 AMP107 AMP110 AMP201 AMP202",
-    Kind.UNSCALE: "AMP103",
-    Kind.CLIP: "AMP101",
+    Kind.BACKWARD: "AMP104 AMP105 AMP107 AMP110 AMP201 AMP202 AMP501",
+    Kind.UNSCALE: "AMP103 AMP503",
+    Kind.CLIP: "AMP101 AMP502",
     Kind.STEP: "AMP104 AMP105 AMP106 AMP107 AMP108 AMP110 AMP112 AMP114 AMP202",
     Kind.UPDATE: "AMP106 AMP107 AMP112",
     Role.REGION: "AMP110 AMP201 AMP202 AMP204 AMP205 AMP206 AMP207 AMP208 AMP209 AMP210 AMP311"
     " AMP401",
+    Role.PREPARED: "AMP501 AMP502",
+    Role.ROUND: "AMP503",
+    Role.TRAINER: "AMP501 AMP504",
+    Role.TRAINER_OPTIONS: "AMP504",
     Role.SCALER: "AMP102 AMP108 AMP109 AMP111 AMP114 AMP206 AMP311",
     Role.SCALED_LOSS: "AMP101 AMP102 AMP103 AMP104 AMP105 AMP106 AMP112 AMP113 AMP114",
     Part.STRICT: "AMP113",
@@ -59,7 +64,11 @@ def program(call: str) -> str:
     """A program with that call alone."""
     root = call.partition("(")[0].rpartition(".")[0] if call.split(".")[0] in _PACKAGES else "torch"
     names = "accelerator, engine, fabric, loss, optimizer, p, scaler, scheduler, self"
-    return f"import {root}\nimport torch\n\n\ndef train({names}):\n    found = {call}\n"
+    head = f"import {root}\nimport torch\n\n\n"
+    if call.startswith("self."):
+        head = "import lightning\nimport torch\n\n\nclass Module(lightning.LightningModule):\n"
+        return f"{head}    def train(self, loss, optimizer):\n        found = {call}\n"
+    return f"{head}def train({names}):\n    found = {call}\n"
 
 
 _PACKAGES = {name.partition(".")[0] for row in ROWS for name in row.names}
@@ -126,7 +135,8 @@ def test_a_call_in_another_file_is_seen(row: Meaning, call: str) -> None:
     if far or row.gives in (Role.REGION, Role.SCALER) or row is amp.SCALE:
         assert re.search(written.TRAINS, text) or row.owner in (Role.OPTIMIZER, Role.GRADIENT)
         assert re.search(written.MATTERS, text)
-        (function,) = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+        nodes = ast.walk(ast.parse(text))
+        (function,) = (node for node in nodes if isinstance(node, ast.FunctionDef))
         assert links._matters(function, ast.walk(function))
 
 

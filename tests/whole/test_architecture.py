@@ -26,6 +26,8 @@ CODES = {
     Mistake.LEFT_EARLY: "AMP105",
     Mistake.UNSCALED: "AMP107",
     Mistake.MISMATCH: "AMP114",
+    Mistake.BARE_BACKWARD: "AMP501",
+    Mistake.LOOSE_CLIP: "AMP502",
     Mistake.SCHEDULED: "AMP112",
 }
 """The rule that reports each mistake of the table: rules know mistakes, not the other way round."""

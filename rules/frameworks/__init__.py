@@ -1,0 +1,1 @@
+"""Training steps that a framework owns: of Accelerate, Lightning, Fabric, Hugging Face."""
