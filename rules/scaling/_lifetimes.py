@@ -233,7 +233,7 @@ class Lifetimes:
         if self._restores(made, function) or _ONCE.search(function.name.value):
             return None
         scales = [*filter(self.recognizer.is_scale, self.tree.below(function, cst.Call))]
-        if any(self.program.loop(call) is not None for call in (made.call, *scales)):
+        if not scales or any(self.program.loop(call) for call in (made.call, *scales)):
             return None
         optimizers = list(self._optimizers(made, function))
         if not optimizers or not all(self._is_older(each, function) for each in optimizers):
@@ -267,7 +267,7 @@ class Lifetimes:
         at = self.program.function_of(load) or self.tree.module
         if at is holder:
             return self.tree.order(load) < self.tree.order(made.call)
-        owner = self.tree.ancestor(load, cst.ClassDef)
+        owner = self.tree.ancestor(load, cst.ClassDef) if "." in made.name else None
         if owner is None or owner is not self.tree.ancestor(made.call, cst.ClassDef):
             return False
         starts = self.tree.below(owner, cst.Call)

@@ -124,6 +124,24 @@ def main(opt, data, state):
 """
 
 
+RESUMING = """\
+def advance(opt, x, s):
+    STEP
+class Trainer:
+    def resume(self, s, state):
+        s.load_state_dict(state)
+    def run(self, opt, data, state):
+        s = GradScaler()
+        self.resume(s, state)
+        for x in data:
+            advance(opt, x, s)
+"""
+
+
+def test_a_state_that_is_loaded_into_the_new_one() -> None:
+    assert not recreated(RESUMING)
+
+
 def after_load(program: str) -> list[Recreation]:
     return recreated(program.replace("SELF_STEP", STEP.replace("s.", "self.s.")))
 
