@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.syntax.assignments import assignments
-from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree
 from amp_lint.vocabulary.training import OPTIMIZERS
 
@@ -127,6 +127,24 @@ class Values:
     def constants(self, node: cst.BaseExpression) -> list[object]:
         """`literal` of every expression that ``node`` may stand for."""
         return [literal(value) for value in self.alternatives(node)]
+
+    def constant(self, node: cst.BaseExpression) -> object:
+        """`literal` of what a name or a member of a class always is; ``...`` for anything else.
+
+        A member of an enumeration counts as its value.
+        """
+        bindings: list[Binding] = []
+        if isinstance(node, cst.Attribute):
+            owner = self.names.definition(node.value)
+            if isinstance(owner, cst.ClassDef):
+                bindings = self.names.scope_of(owner).bindings.get(node.attr.value, [])
+            elif node.attr.value == "value" and isinstance(node.value, cst.Attribute):
+                return self.constant(node.value)
+        elif isinstance(node, cst.Name):
+            bindings = self.names.bindings(node)
+        if len(bindings) == 1 and bindings[0].kind == "assign":
+            return literal(bindings[0].value)
+        return literal(node)
 
     def attribute_values(self, node: cst.Attribute) -> list[cst.BaseExpression]:
         """What the class of this method assigns to ``self.x``, anywhere; [] for other objects.

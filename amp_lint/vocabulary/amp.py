@@ -124,3 +124,5 @@ ROWS = (
 
 SCALE_ATTRIBUTES = frozenset({"_scale", "_get_scale_async"})
 """Private attributes of a scaler that give the scale as well."""
+STAGES = "_per_optimizer_states"
+"""Its private record of which optimizers' gradients are unscaled, or stepped on."""
