@@ -18,6 +18,7 @@ SCALER = "scaler"
 """At the end of the name of a scaler, whatever its case."""
 BACKWARD = words(Kind.BACKWARD)
 STEPS = words(Kind.STEP)
+UPDATES = words(Kind.UPDATE)
 MAKERS = words(Role.SCALER)
 PROTOCOL = methods(Role.SCALER)
 """What scales a loss, and what is done with a scaler in a step."""

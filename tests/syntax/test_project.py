@@ -285,6 +285,26 @@ def test_a_helper_that_unscales(tmp_path: Path) -> None:
     assert findings(tmp_path, {"train.py": program, "utils.py": looks}) == ["train.py:9 AMP101"]
 
 
+def test_a_helper_that_steps_by_whatever_name(tmp_path: Path) -> None:
+    program = """\
+        import torch
+        from utils import finish
+
+        def train(model, o, loader):
+            s = torch.amp.GradScaler("cuda")
+            for x in loader:
+                s.scale(model(x).sum()).backward()
+                finish(s, o)
+                s.unscale_(o)
+        """
+    helper = "def finish(a, b):\n    a.update()\n    a.step(b)\n"
+    found = findings(tmp_path, {"train.py": program, "utils.py": helper})
+    assert found == ["train.py:9 AMP103"]
+    for line in ("a.update(b)", "b.update()", "a.update"):
+        other = helper.replace("a.update()", line)
+        assert findings(tmp_path, {"train.py": program, "utils.py": other}) == []
+
+
 def test_same_names_in_two_files(tmp_path: Path) -> None:
     program = """\
         import torch
