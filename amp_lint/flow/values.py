@@ -128,6 +128,34 @@ class Values:
         """`literal` of every expression that ``node`` may stand for."""
         return [literal(value) for value in self.alternatives(node)]
 
+    def items(self, node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:
+        """What a dict that is written out holds for names; None for anything else."""
+        if isinstance(node, cst.Call):
+            plain = self.names.is_any(node.func, {"builtins.dict"})
+            given = arguments(node)
+            known = plain and not given.positional and not given.starred
+            return [*given.keywords.items()] if known else None
+        if not isinstance(node, cst.Dict):
+            return None
+        pairs = (each for each in node.elements if isinstance(each, cst.DictElement))
+        named = [(literal(pair.key), pair.value) for pair in pairs]
+        return [(name, value) for name, value in named if isinstance(name, str)]
+
+    def is_changed(self, node: cst.BaseExpression) -> bool:
+        """Whether something in the file may change the items of a variable's value."""
+        return isinstance(node, cst.Name) and node.value in self._changed
+
+    @functools.cached_property
+    def _changed(self) -> frozenset[str]:
+        """The names of which a method is called, an item is assigned, or that are handed on."""
+        targets = (target for target, _ in assignments(self.tree))
+        items = (target.value for target in targets if isinstance(target, cst.Subscript))
+        calls = self.tree.nodes(cst.Call)
+        owners = (call.func.value for call in calls if isinstance(call.func, cst.Attribute))
+        handed = (arg.value for call in calls for arg in call.args if arg.star != "**")
+        names = (each for each in (*items, *owners, *handed) if isinstance(each, cst.Name))
+        return frozenset(name.value for name in names)
+
     def constant(self, node: cst.BaseExpression) -> object:
         """`literal` of what a name or a member of a class always is; ``...`` for anything else.
 

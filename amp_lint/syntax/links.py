@@ -383,7 +383,7 @@ def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
     """Whether a statement may say something about a training step elsewhere."""
     parts = [*parts]
     if not isinstance(node, ast.ClassDef):
-        kinds = (_is_event, _is_context, _is_gradient)
+        kinds = (_is_event, _is_context, _is_gradient, _gives_dtype)
         return _updates(parts) or any(kind(part) for part in parts for kind in kinds)
     if _bases(node, _OF_TORCH):
         return False
@@ -419,6 +419,12 @@ def _is_event(node: ast.AST) -> bool:
         case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
             return _is_gradient(target)
     return False
+
+
+def _gives_dtype(node: ast.AST) -> bool:
+    """Whether a function returns a half dtype."""
+    returned = node.value if isinstance(node, ast.Return) else None
+    return isinstance(returned, ast.Attribute) and returned.attr in written.HALVES
 
 
 def _is_context(node: ast.AST) -> bool:

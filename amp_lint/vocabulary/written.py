@@ -37,7 +37,9 @@ EVENTS = (
     r"|\.grad(?:\.data)?(?:\.\w+_\(|\s*[*/+-]?=(?!=))"
 )
 """What is done in a training step."""
-MATTERS = rf"{EVENTS}|{REGION}|\.grad\b"
+HALVES = frozenset({"bfloat16", "float16", "half"})
+"""What half dtypes are called, after the module."""
+MATTERS = rf"{EVENTS}|{REGION}|\.grad\b|\breturn[ \t]+\w+\.(?:{any_of(HALVES)})\b"
 """What a function has that may say something about a training step elsewhere."""
 TRAINS = rf"{any_of(BACKWARD)}|{_NAMED}|{REGION}|{any_of(MAKERS)}|{SCALER}\b"
 """What a file has that may take part in a training step in mixed precision."""
