@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_lint.amp.frameworks import is_owner
-from amp_lint.flow.forwarding import completed, passed_on, returned
+from amp_lint.flow.forwarding import completed, passed_on, returned, spread
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Arguments, arguments, literal
 from amp_lint.syntax.names import PARTIAL, dotted
@@ -280,7 +280,7 @@ class Regions:
     def _of_function(
         self, call: cst.Call, function: cst.BaseExpression, steps: int
     ) -> Region | None:
-        made = self._named(call, function, arguments(call))
+        made = self._named(call, function, spread(call, self.values))
         if made is not None:
             return made
         if isinstance(function, cst.Call) and self.names.is_any(function.func, PARTIAL):

@@ -214,11 +214,32 @@ class Roles:
                     return False
                 if any(name.startswith(OPTIMIZERS) for name in names):
                     return True
-        if any(map(_names_optimizer, self._called(node))):
+        called = self._called(node)
+        if any(map(_names_optimizer, called)):
             return True
         if self.frameworks.is_optimizer(node):
             return not self.is_scheduler(node)
-        return self._is_given(node, self.is_optimizer)
+        known = not called.isdisjoint(self._stepped)
+        return known or self._is_given(node, self.is_optimizer)
+
+    @functools.cached_property
+    def _stepped(self) -> frozenset[str]:
+        """The last names of what a scaler steps or unscales, or what steps and clears gradients."""
+        given: set[str] = set()
+        done: dict[str, set[str]] = defaultdict(set)
+        for call in self.tree.nodes(cst.Call):
+            if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _STEPPING:
+                continue
+            owner, method = call.func.value, call.func.attr.value
+            known = arguments(call).get(*_GIVEN.get(method, (None, None)))
+            if known is None:
+                for name in self._called(owner):
+                    done[name].add(method)
+            elif method in _UNIQUE or self.is_scaler(owner):
+                given |= self._called(known)
+        used = {name for name, methods in done.items() if methods >= _OPTIMIZING}
+        engines = {name for name, methods in done.items() if methods & _BACKWARDS}
+        return frozenset(given | used - engines) - {"self"}
 
     def is_scheduler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a learning-rate scheduler, judged by origin and name."""
@@ -250,6 +271,16 @@ def _names_scheduler(name: str) -> bool:
 _DONE = methods(Role.SCALER)
 _UNIQUE = methods(Role.SCALER, (row for row in ROWS if row.unique))
 _PROTOCOL = _DONE | STATE_DICT.words
+_GIVEN = {
+    method: row.place(Part.OPTIMIZER)
+    for row in ROWS
+    if row.owner is Role.SCALER and row.keyword(Part.OPTIMIZER)
+    for method in row.methods
+}
+"""What a scaler does for an optimizer, and where that is given."""
+_OPTIMIZING = methods(Role.OPTIMIZER)
+_BACKWARDS = methods(Role.LOSS)
+_STEPPING = _OPTIMIZING | _BACKWARDS | _GIVEN.keys()
 _TELLING = _PROTOCOL | _PREPROCESSING
 """Methods that say what an object is."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.flow.conditions import text
+from amp_lint.flow.conditions import Facts, both, formula, opposite
 from amp_lint.syntax.tree import Tree, last_statement
 
 
@@ -34,10 +34,9 @@ def guards(tree: Tree, node: cst.CSTNode) -> list[Guard]:
 
 def contradict(tree: Tree, first: cst.CSTNode, second: cst.CSTNode) -> bool:
     """Whether the tests around two places exclude each other, judged by their text."""
-    normal = [guard.normal() for guard in guards(tree, first)]
-    wanted = {text(test): holds for test, holds in normal}
-    other = (guard.normal() for guard in guards(tree, second))
-    return any(wanted.get(text(test), holds) is not holds for test, holds in other)
+    tests = (test for place in (first, second) for test in deciding(tree, place))
+    plain = ((formula(test, lambda _: None), holds) for test, holds in tests)
+    return not Facts().assume(both(*(part if holds else opposite(part) for part, holds in plain)))
 
 
 def arms(tree: Tree, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:

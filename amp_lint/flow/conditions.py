@@ -12,7 +12,7 @@ import contextlib
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -27,6 +27,8 @@ MAX_ALTERNATIVES = 8
 Constant = bool | int | float | str | bytes | None
 KeyOf = Callable[[cst.BaseExpression], str | None]
 """Names the value of an expression; None where the expression has no name."""
+ConstantOf = Callable[[cst.BaseExpression], object]
+"""The constant that an expression stands for; ``...`` where it is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,42 +126,30 @@ def atoms(condition: Formula) -> set[str]:
     return set()
 
 
-def formula(test: cst.BaseExpression, key_of: KeyOf) -> Formula:
-    """The formula that a test stands for."""
-    value = literal(test)
-    if value is not ...:
-        return bool(value)
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return opposite(formula(test.expression, key_of))
-    if isinstance(test, cst.BooleanOperation):
-        parts = (formula(test.left, key_of), formula(test.right, key_of))
-        return both(*parts) if isinstance(test.operator, cst.And) else either(*parts)
-    if isinstance(test, cst.IfExp):
-        condition = formula(test.test, key_of)
-        chosen, other = formula(test.body, key_of), formula(test.orelse, key_of)
-        return either(both(condition, chosen), both(opposite(condition), other))
-    if isinstance(test, cst.NamedExpr):
-        return formula(test.value, key_of)
-    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        return _comparison(test, key_of)
-    if _is_bool_call(test):
-        assert isinstance(test, cst.Call)
-        return formula(test.args[0].value, key_of)
-    return Truthy(key_of(test) or text(test))
+def formula(
+    test: cst.BaseExpression, key_of: KeyOf, constant_of: ConstantOf | None = None
+) -> Formula:
+    """The formula that a test stands for; ``constant_of`` knows named constants."""
+    return _Reader(key_of, constant_of or literal).test(test)
 
 
-def matches(subject: cst.BaseExpression, pattern: cst.MatchPattern, key_of: KeyOf) -> Formula:
+def matches(
+    subject: cst.BaseExpression,
+    pattern: cst.MatchPattern,
+    key_of: KeyOf,
+    constant_of: ConstantOf | None = None,
+) -> Formula:
     """The formula of a ``case``: constants are equal, what is not understood is its own test."""
     match pattern:
         case cst.MatchAs(pattern=None):
             return True
         case cst.MatchAs(pattern=cst.MatchPattern() as inner):
-            return matches(subject, inner, key_of)
+            return matches(subject, inner, key_of, constant_of)
         case cst.MatchOr():
-            parts = (matches(subject, each.pattern, key_of) for each in pattern.patterns)
-            return either(*parts)
+            each = (part.pattern for part in pattern.patterns)
+            return either(*(matches(subject, inner, key_of, constant_of) for inner in each))
         case cst.MatchValue(value=value) | cst.MatchSingleton(value=value):
-            found = _equals(key_of(subject) or text(subject), value)
+            found = _Reader(key_of, constant_of or literal).equals(subject, value)
             if found is not None:
                 return found
     return Truthy(f"{text(subject)} matches {_SPACE.sub(' ', _EMPTY.code_for_node(pattern))}")
@@ -171,34 +161,148 @@ def captured(pattern: cst.CSTNode) -> list[cst.BaseExpression]:
     return [part.name for part in parts if part.name is not None]
 
 
-def _is_bool_call(test: cst.BaseExpression) -> bool:
-    return (
-        isinstance(test, cst.Call)
-        and isinstance(test.func, cst.Name)
-        and test.func.value == "bool"
-        and len(test.args) == 1
-    )
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Makes formulas of tests, one for all the ways to write the same."""
+
+    key_of: KeyOf
+    constant_of: ConstantOf
+
+    def test(self, test: cst.BaseExpression) -> Formula:
+        value = literal(test)
+        if value is not ...:
+            return bool(value)
+        match test:
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                return opposite(self.test(inner))
+            case cst.BooleanOperation(left=left, operator=sign, right=right):
+                parts = (self.test(left), self.test(right))
+                return both(*parts) if isinstance(sign, cst.And) else either(*parts)
+            case cst.IfExp():
+                condition = self.test(test.test)
+                chosen, other = self.test(test.body), self.test(test.orelse)
+                return either(both(condition, chosen), both(opposite(condition), other))
+            case cst.NamedExpr(value=inner):
+                return self.test(inner)
+            case cst.Comparison(left=left, comparisons=targets):
+                return self._chain(left, targets)
+            case cst.Call(func=cst.Name(value=function), args=[cst.Arg(value=given, star="")]):
+                return self._asked(function, given) or Truthy(self.key(test))
+        return Truthy(self.key(test))
+
+    def _asked(self, function: str, given: cst.BaseExpression) -> Formula | None:
+        """``bool(a)``, ``len(a)``, ``all([a, b])``; None for another function."""
+        if function in ("all", "any") and isinstance(given, (cst.List, cst.Tuple)):
+            parts = [self.test(element.value) for element in given.elements]
+            return both(*parts) if function == "all" else either(*parts)
+        if function == "bool":
+            return self.test(given)
+        return Truthy(self.key(given)) if function == "len" else None
+
+    def key(self, node: cst.BaseExpression) -> str:
+        """The name of a value, in whatever way it is asked for; its text, if it has none."""
+        if isinstance(node, cst.NamedExpr):
+            return self.key(node.value)
+        if isinstance(node, cst.Call):
+            function = node.func
+            if isinstance(function, cst.Attribute):
+                method = function.attr.value
+                if method in _SPELLING and not node.args:
+                    return self.key(function.value)
+                if method == "get" and node.args and (item := literal(node.args[0].value)) != ...:
+                    return f"{self.key(function.value)}[{item!r}]"
+            elif isinstance(function, cst.Name) and node.args:
+                if function.value in _CONVERSIONS and len(node.args) == 1:
+                    return self.key(node.args[0].value)
+                if function.value == "getattr" and len(node.args) > 1:
+                    name = literal(node.args[1].value)
+                    if isinstance(name, str):
+                        return f"{self.key(node.args[0].value)}.{name}"
+        return self.key_of(node) or text(node)
+
+    def _chain(self, left: cst.BaseExpression, targets: Sequence[cst.ComparisonTarget]) -> Formula:
+        """``a < b < c`` is ``a < b and b < c``."""
+        parts: list[Formula] = []
+        for target in targets:
+            parts.append(self._comparison(left, target.operator, target.comparator))
+            left = target.comparator
+        return both(*parts)
+
+    def _comparison(
+        self, left: cst.BaseExpression, sign: cst.BaseCompOp, right: cst.BaseExpression
+    ) -> Formula:
+        match sign:
+            case cst.Equal() | cst.Is():
+                return self._equal(left, right, sign)
+            case cst.NotEqual():
+                return opposite(self._equal(left, right, cst.Equal()))
+            case cst.IsNot():
+                return opposite(self._equal(left, right, cst.Is()))
+            case cst.In():
+                return self._member(left, right)
+            case cst.NotIn():
+                return opposite(self._member(left, right))
+        return self._ordered(left, type(sign), right)
+
+    def _equal(
+        self, left: cst.BaseExpression, right: cst.BaseExpression, sign: cst.BaseCompOp
+    ) -> Formula:
+        if literal(left) is not ...:
+            left, right = right, left
+        if (found := self.equals(left, right)) is not None:
+            return found
+        return Truthy(f"{text(left)} {'==' if isinstance(sign, cst.Equal) else 'is'} {text(right)}")
+
+    def equals(self, left: cst.BaseExpression, right: cst.BaseExpression) -> Formula | None:
+        """That a value is a constant; None if the other side is none."""
+        value = self.constant_of(right)
+        if value is ...:
+            name = _constant_name(right)
+            return Equals(self.key(left), name) if name else None
+        if value == 0 and _is_number(left):
+            return opposite(self._number(left))
+        assert value is None or isinstance(value, (bool, int, float, str, bytes))
+        is_member = isinstance(left, cst.Attribute) and left.attr.value == "value"
+        if is_member and isinstance(left, cst.Attribute) and isinstance(value, str) and value:
+            return Equals(self.key(left.value), value)
+        return Equals(self.key(left), value)
+
+    def _number(self, node: cst.BaseExpression) -> Formula:
+        """That a number is none but 0."""
+        return self.test(node) if isinstance(node, cst.Call) else Truthy(self.key(node))
+
+    def _member(self, left: cst.BaseExpression, right: cst.BaseExpression) -> Formula:
+        if isinstance(right, (cst.Tuple, cst.List, cst.Set)):
+            plain = [item.value for item in right.elements if isinstance(item, cst.Element)]
+            if len(plain) == len(right.elements):
+                return either(*(self._equal(left, value, cst.Equal()) for value in plain))
+        return Truthy(f"{text(left)} in {text(right)}")
+
+    def _ordered(
+        self, left: cst.BaseExpression, sign: type[cst.BaseCompOp], right: cst.BaseExpression
+    ) -> Formula:
+        """One formula for all ways to write an order: ``a > 0``, ``0 < a``, ``not a <= 0``."""
+        if literal(left) is not ... and literal(right) is ...:
+            left, sign, right = right, _MIRRORED[sign], left
+        positive = _OPPOSITES.get(sign, sign)
+        number = literal(right)
+        if not isinstance(number, (int, float)):
+            ends = (left, right) if positive is cst.GreaterThan else (right, left)
+            plain: Formula = Truthy(" > ".join(map(text, ends)))
+        elif _is_number(left) and (number, positive) in _ANY:
+            plain = self._number(left)
+            return plain if sign in (cst.GreaterThan, cst.GreaterThanEqual) else opposite(plain)
+        else:
+            key = self.key(left)
+            whole = f"{text(left)} {_SIGNS[positive]} {text(right)}"
+            is_any = (number, positive) == (0, cst.GreaterThan)  # what is tested for is not below
+            plain = Ordered(key if is_any else whole, key, positive, number)
+        return plain if positive is sign else opposite(plain)
 
 
-def _comparison(test: cst.Comparison, key_of: KeyOf) -> Formula:
-    left, target = test.left, test.comparisons[0]
-    if literal(left) is not ...:
-        left, right = target.comparator, left
-    else:
-        right = target.comparator
-    key = key_of(left) or text(left)
-    match target.operator:
-        case cst.Equal() | cst.Is():
-            return _equals(key, right) or Truthy(text(test))
-        case cst.NotEqual() | cst.IsNot():
-            return Not(_equals(key, right) or Truthy(_positive_text(test)))
-        case cst.In():
-            return _member(key, right) or Truthy(text(test))
-        case cst.NotIn():
-            return Not(_member(key, right) or Truthy(_positive_text(test)))
-    return _ordered(test, key_of)
-
-
+_SPELLING = frozenset({"lower", "upper", "strip", "casefold"})
+"""Methods that only spell a word in another way."""
+_CONVERSIONS = frozenset({"str", "int", "float"})
 _ORDER: dict[type[cst.BaseCompOp], Callable[[float, float], bool]] = {
     cst.GreaterThan: operator.gt,
     cst.LessThan: operator.lt,
@@ -214,59 +318,36 @@ _OPPOSITES: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
     cst.GreaterThanEqual: cst.LessThan,
     cst.LessThanEqual: cst.GreaterThan,
 }
+_ANY = frozenset({(0, cst.GreaterThan), (1, cst.LessThan)})
+"""With what a count is compared to see whether there is anything."""
 
 
-def _ordered(test: cst.Comparison, key_of: KeyOf) -> Formula:
-    """One formula for all ways to write an order: ``a > 0``, ``0 < a``, ``not a <= 0``."""
-    target = test.comparisons[0]
-    left, sign, right = test.left, type(target.operator), target.comparator
-    is_turned = literal(left) is not ... and literal(right) is ...
-    if sign not in _MIRRORED:
-        return Truthy(text(test))
-    if is_turned:
-        left, sign, right = right, _MIRRORED[sign], left
-    positive = _OPPOSITES.get(sign, sign)
-    number = literal(right)
-    if isinstance(number, (int, float)):
-        key = f"{text(left)} {_SIGNS[positive]} {text(right)}"
-        plain: Formula = Ordered(key, key_of(left) or text(left), positive, number)
-    else:
-        ends = (left, right) if positive is cst.GreaterThan else (right, left)
-        plain = Truthy(" > ".join(map(text, ends)))
-    return plain if positive is sign else Not(plain)
+def _is_number(node: cst.BaseExpression) -> bool:
+    """Whether an expression is a count or a remainder, by its form."""
+    if isinstance(node, cst.Call):
+        return isinstance(node.func, cst.Name) and node.func.value == "len" and len(node.args) == 1
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
 
 
-def _equals(key: str, node: cst.BaseExpression) -> Formula | None:
-    value = literal(node)
-    if value is ...:
-        name = _constant_name(node)
-        return Equals(key, name) if name else None
-    assert value is None or isinstance(value, (bool, int, float, str, bytes))
-    return Equals(key, value)
+_CONSTANT = re.compile(r"(?:torch\.\w+|(?:\w+\.)*[A-Z][A-Z0-9_]+)\Z")
 
 
 def _constant_name(node: cst.BaseExpression) -> str | None:
-    """``torch.float16`` and the like are constants too: attributes of a module named torch."""
-    name = text(node)
-    return name if name.startswith("torch.") and name.count(".") == 1 else None
-
-
-def _member(key: str, node: cst.BaseExpression) -> Formula | None:
-    if not isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+    """``torch.float16``, ``Precision.FP16`` and the like are constants too, by how they look."""
+    if not isinstance(node, (cst.Name, cst.Attribute)):
         return None
-    parts = [_equals(key, item.value) for item in node.elements]
-    return Any_(tuple(p for p in parts if p is not None)) if None not in parts else None
-
-
-def _positive_text(test: cst.Comparison) -> str:
-    operator = {cst.NotEqual: "==", cst.IsNot: "is", cst.NotIn: "in"}
-    target = test.comparisons[0]
-    sign = operator[type(target.operator)]
-    return f"{text(test.left)} {sign} {text(target.comparator)}"
+    name = text(node)
+    return name if _CONSTANT.match(name) else None
 
 
 _SPACE = re.compile(r"\s+")
 _EMPTY = cst.Module([])
+
+
+def item_text(index: cst.BaseExpression) -> str:
+    """What stands between brackets, strings in one kind of quotes."""
+    known = literal(index)
+    return repr(known) if isinstance(known, str) else text(index)
 
 
 @functools.lru_cache(maxsize=8192)  # paths ask for the same texts again, and to make one is slow
@@ -295,7 +376,7 @@ def is_mode_test(test: cst.BaseExpression) -> bool:
             (cst.Equal, cst.NotEqual, cst.Is, cst.IsNot, cst.In, cst.NotIn),
         ) and all(map(is_mode_test, (test.left, test.comparisons[0].comparator)))  # fmt: skip
     if isinstance(test, cst.Call):
-        if _is_bool_call(test):
+        if text(test.func) == "bool" and len(test.args) == 1:
             return is_mode_test(test.args[0].value)
         name = text(test.func).rpartition(".")[2]
         return name in SETTINGS
@@ -335,6 +416,22 @@ class Fact:
             return None
         return replace(self, truthy=truth)
 
+    @property
+    def is_odd(self) -> bool:
+        """Whether the value is there by one test and empty by another.
+
+        ``if clip is not None`` and ``if clip`` mean the same to those who write both: nobody
+        clips to 0. Which empty value it is may be told: ``rank is not None and rank == 0``.
+        """
+        if self.known or self.truthy is None:
+            return False
+        if self.truthy:
+            return any(each is True for each in self.excluded)
+        return not _ABSENT.isdisjoint(self.excluded)
+
+
+_ABSENT: frozenset[Constant] = frozenset({None, False, ""})
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -347,11 +444,24 @@ class Facts:
 
     def assume(self, condition: Formula, truth: bool = True) -> list[Facts]:
         """The ways in which ``condition`` can be true (or false) here; [] if it cannot."""
+        ways = self._ways(condition, truth)
+        ways = [way for way in ways if way is self or not self._is_odd(way)]
+        return [way for way in ways if not self._adds_oddness(way)] or ways
+
+    def _is_odd(self, way: Facts) -> bool:
+        """Whether a value turns out odd that was tested before."""
+        known = ((before, way.by_key[key]) for key, before in self.by_key.items())
+        return any(after.is_odd and not before.is_odd for before, after in known)
+
+    def _adds_oddness(self, way: Facts) -> bool:
+        return any(fact.is_odd and key not in self.by_key for key, fact in way.by_key.items())
+
+    def _ways(self, condition: Formula, truth: bool) -> list[Facts]:
         match condition:
             case bool():
                 return [self] if condition is truth else []
             case Not(part):
-                return self.assume(part, not truth)
+                return self._ways(part, not truth)
             case Ordered(_, left, sign, right) if (known := self._number(left)) is not None:
                 return [self] if _ORDER[sign](known, right) is truth else []
             case Truthy(key):
@@ -372,7 +482,7 @@ class Facts:
     def _every(self, parts: Iterable[Formula]) -> list[Facts]:
         ways = [self]
         for part in parts:
-            ways = [more for way in ways for more in way.assume(part)][:MAX_ALTERNATIVES]
+            ways = [more for way in ways for more in way._ways(part, True)][:MAX_ALTERNATIVES]
         return ways
 
     def _none(self, parts: Iterable[Formula]) -> list[Facts]:
@@ -383,8 +493,8 @@ class Facts:
         ways: list[Facts] = []
         rest = [self]
         for part in parts:
-            ways += [more for way in rest for more in way.assume(part, truth)]
-            rest = [more for way in rest for more in way.assume(part, not truth)]
+            ways += [more for way in rest for more in way._ways(part, truth)]
+            rest = [more for way in rest for more in way._ways(part, not truth)]
         return ways[:MAX_ALTERNATIVES]
 
     def _with(self, key: str, fact: Fact | None) -> list[Facts]:

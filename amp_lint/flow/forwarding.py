@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_lint.flow.program import Program
-from amp_lint.flow.values import Arguments, arguments
+from amp_lint.flow.values import Arguments, Values, arguments
 from amp_lint.syntax.tree import children
 
 _INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
@@ -31,6 +31,35 @@ def returned(function: cst.FunctionDef) -> tuple[cst.BaseExpression, ...]:
     if function.asynchronous is not None or any(isinstance(node, cst.Yield) for node in nodes):
         return ()
     return tuple(n.value for n in nodes if isinstance(n, cst.Return) and n.value is not None)
+
+
+def spread(call: cst.Call, values: Values) -> Arguments:
+    """The arguments of a call, with those of ``**kwargs`` where it is written out what that is.
+
+    As a dict that nothing is added to, or as what a function of the file returns.
+    """
+    given = arguments(call)
+    hidden = [arg for arg in call.args if arg.star]
+    found = [_written_out(arg.value, values) if arg.star == "**" else None for arg in hidden]
+    if not hidden or None in found:
+        return given
+    keywords = {name: value for pairs in found if pairs for name, value in pairs}
+    return Arguments(given.positional, keywords | given.keywords, starred=False)
+
+
+def _written_out(
+    node: cst.BaseExpression, values: Values
+) -> list[tuple[str, cst.BaseExpression]] | None:
+    """The names and values of a dict; None where they are not all known."""
+    dicts = [*values.alternatives(node)]
+    function = values.function(dicts[0].func) if isinstance(dicts[0], cst.Call) else None
+    if function is not None and len(dicts) == 1:
+        dicts = [value for each in returned(function) for value in values.alternatives(each)]
+    if len(dicts) != 1 or isinstance(node, cst.Attribute) or values.is_changed(node):
+        return None
+    found = values.items(dicts[0])
+    size = len(dicts[0].elements) if isinstance(dicts[0], cst.Dict) else None
+    return found if found is None or size in (None, len(found)) else None
 
 
 def passed_on(

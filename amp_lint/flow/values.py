@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.syntax.assignments import assignments
-from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree
 from amp_lint.vocabulary.training import OPTIMIZERS
 
@@ -139,6 +139,52 @@ class Values:
     def constants(self, node: cst.BaseExpression) -> list[object]:
         """`literal` of every expression that ``node`` may stand for."""
         return [literal(value) for value in self.alternatives(node)]
+
+    def items(self, node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:
+        """What a dict that is written out holds for names; None for anything else."""
+        if isinstance(node, cst.Call):
+            plain = self.names.is_any(node.func, {"builtins.dict"})
+            given = arguments(node)
+            known = plain and not given.positional and not given.starred
+            return [*given.keywords.items()] if known else None
+        if not isinstance(node, cst.Dict):
+            return None
+        pairs = (each for each in node.elements if isinstance(each, cst.DictElement))
+        named = [(literal(pair.key), pair.value) for pair in pairs]
+        return [(name, value) for name, value in named if isinstance(name, str)]
+
+    def is_changed(self, node: cst.BaseExpression) -> bool:
+        """Whether something in the file may change the items of a variable's value."""
+        return isinstance(node, cst.Name) and node.value in self._changed
+
+    @functools.cached_property
+    def _changed(self) -> frozenset[str]:
+        """The names of which a method is called, an item is assigned, or that are handed on."""
+        targets = (target for target, _ in assignments(self.tree))
+        items = (target.value for target in targets if isinstance(target, cst.Subscript))
+        calls = self.tree.nodes(cst.Call)
+        owners = (call.func.value for call in calls if isinstance(call.func, cst.Attribute))
+        handed = (arg.value for call in calls for arg in call.args if arg.star != "**")
+        names = (each for each in (*items, *owners, *handed) if isinstance(each, cst.Name))
+        return frozenset(name.value for name in names)
+
+    def constant(self, node: cst.BaseExpression) -> object:
+        """`literal` of what a name or a member of a class always is; ``...`` for anything else.
+
+        A member of an enumeration counts as its value.
+        """
+        bindings: list[Binding] = []
+        if isinstance(node, cst.Attribute):
+            owner = self.names.definition(node.value)
+            if isinstance(owner, cst.ClassDef):
+                bindings = self.names.scope_of(owner).bindings.get(node.attr.value, [])
+            elif node.attr.value == "value" and isinstance(node.value, cst.Attribute):
+                return self.constant(node.value)
+        elif isinstance(node, cst.Name):
+            bindings = self.names.bindings(node)
+        if len(bindings) == 1 and bindings[0].kind == "assign":
+            return literal(bindings[0].value)
+        return literal(node)
 
     def attribute_values(self, node: cst.Attribute) -> list[cst.BaseExpression]:
         """What the class of this method assigns to ``self.x``, anywhere; [] for other objects.

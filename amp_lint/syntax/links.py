@@ -429,13 +429,28 @@ def _bases(node: ast.ClassDef, pattern: re.Pattern[str]) -> bool:
 
 def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
     """Whether a statement may say something about a training step elsewhere."""
+    parts = [*parts]
     if not isinstance(node, ast.ClassDef):
-        return any(_is_event(part) or _is_context(part) or _is_gradient(part) for part in parts)
+        kinds = (_is_event, _is_context, _is_gradient, _gives_dtype)
+        return _updates(parts) or any(kind(part) for part in parts for kind in kinds)
     if _bases(node, _OF_TORCH):
         return False
     if _bases(node, _MODULE):
         return any(map(_is_event, parts))
     return any(_is_event(part) or _is_context(part) for part in parts)
+
+
+def _updates(parts: Iterable[ast.AST]) -> bool:
+    """Whether something steps with an optimizer and is updated, whatever it is called."""
+    stepping: set[str] = set()
+    updated: set[str] = set()
+    for part in parts:
+        match part:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[_]):
+                stepping.update({_last(owner)} if name in written.STEPS else ())
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[]):
+                updated.update({_last(owner)} if name in written.UPDATES else ())
+    return not stepping.isdisjoint(updated)
 
 
 def _is_event(node: ast.AST) -> bool:
@@ -453,6 +468,12 @@ def _is_event(node: ast.AST) -> bool:
         case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
             return _is_gradient(target)
     return False
+
+
+def _gives_dtype(node: ast.AST) -> bool:
+    """Whether a function returns a half dtype."""
+    returned = node.value if isinstance(node, ast.Return) else None
+    return isinstance(returned, ast.Attribute) and returned.attr in written.HALVES
 
 
 def _is_context(node: ast.AST) -> bool:

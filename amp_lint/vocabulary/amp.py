@@ -126,3 +126,9 @@ BY_SCALE, BY_INVERSE = "scale", "1/scale"
 """What gradients are multiplied by, besides numbers."""
 SCALE_ATTRIBUTES = frozenset({"_scale", "_get_scale_async"})
 """Private attributes of a scaler that give the scale as well."""
+BFLOAT16_FLAGS = frozenset(
+    {"bf16", "bfloat16", "use_bf16", "use_bfloat16", "is_bf16", "enable_bf16", "bf16_run"}
+)
+"""What settings are called that turn bfloat16 on."""
+STAGES = "_per_optimizer_states"
+"""Its private record of which optimizers' gradients are unscaled, or stepped on."""

@@ -18,14 +18,15 @@ SCALER = "scaler"
 """At the end of the name of a scaler, whatever its case."""
 BACKWARD = words(Kind.BACKWARD)
 STEPS = words(Kind.STEP)
+UPDATES = words(Kind.UPDATE)
 MAKERS = words(Role.SCALER)
 PROTOCOL = methods(Role.SCALER)
+"""What scales a loss, and what is done with a scaler in a step."""
 STATES = amp.STATE_DICT.words | amp.LOAD_STATE_DICT.words
 """What gives or takes the state of an optimizer or a scaler."""
 STEPPED = rf"optim|(?:^|_)opt|sgd|adam|{SCALER}"
 """In the names of optimizers and scalers, whatever their case."""
 _STEPPED = re.compile(STEPPED, re.IGNORECASE)
-"""What scales a loss, and what is done with a scaler in a step."""
 _MEASURES = words(Kind.CLIP) - {word for word in words(Kind.CLIP) if CLIP in word}
 
 
@@ -40,10 +41,12 @@ EVENTS = (
     rf"|{SCALER}\.(?:{any_of(PROTOCOL)})\b"
     r"|\.grad(?:\.data)?(?:\.\w+_\(|\s*[*/+-]?=(?!=))"
 )
+"""What is done in a training step."""
 KEPT = rf"(?:opt|sgd|adam|{SCALER})\w{{0,20}}(?:\[\w{{1,20}}\])?\.(?:{any_of(STATES)})\("
 """How the state of an optimizer or a scaler is saved or loaded."""
-"""What is done in a training step."""
-MATTERS = rf"{EVENTS}|{REGION}|\.grad\b|{KEPT}"
+HALVES = frozenset({"bfloat16", "float16", "half"})
+"""What half dtypes are called, after the module."""
+MATTERS = rf"{EVENTS}|{REGION}|\.grad\b|{KEPT}|\breturn[ \t]+\w+\.(?:{any_of(HALVES)})\b"
 """What a function has that may say something about a training step elsewhere."""
 TRAINS = rf"{any_of(BACKWARD)}|{_NAMED}|{REGION}|{any_of(MAKERS)}|{SCALER}\b|{KEPT}"
 """What a file has that may take part in a training step in mixed precision."""

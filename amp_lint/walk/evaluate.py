@@ -22,6 +22,7 @@ from amp_lint.flow.conditions import (
     either,
     formula,
     is_mode_test,
+    item_text,
     mentions,
     opposite,
     size,
@@ -75,6 +76,7 @@ class Evaluator(ABC):
         self.program = parts.program
         self.tree = parts.program.tree
         self.names = parts.program.names
+        self.values = parts.program.values
         self.roles = parts.roles
         self.regions = parts.regions
         self.recognizer = parts.recognizer
@@ -486,14 +488,14 @@ class Evaluator(ABC):
         if isinstance(node, cst.Subscript):
             base = self.key(node.value, path, frame)
             inner = ", ".join(
-                text(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)
+                item_text(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)
             )
             return f"{base}[{inner}]" if base is not None and inner else None
         return None
 
     def formula(self, test: cst.BaseExpression, path: Path, frame: Frame) -> Formula:
         """The formula that a test stands for on a path."""
-        return formula(test, lambda node: self.key(node, path, frame))
+        return formula(test, lambda node: self.key(node, path, frame), self.values.constant)
 
     def learn(self, key: str, node: cst.BaseExpression, path: Path) -> Path:
         """What assigning ``node`` to a name tells of its value, if a test will ask for it."""
@@ -543,6 +545,8 @@ def _is_test(node: cst.BaseExpression) -> bool:
     """Whether an expression is true or false by its form."""
     if isinstance(node, cst.UnaryOperation):
         return isinstance(node.operator, cst.Not)
+    if isinstance(node, cst.Call):
+        return isinstance(node.func, cst.Name) and node.func.value == "bool"
     return isinstance(node, (cst.BooleanOperation, cst.Comparison))
 
 

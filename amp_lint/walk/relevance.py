@@ -19,7 +19,7 @@ from amp_lint.syntax.assignments import assigned, assignments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.references import is_read
 from amp_lint.syntax.tree import children, descendants
-from amp_lint.vocabulary.amp import SCALE
+from amp_lint.vocabulary.amp import SCALE, STAGES
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import ROWS, methods
 
@@ -99,6 +99,11 @@ class Relevance:
         """Whether a statement stands in an ``if`` that tests for inf or NaN."""
         holder = self.tree.ancestor(node, cst.If)
         return holder is not None and self.is_about_finiteness(holder.test)
+
+    @per_node
+    def asks_what_is_unscaled(self, node: cst.If) -> bool:
+        """Whether a test looks at what a scaler notes of each optimizer's gradients."""
+        return any(STAGES in text(test) for test in self.spelled_out(node.test))
 
     def is_about_finiteness(self, test: cst.BaseExpression) -> bool:
         """Whether a test, or what a variable in it is assigned, looks for inf or NaN."""
@@ -310,6 +315,12 @@ class Relevance:
         """
         own = 1 if test is not None and self._decides(test) else 0
         return any(self._deciding[_last_word(key)] > own for key in keys)
+
+    @per_node
+    def sets_flag(self, node: cst.If) -> bool:
+        """Whether a statement only gives names constants, or a scaler, that later tests ask for."""
+        targets = [text(target) for target in self.program.assigned(node)]
+        return bool(targets) and id(node) not in self.hot and self.matters(targets)
 
     @per_node
     def _decides(self, test: cst.CSTNode) -> bool:

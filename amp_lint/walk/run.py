@@ -105,6 +105,8 @@ class Run(Evaluator):
             if self.relevance.is_idle(node):
                 return [path]
             return self._simple_line(node.body, path, frame)
+        if isinstance(node, cst.If) and self.relevance.sets_flag(node):
+            return self._if(node, path, frame)
         if id(node) not in self.relevance.hot and id(node) not in self.relevance.leaving:
             return [self._forget(path, self.program.assigned(node), frame)]
         match node:
@@ -229,7 +231,7 @@ class Run(Evaluator):
         frame: Frame,
     ) -> list[Path]:
         """``flag = a and not b``: what flag is goes with the test."""
-        if len(targets) != 1 or not isinstance(targets[0], cst.Name):
+        if len(targets) != 1 or not isinstance(targets[0], (cst.Name, cst.Attribute)):
             return [path]
         key = self.own_key(targets[0], path, frame)
         return self.learn_truth(key, value, path, frame) if key is not None else [path]
@@ -304,6 +306,8 @@ class Run(Evaluator):
 
     def _if(self, node: cst.If, path: Path, frame: Frame) -> list[Path]:
         paths: list[Path] = []
+        if self.is_hot(node) and self.relevance.asks_what_is_unscaled(node):
+            path = self.emit(path, Event(Kind.OPAQUE, node.test))
         for before, _ in self.evaluate(node.test, path, frame):
             condition = self.formula(node.test, before, frame)
             ways = [
@@ -376,7 +380,9 @@ class Run(Evaluator):
         self, subject: cst.BaseExpression, case: cst.MatchCase, path: Path, frame: Frame
     ) -> Formula:
         """When a case is taken, if none above it is."""
-        pattern = matches(subject, case.pattern, lambda node: self.key(node, path, frame))
+        pattern = matches(
+            subject, case.pattern, lambda node: self.key(node, path, frame), self.values.constant
+        )
         return both(pattern, True if case.guard is None else self.formula(case.guard, path, frame))
 
     def _try(self, node: cst.Try | cst.TryStar, path: Path, frame: Frame) -> list[Path]:

@@ -47,16 +47,20 @@ def renamed(program: Program) -> Iterator[Edits]:
 
     What comes from elsewhere is an optimizer or a scaler by its name alone: that word stays.
     """
-    for number, name in enumerate(sorted(_variables(program))):
+    for number, name in enumerate(sorted(variables(program))):
         told = _ROLE.search(name) and not _is_made_here(program, name)
         for wish in (f"my_{name}", f"{name}_of_it") if told else NEW_NAMES:
             new = fresh(program, f"{wish}{number or ''}")
-            spans = [program.span(node) for node in uses(program, name)]
-            spans += [_name_span(program, node, name) for node in parameters(program)
-                      if node.arg == name]  # fmt: skip
-            spans += _keywords(program, name)
-            if not _in_fstrings(program, name):
-                yield tuple(swap(span, new) for span in spans)
+            if not in_fstrings(program, name):
+                yield renaming(program, name, new)
+
+
+def renaming(program: Program, name: str, new: str) -> Edits:
+    """One variable or parameter under another name in the whole file."""
+    spans = [program.span(node) for node in uses(program, name)]
+    given = (node for node in parameters(program) if node.arg == name)
+    spans += [_name_span(program, node, name) for node in given]
+    return tuple(swap(span, new) for span in (*spans, *_keywords(program, name)))
 
 
 def _is_made_here(program: Program, name: str) -> bool:
@@ -74,11 +78,12 @@ def _name_span(program: Program, node: ast.AST, name: str) -> tuple[int, int]:
     return start, start + len(name)
 
 
-def _in_fstrings(program: Program, name: str) -> bool:
+def in_fstrings(program: Program, name: str) -> bool:
+    """Whether a name stands in an f-string, where its place is not known."""
     return any(in_fstring(program, node) for node in uses(program, name))
 
 
-def _variables(program: Program) -> set[str]:
+def variables(program: Program) -> set[str]:
     """Names that are bound in this file and mean the same to nobody else."""
     bound = {node.id for node in program.nodes(ast.Name) if not isinstance(node.ctx, ast.Load)}
     bound |= {node.arg for node in parameters(program)}
@@ -168,7 +173,7 @@ def _only_loaded(program: Program, name: str) -> bool:
     stored = any(not isinstance(node.ctx, ast.Load) for node in uses(program, name))
     others = {node.arg for node in parameters(program)} | program.definitions
     unknown = name in others or stored or f'"{name}' in program.text
-    return bound.count(name) == 1 and not unknown and not _in_fstrings(program, name)
+    return bound.count(name) == 1 and not unknown and not in_fstrings(program, name)
 
 
 def aliases(program: Program) -> Iterator[Edits]:

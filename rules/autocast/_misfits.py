@@ -114,6 +114,7 @@ def _misfits(call: _Call) -> Iterator[Misfit]:
     if call.meaning.gives is Role.SCALER:
         yield from _unwanted_device(call) if call.meaning.device else _scaler_device(call)
         yield from _init_scale(call)
+        yield from _unknown(call)
         return
     yield from _unwanted_device(call) if call.meaning.device else _device_type(call)
     for parameter in call.meaning.parameters:
@@ -122,6 +123,21 @@ def _misfits(call: _Call) -> Iterator[Misfit]:
             yield from _switched_off(call)
         elif parameter.part is Part.ENABLED:
             yield from _enabled(call)
+    yield from _unknown(call)
+
+
+def _unknown(call: _Call) -> Iterator[Misfit]:
+    """A keyword that no version of the class has."""
+    order = call.meaning.order
+    for arg in call.node.args:
+        if arg.keyword is not None and arg.keyword.value not in order:
+            name = arg.keyword.value
+            message = f"{call.meaning.word} raises TypeError: it has no parameter `{name}`"
+            device = next((each for each in _DEVICES if each in order), None)
+            help = "leave it out, or give a parameter that there is"
+            if name in _DEVICES:
+                help = f"call it `{device}`" if device else "leave it out: the class says it"
+            yield Misfit(arg, message, help)
 
 
 # --- autocast -------------------------------------------------------------------------------------

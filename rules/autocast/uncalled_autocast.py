@@ -21,11 +21,16 @@ _ALONE = (
     "makes a context that nothing enters: what follows runs without autocast",
     "put it into a `with`",
 )
+_YIELDED = (
+    "is yielded and not entered: the block of the `with` runs without autocast",
+    "enter it around a bare `yield`",
+)
 _PASSED_OVER = (
     "is not entered: `and` gives its last operand, the block runs without autocast",
     "write `with a, b:`",
 )
 """What becomes of a context that nothing enters, and what to do."""
+_MANAGERS = frozenset({"contextlib.contextmanager", "contextlib.asynccontextmanager"})
 _BINDING = frozenset({"classmethod", "property", "staticmethod"})
 
 
@@ -57,6 +62,8 @@ class UncalledAutocast(Rule):
                 )
             elif isinstance(holder, cst.Call) and _is_statement(model, reference):
                 yield self._unentered(model, reference, holder, *_ALONE)
+            elif isinstance(holder, cst.Call) and _is_yielded(model, holder):
+                yield self._unentered(model, reference, holder, *_YIELDED)
             elif isinstance(holder, cst.Call) and model.regions.is_passed_over(holder):
                 yield self._unentered(model, reference, holder, *_PASSED_OVER)
 
@@ -110,6 +117,17 @@ def _fix(model: Model, reference: Reference) -> Fix:
         return Fix("Call it", (Edit(end, end, "()"),), Applicability.SAFE)
     trust = Applicability.SAFE if model.devices.only_cuda else Applicability.UNSAFE
     return Fix('Call it with `"cuda"`', (Edit(end, end, '("cuda")'),), trust)
+
+
+def _is_yielded(model: Model, call: cst.Call) -> bool:
+    """Whether a context manager gives a context to its users, who enter it in its stead."""
+    function = model.tree.ancestor(call, cst.FunctionDef)
+    if not isinstance(model.tree.parent(call), cst.Yield) or function is None:
+        return False
+    decorators = (decorator.decorator for decorator in function.decorators)
+    users = map(model.tree.parent, model.steps.program.calls_of(function))
+    kept = any(isinstance(user, cst.WithItem) and user.asname is not None for user in users)
+    return not kept and any(model.names.is_any(each, _MANAGERS) for each in decorators)
 
 
 def _is_statement(model: Model, reference: Reference) -> bool:

@@ -12,7 +12,7 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -25,6 +25,7 @@ from amp_lint.flow.conditions import (
     Facts,
     Formula,
     Not,
+    Ordered,
     Truthy,
     atoms,
     both,
@@ -34,13 +35,14 @@ from amp_lint.flow.conditions import (
     size,
     text,
 )
-from amp_lint.flow.forwarding import returned
+from amp_lint.flow.forwarding import merged, returned, spread
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Binding, dotted
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary import written
+from amp_lint.vocabulary.amp import BFLOAT16_FLAGS
 from amp_lint.vocabulary.frameworks import ACCELERATE
 from amp_lint.vocabulary.meaning import Part
 
@@ -48,6 +50,7 @@ BFLOAT16 = "torch.bfloat16"
 HALF = frozenset({"torch.float16", "torch.half"})
 _DTYPES = HALF | {BFLOAT16, "torch.float32", "torch.float", "torch.float64", "torch.double"}
 _SPELLINGS = {"torch.float16": HALF, "torch.half": HALF}
+_FORWARD = "forward"
 _MAX_STEPS = 5
 _MAX_CASES = 12
 _MAX_SIZE = 60
@@ -85,6 +88,7 @@ class Precision:
         self.roles = model.roles
         self.regions = model.regions
         self.steps = model.steps
+        self.program = model.steps.program
         self._guards: dict[tuple[int, int], Formula] = {}
         self._truths: dict[tuple[int, int], Formula] = {}
 
@@ -97,15 +101,18 @@ class Precision:
 
     def _bf16_scaler(self, call: cst.Call) -> Bf16Scaler | None:
         made = self.roles.constructors(call)
-        switches = [self.roles.switch(each) for each in made]
-        if any(arguments(each).starred for each in made) or any(
-            s is not switches[0] for s in switches
-        ):
+        given = [spread(each, self.values) for each in made]
+        switches = [
+            self.roles.switch(merged(each, all_)) for each, all_ in zip(made, given, strict=True)
+        ]
+        if any(each.starred for each in given) or any(s is not switches[0] for s in switches):
             return None
         switch = switches[0]
         on = both(self.guard(call), True if switch is None else self.truth(switch))
         plain = True if switch is None else formula(switch, self._key)
         served = list(self._served(call))
+        if not self.regions.all and (flag := self._only_bf16(call, switch, on)) is not None:
+            return Bf16Scaler(call, flag, always=False)
         for dtype, region_on in served:
             bf16 = self._is_dtype(dtype, BFLOAT16, _MAX_STEPS)
             itself = Equals(self._key(dtype) or text(dtype), BFLOAT16)
@@ -115,7 +122,20 @@ class Precision:
             if Facts().assume(both(itself, plain, bf16, on, region_on, *_named_bf16(on))):
                 always = all(map(self._is_always_bf16, (dtype for dtype, _ in served)))
                 always = always and self.roles.is_constructor(call)
+                always = always and not arguments(call).starred
                 return Bf16Scaler(call, self._where_bf16(dtype), always)
+        return None
+
+    def _only_bf16(
+        self, call: cst.Call, switch: cst.BaseExpression | None, on: Formula
+    ) -> cst.BaseExpression | None:
+        """The setting called after bf16 that turns a scaler on, where the file has no region."""
+        for key in sorted(atoms(on)):
+            called = key.rpartition(".")[2] in BFLOAT16_FLAGS
+            if called and Facts().assume(on) and not Facts().assume(both(on, Not(Truthy(key)))):
+                tests = (test for test, _ in deciding(self.tree, call))
+                parts = (self._expression(key, each) for each in (switch, *tests) if each)
+                return next(filter(None, parts), None)
         return None
 
     def _is_always_bf16(self, dtype: cst.BaseExpression) -> bool:
@@ -148,7 +168,14 @@ class Precision:
         owner = self.values.enclosing_class(call)
         if not ranks and owner is not None:
             ranks = self._opened.get(id(owner), set())
+        if not ranks and all(map(self._is_in_forward, self.regions.all)):
+            ranks = set(range(len(self.regions.all)))
         return [self.regions.all[rank] for rank in sorted(ranks)]
+
+    def _is_in_forward(self, region: Region) -> bool:
+        """Whether a region is that of a module's ``forward``, within or as its decorator."""
+        home = self.tree.ancestor(region.node, cst.FunctionDef)
+        return home is not None and home.name.value == _FORWARD
 
     def _scaling_functions(self, call: cst.Call) -> set[int]:
         """Ids of the functions that scale by the scaler made here, else by an unknown one."""
@@ -295,15 +322,44 @@ class Precision:
             if method is not None:
                 found += [(value, value) for value in returned(method)]
             found = found or [(v, v) for v in self._dotted_values.get(dotted(node) or "", [])]
-            return list(self._in_order(found, steps))
+            return list(self._in_order(found, steps)) or [*self._of_field(node)]
         return []
 
     def _assigned(self, bindings: Iterable[Binding], steps: int) -> Iterator[Case]:
         known = [b for b in bindings if b.kind != "import"]
-        if any(b.value is None for b in known):
+        if [b.kind for b in known] == ["parameter"]:
+            yield True, self._argument(known[0])
+        elif any(b.value is None for b in known):
             yield True, None
         values = [(b.node, b.value) for b in known if b.value is not None]
         yield from self._in_order(values, steps)
+
+    def _argument(self, parameter: Binding) -> cst.BaseExpression | None:
+        """What the only call of a function gives for a parameter, if there is one call."""
+        function = self.tree.ancestor(parameter.node, cst.FunctionDef)
+        calls = self.program.calls_of(function) if function is not None else ()
+        if function is None or len(calls) != 1:
+            return None
+        return self.program.bind(function, calls[0]).get(parameter.name)
+
+    def _of_field(self, node: cst.Attribute) -> Iterator[Case]:
+        """The default of a field, for an object of a class of this file, and any other value."""
+        owner = self.values.instance_class(node.value) or self._annotated(node.value)
+        fields = self.values.class_attributes(owner) if owner is not None else {}
+        for value in fields.get(node.attr.value, ()):
+            default = Truthy(f"default of {text(node)}")
+            yield from ((default, value), (Not(default), None))
+
+    def _annotated(self, node: cst.BaseExpression) -> cst.ClassDef | None:
+        """The class of this file that a parameter is said to be of."""
+        for value in self.values.alternatives(node):
+            bindings = self.names.bindings(value) if isinstance(value, cst.Name) else []
+            if len(bindings) == 1 and isinstance(bindings[0].node, cst.Param):
+                said = bindings[0].node.annotation
+                owner = self.names.definition(said.annotation) if said is not None else None
+                if isinstance(owner, cst.ClassDef):
+                    return owner
+        return None
 
     def _in_order(
         self, values: list[tuple[cst.CSTNode, cst.BaseExpression]], steps: int
@@ -341,7 +397,12 @@ class Precision:
             other = self._is_dtype(node.orelse, wanted, steps - 1)
             return either(both(test, chosen), both(opposite(test), other))
         if isinstance(node, cst.Subscript):
-            return self._chosen_by_key(node, wanted, steps)
+            index = node.slice[0].slice
+            if not isinstance(index, cst.Index):
+                return False
+            return self._chosen_by_key(node.value, index.value, wanted, steps)
+        if isinstance(node, cst.Call):
+            return self._given_by_call(node, wanted, steps)
         if isinstance(node, (cst.Name, cst.Attribute)):
             cases = self.cases(node, steps - 1)[:_MAX_CASES]
             if not cases:
@@ -349,21 +410,85 @@ class Precision:
             return either(*(both(test, self._is_dtype(v, wanted, steps - 1)) for test, v in cases))
         return False
 
-    def _chosen_by_key(self, node: cst.Subscript, wanted: str, steps: int) -> Formula:
-        """``{"bf16": torch.bfloat16, ...}[precision]``."""
-        index = node.slice[0].slice
-        if not isinstance(index, cst.Index):
+    def _given_by_call(self, call: cst.Call, wanted: str, steps: int) -> Formula:
+        """``table.get(name)``, ``getattr(torch, name)``, or what a function of the file returns."""
+        given = arguments(call).positional
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "get" and given:
+            chosen = self._chosen_by_key(call.func.value, given[0], wanted, steps)
+            if chosen is not False:
+                return chosen
+        if self.names.is_any(call.func, {"builtins.getattr"}) and len(given) > 1:
+            names = _SPELLINGS.get(wanted, {wanted})
+            if not self.names.is_any(given[0], {"torch"}) or not self._is_option(given[1], names):
+                return False
+            words = (name.partition(".")[2] for name in sorted(names))
+            return either(*(self._equals(given[1], word, steps) for word in words))
+        function = self.values.function(call.func)
+        if function is None or not (1 <= len(returned(function)) <= _MAX_CASES):
             return False
-        key = self._key(index.value) or text(index.value)
+        parts = (
+            both(self.guard(value, steps - 1), self._is_dtype(value, wanted, steps - 1))
+            for value in returned(function)
+        )
+        given_for = {**_defaults(function), **self.program.bind(function, call)}
+        return self._passed(either(*parts), given_for, steps - 1)
+
+    def _is_option(self, name: cst.BaseExpression, wanted: Iterable[str]) -> bool:
+        """Whether the file says that a name of a dtype may be one of some."""
+        words = {each.partition(".")[2] for each in wanted}
+        if literal(name) is not ...:
+            return True
+        return any(literal(string) in words for string in self.tree.nodes(cst.SimpleString))
+
+    def _passed(
+        self, condition: Formula, given: dict[str, cst.BaseExpression], steps: int
+    ) -> Formula:
+        """A formula of a function's parameters, as a formula of what a call gives for them."""
+        match condition:
+            case Not(part):
+                return opposite(self._passed(part, given, steps))
+            case All(parts):
+                return both(*(self._passed(part, given, steps) for part in parts))
+            case Any_(parts):
+                return either(*(self._passed(part, given, steps) for part in parts))
+            case Ordered():
+                return Truthy(f"{condition.key} as passed on")
+            case Truthy(key) | Equals(key):
+                name, dot, rest = key.partition(".")
+                if name not in given:
+                    return condition
+                if not dot:
+                    return self._of_argument(condition, given[name], steps)
+                base = self._key(given[name]) or text(given[name])
+                return replace(condition, key=f"{base}.{rest}")
+        return condition
+
+    def _of_argument(
+        self, atom: Truthy | Equals, argument: cst.BaseExpression, steps: int
+    ) -> Formula:
+        known = literal(argument)
+        if known is not ...:
+            return known == atom.constant if isinstance(atom, Equals) else bool(known)
+        return self._case_truth(atom, argument, steps)
+
+    def _equals(self, node: cst.BaseExpression, constant: str, steps: int) -> Formula:
+        """When a name, or what stands for one, is a certain word."""
+        known = literal(node)
+        if known is not ...:
+            return known == constant
+        atom = Equals(self._key(node) or text(node), constant)
+        return self._expanded(atom, node, steps - 1)
+
+    def _chosen_by_key(
+        self, table: cst.BaseExpression, index: cst.BaseExpression, wanted: str, steps: int
+    ) -> Formula:
+        """``{"bf16": torch.bfloat16, ...}[precision]``."""
         parts: list[Formula] = []
-        for table in self.values.alternatives(node.value):
-            if isinstance(table, cst.Dict):
-                for element in table.elements:
-                    if isinstance(element, cst.DictElement):
-                        name = literal(element.key)
-                        if isinstance(name, str):
-                            here = self._is_dtype(element.value, wanted, steps - 1)
-                            parts.append(both(Equals(key, name), here))
+        for known in self.values.alternatives(table):
+            for name, value in self.values.items(known) or ():
+                here = self._is_dtype(value, wanted, steps - 1)
+                if here is not False:
+                    parts.append(both(self._equals(index, name, steps), here))
         return either(*parts)
 
     def _where_bf16(self, node: cst.BaseExpression) -> cst.BaseExpression:
@@ -375,6 +500,12 @@ class Precision:
                 if isinstance(part, cst.Attribute) and self.names.is_any(part, {BFLOAT16}):
                     return part
         return node
+
+
+def _defaults(function: cst.FunctionDef) -> dict[str, cst.BaseExpression]:
+    """Parameter -> its default."""
+    params = (*function.params.params, *function.params.kwonly_params)
+    return {param.name.value: param.default for param in params if param.default is not None}
 
 
 def _is_autocast_dtype(name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from amp_lint.edit import call_edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary.amp import BFLOAT16_FLAGS
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
@@ -31,7 +32,7 @@ class ScalerWithBf16(Rule):
     fixes = (Applicability.UNSAFE,)
     requires = (
         words(Role.SCALER),
-        frozenset({"bfloat16"}),
+        BFLOAT16_FLAGS,
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -111,6 +111,15 @@ def test_no_scalers(text: str) -> None:
         "class T:\n    def f(self):\n        use(self.optimizer)",
         "x = optimizer\nuse(x)",
         "x = y = state.optimizers[0]\nuse(y)",
+        # by what is done with it
+        "def f(s, x):\n    s.unscale_(x)\n    use(x)",
+        "def f(s, x):\n    s.scale(l)\n    s.step(x)\n    s.update()\n    use(x)",
+        "def f(s, x):\n    s.unscale_(optimizer=self.x)\n    use(self.x)",
+        "def f(x):\n    x.zero_grad()\n    x.step()\n    use(x)",
+        "def f(x):\n    x.step()\n    x.zero_grad(set_to_none=True)\n    use(x)",
+        "class T:\n    def f(self):\n        self.x.zero_grad()\n        use(self.x)\n"
+        "    def g(self):\n        self.x.step()",
+        "x, y = a\ny.zero_grad()\ny.step()\nuse(y)",
         *(
             f"use({name})"
             for name in (
@@ -130,6 +139,11 @@ def test_optimizers(text: str) -> None:
     [
         "import torch\noptimizer = torch.optim.lr_scheduler.StepLR(o, 1)\nuse(optimizer)",
         "x = lr_scheduler\nuse(x)",
+        "x.step()\nuse(x)",
+        "x.zero_grad()\nuse(x)",
+        "x.zero_grad()\nx.backward(l)\nx.step()\nuse(x)",
+        "x.zero_grad()\nx.step(action)\nuse(x)",
+        "env.step(x)\nuse(x)",
         *(
             f"use({name})"
             for name in (

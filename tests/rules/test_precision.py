@@ -236,3 +236,137 @@ def test_where_bf16_is_chosen() -> None:
     (scaler,) = model.part(Precision).bf16_scalers
     assert model.tree.source(scaler.dtype) == "torch.bfloat16"
     assert model.tree.source(scaler.call) == 'torch.amp.GradScaler("cuda")'
+
+
+PICK = {
+    "returns": "if name == 'bf16':\n        return torch.bfloat16\n    return torch.float16",
+    "table": "return {'bf16': torch.bfloat16, 'fp16': torch.float16}[name]",
+    "get": "t = dict(bf16=torch.bfloat16, fp16=torch.float16)\n    return t.get(name)",
+}
+
+
+@pytest.mark.parametrize("body", PICK.values(), ids=PICK)
+@pytest.mark.parametrize(
+    ("name", "switch", "expected"),
+    [
+        ("args.dtype", "True", True),
+        ("args.dtype", "args.dtype != 'fp32'", True),
+        ("args.dtype", "args.dtype == 'fp16'", False),
+        ("args.dtype", "args.dtype != 'bf16'", False),
+        ("args.dtype", "t == torch.float16", False),
+        ("'bf16'", "True", True),
+        ("'fp16'", "True", False),
+    ],
+)
+def test_a_function_picks_the_dtype(body: str, name: str, switch: str, expected: bool) -> None:
+    text = f"""
+def pick(name):
+    {body}
+def f(args, model, loader):
+    t = pick({name})
+    scaler = torch.amp.GradScaler("cuda", enabled={switch})
+    for x in loader:
+        with torch.autocast("cuda", dtype=t):
+            loss = model(x)
+        scaler.scale(loss).backward()
+"""
+    assert bool(scalers(text)) is expected
+
+
+@pytest.mark.parametrize(
+    ("setup", "expected"),
+    [
+        (f"{made()}\nt = {{'bf16': torch.bfloat16, 'fp16': torch.float16}}['fp16']", "no"),
+        (f"{made()}\nt = {{'bf16': torch.bfloat16, 'fp16': torch.float16}}['bf16']", "always"),
+        (f"{made()}\nt = getattr(torch, 'bfloat16')", "always"),
+        (f"{made()}\nt = getattr(torch, 'float16')", "no"),
+        (f"ok = args.t in ('float16', 'bfloat16')\n{made()}\nt = getattr(torch, args.t)",
+         "sometimes"),
+        (f"{made()}\nt = getattr(torch, args.t)", "no"),
+        (f"{made(', **dict(enabled=False))')[:-1]}\nt = torch.bfloat16", "no"),
+        (f"{made(', **dict(init_scale=2.0))')[:-1]}\nt = torch.bfloat16", "sometimes"),
+        (f"{made(', **args')}\nt = torch.bfloat16", "no"),
+        (f"t = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16\n{made()}",
+         "sometimes"),
+        ("t = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16\n"
+         + made(", enabled=not torch.cuda.is_bf16_supported()"), "no"),
+        ("t = torch.bfloat16 if amp else None\n"
+         f"if t is None:\n    {made()}\nelse:\n    grad_scaler = None", "no"),
+    ],
+)  # fmt: skip
+def test_the_set_of_dtypes(setup: str, expected: str) -> None:
+    assert found(setup, "t") == expected
+
+
+STEP = """
+def f(args, model, optimizer, loader):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        with {}:
+            loss = model(x)
+        scaler.scale(loss).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "context", "expected"),
+    [
+        ("kw = dict(device_type='cuda', dtype=torch.bfloat16)", "torch.autocast(**kw)", 1),
+        ("kw = {'dtype': torch.float16}\nx = torch.bfloat16", "torch.autocast('cuda', **kw)", 0),
+        ("kw = {'dtype': torch.bfloat16}\nkw['dtype'] = z", "torch.autocast('cuda', **kw)", 0),
+        ("kw = {'dtype': torch.bfloat16}\nkw.update(z)", "torch.autocast('cuda', **kw)", 0),
+        ("kw = {'dtype': torch.bfloat16}\nz(kw)", "torch.autocast('cuda', **kw)", 0),
+        ("kw = {'dtype': torch.bfloat16, **z}", "torch.autocast('cuda', **kw)", 0),
+        ("def kw():\n    return dict(dtype=torch.bfloat16)", "torch.autocast('cuda', **kw())", 1),
+        ("def c(t):\n    return torch.autocast('cuda', dtype=t)", "c(torch.bfloat16)", 1),
+        ("def c(t):\n    return torch.autocast('cuda', dtype=t)", "c(torch.float16)", 0),
+        ("class C:\n    t: object = torch.bfloat16\nc = C()", "torch.autocast('cuda', c.t)", 1),
+        ("class C:\n    t: object = torch.float16\nc = C()", "torch.autocast('cuda', c.t)", 0),
+    ],
+)
+def test_regions(before: str, context: str, expected: int) -> None:
+    assert len(scalers(before + STEP.format(context))) == expected
+
+
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [
+        ("use_bf16", True),
+        ("args.bf16 and amp", True),
+        ("not use_bf16", False),
+        ("no_bf16", False),
+        ("use_bf16 or fp16", False),
+        ("use_fp16", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(use_bf16, amp, args):\n    return torch.amp.GradScaler('cuda', enabled={})\n",
+        "def f(use_bf16, amp, args):\n    if {}:\n        return torch.amp.GradScaler('cuda')\n",
+        "def f(use_bf16, amp, args):\n    return torch.amp.GradScaler('cuda') if {} else None\n",
+    ],
+)
+def test_a_scaler_for_bf16_alone(text: str, test: str, found: bool) -> None:
+    assert bool(scalers(text.format(test))) is found
+    region = "with torch.autocast('cuda', dtype=torch.float16):\n    pass\n"
+    assert not scalers(text.format(test) + region)
+
+
+@pytest.mark.parametrize("decorator", [True, False])
+def test_the_region_of_a_module(decorator: bool) -> None:
+    region = 'torch.autocast("cuda", dtype=torch.bfloat16)'
+    above, within = (f"@{region}", "if x:") if decorator else ("", f"with {region}:")
+    text = f"""
+class Net(torch.nn.Module):
+    {above}
+    def forward(self, x):
+        {within}
+            return x
+def f(loader, net):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        scaler.scale(net(x)).backward()
+"""
+    assert len(scalers(text)) == 1
+    assert not scalers(text.replace("forward", "generate"))

@@ -285,6 +285,54 @@ def test_a_helper_that_unscales(tmp_path: Path) -> None:
     assert findings(tmp_path, {"train.py": program, "utils.py": looks}) == ["train.py:9 AMP101"]
 
 
+def test_a_helper_that_steps_by_whatever_name(tmp_path: Path) -> None:
+    program = """\
+        import torch
+        from utils import finish
+
+        def train(model, o, loader):
+            s = torch.amp.GradScaler("cuda")
+            for x in loader:
+                s.scale(model(x).sum()).backward()
+                finish(s, o)
+                s.unscale_(o)
+        """
+    helper = "def finish(a, b):\n    a.update()\n    a.step(b)\n"
+    found = findings(tmp_path, {"train.py": program, "utils.py": helper})
+    assert found == ["train.py:9 AMP103"]
+    for line in ("a.update(b)", "b.update()", "a.update"):
+        other = helper.replace("a.update()", line)
+        assert findings(tmp_path, {"train.py": program, "utils.py": other}) == []
+
+
+def test_a_helper_that_picks_the_dtype(tmp_path: Path) -> None:
+    program = """\
+        import torch
+        from utils import pick
+
+        def train(model, optimizer, loader, args):
+            scaler = torch.amp.GradScaler("cuda")
+            for x in loader:
+                with torch.autocast("cuda", dtype=pick(args.dtype)):
+                    loss = model(x).sum()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    helper = """\
+        import torch
+
+        def pick(name):
+            if name == "bf16":
+                return torch.bfloat16
+            return torch.float16
+        """
+    files = {"train.py": program, "utils.py": helper}
+    assert findings(tmp_path, files) == ["train.py:5 AMP109"]
+    files["train.py"] = program.replace('("cuda")', '("cuda", enabled=args.dtype == "fp16")')
+    assert findings(tmp_path, files) == []
+
+
 def test_same_names_in_two_files(tmp_path: Path) -> None:
     program = """\
         import torch

@@ -1,0 +1,109 @@
+"""Two tests of one setting go the same way, however each is written."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.programs import model_of
+
+HEAD = """
+import enum, torch
+from torch.nn.utils import clip_grad_norm_
+class Mode(enum.Enum):
+    amp = "amp"
+AMP = "amp"
+def train(model, optimizer, loader, k):
+    scaler = torch.amp.GradScaler("cuda")
+    for i, (x, a, b, mode, args) in enumerate(loader):
+"""
+ROUND = """
+scaler.scale(model(x)).backward()
+if {}:
+    scaler.unscale_(optimizer)
+if {}:
+    clip_grad_norm_(model.parameters(), 1.0)
+scaler.step(optimizer)
+scaler.update()
+"""
+SAME = [
+    ("", "a", "a is not None"),
+    ("", "a", "a > 0"),
+    ("", "0 < a", "bool(a)"),
+    ("", "len(a)", "not not a"),
+    ("", "len(a) > 0", "len(a) != 0"),
+    ("", "a is not None and a > 0", "a"),
+    ("", "a is not None and a > 0", "a is not None"),
+    ("", "getattr(args, 'clip', 0) > 0", "args.clip"),
+    ("", "args.get('clip')", 'args["clip"] is not None'),
+    ("", "(c := args.clip) is not None", "args.clip"),
+    ("", "(i + 1) % k == 0", "not (i + 1) % k"),
+    ("", "mode in ('amp', 'half')", "mode == 'amp'"),
+    ("", "mode in (a, b)", "mode == a"),
+    ("", "mode == AMP", "mode == 'amp'"),
+    ("", "mode == Mode.amp", "mode.value == 'amp'"),
+    ("", "mode is Mode.amp", "mode == 'amp'"),
+    ("use = bool(a)", "use", "a"),
+    ("use = a and b", "use", "a and b"),
+    ("args.use = a or b", "args.use", "b"),
+    ("use = False\nif a:\n    use = True", "use", "a"),
+    ("if a:\n    use = True\nelse:\n    use = False", "use", "a"),
+    ("if b and not a:\n    raise ValueError", "a", "b"),
+    ("assert a or not b", "a", "b"),
+]
+
+
+def clips(before: str, unscaled: str, clipped: str) -> int:
+    """How many clips of scaled gradients there are."""
+    body = before + ROUND.format(unscaled, clipped)
+    return len(model_of(HEAD + textwrap.indent(body, " " * 8)).clips.scaled)
+
+
+@pytest.mark.parametrize(("before", "unscaled", "clipped"), SAME)
+def test_one_setting(before: str, unscaled: str, clipped: str) -> None:
+    assert clips(before, unscaled, clipped) == 0
+    assert clips(before, f"not ({unscaled})", clipped) == 1
+
+
+@pytest.mark.parametrize(
+    ("unscaled", "clipped"),
+    [
+        ("a", "b"),
+        ("a > 1", "a"),
+        ("mode == 'half'", "mode in ('amp', 'half')"),
+        ("mode is Mode.amp", "mode is not None"),
+        ("a is not None and a == 0", "a is not None"),
+        ("(i + 1) % k == 0", "i % k == 0"),
+        ("all(a)", "a"),
+    ],
+)
+def test_two_settings(unscaled: str, clipped: str) -> None:
+    assert clips("", unscaled, clipped) == 1
+
+
+STAGE = 'scaler._per_optimizer_states[id(optimizer)]["stage"]'
+
+
+@pytest.mark.parametrize("test", [f"{STAGE} is READY", "ready"])
+def test_the_scaler_is_asked_what_is_unscaled(test: str) -> None:
+    text = f"""
+        import torch
+        from torch.nn.utils import clip_grad_norm_
+        def step(model, optimizer, loader, scaler, READY):
+            for x in loader:
+                scaler.scale(model(x)).backward()
+                if model.log:
+                    scaler.unscale_(optimizer)
+                ready = {STAGE} is READY
+                if {test}:
+                    scaler.unscale_(optimizer)
+                clip_grad_norm_(model.parameters(), 1.0)
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    model = model_of(text)
+    assert not model.clips.scaled
+    assert not model.mistakes.repeated_unscales
+    asked = text.replace(f"if {test}", "if READY")
+    assert model_of(asked).mistakes.repeated_unscales
