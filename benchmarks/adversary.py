@@ -6,7 +6,8 @@ Each line of CHANGES is an object with ``before`` and ``after``, two texts of on
 (``right``, ``wrong`` or ``on purpose``), and, if it has them, ``id`` and ``note``. A wrong change
 does something else than before, or fails where it did not. One on purpose trains in another way
 that its author may want: bf16 for fp16, another limit. Neither may be proven; a right one, or one
-on purpose, must not be refuted. Only eager experiments are made. Exits with 1 if a verdict is wrong.
+on purpose, must not be refuted. Only eager experiments are made. Exits with 1 if a verdict is
+wrong.
 """
 
 from __future__ import annotations
