@@ -302,8 +302,9 @@ def _parser() -> Parser:
         "change of a file. No code is executed; what it computes is lifted and run. Default: all "
         "rules.",
         epilog="Exit code: 0 if all is proven, or rests on the page of its rule, which is; 1 if "
-        "something is refuted; 2 if two files are not comparable, something went wrong, or a mode "
-        "could not be run, such as compiled without a compiler (--mode=eager does not ask for it). "
+        "something is refuted; 3 if two files differ in what they do, and a setting explains it; 2 "
+        "if they are not comparable, something went wrong, or a mode could not be run, such as "
+        "compiled without a compiler (--mode=eager does not ask for it). "
         "While proofs are under way, stderr gets a line for each that is done.",
         allow_abbrev=False,
     )

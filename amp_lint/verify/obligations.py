@@ -89,6 +89,8 @@ class Clip:
     """Whether the limit is multiplied by ``scaler.get_scale()``."""
     norm_type: float = 2.0
     error_if_nonfinite: bool = False
+    of: str = ""
+    """The object whose parameters it is about, where that can be named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,8 @@ class Step:
     place: Place
     before: Program
     after: Program
+    splits: bool = False
+    """Whether the new program has a path more, and still all that the old one had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,30 @@ class Unbound:
     """Whether later lines bind it."""
 
 
-Obligation = Expression | Object | Step | Policy | Unbound
+@dataclass(frozen=True, slots=True)
+class State:
+    """What of a scaler is saved and loaded. A run that is continued must go on as it was."""
+
+    place: Place
+    save: str
+    """The method that gives what is saved: ``state_dict``, ``get_scale``."""
+    load: str
+    """The method that gets it."""
+
+
+Obligation = Expression | Object | Step | Policy | Unbound | State
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """A place at which two texts differ without AMP, and what answers for it."""
+
+    place: Place
+    before: str
+    """The old code; "" where the new text has more."""
+    after: str
+    owner: str
+    """``expression``, ``training step``, ``helper``, ``import``; "" if nothing does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +213,7 @@ class Comparison:
     obligations: tuple[Obligation, ...]
     reasons: tuple[str, ...] = field(default=())
     """One line for each difference that was not lifted."""
+    codes: tuple[str, ...] = field(default=())
+    """For each reason a word that stays the same."""
+    coverage: tuple[Covered, ...] = field(default=())
+    """Every place at which the texts differ without AMP."""

@@ -5,18 +5,23 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from amp_lint.verify.obligations import Covered
+
 
 class Verdict(enum.Enum):
     """The outcome of holding a change against its oracle."""
 
     PROVEN = "proven"
     REFUTED = "refuted"
+    CHANGES = "changes behaviour"
+    """What somebody may want: bf16 for fp16, another limit. It is no error, and never proven."""
     NOT_COMPARABLE = "not comparable"
 
     @property
     def exit_code(self) -> int:
-        """0, 1 or 2."""
-        return {"proven": 0, "refuted": 1, "not comparable": 2}[self.value]
+        """0 for proven, 1 for refuted, 2 for not comparable, 3 for changes behaviour."""
+        codes = {Verdict.PROVEN: 0, Verdict.REFUTED: 1, Verdict.NOT_COMPARABLE: 2}
+        return codes.get(self, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,15 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """What a change makes of a setting, on purpose as far as can be seen."""
+
+    before: str
+    """``the region casts to float16``"""
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """The verdict on one obligation, and what it rests on."""
 
@@ -77,6 +91,8 @@ class Judgement:
     not_run: tuple[str, ...] = ()
     """Modes that were asked for and could not be run; a note says why."""
     seconds: float = 0.0
+    changes: Changed | None = None
+    """What was changed, where that explains all that differs. A fix must not; others may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +150,10 @@ class Proof:
     """None where nothing had to be run."""
     sha256_before: str
     sha256_after: str
+    codes: tuple[str, ...] = ()
+    """For each reason a word that stays the same: ``unowned``, ``not-followed``, ``not-judged``."""
+    coverage: tuple[Covered, ...] = ()
+    """Every place at which the texts differ without AMP, and what answers for it."""
 
     @property
     def not_run(self) -> tuple[str, ...]:
@@ -145,6 +165,12 @@ class Proof:
         """That of the verdict; 2 also where a mode could not be run of what else is proven."""
         incomplete = self.verdict is Verdict.PROVEN and self.not_run
         return Verdict.NOT_COMPARABLE.exit_code if incomplete else self.verdict.exit_code
+
+    @property
+    def changes(self) -> tuple[Changed, ...]:
+        """What is changed on purpose, if the change does that and is not refuted."""
+        found = (s.judgement for s in self.shown if s.judgement.verdict is Verdict.CHANGES)
+        return tuple(dict.fromkeys(one.changes for one in found if one.changes is not None))
 
     @property
     def fails_before(self) -> Failure | None:

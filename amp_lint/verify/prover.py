@@ -194,16 +194,21 @@ class Prover:
         """
         comparison = self._lift(change)
         obligations = sorted(comparison.obligations, key=lambda o: subjects.COST[type(o)])
-        shown = [*_up_to_refuted(self._judge_all(obligations))]
+        judged = self._judge_all(obligations)
+        if change.code is None:
+            judged = map(_on_purpose, judged)
+        shown = [*_up_to_refuted(judged)]
         if change.code and not _refuted(shown):
             shown.append(self._check_finding(change, change.code))
-        reasons = [*comparison.reasons, *_open(shown)]
-        verdict = Verdict.NOT_COMPARABLE if reasons else Verdict.PROVEN
+        left = [*_open(shown)]
+        verdict = Verdict.NOT_COMPARABLE if comparison.reasons or left else _lightest(shown)
         ran = any(not isinstance(obligation, Unbound) for obligation in obligations)
         return Proof(
             verdict=Verdict.REFUTED if _refuted(shown) else verdict,
             shown=tuple(shown),
-            reasons=tuple(reasons),
+            reasons=(*comparison.reasons, *left),
+            codes=(*comparison.codes, *["not-judged"] * len(left)),
+            coverage=comparison.coverage,
             environment=self.environment() if ran else None,
             sha256_before=sha256(change.before),
             sha256_after=sha256(change.after),
@@ -248,7 +253,7 @@ class Prover:
         try:
             return call.result()[0]
         except WorkerError as error:
-            return Comparison((), (f"the change could not be read: {error}",))
+            return Comparison((), (f"the change could not be read: {error}",), ("unread",))
 
     def _judge_all(self, obligations: Sequence[Obligation]) -> Iterator[Shown]:
         """The judgements in order, up to the first that refutes."""
@@ -330,7 +335,7 @@ def _as_done(calls: Sequence[Future[Done]], on_wait: Callable[[], None]) -> Iter
 
 def _not_tried(change: Change, reason: str) -> Proof:
     hashes = sha256(change.before), sha256(change.after)
-    return Proof(Verdict.NOT_COMPARABLE, (), (reason,), None, *hashes)
+    return Proof(Verdict.NOT_COMPARABLE, (), (reason,), None, *hashes, ("not-tried",))
 
 
 def _up_to_refuted(judged: Iterator[Shown]) -> Iterator[Shown]:
@@ -369,6 +374,23 @@ def _finding(code: str, before: list[int], after: list[int], settings: ProofSett
         return Judgement(Verdict.PROVEN, counts)
     text = f"the fix fixes nothing; {counts}"
     return Judgement(Verdict.REFUTED, text, after=Failure("finding", text))
+
+
+def _on_purpose(shown: Shown) -> Shown:
+    """A judgement of a change that fixes no finding: settings may be changed by it."""
+    judgement = shown.judgement
+    if judgement.verdict is not Verdict.REFUTED or judgement.changes is None:
+        return shown
+    changes = judgement.changes
+    text = f"from {changes.before} to {changes.after}"
+    new = replace(judgement, verdict=Verdict.CHANGES, statement=text, after=None)
+    return replace(shown, judgement=new)
+
+
+def _lightest(shown: Sequence[Shown]) -> Verdict:
+    """The verdict where nothing is refuted or open."""
+    changes = any(one.judgement.verdict is Verdict.CHANGES for one in shown)
+    return Verdict.CHANGES if changes else Verdict.PROVEN
 
 
 def _refuted(shown: Sequence[Shown]) -> bool:

@@ -18,7 +18,7 @@ from amp_lint.verify.proof import Environment, Proof, ProofSettings, Verdict
 _Json: TypeAlias = Any
 _Kind: TypeAlias = Any  # a type, as `get_type_hints` gives it
 
-SCHEMA = 2
+SCHEMA = 3
 """Counts up when what a record says changes."""
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from amp_lint import registry
 from amp_lint.report import Style
 from amp_lint.report.color import BOLD, GREEN, RED, YELLOW, paint
+from amp_lint.verify.obligations import Covered
 from amp_lint.verify.proof import Environment, Failure, Judgement, Proof, Shown, Verdict
 from amp_lint.verify.record import Entry
 
@@ -30,6 +32,7 @@ def summary(one: Entry, style: Style) -> str:
     """Place, verdict, and for what is not as it should be the reason, in one line."""
     shown = one.proof
     why = counterexample(shown) if shown.verdict is Verdict.REFUTED else reason(shown)
+    why = why or "; ".join(f"from {c.before} to {c.after}" for c in shown.changes)
     head = f"{_subject(one)}: {_verdict(one, style, pattern=False)}"
     return head if one.right or not why else f"{head}: {why}"
 
@@ -72,7 +75,8 @@ def incomplete(shown: Proof) -> str:
 
 def _verdict_word(one: Entry, style: Style) -> str:
     verdict = one.proof.verdict
-    color = GREEN if one.right else YELLOW if verdict is Verdict.NOT_COMPARABLE else RED
+    weak = verdict in (Verdict.NOT_COMPARABLE, Verdict.CHANGES)
+    color = GREEN if one.right else YELLOW if weak else RED
     return paint(verdict.value, color, style)
 
 
@@ -83,6 +87,8 @@ def proof(shown: Proof, style: Style) -> Iterator[str]:
         yield from _judgement(judged, style)
     for reason in shown.reasons:
         yield from _wrapped("because", reason, style)
+    if shown.coverage and shown.verdict is not Verdict.REFUTED:
+        yield from _wrapped("differs", _accounted(shown.coverage), style)
     if not decisive and not shown.reasons:
         same = shown.sha256_before == shown.sha256_after
         yield "  nothing differs" if same else "  nothing differs that computes anything"
@@ -90,10 +96,19 @@ def proof(shown: Proof, style: Style) -> Iterator[str]:
             yield from _wrapped(judged.subject, judged.judgement.statement, style)
 
 
+def _accounted(coverage: Sequence[Covered]) -> str:
+    """How many places differ without AMP, and who answers for them."""
+    counts = Counter(one.owner or "nobody" for one in coverage)
+    places = "1 place" if len(coverage) == 1 else f"{len(coverage)} places"
+    owners = ", ".join(f"{count} answered for by {owner}" for owner, count in counts.items())
+    return f"without AMP, at {places}: {owners}"
+
+
 def _decisive(shown: Proof) -> Sequence[Shown]:
     """The refuted judgement alone, if there is one; else all but what is not comparable."""
     refuted = [one for one in shown.shown if one.judgement.verdict is Verdict.REFUTED]
-    proven = [one for one in shown.shown if one.judgement.verdict is Verdict.PROVEN]
+    good = Verdict.PROVEN, Verdict.CHANGES
+    proven = [one for one in shown.shown if one.judgement.verdict in good]
     return refuted[:1] or [one for one in proven if one.subject != "finding"]
 
 

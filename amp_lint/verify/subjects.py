@@ -10,6 +10,7 @@ from amp_lint.verify.obligations import (
     Obligation,
     Policy,
     Program,
+    State,
     Step,
     Unbound,
     Use,
@@ -17,7 +18,9 @@ from amp_lint.verify.obligations import (
 from amp_lint.verify.terms import show
 from amp_lint.vocabulary.meaning import Kind
 
-COST: dict[type[Obligation], int] = {Unbound: 0, Object: 1, Policy: 2, Step: 3, Expression: 4}
+COST: dict[type[Obligation], int] = {
+    Unbound: 0, State: 1, Object: 1, Policy: 2, Step: 3, Expression: 4
+}  # fmt: skip
 """The order of work: what is quickly judged comes first."""
 
 
@@ -40,6 +43,8 @@ def texts(obligation: Obligation) -> tuple[str, str]:
             return _within(term, obligation.before), _within(term, obligation.after)
         case Unbound():
             return "", obligation.name
+        case State():
+            return "", f"{obligation.load}({obligation.save}())"
 
 
 def _use(use: Use) -> str:

@@ -7,7 +7,15 @@ import importlib
 import os
 
 from amp_lint.run.target import Version
-from amp_lint.verify.obligations import Comparison, Expression, Object, Obligation, Policy, Step
+from amp_lint.verify.obligations import (
+    Comparison,
+    Expression,
+    Object,
+    Obligation,
+    Policy,
+    State,
+    Step,
+)
 from amp_lint.verify.proof import Environment, Judgement, ProofSettings
 
 _EXPERIMENTS: dict[type[Obligation], str] = {
@@ -15,6 +23,7 @@ _EXPERIMENTS: dict[type[Obligation], str] = {
     Object: "objects",
     Step: "steps",
     Policy: "policy",
+    State: "state",
 }
 
 

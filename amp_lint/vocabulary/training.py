@@ -42,6 +42,9 @@ AUTOGRAD_BACKWARD = Meaning(
     does=(Kind.BACKWARD,),
 )
 
+SET_TO_NONE = "set_to_none"
+"""The argument of ``zero_grad`` that is True by default."""
+
 ROWS = (
     CLIP_NORM,
     CLIP_VALUE,

@@ -71,7 +71,7 @@ def _set(path: str, value: object) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "where"),
     [
-        (_set("schema", 0), "is not a record of schema 2"),
+        (_set("schema", 0), "is not a record of schema 3"),
         (_set("entries", {}), "record.entries must be a list"),
         (_set("entries.0.rule", 7), r"record.entries\[0\].rule must be of type str, not 7"),
         (_set("entries.0.proof.verdict", "maybe"), r"entries\[0\].proof.verdict is 'maybe'"),

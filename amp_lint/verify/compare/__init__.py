@@ -25,15 +25,15 @@ def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
     """
     old = _olds.side(before, name)
     if isinstance(old, str):
-        return Comparison((), (f"the old text {old}",))
+        return Comparison((), (f"the old text {old}",), ("unread",))
     new = _side(after, name)
     if isinstance(new, str):
-        return Comparison((), (f"the new text {new}",))
+        return Comparison((), (f"the new text {new}",), ("unread",))
     try:
         return compared(old, new)
     except RecursionError:
         _olds.forget()
-        return Comparison((), ("the texts nest too deeply",))
+        return Comparison((), ("the texts nest too deeply",), ("unread",))
     except BaseException:
         _olds.forget()
         raise

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -11,20 +12,24 @@ import libcst as cst
 from amp_lint.amp.events import Kind
 from amp_lint.amp.modules import HalfTraining
 from amp_lint.model import Model
-from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare import cover, rewrites
+from amp_lint.verify.compare.align import Alignment
 from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
 from amp_lint.verify.compare.effects import Effect
-from amp_lint.verify.compare.erasures import shown
-from amp_lint.verify.compare.lift import ERASED
+from amp_lint.verify.compare.erase import Eraser
+from amp_lint.verify.compare.followed import regions, shown, unread_events, yields
+from amp_lint.verify.compare.plain import Plain
+from amp_lint.verify.compare.rewrites import Function
+from amp_lint.verify.compare.saved import states
 from amp_lint.verify.compare.side import Side
-from amp_lint.verify.compare.traces import changed
-from amp_lint.verify.compare.unexamined import redeclared, regions, unexamined, unread_events
-from amp_lint.verify.compare.units import Unit, common, name_of
+from amp_lint.verify.compare.traces import changed, splits
+from amp_lint.verify.compare.units import common, name_of
 from amp_lint.verify.compare.uses import compare_uses, lonely_uses
 from amp_lint.verify.obligations import (
     Comparison,
     Construct,
+    Covered,
     Event,
     Expression,
     Object,
@@ -36,15 +41,14 @@ from amp_lint.verify.obligations import (
     Unbound,
     Use,
 )
-from amp_lint.verify.terms import Const, Form, Global, Op, Term
+from amp_lint.verify.terms import Const, Form, Global, Op, Term, walk
 from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.table import words
 
 _MAX_POLICIES = 16
+_TOO_MANY = ("too many operations run in another region",)
 _EXITS = frozenset({"break", "continue", "raise", "return"})
-_DECIDED_ELSEWHERE = frozenset({Kind.BACKWARD.value})
-"""Effects that may come and go: the traces say whether they still do what they did."""
 
 
 def compared(before: Side, after: Side) -> Comparison:
@@ -52,32 +56,92 @@ def compared(before: Side, after: Side) -> Comparison:
     sides = before, after
     whole = any(_spans_updates(side.model) for side in sides) or len({*map(_updates, sides)}) > 1
     before.whole = after.whole = whole
-    expressions, reasons = _expressions(before, after)
+    erased = Eraser(before), Eraser(after)
+    expressions, other_losses = _expressions(*erased)
     unread = [*unread_events(before, after)]
     uses = [*compare_uses(before.uses, after.uses)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
     steps = [] if unread else _comparable_steps(before, after, entered)
+    steps = [s for s in steps if s.place.function not in other_losses or s.before.half]
     policies = [p for p in _policies(before, after) if p.place.function not in entered]
-    obligations: list[Obligation] = [*_unbound(before, after)]
+    obligations: list[Obligation] = [*_unbound(before, after), *states(before, after)]
     obligations += (use for use in uses if not _shown(use, steps))
     obligations += (*policies[:_MAX_POLICIES], *expressions, *steps)
-    if len(policies) > _MAX_POLICIES:
-        reasons.append("too many operations run in another region")
-    reasons += _uncompared(before, after, entered, unread)
-    return Comparison(tuple(obligations), tuple(dict.fromkeys(reasons)))
+    coverage = _coverage(*erased, expressions, steps)
+    found = {
+        "unowned": cover.reasons(coverage),
+        "turned": _turned(*erased),
+        "condition": _conditional(*erased),
+        "not-followed": unread,
+        "too-many": _TOO_MANY if len(policies) > _MAX_POLICIES else (),
+        **_uncompared(before, after, entered),
+    }
+    coded = {reason: code for code, reasons in found.items() for reason in reasons}
+    return Comparison(tuple(obligations), tuple(coded), tuple(coded.values()), coverage)
 
 
-def _uncompared(
-    before: Side, after: Side, entered: set[str], unread: Iterable[str]
-) -> Iterator[str]:
-    """Reasons for what differs and no obligation is about."""
-    yield from unexamined(before, after)
-    yield from regions(before, after, entered)
-    yield from unread
-    yield from _casts(before, after)
-    yield from _half_left(before, after)
-    yield from _other_states(before, after)
-    yield from lonely_uses(before.uses, after.uses)
+def _coverage(
+    old: Eraser, new: Eraser, expressions: Sequence[Expression], steps: Sequence[Step]
+) -> tuple[Covered, ...]:
+    """Every place that differs without AMP, and what answers for it."""
+
+    def rewrite(one: Plain, other: Plain) -> tuple[Plain, Plain]:
+        if one.kind == other.kind == "FunctionDef":
+            return rewrites.alike(Function(old, one), Function(new, other))
+        return rewrites.alike_expressions(old, new, one, other)
+
+    found = Alignment(old.tree, new.tree, rewrite)
+    return cover.Cover(old, new, found, expressions, steps).all
+
+
+def _turned(old: Eraser, new: Eraser) -> Iterator[str]:
+    """Tests of AMP behind which something of a scaler changed sides."""
+    for (name, test), holds in new.modes.items():
+        if old.modes.get((name, test), holds) is not holds:
+            yield f"`{test}` in `{name}` is asked the other way round"
+
+
+def _conditional(old: Eraser, new: Eraser) -> Iterator[str]:
+    """What a scaler does under conditions that neither the old text nor the step has."""
+    known = old.stacks(Kind.UNSCALE, Kind.UPDATE)
+    beside = {
+        (name, stack) for name, _, stack in new.stacks(Kind.STEP, Kind.CLIP, Kind.GRADIENT_READ)
+    }
+    for (name, kind, stack), call in new.stacks(Kind.UNSCALE, Kind.UPDATE).items():
+        if stack and (name, kind, stack) not in known and (name, stack) not in beside:
+            side = new.side
+            yield f"line {side.line(call)}: `{shown(side, call)}` runs under other conditions"
+
+
+def _uncompared(before: Side, after: Side, entered: set[str]) -> dict[str, Iterable[str]]:
+    """By their code, reasons for what differs in AMP itself, and no obligation is about."""
+    both = before, after
+    names = common(before.units, after.units)
+    return {
+        "region": [
+            *itertools.chain.from_iterable(yields(*both, name) for name in names),
+            *regions(*both, entered),
+            *_other_states(*both),
+        ],
+        "float16": [*_casts(*both), *_half_left(*both)],
+        "scaler-state": _states(*both),
+        "interface": lonely_uses(before.uses, after.uses),
+    }
+
+
+def _states(before: Side, after: Side) -> Iterator[str]:
+    """The state of a scaler that is not saved or loaded any more."""
+    for name in common(before.units, after.units):
+        old, new = (
+            [
+                call
+                for call in side.calls.get(id(side.units[name]), ())
+                if side.lifter.is_scaler_state(call)
+            ]
+            for side in (before, after)
+        )
+        for call in old[len(new) :]:
+            yield f"line {before.line(call)}: `{shown(before, call)}` was removed"
 
 
 def _comparable_steps(before: Side, after: Side, entered: set[str]) -> list[Step]:
@@ -158,39 +222,31 @@ def _unbound(before: Side, after: Side) -> Iterator[Unbound]:
 # --- effects ----------------------------------------------------------------------------------
 
 
-def _expressions(before: Side, after: Side) -> tuple[list[Expression], list[str]]:
+def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[str]]:
+    """The expressions that became others, wherever they are used.
+
+    And the functions of which a loss is another one, in what only the user's code could tell.
+    """
+    other_losses: set[str] = set()
     found: dict[tuple[Term, Term], Expression] = {}
-    reasons: list[str] = []
-    for name in [*before.units, *(n for n in after.units if n not in before.units)]:
-        if name not in after.units or name not in before.units:
-            if name in before.units or not _is_new(name, after.units[name], before):
-                reasons.append(f"`{name}` was {'removed' if name in before.units else 'added'}")
-            continue
-        if [*redeclared(before, after, name)]:
+    one, other = before.side, after.side
+    for name in common(one.units, other.units):
+        if before.header(name) != after.header(name):
             continue  # names may stand for something else
-        for old, new in differing(before.effects[name].done, after.effects[name].done):
+        for old, new in differing(one.effects[name].done, other.effects[name].done):
             if old is None or new is None:
-                reasons += _lonely(before, after, old, new)
                 continue
-            place = Place(before.line(old.node), after.line(new.node), name)
+            place = Place(one.line(old.node), other.line(new.node), name)
+            is_loss = old.kind == Kind.BACKWARD.value
             try:
                 for item in _differences(old, new):
                     found.setdefault(item.pair, Expression(place, *item.pair, item.contexts))
-                if old.kind == Kind.BACKWARD.value:
-                    after.alias[new.term] = old.term
-            except NotComparableError as error:
-                reasons.append(f"line {place.before}: {error}")
-    return list(found.values()), reasons
-
-
-def _is_new(name: str, unit: Unit, before: Side) -> bool:
-    """Whether a function is one that only its own calls can reach: they are compared."""
-    if not isinstance(unit, cst.FunctionDef) or unit.decorators or unit.name.value != name:
-        return False
-    if any(isinstance(node, cst.Call) for node in descendants(unit.params)):
-        return False  # of defaults, which are computed as soon as the file is run
-    known = {node.value for node in before.model.tree.nodes(cst.Name)}
-    return name not in known and not name.startswith("__")
+                if is_loss:
+                    other.alias[new.term] = old.term
+            except NotComparableError:
+                if is_loss and old.term not in walk(new.term) and new.term not in walk(old.term):
+                    other_losses.add(name)
+    return [*found.values()], other_losses
 
 
 def _differences(old: Effect, new: Effect) -> Iterator[Difference]:
@@ -198,16 +254,8 @@ def _differences(old: Effect, new: Effect) -> Iterator[Difference]:
         yield from differences(one, other)
 
 
-def _lonely(before: Side, after: Side, old: Effect | None, new: Effect | None) -> Iterator[str]:
-    side, effect, how = (before, old, "removed") if old else (after, new, "added")
-    assert effect is not None
-    if effect.kind in _DECIDED_ELSEWHERE or effect.term == ERASED:
-        return
-    yield f"line {side.line(effect.node)}: `{shown(side, effect.node)}` was {how}"
-
-
 def _with_other_exits(before: Side, after: Side) -> Iterator[str]:
-    """The functions of which one text leaves where the other goes on; `_expressions` says so.
+    """The functions of which one text leaves where the other goes on.
 
     Their paths do not belong together.
     """
@@ -278,7 +326,7 @@ def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
             different = one, other  # the cast is still made, only elsewhere
         if different is not None:
             place = Place(_first_line(different[0]), _first_line(different[1]), name)
-            yield Step(place, *different)
+            yield Step(place, *different, splits=splits(one, other))
     if removed and not seen:
         yield _training(before, removed[0])
 

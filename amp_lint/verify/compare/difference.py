@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 
-from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children, show
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children
 
 _COMPUTED = frozenset({Form.FUNCTION, Form.METHOD, Form.OPERATOR, Form.APPLY, Form.MODULE})
 Pair = tuple[Term, Term]
 _MAX_CONTEXTS = 3
-_WIDTH = 60
-"""Characters of an expression in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +37,8 @@ def differences(before: Term, after: Term) -> list[Difference]:
     inner = _inside(before, after)
     if inner:
         return [_within(found, (before, after)) for found in inner]
-    if not _is_expression((before, after)):
-        raise NotComparableError(_became(show(before), show(after)))
+    if not _is_expression((before, after)) or not _unknown(after) <= _unknown(before):
+        raise NotComparableError
     return [Difference((before, after))]
 
 
@@ -81,6 +78,20 @@ def _is_expression(pair: Pair) -> bool:
     return one and other and any(isinstance(term, Op) for term in pair)
 
 
+def _unknown(term: Term) -> frozenset[Term]:
+    """What an expression is made from that only running the user's code could tell.
+
+    The old and the new code would be given values that have nothing to do with each other, if the
+    new one had something of its own.
+    """
+    if isinstance(term, (Const, Global)):
+        return frozenset()
+    asked = isinstance(term, Op) and term.form is Form.ATTRIBUTE and not term.keywords
+    if isinstance(term, Input) or not (asked or isinstance(term, Seq) or _may_compute(term)):
+        return frozenset({term})
+    return frozenset().union(*map(_unknown, children(term)))
+
+
 def _may_compute(term: Term) -> bool:
     match term:
         case Op(Form.APPLY, _, (Op(Form.MODULE), *_)):
@@ -94,18 +105,3 @@ def _may_compute(term: Term) -> bool:
         case Const() | Global() | Seq():
             return False
     raise AssertionError(term)
-
-
-def _became(before: str, after: str) -> str:
-    """How one text became another one, from a little before the place where they part."""
-    if before == after:
-        return f"`{_short(before)}` is read at another time, or from something else of that name"
-    pairs = zip(before, after, strict=False)
-    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-    start = max(same - _WIDTH // 2, 0) if same >= _WIDTH - 3 else 0
-    return f"`{_short(before, start)}` became `{_short(after, start)}`"
-
-
-def _short(text: str, start: int = 0) -> str:
-    text = "..." * bool(start) + text[start:]
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."

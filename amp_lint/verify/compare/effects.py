@@ -60,12 +60,6 @@ class Effects:
     """What autocast is entered by in it, or was meant to be."""
     regions: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Id of a call or operator -> the contexts around it, by number."""
-    about_amp: set[Term] = field(default_factory=set)
-    """Tests of a scaler, or of what switches autocast or a scaler on, and their negations."""
-    stars: list[str] = field(default_factory=list)
-    """The modules of which it imports every name, in order."""
-    blocks: set[tuple[Term, ...]] = field(default_factory=set)
-    """What stands around its blocks: their guards."""
     terms: dict[int, Term] = field(default_factory=dict)
     """Id of a call or operator -> its term: what may run under autocast."""
     losses: dict[int, Term] = field(default_factory=dict)
@@ -83,7 +77,6 @@ class Walker:
         self._loops = 0
         self._inside: tuple[int, ...] = ()
         self._statement: cst.CSTNode = unit
-        self._flags = lifter.switches
         self._shared = frozenset(_used_inside(unit))
         lifter.restart()
         if isinstance(unit, cst.FunctionDef):
@@ -92,9 +85,12 @@ class Walker:
         lifter.restart()
 
     def _defaults(self, given: cst.Parameters) -> None:
+        nothing: dict[str, Term] = {}
         for param in (*given.posonly_params, *given.params, *given.kwonly_params):
             if param.default is not None:
-                term = _as_module(self._lifter.term(param.default, {}))
+                self._lifter.begin(nothing)
+                term = _as_module(self._lifter.term(param.default, nothing))
+                self._lifter.found[id(param.default)] = term
                 self._note(f"default {param.name.value}", (), term, param)
 
     # --- statements ---------------------------------------------------------------------------
@@ -102,7 +98,6 @@ class Walker:
     def _block(
         self, statements: Iterable[cst.CSTNode], env: dict[str, Term], guards: tuple[Term, ...]
     ) -> None:
-        self.found.blocks.add(guards)
         for statement in statements:
             self._statement = statement
             self._lifter.begin(env)
@@ -139,8 +134,6 @@ class Walker:
         self._calls(node.test, env, guards)
         test = self._lifter.term(node.test, env)
         negated_test = Op(Form.OPERATOR, "not_", (test,))
-        if self._asks_for_amp(node.test):
-            self.found.about_amp |= {test, negated_test}
         one = self._branch(_statements(node.body), env, (*guards, test))
         other = dict(env)
         negated = (*guards, negated_test)
@@ -154,12 +147,6 @@ class Walker:
                 env[name] = first
             else:
                 env[name] = self._bounded(name, Op(Form.OTHER, "either", (test, first, second)))
-
-    def _asks_for_amp(self, test: cst.BaseExpression) -> bool:
-        """Whether a test looks at a scaler, or at what switches AMP on and nothing else."""
-        while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-            test = test.expression
-        return text(test) in self._flags or any(map(self._model.roles.is_scaler, _parts(test)))
 
     def _bounded(self, name: str, term: Term) -> Term:
         """What a name stands for; the name itself, noted once, where that is too large."""
@@ -270,8 +257,6 @@ class Walker:
                 self._note(type(node).__name__.lower(), guards, Const(None), node)
             case cst.Del(target=target):
                 self._note(f"del {text(target)}", guards, Const(None), node)
-            case cst.ImportFrom(module=module, names=cst.ImportStar()):
-                self.found.stars.append("" if module is None else text(module))
             case cst.Global(names=names) | cst.Nonlocal(names=names):
                 known = ", ".join(sorted(item.name.value for item in names))
                 self._note(f"{type(node).__name__.lower()} {known}", (), Const(None), node)
@@ -479,11 +464,6 @@ def _used_inside(unit: Unit) -> Iterator[str]:
         for inner in descendants(unit.body):
             if isinstance(inner, cst.FunctionDef):
                 yield from (n.value for n in descendants(inner) if isinstance(n, cst.Name))
-
-
-def _parts(test: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
-    """The names in a test."""
-    return (node for node in descendants(test) if isinstance(node, (cst.Name, cst.Attribute)))
 
 
 def _names(target: cst.BaseExpression) -> Iterator[str]:

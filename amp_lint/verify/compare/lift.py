@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import libcst as cst
 
@@ -19,6 +20,7 @@ from amp_lint.verify.terms import WHEN, Const, Form, Global, Input, Op, Seq, Ter
 from amp_lint.verify.terms import children as parts_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.purity import PURE_METHODS, QUERIES
+from amp_lint.vocabulary.signatures import order
 from amp_lint.vocabulary.written import MAKERS, REGION, any_of
 
 Env = Mapping[str, Term]
@@ -77,6 +79,9 @@ class Lifter:
         self._handed: dict[str, int] = {}
         self._env: Env | None = None
         self._known: dict[int, Term] = {}
+        self._inner: list[Env] = []
+        self.found: dict[int, Term] = {}
+        """Id of an expression -> what it stands for where it is written."""
 
     @functools.cached_property
     def switches(self) -> frozenset[str]:
@@ -113,9 +118,12 @@ class Lifter:
     def term(self, node: cst.BaseExpression, env: Env) -> Term:
         """The term of an expression; an input where it is too large."""
         if env is not self._env:
-            return self._bounded(node, env)
+            made = self._bounded(node, env)
+            if any(env is inner for inner in self._inner):
+                self.found[id(node)] = made
+            return made
         if id(node) not in self._known:
-            self._known[id(node)] = self._bounded(node, env)
+            self._known[id(node)] = self.found[id(node)] = self._bounded(node, env)
         return self._known[id(node)]
 
     def _bounded(self, node: cst.BaseExpression, env: Env) -> Term:
@@ -279,7 +287,18 @@ class Lifter:
         keywords = {a.keyword.value: self.term(a.value, env) for a in node.args if a.keyword}
         if isinstance(node.func, cst.Attribute) and node.func.attr.value == "from_pretrained":
             keywords = {k: v for k, v in keywords.items() if k not in ("torch_dtype", "dtype")}
+        placed = self.placed(node)
+        args += tuple(keywords.pop(name) for name in placed)
         return args, tuple(sorted(keywords.items(), key=lambda item: item[0]))
+
+    def placed(self, node: cst.Call) -> list[str]:
+        """The keywords of a call that are the next positions behind those that it gives."""
+        known = self.model.names.qualified(node.func)
+        given = {arg.keyword.value for arg in node.args if arg.keyword is not None}
+        if len(known) != 1 or any(arg.star for arg in node.args) or not given:
+            return []
+        names = order(next(iter(known)))[len(node.args) - len(given) :]
+        return [*itertools.takewhile(given.__contains__, names)]
 
     def _erased(self, node: cst.Call, env: Env) -> Term | None:
         """What a call is without AMP; None if it has nothing to do with it."""
@@ -310,6 +329,10 @@ class Lifter:
             return owner
         args, keywords = self._arguments(node.with_changes(args=kept), env)
         return Op(Form.METHOD, node.func.attr.value, (owner, *args), keywords)
+
+    def is_inlined(self, call: cst.Call) -> bool:
+        """Whether a call of a helper is the same as what the helper returns."""
+        return self._helper(call, {}) is not None
 
     def _helper(self, node: cst.Call, env: Env) -> Term | None:
         """The result of a function of this file that is a single ``return``, arguments put in."""
@@ -343,16 +366,25 @@ class Lifter:
             arms = (node.test, node.body, node.orelse)
             return Op(Form.OTHER, "if", tuple(self.term(arm, env) for arm in arms))
         if isinstance(node, cst.Lambda):
-            body = self.term(node.body, self._unbound(node, env))
+            (body,) = self._inside(node, [node.body], env)
             params = _EMPTY.code_for_node(node.params)
             return Op(Form.OTHER, "lambda", (Const(" ".join(params.split())), body))
         if isinstance(node, cst.Dict):
             return self._dict(node, env)
-        inner = self._unbound(node, env)
-        parts = tuple(
-            self.term(part, inner) for part in self.model.steps.relevance.expressions(node)
-        )
+        parts = self._inside(node, self.model.steps.relevance.expressions(node), env)
         return Op(Form.OTHER, type(node).__name__, (Const(_outline(node)), *parts))
+
+    def _inside(
+        self, node: cst.BaseExpression, parts: Sequence[cst.BaseExpression], env: Env
+    ) -> tuple[Term, ...]:
+        """The terms of what stands inside a lambda or a comprehension."""
+        inner = self._unbound(node, env)
+        own = env is self._env or any(env is each for each in self._inner)
+        self._inner += [inner] * own
+        found = tuple(self.term(part, inner) for part in parts)
+        if own:
+            self._inner.pop()
+        return found
 
     def _dict(self, node: cst.Dict, env: Env) -> Term:
         """A display of a dict, without the state of a scaler, which a checkpoint may hold."""

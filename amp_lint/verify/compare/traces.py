@@ -184,12 +184,24 @@ class Tracer:
         model = self._model
         for name in _names_in(model, node):
             for binding in model.names.bindings(name):
+                scaled = self._scaled(binding.value)
+                if scaled is not None and steps > 0:
+                    return self._made_in(scaled, steps - 1) or self._around(scaled)
                 around = model.regions.around(binding.node)
                 if around and binding.kind in ("assign", "unpack", "augment"):
                     return self.autocast(_of_model(around), binding.node)
                 if isinstance(binding.node, cst.For) and steps > 0:
                     return self._made_in(binding.node.iter, steps - 1)
         return None
+
+    def _scaled(self, value: cst.BaseExpression | None) -> cst.BaseExpression | None:
+        """What is scaled, of an expression that only does that."""
+        scales = isinstance(value, cst.Call) and self._model.steps.recognizer.is_scale(value)
+        return value.args[0].value if scales else None  # type: ignore[union-attr]
+
+    def _around(self, node: cst.CSTNode) -> Autocast | None:
+        around = self._model.regions.around(node)
+        return self.autocast(_of_model(around), node) if around else None
 
     def autocast(self, region: Region | None, place: cst.CSTNode) -> Autocast | None:
         """A region as plain data, as it is active at a place."""
@@ -236,9 +248,9 @@ class Tracer:
         assert isinstance(call, cst.Call)
         meaning = self._model.steps.recognizer.meaning(call)
         assert meaning is not None
-        norm_type = self._number(arguments(call).get(*meaning.place(Part.NORM_TYPE)))
+        norm_type = self.number(arguments(call).get(*meaning.place(Part.NORM_TYPE)))
         limit = clip_limit(call) if meaning.keyword(Part.LIMIT) else None
-        value = self._number(limit)
+        value = self.number(limit)
         if limit is not None and is_infinite(limit):
             value = math.inf
         return Clip(
@@ -247,9 +259,11 @@ class Tracer:
             times_scale=mentions_scale(call, self._model.values),
             norm_type=norm_type if norm_type is not None else 2.0,
             error_if_nonfinite=is_strict(self._model, call) is True,
+            of=_key(event.params) or "",
         )
 
-    def _number(self, node: cst.BaseExpression | None) -> float | None:
+    def number(self, node: cst.BaseExpression | None) -> float | None:
+        """The only number that an expression can be; None if there is none, or several."""
         values = [] if node is None else self._model.values.constants(node)
         value = values[0] if len(values) == 1 else None
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -260,7 +274,7 @@ class Tracer:
         divides, value = _written(node)
         if value is None:
             return None
-        number = self._number(value)
+        number = self.number(value)
         if number is not None:
             return 1.0 / number if divides and number else number
         if self._is_scale(value):
@@ -392,6 +406,12 @@ def changed(before: Program, after: Program) -> tuple[Program, Program] | None:
         replace(before, traces=_some([old[k] for k in old if k not in new] or [*old.values()])),
         replace(after, traces=_some([new[k] for k in new if k not in old] or [*new.values()])),
     )
+
+
+def splits(before: Program, after: Program) -> bool:
+    """Whether the new program has all the paths of the old one, and another."""
+    old, new = _by_content(before.traces), _by_content(after.traces)
+    return bool(old) and old.keys() < new.keys()
 
 
 def _objects(program: Program) -> tuple[object, ...]:

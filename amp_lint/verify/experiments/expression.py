@@ -38,11 +38,13 @@ from amp_lint.verify.experiments.sweep import sweep
 from amp_lint.verify.experiments.tolerance import Miss
 from amp_lint.verify.experiments.trial import Pair, Trial, pair
 from amp_lint.verify.obligations import Expression
-from amp_lint.verify.proof import Failure, Judgement, Measured, ProofSettings, Verdict
+from amp_lint.verify.proof import Changed, Failure, Judgement, Measured, ProofSettings, Verdict
 
 T = TypeVar("T")
 
 _MOST_SCENARIOS = 10
+_MOST_BOUNDS = 2
+_DTYPE = "dtype"
 _ORDINARY = InputCase(std=1.0)
 _MOST_CHANGE = 1e-3
 """How much of an ordinary row an eps may change."""
@@ -68,6 +70,7 @@ class Examination:
     def __init__(self, obligation: Expression, settings: ProofSettings) -> None:
         """Prepare what can be tried."""
         self._began = time.perf_counter()
+        self._obligation, self._settings = obligation, settings
         self._not_lifted = ""
         with self._noting():
             prepared = prepare(obligation.before, obligation.after)
@@ -142,7 +145,28 @@ class Examination:
         if isinstance(at_once, Finding):
             found = experiment.smaller(at_once)
         failure = found.failure() if isinstance(found, Finding) else found
-        return self._described(experiment.failure_before(experiment.precisions[:1]), failure)
+        judged = self._described(experiment.failure_before(experiment.precisions[:1]), failure)
+        changes = self._other_dtype(at_once) if isinstance(at_once, Finding) else None
+        return replace(judged, changes=changes)
+
+    def _other_dtype(self, found: Finding) -> Changed | None:
+        """The dtypes of the result, if nothing else is another than before, and they may be so.
+
+        A result may become wider; or narrower where autocast decides that, and not the code.
+        """
+        if found.problem.check != _DTYPE:
+            return None
+        precision = found.precision
+        outcomes = (found.trial.outcome(w, _ORDINARY, precision) for w in ("before", "after"))
+        old, new = ([value.dtype for value in one.values] for one in outcomes)
+        narrower = any(b.itemsize < a.itemsize for a, b in zip(old, new, strict=False))
+        if narrower and not precision.autocast:
+            return None
+        settings = replace(self._settings, disabled=self._settings.disabled | {_DTYPE})
+        if Examination(self._obligation, settings).verdict is not Verdict.PROVEN:
+            return None
+        texts = (", ".join(map(_short, each)) for each in (old, new))
+        return Changed(*(f"a result in {text} ({precision.name})" for text in texts))
 
     def _proof(self, experiment: Experiment) -> Judgement:
         compiled = experiment.failure_compiled()
@@ -286,6 +310,9 @@ class Experiment:
         if not found:
             raise NotLiftedError(f"no input was found that the old code takes: {reason}")
         varied = [self._trial(s) for s in inputs.variations(found[0].scenario, self.kinds)]
+        cut = inputs.bounds(self.pair.before, self.pair.after)
+        for bound in sorted(cut)[-_MOST_BOUNDS:]:
+            varied += map(self._trial, inputs.longer(found[0].scenario, bound))
         runs = [trial for trial in varied if self._runs(trial, "oracle")]
         return [*self._with_distinct(found[0]), *runs, *found[1:]][:_MOST_SCENARIOS]
 
@@ -352,7 +379,24 @@ class Experiment:
             runs = not trial.outcome("before", case, precision).error
             raises = [Problem("raises", f"raises {new.error}")]
             return raises if runs and self.is_on("raises") else []
-        return self.misses(trial, case, precision, new, "eager")
+        lost = self._lost_guard(trial, case, precision) if self.pair.loses_guard else []
+        return lost or self.misses(trial, case, precision, new, "eager")
+
+    def _lost_guard(self, trial: Trial, case: InputCase, precision: Precision) -> list[Problem]:
+        """What is not finite any more, not even in float64, where a guard has kept it so."""
+        old, new = (trial.exactly(which, case, precision) for which in ("guarded", "own"))
+        if old.error or new.error or not self.is_on("finite"):
+            return []
+        for is_gradient, pairs in (
+            (False, zip(old.values, new.values, strict=False)),
+            (True, zip(old.gradients, new.gradients, strict=False)),
+        ):
+            for was, now in pairs:
+                if bool(was.isfinite().all()) and not bool(now.isfinite().all()):
+                    what = "a gradient" if is_gradient else "a result"
+                    text = f"{what} is not finite where a guard of the old code has kept it so"
+                    return [Problem("finite", text, is_gradient)]
+        return []
 
     def misses(
         self, trial: Trial, case: InputCase, precision: Precision, new: ModeOutcome, mode: str
@@ -401,8 +445,8 @@ class Experiment:
             self._forms[key] = exact
         want = self._forms[key]
         dtypes = [", ".join(_short(v.dtype) for v in one.values) for one in (new, want)]
-        if dtypes[0] != dtypes[1] and not old.error and self.is_on("dtype"):
-            yield Problem("dtype", f"the result is {dtypes[0]} instead of {dtypes[1]}")
+        if dtypes[0] != dtypes[1] and not old.error and self.is_on(_DTYPE):
+            yield Problem(_DTYPE, f"the result is {dtypes[0]} instead of {dtypes[1]}")
         shapes = [", ".join(str(tuple(v.shape)) for v in one.values) for one in (new, want)]
         if shapes[0] != shapes[1] and self.is_on("shape"):
             yield Problem("shape", f"the shape is {shapes[0]} instead of {shapes[1]}")

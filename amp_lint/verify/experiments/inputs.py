@@ -10,7 +10,7 @@ import enum
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -18,8 +18,9 @@ from typing import Any
 import torch
 
 from amp_lint.verify.experiments.guards import is_small
+from amp_lint.verify.experiments.names import words
 from amp_lint.verify.experiments.operations import Torch, parameters
-from amp_lint.verify.terms import Const, Form, Input, Op, Seq, Term, children
+from amp_lint.verify.terms import Const, Form, Input, Op, Seq, Term, children, walk
 
 Shape = tuple[int, ...]
 
@@ -319,6 +320,35 @@ def variations(scenario: Scenario, kinds: Mapping[str, InputKind]) -> Iterator[S
         for other in _OTHERS.get(kinds[key], ()):
             if other != value:
                 yield replace(scenario, static={**scenario.static, key: other})
+
+
+def bounds(*terms: Term) -> frozenset[int]:
+    """The numbers at which expressions cut something off: ``x[:64]``, ``x.narrow(0, 0, 64)``."""
+    found: set[int] = set()
+    for part in itertools.chain.from_iterable(map(walk, terms)):
+        cut: Iterable[Term] = ()
+        if isinstance(part, Seq) and part.kind == "slice":
+            cut = part.items
+        elif isinstance(part, Op) and part.name.rpartition(".")[2] in _CUTTING:
+            cut = part.args
+        found |= {abs(c.value) for c in cut if isinstance(c, Const) and type(c.value) is int}
+    return frozenset(n for n in found if n <= _LONGEST)
+
+
+_CUTTING = words("narrow split chunk topk")
+_LONGEST = 4096
+
+
+def longer(scenario: Scenario, bound: int) -> Iterator[Scenario]:
+    """The scenario with an axis that is longer than something that is cut off, each in turn."""
+    floats = [key for key, kind in scenario.kinds.items() if kind is not InputKind.VECTOR]
+    shapes = {key: scenario.shapes[key] for key in floats if key in scenario.shapes}
+    for axis in range(max(map(len, shapes.values()), default=0)):
+        made = {
+            key: tuple(bound + 1 if at == axis else size for at, size in enumerate(shape))
+            for key, shape in shapes.items()
+        }
+        yield replace(scenario, shapes={**scenario.shapes, **made})
 
 
 def distinct(

@@ -14,7 +14,7 @@ import inspect
 import itertools
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +27,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from amp_lint.verify.experiments.literals import Unknown, value
 from amp_lint.verify.experiments.names import DTYPES
 from amp_lint.verify.obligations import Object, Use
-from amp_lint.verify.proof import Failure, Judgement, ProofSettings, Verdict
+from amp_lint.verify.proof import Changed, Failure, Judgement, ProofSettings, Verdict
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, show
 from amp_lint.vocabulary.amp import (
     AUTOCAST,
@@ -38,6 +38,7 @@ from amp_lint.vocabulary.amp import (
     CUSTOM_FWD,
     DEPRECATED,
     GRAD_SCALER,
+    SCALE,
 )
 from amp_lint.vocabulary.meaning import Meaning, Part, Role
 from amp_lint.vocabulary.table import BY_NAME
@@ -60,6 +61,9 @@ _DECORATORS = (CUSTOM_FWD, CUDA_CUSTOM_FWD, *_BACKWARD)
 _NUMBERS = CUDA_GRAD_SCALER.order[:-1]
 _CACHE = AUTOCAST.keyword(Part.CACHE)
 _SWITCHES = {GRAD_SCALER.keyword(Part.ENABLED), _CACHE}
+_SETTINGS = {AUTOCAST.keyword(Part.DTYPE), *_NUMBERS, *_SWITCHES}
+"""Arguments that somebody may want to be others."""
+_SHOWN_AS = (SCALE.word, "fast_dtype")
 _CAST_INPUTS = CUSTOM_FWD.order[-1]
 _DEVICES = {row.keyword(Part.DEVICE) for row in DEPRECATED.values()}
 _CANDIDATES: dict[str | None, tuple[object, ...]] = {
@@ -102,9 +106,35 @@ def judge(obligation: Object, settings: ProofSettings) -> Judgement:
     before_fails = next((old for old, _ in failures if _kept(old, settings)), None)
     after_fails = next((new for _, new in failures if _kept(new, settings)), None)
     if after_fails is not None:
-        return Judgement(Verdict.REFUTED, after_fails.text, before_fails, after_fails)
+        return Judgement(
+            Verdict.REFUTED,
+            after_fails.text,
+            before_fails,
+            after_fails,
+            changes=_setting(obligation, found),
+        )
     what = "no numeric effect: an equal object" if before_fails is None else "an equal object"
     return Judgement(Verdict.PROVEN, f"{what}, for all values of its arguments", before_fails)
+
+
+def _setting(obligation: Object, found: Sequence[Failures]) -> Changed | None:
+    """What was given anew, if nothing else is another: the dtype, a switch, numbers of a scaler."""
+    before, after = (dict(_by_name(use)) for use in (obligation.before, obligation.after))
+    given = [name for name in after if after[name] != before.get(name)]
+    if not given or not _SETTINGS.issuperset(given) or not before.keys() <= after.keys():
+        return None
+    texts = [new.text for _, new in found if new is not None]
+    if not all(text.partition(" ")[0] in (*given, *_SHOWN_AS) for text in texts):
+        return None
+    old = (f"{name}={show(before[name])}" for name in given if name in before)
+    new = ", ".join(f"{name}={show(after[name])}" for name in given)
+    return Changed(", ".join(old) or f"without {', '.join(given)}", new)
+
+
+def _by_name(use: Use) -> Iterator[tuple[str, Term]]:
+    """The arguments of a use by their parameters; the device apart, which is not a setting."""
+    yield from zip(_parameters(use.name), use.args, strict=False)
+    yield from use.keywords
 
 
 def _kept(failure: Failure | None, settings: ProofSettings) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,8 +20,9 @@ from amp_lint.verify.experiments.operations import (
 )
 from amp_lint.verify.experiments.replay import ReplayCase, region
 from amp_lint.verify.obligations import Autocast, Policy
-from amp_lint.verify.proof import Failure, Judgement, ProofSettings, Verdict
+from amp_lint.verify.proof import Changed, Failure, Judgement, ProofSettings, Verdict
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children, show
+from amp_lint.vocabulary.amp import DEFAULT_DTYPES
 
 DTYPE, RAISES = "dtype", "raises"
 _DTYPES = ("float16", "bfloat16", "float32")
@@ -43,9 +44,25 @@ def judge(obligation: Policy, settings: ProofSettings) -> Judgement:
         if failure is not None and is_wide and run.is_wide(obligation.after):
             mended = True
         elif failure is not None and failure.check not in settings.disabled:
-            return Judgement(Verdict.REFUTED, failure.text, after=failure)
+            changes = _setting(obligation.before, obligation.after)
+            return Judgement(Verdict.REFUTED, failure.text, after=failure, changes=changes)
     told = "does not undo its casts any more" if mended else "makes no difference to its dtype"
     return Judgement(Verdict.PROVEN, f"autocast {told}")
+
+
+def _setting(before: Autocast | None, after: Autocast | None) -> Changed | None:
+    """The dtype or the switch of the region, if it is the same region but for that."""
+    if before is None or after is None:
+        return None
+    if replace(before, dtype=after.dtype, enabled=after.enabled) != after:
+        return None
+    return Changed(_named(before), _named(after))
+
+
+def _named(region: Autocast) -> str:
+    dtype = region.dtype if region.dtype != "" else DEFAULT_DTYPES.get(region.device or "", "")
+    switch = {True: "always on", False: "off", None: "on by an option"}[region.enabled]
+    return f"autocast {switch} in {dtype or 'a dtype that is no literal'}"
 
 
 def _is_wide(term: Term) -> bool:

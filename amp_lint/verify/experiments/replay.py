@@ -23,6 +23,13 @@ Tensor = torch.Tensor
 Losses = Callable[[Tensor, int, float], Tensor]
 """``(parameter, which loss, size) -> loss``, of dtype float32 or float64."""
 
+REPLAYED = frozenset(
+    row.word
+    for row in (
+        training.CLIP_NORM, training.CLIP_VALUE, training.CLIP_WITH_NORM, training.TOTAL_NORM
+    )
+)  # fmt: skip
+"""The clips of which it is known what they do, by their words."""
 UNKNOWN_LIMIT = 1.0
 DIRECTION = (0.5, -0.5, 0.5, 0.25, -0.25, 0.25, 0.25)
 """Unequal powers of two of norm 1: scaled by one, they stay exact in every dtype."""

@@ -115,6 +115,20 @@ def is_entangled(pair: Pair) -> bool:
     return several and old != new and Counter(old) == Counter(new)
 
 
+def is_ambiguous(pair: Pair) -> bool:
+    """Whether some optimizers are unscaled at a clip of which it is not known whose it is."""
+    keys = {e.optimizer for e in pair.after if e.kind in (Kind.STEP, Kind.UNSCALE)}
+    unscaled: set[str | None] = set()
+    for event in pair.after:
+        if event.kind is Kind.UNSCALE:
+            unscaled.add(event.optimizer)
+        elif event.kind is Kind.UPDATE:
+            unscaled.clear()
+        elif event.clip is not None and event.clip.of and event.optimizer is None and unscaled:
+            return unscaled < keys
+    return False
+
+
 def _moved_write(pair: Pair) -> Event | None:
     """An unknown change of gradients that another state of them reaches than before.
 

@@ -17,7 +17,13 @@ from amp_lint.verify.experiments import optimizers, step_checks
 from amp_lint.verify.experiments.literals import Unknown
 from amp_lint.verify.experiments.modes import not_compiled
 from amp_lint.verify.experiments.optimizers import OPTIMIZER
-from amp_lint.verify.experiments.replay import ReplayCase, ReplayProblem, linear, scaler_arguments
+from amp_lint.verify.experiments.replay import (
+    REPLAYED,
+    ReplayCase,
+    ReplayProblem,
+    linear,
+    scaler_arguments,
+)
 from amp_lint.verify.experiments.step_checks import (
     BACKWARD,
     RAISES,
@@ -27,9 +33,10 @@ from amp_lint.verify.experiments.step_checks import (
     Evidence,
     Trial,
 )
-from amp_lint.verify.experiments.step_pairs import incomparable, is_entangled, pairs
+from amp_lint.verify.experiments.step_pairs import incomparable, is_ambiguous, is_entangled, pairs
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step
 from amp_lint.verify.proof import Failure, Judgement, Measured, Point, ProofSettings, Verdict
+from amp_lint.verify.purposes import adopted
 from amp_lint.vocabulary.meaning import Kind
 
 SCALER = "scaler arguments"
@@ -40,6 +47,7 @@ _STEPS = 12
 _COMPLETED = "events that this code leaves to its caller were added: backward, step or update"
 
 _ENTANGLED = "backward passes were reordered, and which optimizer trains on which loss is not known"
+_AMBIGUOUS = "which optimizer has the parameters that are clipped is not known"
 _COMPILED = (
     "a compiled backward pass runs in the region of its forward pass, wherever it is called, "
     'unless torch._functorch.config.backward_pass_autocast is "off", as it was here'
@@ -53,8 +61,22 @@ _STANDS_FOR = (
 def judge(obligation: Step, settings: ProofSettings) -> Judgement:
     """Whether the new training step does what the old one would do without AMP.
 
-    The old step must be shown to fail, unless the new one gives the same weights bit by bit.
+    The old step must be shown to fail, unless the new one gives the same weights bit by bit. If it
+    does not, but does what the old one would do with its settings, these are what was changed.
     """
+    found = _judged(obligation, settings)
+    if obligation.splits and found.verdict is Verdict.PROVEN and found.before is not None:
+        text = f"on another path it still fails as before: {found.before.text}"
+        return replace(found, verdict=Verdict.NOT_COMPARABLE, statement=text)
+    wanted = adopted(obligation.before, obligation.after)
+    if found.verdict is not Verdict.REFUTED or wanted is None:
+        return found
+    changes, before = wanted
+    again = _judged(replace(obligation, before=before), settings)
+    return replace(found, changes=changes) if again.verdict is Verdict.PROVEN else found
+
+
+def _judged(obligation: Step, settings: ProofSettings) -> Judgement:
     reason = _incomparable(obligation)
     if reason:
         return Judgement(Verdict.NOT_COMPARABLE, reason)
@@ -70,6 +92,8 @@ def judge(obligation: Step, settings: ProofSettings) -> Judgement:
     decided = _decide([*_feasible(trials, by_path), *objects])
     if _is_refuted_by_value(decided) and is_entangled(trials[-1].pair):
         return Judgement(Verdict.NOT_COMPARABLE, _ENTANGLED)
+    if _is_refuted_by_value(decided) and any(is_ambiguous(trial.pair) for trial in trials):
+        return Judgement(Verdict.NOT_COMPARABLE, _AMBIGUOUS)
     return _illustrated(decided, obligation, trials, found, settings)
 
 
@@ -86,6 +110,10 @@ def _incomparable(obligation: Step) -> str:
     before, after = obligation.before, obligation.after
     if not before.traces and not after.traces:
         return "no training step was found"
+    clips = (e.clip for p in (before, after) for e in _events(p) if e.clip is not None)
+    unknown = next((clip.function for clip in clips if clip.function not in REPLAYED), None)
+    if unknown is not None:
+        return f"what `{unknown}` does to gradients is not known"
     for pair in pairs(before, after):
         reason = incomparable(pair)
         if reason:

@@ -12,7 +12,6 @@ import torch
 
 from amp_lint.verify.experiments import guards
 from amp_lint.verify.experiments.inputs import LARGEST, InputCase, Scenario, bindings
-from amp_lint.verify.experiments.kept import Kept
 from amp_lint.verify.experiments.modes import (
     EXACT,
     ModeOutcome,
@@ -35,6 +34,7 @@ from amp_lint.verify.experiments.tolerance import (
     rounded_at_random,
     target,
 )
+from amp_lint.verify.kept import Kept
 from amp_lint.verify.terms import Const, Term
 
 _MODERATE = 100.0
@@ -71,6 +71,8 @@ class Pair:
     """The oracle with norms of eps 0: not finite where the eps decides. None without norms."""
     meant: Term
     """BEFORE without its guards, in float64, with its own norms."""
+    guarded: Term
+    """BEFORE in float64."""
 
     @property
     def changes_eps(self) -> bool:
@@ -91,7 +93,7 @@ def pair(before: Term, after: Term) -> Pair:
     old, new = guards.norm_eps(meant), guards.norm_eps(own)
     oracle = guards.with_norm_eps(meant, new) if len(old) == len(new) else meant
     bare = guards.with_norm_eps(oracle, (Const(0.0),) * len(old)) if old else None
-    return Pair(before, after, oracle, own, bare, meant)
+    return Pair(before, after, oracle, own, bare, meant, guards.exact(before))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What no experiment looks at must not change: then a change is not comparable."""
+"""What no obligation answers for must be the same: else a change is not comparable."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from amp_lint.verify import Change, Prover, Verdict
 from amp_lint.verify.compare import compare
+from amp_lint.verify.obligations import Comparison
 
 STEP = """
     import contextlib
@@ -80,15 +81,15 @@ def test_the_fix_alone_is_comparable() -> None:
     ("old", "new", "reason"),
     [
         ("accum=2", "accum=4", "`2` became `4`"),
-        ("model, head, opt", "head, model, opt", "the parameters of `train` were rewritten"),
-        ("accum=2, *, amp", "accum=2, amp", "the parameters of `train` were rewritten"),
-        ("def batches", "async def batches", "the parameters of `batches` were rewritten"),
-        ("torch.nn.Module", "torch.nn.Linear", "the bases of `Trainer` were rewritten"),
-        ("    @property\n", "", "the decorators of `Trainer.rate` were rewritten"),
-        ("def train(", "@torch.no_grad()\ndef train(", "the decorators of `train`"),
-        ("yield x, 1", "yield 1, x", "`(x, 1)` became `(1, x)`"),
-        ("        yield", "        if x:\n            yield", "`yield x, 1` was removed"),
-        ("import math\n", "from math import *\n", "imports by `*`"),
+        ("model, head, opt", "head, model, opt", "`model` became `head`"),
+        ("accum=2, *, amp", "accum=2, amp", "*, amp=True` became"),
+        ("def batches", "async def batches", "became `async def batches"),
+        ("torch.nn.Module", "torch.nn.Linear", "became `torch.nn.Linear`"),
+        ("    @property\n", "", "`def rate(self): return 0.1`"),
+        ("def train(", "@torch.no_grad()\ndef train(", "`def train("),
+        ("yield x, 1", "yield 1, x", "`1` became `x`"),
+        ("        yield", "        if x:\n            yield", "`if x: yield x, 1` was added"),
+        ("import math\n", "from math import *\n", "`from math import *` was added"),
         ("done = 0", "done = 7", "`0` became `7`"),
         ("            scheduler.step()\n", "", "`scheduler.step()` was removed"),
     ],
@@ -111,7 +112,7 @@ def test_what_is_hidden_beside_a_fix(old: str, new: str, reason: str) -> None:
     ],
 )
 def test_arguments_of_events(old: str, new: str) -> None:
-    assert "is called with other arguments" in reasons(STEP, FIX, (old, new))
+    assert reasons(STEP, FIX, (old, new))
 
 
 @pytest.mark.parametrize(
@@ -120,30 +121,28 @@ def test_arguments_of_events(old: str, new: str) -> None:
         (BACKWARD, f"        with torch.no_grad():\n    {BACKWARD}"),
         (BACKWARD, f"        with contextlib.suppress(ValueError):\n    {BACKWARD}"),
         (UPDATE, f"            if i > 5:\n    {UPDATE}"),
-        ("(i + 1) % accum", "i % accum"),
-        ("enumerate(loader)", "enumerate(loader[1:])"),
         ("i, (x, y) in", "i, (y, x) in"),
     ],
 )
 def test_what_stands_around_events(old: str, new: str) -> None:
-    assert "runs under other conditions" in reasons(STEP, FIX, (old, new))
+    assert reasons(STEP, FIX, (old, new))
 
 
 def test_another_handler_of_a_guarded_event() -> None:
     guarded = f"        try:\n    {BACKWARD}\n        except RuntimeError:\n            raise"
     _, before = changed(STEP, (BACKWARD, guarded))
     more = ("            raise", "            raise\n        except ValueError:\n            pass")
-    assert "runs under other conditions" in reasons(before, FIX, more)
+    assert "except RuntimeError" in reasons(before, FIX, more)
 
 
 def test_calls_keep_their_place_among_the_events() -> None:
     early = ((EMA, ""), (TAKEN, EMA + TAKEN))
-    assert "`scaler.step(optimizer)` was moved over a call" in reasons(STEP, FIX, *early)
+    assert "`ema.update(model)` was added or moved" in reasons(STEP, FIX, *early)
     late = (
         ("            optimizer.zero_grad()\n", ""),
         (EMA, EMA + "            optimizer.zero_grad()\n"),
     )
-    assert "`optimizer.zero_grad()` was moved over a call" in reasons(STEP, FIX, *late)
+    assert "`ema.update(model)` was added or moved" in reasons(STEP, FIX, *late)
 
 
 def test_what_a_scaler_does_may_pass_calls() -> None:
@@ -151,15 +150,15 @@ def test_what_a_scaler_does_may_pass_calls() -> None:
 
 
 def test_another_object_is_cleared() -> None:
-    assert "is about another object" in reasons(STEP, FIX, ("optimizer.zero", "head.zero"))
+    assert "`head.zero_grad()` was added" in reasons(STEP, FIX, ("optimizer.zero", "head.zero"))
 
 
 def test_a_scaled_loss_is_for_the_backward_pass() -> None:
     scaled = f"        scaled = scaler.scale(loss)\n{BACKWARD}"
     twice = (BACKWARD, scaled.replace("scaled =", "loss ="))
-    assert "is used beside the backward pass" in reasons(STEP, FIX, twice)
+    assert "`loss = scaler.scale(loss)` was added" in reasons(STEP, FIX, twice)
     logged = (BACKWARD, f"{scaled}\n        done += scaled.item()")
-    assert "is used beside the backward pass" in reasons(STEP, FIX, logged)
+    assert "`scaled = scaler.scale(loss)` was added" in reasons(STEP, FIX, logged)
     only = (BACKWARD, scaled.replace("scaler.scale(loss).b", "scaled.b"))
     assert not reasons(STEP, FIX, only)
 
@@ -189,7 +188,10 @@ ROUND = "    for _ in range(epochs):\n"
     ("changes", "reason"),
     [
         ((), ""),
-        (((SCALER, ""), (ROUND, f"{ROUND}    {SCALER}")), "is made anew in each round"),
+        (
+            ((SCALER, ""), (ROUND, f"{ROUND}    {SCALER}")),
+            '`scaler = torch.amp.GradScaler("cuda")` was added',
+        ),
         (((', "scaler": scaler.state_dict()', ""),), "`scaler.state_dict()` was removed"),
         ((("    scaler =", "    model.half()\n    scaler ="),), "`model.half()` was added"),
     ],
@@ -231,6 +233,18 @@ def verdict(proving: Prover) -> Verdicts:
         return proving.prove(Change(*changed(before, *changes))).verdict
 
     return prove
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(i + 1) % accum", "i % accum"),
+        ("enumerate(loader)", "enumerate(loader[1:])"),
+        ("(i + 1) % accum", "(i + 1) % (accum + 1)"),
+    ],
+)
+def test_a_test_or_loop_of_other_numbers(verdict: Verdicts, old: str, new: str) -> None:
+    assert verdict(STEP, FIX, (old, new)) is not Verdict.PROVEN
 
 
 @pytest.mark.parametrize(
@@ -418,12 +432,12 @@ COUNTED_FIX = (MEASURED, f"            scaler.unscale_(optimizer)\n{MEASURED}")
     ],
 )
 def test_values_that_pass_through_loops_handlers_and_inner_functions(old: str, new: str) -> None:
-    def lifted(*changes: tuple[str, str]) -> int:
-        found = compare(*changed(COUNTED, COUNTED_FIX, *changes))
-        return len(found.obligations) + len(found.reasons)
+    def found(*changes: tuple[str, str]) -> Comparison:
+        return compare(*changed(COUNTED, COUNTED_FIX, *changes))
 
-    assert lifted() == 1
-    assert lifted((old, new)) > 1
+    assert not found().reasons
+    other = found((old, new))
+    assert other.reasons or len(other.obligations) > len(found().obligations)
 
 
 def test_a_value_too_large_to_be_kept_is_compared() -> None:
@@ -452,7 +466,7 @@ MODES = """
 
 
 def test_the_arms_of_a_mode_may_not_be_swapped() -> None:
-    assert "runs under other conditions" in reasons(
+    assert "`args.amp` in `step` is asked the other way round" in reasons(
         MODES,
         ("    if args.amp:\n        scaler.step", "    if not args.amp:\n        scaler.step"),
     )
@@ -467,4 +481,14 @@ BOUND = STEP.replace(f"    {CLIP}", f"{GUARDED}    {CLIP}")
 
 @pytest.mark.parametrize("test", ["() >= 128.0", "() < 128.0", "() <= 128.0", "() > 64.0"])
 def test_a_test_of_the_scale_stays_as_it_is(test: str) -> None:
-    assert "runs under other conditions" in reasons(BOUND, ("() > 128.0", test))
+    assert "128.0` became" in reasons(BOUND, ("() > 128.0", test))
+
+
+def test_paths_that_still_fail_as_before(verdict: Verdicts) -> None:
+    """The fix stands behind a test of something else, in a block that is there already."""
+    checked = textwrap.dedent(STEP).replace(
+        CLIP, "            if ema.shown:\n                ema.look(model)\n" + CLIP
+    )
+    inside = ("ema.look(model)\n", "ema.look(model)\n                scaler.unscale_(optimizer)\n")
+    assert verdict(checked, FIX) is Verdict.PROVEN
+    assert verdict(checked, inside) is Verdict.NOT_COMPARABLE

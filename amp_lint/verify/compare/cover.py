@@ -1,0 +1,343 @@
+"""Which obligation answers for each place at which two texts differ without AMP."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import libcst as cst
+
+from amp_lint.amp.events import Kind, is_made_from_scale
+from amp_lint.flow.values import arguments
+from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.align import Alignment, Differing
+from amp_lint.verify.compare.difference import NotComparableError, differences
+from amp_lint.verify.compare.effect_free import is_opaque
+from amp_lint.verify.compare.erase import Eraser
+from amp_lint.verify.compare.marks import about, leftover
+from amp_lint.verify.compare.plain import BLOCK, Plain
+from amp_lint.verify.compare.side import Side
+from amp_lint.verify.compare.units import name_of
+from amp_lint.verify.obligations import Covered, Expression, Place, Program, Step
+from amp_lint.verify.terms import Term, walk
+from amp_lint.vocabulary.meaning import Part
+
+_DOES_MORE = frozenset({"antigravity", "readline", "rlcompleter", "site", "this", "turtle"})
+"""Modules whose import does something."""
+_DOING = (cst.Annotation, cst.Call, cst.NamedExpr, cst.Await, cst.Yield)
+_ABOUT = (Kind.STEP, Kind.ZERO_GRAD)
+_NO_EVENT = (None, Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE)
+"""Calls that no trace replays."""
+_LENGTH = 80
+"""Characters of code in a report."""
+
+
+class Cover:
+    """Says who answers for a place: an expression, a training step, or nobody."""
+
+    def __init__(
+        self,
+        before: Eraser,
+        after: Eraser,
+        found: Alignment,
+        expressions: Sequence[Expression],
+        steps: Sequence[Step],
+    ) -> None:
+        self._before, self._after, self._found = before, after, found
+        self._pairs = {(each.before, each.after) for each in expressions}
+        self._old = _Events(before, [step.before for step in steps])
+        self._new = _Events(after, [step.after for step in steps])
+
+    @property
+    def all(self) -> tuple[Covered, ...]:
+        """Every place with its owner."""
+        return tuple(map(self._covered, self._found.places))
+
+    def _covered(self, place: Differing) -> Covered:
+        owner = next((name for name, owns in _OWNERS if owns(self, place)), "")
+        return Covered(self._place(place), *self._texts(place), owner)
+
+    def _place(self, place: Differing) -> Place:
+        around = place.around[0] if place.around else (None, None)
+        old, new = place.before or around[0], place.after or around[1]
+        line = 0 if old is None else self._before.side.line(old.node)
+        other = 0 if new is None else self._after.side.line(new.node)
+        known = (self._before, old) if old is not None else (self._after, new)
+        eraser, node = known
+        assert node is not None
+        return Place(line, other, name_of(eraser.model, node.node))
+
+    def _texts(self, place: Differing) -> tuple[str, str]:
+        sides = (self._before, place.before), (self._after, place.after)
+        before, after = (_shown(eraser.side, each) for eraser, each in sides)
+        return before, after
+
+    # --- expressions --------------------------------------------------------------------------
+
+    def is_expression(self, place: Differing) -> bool:
+        """Whether what differs is part of expressions that are shown to be equal."""
+        if place.before is None or place.after is None:
+            return False
+        smallest: set[Term] = set()
+        for old, new in ((place.before, place.after), *place.around):
+            if isinstance(old.node, (cst.BaseStatement, cst.BaseSmallStatement)):
+                return False
+            one, other = self._term(self._before, old), self._term(self._after, new)
+            if one is None or other is None:
+                continue
+            if one == other:
+                return False  # terms do not tell the difference
+            smallest = smallest or {one, other}
+            if self._are_shown(one, other, smallest):
+                return True
+        return False
+
+    def _are_shown(self, one: Term, other: Term, smallest: set[Term]) -> bool:
+        """Whether all that differs between two terms is shown, with what differs at the place."""
+        try:
+            found = [item.pair for item in differences(one, other)]
+        except NotComparableError:
+            return False
+        parts = (part for pair in found for term in pair for part in walk(term))
+        return self._pairs.issuperset(found) and not smallest.isdisjoint(parts)
+
+    def _term(self, eraser: Eraser, node: Plain) -> Term | None:
+        return eraser.side.lifter.found.get(id(node.node))
+
+    # --- models in float16 --------------------------------------------------------------------
+
+    def is_half(self, place: Differing) -> bool:
+        """Whether a model is loaded in float32 that was in float16 while it is trained."""
+        old, new = (each and each.node for each in (place.before, place.after))
+        halves = self._before.model.modules.half_trainings
+        half = next((half for half in halves if half.loads and half.cast is old), None)
+        if half is None or not isinstance(old, cst.Call) or not isinstance(new, cst.Call):
+            return False
+        given = [arg for arg in new.args if _keyword(arg) == _keyword(half.dtype)]
+        wide = [a for a in given if self._after.model.names.is_any(a.value, {"torch.float32"})]
+        rest = [arg for arg in new.args if arg not in wide]
+        kept = [arg for arg in old.args if arg is not half.dtype]
+        return len(wide) == 1 and _same(self._before, kept, self._after, rest)
+
+    # --- functions ----------------------------------------------------------------------------
+
+    def is_helper(self, place: Differing) -> bool:
+        """Whether a new function is one that only its own calls can reach: they are compared."""
+        node = place.after.node if place.after is not None else None
+        if place.before is not None or not isinstance(node, cst.FunctionDef) or node.decorators:
+            return False
+        if any(isinstance(part, _DOING) for part in descendants(node.params)):
+            return False  # of defaults, which are computed as soon as the file is run
+        within = self._after.model.tree.ancestor(node, cst.FunctionDef, cst.ClassDef)
+        known = self._before.model.tree.named(node.name.value)
+        hidden = node.name.value.startswith("__") or isinstance(within, cst.ClassDef)
+        return not (known or hidden or node.returns)
+
+    def is_import(self, place: Differing) -> bool:
+        """Whether something of torch or of Python itself is imported, under a name that is new."""
+        alias = place.after.node if place.after is not None else None
+        holder = alias and self._after.model.tree.parent(alias)
+        if place.before is not None or not isinstance(alias, cst.ImportAlias) or holder is None:
+            return False
+        whole, bound = self._after.imported(holder, alias)
+        root, name = whole.partition(".")[0], bound.partition(".")[0]
+        known = root == "torch" or root in sys.stdlib_module_names - _DOES_MORE
+        tree = self._before.model.tree
+        uses = (each for each in tree.named(name) if not _is_attribute(tree.parent(each), each))
+        return known and (name == root or next(uses, None) is None)
+
+    # --- training steps -----------------------------------------------------------------------
+
+    def is_step(self, place: Differing) -> bool:
+        """Whether what differs are events of a training step that is replayed."""
+        if place.before is None or place.after is None:
+            events, code = (self._old, place.before) if place.before else (self._new, place.after)
+            assert code is not None
+            gone = events is self._old
+            others = self._new if gone else self._old
+            return events.are_all(code, others, gone=gone) and self._keeps_its_place(code)
+        return any(self._is_event(*pair) for pair in ((place.before, place.after), *place.around))
+
+    def _keeps_its_place(self, code: Plain) -> bool:
+        """Whether code that is also elsewhere in the other text passes no ordinary call."""
+        lone = [(p.before, p.after) for p in self._found.places if None in (p.before, p.after)]
+        ones = [old for old, _ in lone if old is not None and old.digest == code.digest]
+        others = [new for _, new in lone if new is not None and new.digest == code.digest]
+        passed = [{*self._ahead(self._before, 0, one)} for one in ones]
+        ahead = [{*self._ahead(self._after, 1, other)} for other in others]
+        return not passed or not ahead or any(each in ahead for each in passed)
+
+    def _ahead(self, eraser: Eraser, which: int, code: Plain) -> Iterator[int]:
+        """The numbers of the ordinary calls in both texts that come before a piece of code."""
+        order = eraser.model.tree.order
+        for number, pair in enumerate(self._found.same):
+            at = order(pair[which].node)
+            if at < order(code.node) and self._old.is_ordinary(pair[0].node):
+                yield number
+
+    def _is_event(self, old: Plain, new: Plain) -> bool:
+        """Whether both are a call whose difference a trace holds: the limit of a clip."""
+        one, other = self._old.held(old), self._new.held(new)
+        return one is not None and one == other
+
+
+class _Events:
+    """The events of one text that are replayed."""
+
+    def __init__(self, eraser: Eraser, programs: Sequence[Program]) -> None:
+        self._eraser = eraser
+        self._model = eraser.model
+        traces = [trace for program in programs for trace in program.traces]
+        self._replayed = {(event.line, event.source) for trace in traces for event in trace}
+
+    def _is_replayed(self, node: cst.CSTNode) -> bool:
+        return (self._eraser.side.line(node), self._model.tree.source(node)) in self._replayed
+
+    def is_ordinary(self, code: cst.CSTNode) -> bool:
+        """Whether code calls something that is no event and may do anything."""
+        found = self._eraser.side.lifter.found
+        for call in self._model.tree.below(code, cst.Call):
+            term = found.get(id(call))
+            if self._kind(call) in _NO_EVENT and (term is None or is_opaque(term)):
+                return True
+        return False
+
+    def _kind(self, node: cst.CSTNode) -> Kind | None:
+        return self._model.steps.recognizer.kind(node) if isinstance(node, cst.Call) else None
+
+    def are_all(self, statement: Plain, others: _Events, *, gone: bool) -> bool:
+        """Whether a statement is nothing but events that are replayed, under tests that only ask.
+
+        Where it is ``gone``, what was erased of it counts too.
+        """
+        node = statement.node
+        blocks = [part for part in statement.parts if part.kind == BLOCK]
+        if blocks:
+            heads = (part for part in statement.parts if part.kind != BLOCK)
+            inner = [each for block in blocks for each in block.parts]
+            return (
+                isinstance(node, (cst.If, cst.For))
+                and (bool(inner) or (gone and self._is_about_amp(node)))
+                and all(map(self._only_asks, heads))
+                and all(self.are_all(each, others, gone=gone) for each in inner)
+            )
+        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+            return self._is_replayed(node.value) and self._is_told(statement.parts[0], others)
+        if isinstance(node, cst.AugAssign):
+            return self._is_replayed(node) and self._eraser.side.tracer.factor(node) is not None
+        return gone and isinstance(node, cst.Assign) and self._makes_scaler(node)
+
+    def _is_told(self, call: Plain, others: _Events) -> bool:
+        """Whether a trace holds all that an event says, or the other text says it as well."""
+        assert isinstance(call.node, cst.Call)
+        kind = self._kind(call.node)
+        if kind is Kind.GRADIENT_WRITE:
+            return self._eraser.side.tracer.factor(call.node) is not None
+        if kind is Kind.CLIP:
+            return not others.clips or self.held(call) in others.clips
+        told = not [*leftover(self._model, kind or Kind.OPAQUE, call.node)]
+        known = others.objects(kind)
+        return told and (not known or self._object(kind, call.node) in known)
+
+    @functools.cached_property
+    def clips(self) -> list[object]:
+        """What the clips of the text say beside what a trace holds of them."""
+        calls = self._model.tree.nodes(cst.Call)
+        return [self.held(self._eraser.plain(c)) for c in calls if self._kind(c) is Kind.CLIP]
+
+    def objects(self, kind: Kind | None) -> set[str]:
+        """What the events of a kind are about, as it is written; nothing for other kinds."""
+        calls = [c for c in self._model.tree.nodes(cst.Call) if self._kind(c) is kind]
+        return {self._object(kind, call) for call in calls} if kind in _ABOUT else set()
+
+    def _object(self, kind: Kind | None, call: cst.Call) -> str:
+        return about(self._model, kind, call) if kind is not None else ""
+
+    def _makes_scaler(self, node: cst.Assign) -> bool:
+        made = isinstance(node.value, cst.Call) and self._model.roles.is_constructor(node.value)
+        return made and all(self._model.roles.is_scaler(each.target) for each in node.targets)
+
+    def _is_about_amp(self, node: cst.If | cst.For) -> bool:
+        """Whether what was erased of a statement is something that a step is about."""
+        halves = self._model.modules.half_trainings
+        held = any(self._model.tree.contains(node, half.cast) for half in halves)
+        return held or self._model.steps.relevance.uses_scaler(node)
+
+    def _only_asks(self, head: Plain) -> bool:
+        term = self._eraser.side.lifter.found.get(id(head.node))
+        return head.kind in ("Name", "known", "literal") or (
+            term is not None and not is_opaque(term)
+        )
+
+    def held(self, call: Plain) -> object:
+        """What an event says beside what a trace holds of it; None if it is no such call."""
+        node = call.node
+        if not isinstance(node, cst.Call):
+            return None
+        meaning = self._model.steps.recognizer.meaning(node)
+        if meaning is None or not meaning.keyword(Part.STRICT):
+            return None
+        limit = arguments(node).get(*meaning.place(Part.LIMIT))
+        given = {
+            name: value
+            for name, value in leftover(self._model, meaning.kind or Kind.CLIP, node)
+            if value is not limit
+        }
+        tree = self._eraser
+        rest = sorted((name, tree.plain(value).digest) for name, value in given.items())
+        return meaning.word, tuple(rest), self._limit(limit)
+
+    def _limit(self, limit: cst.BaseExpression | None) -> object:
+        """A limit without the scale; a number is the same for all, since a trace holds it."""
+        if limit is not None and self._eraser.side.tracer.number(limit) is not None:
+            return "a number"
+        if isinstance(limit, cst.BinaryOperation) and isinstance(limit.operator, cst.Multiply):
+            values = self._model.values
+            for side, other in ((limit.left, limit.right), (limit.right, limit.left)):
+                if is_made_from_scale(side, values):
+                    return self._limit(other)
+        return None if limit is None else self._eraser.plain(limit).digest
+
+
+def _shown(side: Side, piece: Plain | None) -> str:
+    if piece is None:
+        return ""
+    text = " ".join(side.model.tree.source(piece.node).split()) if piece.kind != BLOCK else "..."
+    return text if len(text) <= _LENGTH else f"{text[: _LENGTH - 3]}..."
+
+
+def _is_attribute(holder: cst.CSTNode | None, name: cst.Name) -> bool:
+    return isinstance(holder, cst.Attribute) and holder.attr is name
+
+
+def _keyword(arg: cst.Arg | None) -> str:
+    return arg.keyword.value if arg is not None and arg.keyword is not None else ""
+
+
+def _same(
+    one: Eraser, old: Sequence[cst.CSTNode], other: Eraser, new: Sequence[cst.CSTNode]
+) -> bool:
+    return [one.plain(each).digest for each in old] == [other.plain(each).digest for each in new]
+
+
+_OWNERS: tuple[tuple[str, Callable[[Cover, Differing], bool]], ...] = (
+    ("expression", Cover.is_expression),
+    ("training step", Cover.is_step),
+    ("training step", Cover.is_half),
+    ("helper", Cover.is_helper),
+    ("import", Cover.is_import),
+)
+
+
+def reasons(covered: Sequence[Covered]) -> Iterator[str]:
+    """A line for each place that nobody answers for."""
+    for one in covered:
+        if one.owner:
+            continue
+        if one.before and one.after:
+            yield f"line {one.place.before}: `{one.before}` became `{one.after}`"
+        elif one.before:
+            yield f"line {one.place.before}: `{one.before}` was removed or moved"
+        else:
+            yield f"line {one.place.after}: `{one.after}` was added or moved"

@@ -1,0 +1,588 @@
+"""Takes AMP out of a text, by a list of local rewrites, and leaves a plain tree.
+
+Each rewrite is sound by itself: what it takes away is a matter of the experiments, or of nothing.
+Where its condition does not hold, the code stays as it is written, and has to be the same in both
+texts.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.amp.events import Kind, stepped
+from amp_lint.flow.branches import leaves
+from amp_lint.flow.values import arguments, literal
+from amp_lint.syntax.names import PARTIAL, canonical
+from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.lift import is_amp
+from amp_lint.verify.compare.plain import (
+    BLOCK,
+    Plain,
+    literal_text,
+    names_itself,
+    pieces,
+    plain,
+)
+from amp_lint.verify.compare.side import Side
+from amp_lint.verify.compare.units import name_of
+from amp_lint.vocabulary.amp import IS_ENABLED
+from amp_lint.vocabulary.training import SET_TO_NONE
+
+_READ_DOCSTRINGS = ("__doc__", "getdoc", "docopt", "help", "doctest", "fire", "Fire")
+_READ_ANNOTATIONS = (
+    "__annotations__", "get_type_hints", "get_annotations", "signature", "jit", "script",
+    "singledispatch", "typeguard", "pydantic", "inspect",
+)  # fmt: skip
+_TYPES = (
+    "typing.", "collections.abc.", "torch.Tensor", "torch.device", "torch.dtype",
+    "torch.nn.Module", "torch.optim.Optimizer",
+)  # fmt: skip
+"""How names begin that are types, and there in every version."""
+_BUILTIN_TYPES = frozenset(
+    {"None", "bool", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "object",
+     "set", "str", "tuple", "type"}
+)  # fmt: skip
+_OF_TYPES = (
+    cst.Subscript, cst.SubscriptElement, cst.Index, cst.SimpleString, cst.BinaryOperation,
+    cst.BitOr, cst.List, cst.Element, cst.Ellipsis, cst.LeftSquareBracket, cst.RightSquareBracket,
+)  # fmt: skip
+_LOOPS = (cst.For, cst.While, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """One rewrite of an expression or a statement."""
+
+    name: str
+    erased: Callable[[Eraser, cst.CSTNode], Sequence[cst.CSTNode] | None]
+    """What is left of a node, [] for nothing; None where the rewrite does not apply."""
+
+
+class Eraser:
+    """Makes the plain tree of one text."""
+
+    def __init__(self, side: Side) -> None:
+        self.side = side
+        self.model = side.model
+        self.modes: dict[tuple[str, str], bool] = {}
+        """Function and test of AMP -> whether it has to hold for what was erased behind it."""
+        self._positional: set[int] = set()
+        """Ids of the arguments whose keyword says no more than their position."""
+
+    @functools.cached_property
+    def tree(self) -> Plain:
+        """The whole file."""
+        module = self.model.tree.module
+        return plain("Module", "", [self._block(module.body, module)], module)
+
+    def header(self, name: str) -> Sequence[object]:
+        """What names in a function or class stand for, as far as its first lines say that."""
+        unit = self.side.units[name]
+        if isinstance(unit, cst.Module):
+            return ()
+        given: Iterable[cst.CSTNode] = (
+            (*unit.bases, *unit.keywords) if isinstance(unit, cst.ClassDef) else ()
+        )
+        named = (
+            []
+            if isinstance(unit, cst.ClassDef)
+            else [
+                param.name.value
+                for param in descendants(unit.params)
+                if isinstance(param, cst.Param)
+            ]
+        )
+        kept = (*self._kept(unit, unit.decorators), *given)
+        return [*named, *(self.plain(each).digest for each in kept)]
+
+    # --- the tree -----------------------------------------------------------------------------
+
+    def plain(self, node: cst.CSTNode) -> Plain:
+        """What is left of an expression, or of another part of a statement."""
+        for erasure in EXPRESSIONS:
+            left = erasure.erased(self, node)
+            if left:
+                return self.plain(left[0])
+        known = self._amp_object(node) or self._global(node)
+        if known is not None:
+            return plain("known", known, (), node)
+        text = literal_text(node)
+        if text is not None:
+            return plain("literal", text, (), node)
+        if isinstance(node, cst.Call) and self._steps(node):
+            return self._direct_step(node)
+        if isinstance(node, cst.Arg) and id(node) in self._positional:
+            return plain("Arg", "value:1 star=''", [self.plain(node.value)], node)
+        return self._generic(node)
+
+    def _generic(self, node: cst.CSTNode) -> Plain:
+        shape: list[str] = []
+        parts: list[Plain] = []
+        for field, value in self._pieces(node):
+            if isinstance(value, (cst.BaseSuite, cst.Else)) or (
+                isinstance(value, cst.If) and field == "orelse"
+            ):
+                inner = self._suite(value)
+                if inner.parts or field == "body":
+                    shape.append(f"{field}:1")
+                    parts.append(inner)
+            elif isinstance(value, cst.CSTNode):
+                shape.append(self._word(field, value))
+                parts += [] if names_itself(field, value) else [self.plain(value)]
+            elif isinstance(value, (list, tuple)):
+                items = [self.plain(item) for item in self._kept(node, value)]
+                shape.append(f"{field}:{len(items)}")
+                parts += items
+            elif value is not None:
+                shape.append(f"{field}={value!r}")
+        return plain(type(node).__name__, " ".join(shape), parts, node)
+
+    def _pieces(self, node: cst.CSTNode) -> Iterator[tuple[str, object]]:
+        """What a node is made of, without annotations that do nothing; arguments in their place."""
+        for field, value in pieces(node):
+            annotates = isinstance(value, cst.Annotation) and field in ("annotation", "returns")
+            if annotates and self._is_inert(node, value):
+                continue
+            if isinstance(node, cst.Call) and field == "args":
+                yield field, self._in_place(node)
+            else:
+                yield field, value
+
+    def _in_place(self, call: cst.Call) -> list[cst.Arg]:
+        """Arguments, with keywords by position where it is known which that is."""
+        placed = self.side.lifter.placed(call)
+        by_name = {arg.keyword.value: arg for arg in call.args if arg.keyword is not None}
+        first = [arg for arg in call.args if arg.keyword is None]
+        rest = [arg for name, arg in by_name.items() if name not in placed]
+        self._positional |= {id(by_name[name]) for name in placed}
+        if not placed:
+            return [*call.args]
+        return [*first, *(by_name[name] for name in placed), *rest]
+
+    def _is_inert(self, node: cst.CSTNode, annotation: object) -> bool:
+        """Whether an annotation of a function is computed without doing anything, and not read."""
+        assert isinstance(annotation, cst.Annotation)
+        function = node if isinstance(node, cst.FunctionDef) else self._function(node)
+        if function is None or function.decorators or self._reads_annotations:
+            return False
+        return all(map(self._only_names, descendants(annotation.annotation)))
+
+    def _function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        return self.model.tree.ancestor(node, cst.FunctionDef)
+
+    def _only_names(self, part: cst.CSTNode) -> bool:
+        if isinstance(part, cst.Name):
+            return _is_known_type(part, self.model.names.qualified(part)) or (
+                isinstance(self.model.tree.parent(part), cst.Attribute)
+            )
+        if isinstance(part, cst.Attribute):
+            names = self.model.names.qualified(part)
+            if isinstance(self.model.tree.parent(part), cst.Attribute):
+                return True  # the whole is asked for
+            return bool(names) and all(name.startswith(_TYPES) for name in names)
+        return isinstance(part, _OF_TYPES)
+
+    @functools.cached_property
+    def _reads_annotations(self) -> bool:
+        return any(self.model.tree.named(word) for word in _READ_ANNOTATIONS)
+
+    @functools.cached_property
+    def _reads_docstrings(self) -> bool:
+        return any(self.model.tree.named(word) for word in _READ_DOCSTRINGS)
+
+    def is_docstring(self, node: cst.CSTNode) -> bool:
+        """Whether a statement is a docstring that nothing can see the text of."""
+        if not isinstance(node, cst.Expr) or self._reads_docstrings:
+            return False
+        if not isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString)):
+            return False
+        if (literal_text(node.value) or "")[:4] != "str ":
+            return False
+        holder = self.side.holder(node)
+        line = self.model.tree.parent(node)
+        body = holder.body if isinstance(holder, cst.Module) else holder.body.body
+        first = bool(body) and body[0] is line
+        return first and (isinstance(holder, cst.Module) or not holder.decorators)
+
+    def _word(self, field: str, value: cst.CSTNode) -> str:
+        if isinstance(value, cst.Name) and names_itself(field, value):
+            return f"{field}={value.value!r}"
+        return f"{field}:1"
+
+    def _kept(self, holder: cst.CSTNode, items: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+        """Those of a list that are not AMP's: decorators, items of a ``with`` or of a dict."""
+        for item in items:
+            if isinstance(item, cst.Decorator) and self.is_region(item.decorator):
+                continue
+            if isinstance(item, cst.WithItem) and self.is_region(item.item):
+                continue
+            if isinstance(item, cst.DictElement) and self.side.lifter.is_scaler_state(item.value):
+                continue
+            if isinstance(holder, cst.Call) and (
+                self._is_half_argument(holder, item) or self._is_default(holder, item)
+            ):
+                continue
+            yield item
+
+    def _suite(self, value: cst.BaseSuite | cst.Else | cst.If) -> Plain:
+        if isinstance(value, cst.Else):
+            return self._suite(value.body)
+        if isinstance(value, cst.If):  # elif
+            return plain(BLOCK, "", self._statement(value), value)
+        assert isinstance(value, cst.BaseSuite)
+        return self._block(value.body, value)
+
+    def _block(self, body: Sequence[cst.CSTNode], holder: cst.CSTNode) -> Plain:
+        inner = [each for statement in body for each in self._statement(statement)]
+        kept = [each for each in inner if each.kind != "Pass"]
+        return plain(BLOCK, "", kept, holder)
+
+    # --- statements ---------------------------------------------------------------------------
+
+    def _statement(self, node: cst.CSTNode) -> Iterator[Plain]:
+        """What is left of a statement, each of a line by itself."""
+        if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            for small in node.body:
+                yield from self._statement(small)
+            return
+        for erasure in STATEMENTS:
+            left = erasure.erased(self, node)
+            if left is not None:
+                for each in left:
+                    yield from self._statement(each)
+                return
+        if isinstance(node, (cst.Import, cst.ImportFrom)):
+            yield from self._imports(node)
+            return
+        made = self._generic(node)
+        if isinstance(node, cst.If) and self._is_same_both_ways(node, made):
+            self._note_mode(node)
+            yield from made.parts[-1].parts
+        elif isinstance(node, (cst.If, cst.Try)) and self._is_hollow(node, made):
+            self._note_mode(node)
+        else:
+            yield made
+
+    def _note_mode(self, node: cst.CSTNode) -> None:
+        if isinstance(node, cst.If):
+            test, holds = _normal(node.test)
+            uses = self.model.steps.relevance.uses_scaler(node.body)
+            key = name_of(self.model, node), self.model.tree.source(test)
+            self.modes[key] = holds is uses
+
+    def _is_same_both_ways(self, node: cst.If, made: Plain) -> bool:
+        """Whether a test about AMP chooses between arms that are one without it."""
+        arms = [part for part in made.parts if part.kind == BLOCK]
+        same = len(arms) == 2 and arms[0].digest == arms[1].digest
+        return same and self.is_about_amp(node.test)
+
+    def _imports(self, node: cst.Import | cst.ImportFrom) -> Iterator[Plain]:
+        """Each imported name by itself, but for those of AMP."""
+        if isinstance(node.names, cst.ImportStar):
+            yield self._generic(node)
+            return
+        for alias in node.names:
+            whole, bound = self.imported(node, alias)
+            if not _is_of_amp(whole):
+                yield plain("Import", f"{whole} as {bound}", (), alias)
+
+    def imported(self, node: cst.CSTNode, alias: cst.ImportAlias) -> tuple[str, str]:
+        """What an import brings, and the name that it gives it."""
+        source = self.model.tree.source
+        name = source(alias.name)
+        bound = source(alias.asname.name) if alias.asname else name
+        if not isinstance(node, cst.ImportFrom):
+            return name, bound
+        module = source(node.module) if node.module else ""
+        return f"{'.' * len(node.relative)}{module}.{name}", bound
+
+    def _is_hollow(self, node: cst.If | cst.Try, made: Plain) -> bool:
+        """Whether nothing is left of a statement but a test about AMP, or failed imports of it."""
+        blocks = [part for part in _below(made) if part.kind == BLOCK]
+        if any(block.parts for block in blocks):
+            return False
+        if isinstance(node, cst.If):
+            return self.is_about_amp(node.test) or self._asks_for_state(node)
+        return all(isinstance(each, (cst.Import, cst.ImportFrom)) for each in _lines(node.body))
+
+    def _asks_for_state(self, node: cst.If) -> bool:
+        """``if saved.get("scaler"):`` or ``if "scaler" in saved:`` around the load of it."""
+        calls = [each.value for each in _lines(node.body) if isinstance(each, cst.Expr)]
+        loads = [c for c in calls if isinstance(c, cst.Call) and c.args]
+        if len(calls) != 1 or len(loads) != 1 or not self.side.lifter.is_scaler_state(loads[0]):
+            return False
+        source, item = self.model.tree.source, loads[0].args[0].value
+        if not isinstance(item, cst.Subscript) or len(item.slice) != 1:
+            return False
+        owner, key = source(item.value), source(item.slice[0])
+        asked = source(node.test)
+        return asked in (f"{owner}.get({key})", f"{key} in {owner}")
+
+    def stacks(self, *kinds: Kind) -> dict[tuple[str, Kind, tuple[str, ...]], cst.Call]:
+        """Events of some kinds by their function, and the tests and loops around them."""
+        calls = self.model.tree.nodes(cst.Call)
+        found = ((call, self._kind(call)) for call in calls)
+        return {
+            (name_of(self.model, call), kind, tuple(self._stack(call))): call
+            for call, kind in found
+            if kind in kinds and kind is not None
+        }
+
+    def _stack(self, node: cst.CSTNode) -> Iterator[str]:
+        """What stands around a place in its function, but AMP, from the inside out."""
+        inner = node
+        for holder in self.model.tree.ancestors(node):
+            if isinstance(holder, (cst.FunctionDef, cst.ClassDef)):
+                return
+            if isinstance(holder, cst.If) and not self._is_whole(holder, inner, node):
+                yield f"{inner is holder.body} {self.plain(holder.test).digest.hex()}"
+            elif isinstance(holder, (cst.For, cst.While, cst.Try, cst.ExceptHandler)):
+                yield type(holder).__name__
+            inner = holder
+
+    def _is_whole(self, test: cst.If, arm: cst.CSTNode, event: cst.CSTNode) -> bool:
+        """Whether a test says nothing of when an event happens.
+
+        It is one of AMP, both of its arms have the event, or this one leaves with it.
+        """
+        if self.is_about_amp(test.test):
+            return True
+        if isinstance(arm, cst.BaseSuite) and leaves(arm) and self._kind(event) is Kind.UPDATE:
+            return True
+        tree, other = self.model.tree, test.orelse if arm is test.body else test.body
+        calls = tree.below(other, cst.Call) if other is not None else ()
+        return any(self._kind(call) is self._kind(event) for call in calls)
+
+    # --- what is AMP --------------------------------------------------------------------------
+
+    def is_about_amp(self, test: cst.BaseExpression) -> bool:
+        """Whether a test asks if there is a scaler, or for what switches AMP on."""
+        test, _ = _normal(test)
+        if self.model.tree.source(test) in self.side.lifter.switches:
+            return True
+        if isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute):
+            asks = test.func.attr.value in IS_ENABLED.words and not test.args
+            return asks and self.model.roles.is_scaler(test.func.value)
+        return isinstance(test, (cst.Name, cst.Attribute)) and self.model.roles.is_scaler(test)
+
+    def is_region(self, context: cst.BaseExpression) -> bool:
+        """Whether a context is an autocast region, or was meant to be one."""
+        if self.model.regions.of(context) is not None:
+            return True
+        return self._amp_object(context) is not None
+
+    def _amp_object(self, node: cst.CSTNode) -> str | None:
+        """What stands for a member of torch's AMP interface: a call of it, or its name."""
+        named = node.func if isinstance(node, cst.Call) else node
+        if isinstance(node, cst.Call) and self.model.names.is_any(node.func, PARTIAL) and node.args:
+            named = node.args[0].value  # what is called is an object of its own
+        if not isinstance(named, (cst.Name, cst.Attribute)):
+            return None
+        members = [name for name in self.model.names.qualified(named) if is_amp(name)]
+        return f"AMP {members[0].rpartition('.')[2]}" if len(members) == 1 else None
+
+    def _global(self, node: cst.CSTNode) -> str | None:
+        """The qualified name of something imported."""
+        if not isinstance(node, (cst.Name, cst.Attribute)) or not self._is_imported(node):
+            return None
+        names = self.model.names.qualified(node)
+        return canonical(next(iter(names))) if len(names) == 1 else None
+
+    def _is_imported(self, node: cst.BaseExpression) -> bool:
+        while isinstance(node, cst.Attribute):
+            node = node.value
+        if not isinstance(node, cst.Name):
+            return False
+        bindings = self.model.names.bindings(node)
+        return bool(bindings) and all(binding.kind == "import" for binding in bindings)
+
+    def _steps(self, node: cst.Call) -> bool:
+        """Whether a call is ``scaler.step(optimizer)``, and no more."""
+        return (
+            isinstance(node.func, cst.Attribute)
+            and self._kind(node) is Kind.STEP
+            and stepped(node) is not None
+            and len(node.args) == 1
+            and self.model.roles.is_scaler(node.func.value)
+        )
+
+    def _direct_step(self, node: cst.Call) -> Plain:
+        """The plain tree of ``optimizer.step()``."""
+        optimizer = stepped(node)
+        assert optimizer is not None
+        function = plain("Attribute", "value:1 attr='step'", [self.plain(optimizer)], node.func)
+        return plain("Call", "func:1 args:0", [function], node)
+
+    def _kind(self, node: cst.CSTNode) -> Kind | None:
+        return self.model.steps.recognizer.kind(node) if isinstance(node, cst.Call) else None
+
+    def _is_default(self, call: cst.Call, arg: cst.CSTNode) -> bool:
+        """``set_to_none=True``, which is so without being said."""
+        if self._kind(call) is not Kind.ZERO_GRAD or not isinstance(arg, cst.Arg):
+            return False
+        named = arg.keyword is not None and arg.keyword.value == SET_TO_NONE
+        return named and literal(arg.value) is True
+
+    def _is_half_argument(self, call: cst.Call, arg: cst.CSTNode) -> bool:
+        return any(
+            half.cast is call and half.dtype is arg for half in self.model.modules.half_trainings
+        )
+
+
+def _normal(test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
+    """A test without ``not`` and ``is None``, and whether that holds if the test does."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inner, holds = _normal(test.expression)
+        return inner, not holds
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        (one,) = test.comparisons
+        none = isinstance(one.comparator, cst.Name) and one.comparator.value == "None"
+        if none and isinstance(one.operator, (cst.Is, cst.IsNot)):
+            return test.left, isinstance(one.operator, cst.IsNot)
+    return test, True
+
+
+def _is_known_type(name: cst.Name, qualified: Iterable[str]) -> bool:
+    known = [*qualified]
+    if not known or known == [f"builtins.{name.value}"]:
+        return name.value in _BUILTIN_TYPES
+    return all(each.startswith(_TYPES) for each in known)
+
+
+def _is_of_amp(name: str) -> bool:
+    name = canonical(name)
+    return is_amp(name) or name in ("torch.amp", "torch.cuda.amp", "torch.cpu.amp")
+
+
+def _lines(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+    for line in body.body:
+        yield from line.body if isinstance(line, cst.SimpleStatementLine) else [line]
+
+
+def _below(made: Plain) -> Iterator[Plain]:
+    yield made
+    for part in made.parts:
+        yield from _below(part)
+
+
+# --- the rewrites ---------------------------------------------------------------------------------
+
+
+def _scaled(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
+    if not isinstance(node, cst.Call) or not eraser.model.steps.recognizer.is_scale(node):
+        return None
+    return [node.args[0].value] if _only_for_backward(eraser, node) else None
+
+
+def _only_for_backward(eraser: Eraser, scaled: cst.Call) -> bool:
+    """Whether a scaled loss, or the name that it is given, is seen by backward alone."""
+    if _feeds(eraser, scaled):
+        return True
+    tree, names = eraser.model.tree, eraser.model.names
+    holder = tree.parent(scaled)
+    if not isinstance(holder, cst.Assign) or len(holder.targets) != 1:
+        return False
+    reads = [
+        node
+        for node in tree.nodes(cst.Name)
+        if node is not holder.targets[0].target
+        and any(binding.node is holder for binding in names.bindings(node))
+    ]
+    return bool(reads) and all(_feeds(eraser, read) for read in reads)
+
+
+def _feeds(eraser: Eraser, node: cst.CSTNode) -> bool:
+    attribute = eraser.model.tree.parent(node)
+    call = None if attribute is None else eraser.model.tree.parent(attribute)
+    return (
+        isinstance(call, cst.Call)
+        and call.func is attribute
+        and eraser.model.steps.recognizer.kind(call) is Kind.BACKWARD
+    )
+
+
+def _half(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
+    if not isinstance(node, cst.Call) or not eraser.side.lifter.is_erased(node):
+        return None
+    function, given = node.func, node.args
+    only = all(eraser._is_half_argument(node, arg) for arg in given)
+    return [function.value] if only and isinstance(function, cst.Attribute) else None
+
+
+def _regions(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
+    if not isinstance(node, cst.With) or node.asynchronous is not None:
+        return None
+    if any(item.asname or not eraser.is_region(item.item) for item in node.items):
+        return None
+    return node.body.body
+
+
+def _events(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
+    """``scaler.unscale_(optimizer)``, ``scaler.update()``."""
+    call = node.value if isinstance(node, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return None
+    kind = eraser._kind(call)
+    if kind not in (Kind.UNSCALE, Kind.UPDATE) or arguments(call).starred:
+        return None
+    plainly = len(call.args) == (kind is Kind.UNSCALE)
+    return [] if plainly and eraser.model.roles.is_scaler(call.func.value) else None
+
+
+def _made(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
+    """``scaler = GradScaler()``, where it is made once for its function."""
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return None
+    target, value = node.targets[0].target, node.value
+    if not isinstance(value, cst.Call) or not eraser.model.roles.is_constructor(value):
+        return None
+    around = eraser.model.tree.ancestor(node, *_LOOPS, cst.FunctionDef)
+    if isinstance(around, _LOOPS):
+        return None
+    return [] if eraser.model.roles.is_scaler(target) else None
+
+
+def _state(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
+    """``scaler.load_state_dict(checkpoint["scaler"])`` of what this file saves."""
+    call = node.value if isinstance(node, cst.Expr) else None
+    loads = isinstance(call, cst.Call) and eraser.side.lifter.is_scaler_state(call)
+    return [] if loads else None
+
+
+def _docstring(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
+    """Text that nobody sees."""
+    return [] if eraser.is_docstring(node) else None
+
+
+def _half_statement(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
+    """``model.half()`` alone."""
+    if not isinstance(node, cst.Expr):
+        return None
+    return [] if _half(eraser, node.value) else None
+
+
+def _half_assign(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
+    """``model = model.half()``."""
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return None
+    left = _half(eraser, node.value)
+    source = eraser.model.tree.source
+    same = left and source(left[0]) == source(node.targets[0].target)
+    return [] if same else None
+
+
+EXPRESSIONS = (Erasure("scaled loss", _scaled), Erasure("cast of a trained module", _half))
+STATEMENTS = (
+    Erasure("autocast region", _regions),
+    Erasure("unscale_ and update", _events),
+    Erasure("scaler made", _made),
+    Erasure("state of a scaler", _state),
+    Erasure("cast of a trained module", _half_statement),
+    Erasure("cast of a trained module", _half_assign),
+    Erasure("docstring", _docstring),
+)
+"""All rewrites, in the order in which they are tried."""

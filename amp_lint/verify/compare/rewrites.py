@@ -1,0 +1,306 @@
+"""What may differ between two functions besides AMP, since it makes no difference: names of locals.
+
+A name that only one text has is put back: a temporary is replaced by what it stands for, and what
+is left is renamed. Whatever cannot be put back stays, and shows as a difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.effect_free import is_opaque
+from amp_lint.verify.compare.erase import Eraser
+from amp_lint.verify.compare.plain import BLOCK, Plain, plain
+
+_SHOWING = re.compile(r"builtins\.print|logging\.(debug|info|warning|error)")
+_SHOWN_BY = frozenset(f"builtins.{n}" for n in ("abs", "float", "int", "len", "round", "str"))
+_DOING = (cst.NamedExpr, cst.Yield, cst.Await, cst.GeneratorExp, cst.ListComp, cst.DictComp)
+_SEE_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir"})
+"""What asks for the names of locals."""
+_LAZY = ("BooleanOperation", "IfExp", "Lambda", "ListComp", "SetComp", "DictComp", "GeneratorExp",
+         "FunctionDef", "ClassDef", "While", BLOCK)  # fmt: skip
+"""What may run its parts not at all, often or later."""
+_SIMPLE = (
+    "Arg", "Attribute", "BinaryOperation", "Call", "Comparison", "ComparisonTarget", "Index",
+    "List", "Name", "Slice", "Subscript", "SubscriptElement", "Tuple", "Element",
+    "UnaryOperation", "known", "literal",
+)  # fmt: skip
+"""What binds no name by itself."""
+_HEAD = frozenset({"Name", "known", "literal", "Attribute", "Arg", "AssignTarget"})
+"""What may be evaluated before or after a call."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A function of one text, with its plain tree."""
+
+    eraser: Eraser
+    tree: Plain
+
+    @property
+    def locals(self) -> list[str]:
+        """Its own local names but for its parameters, in the order in which they are bound."""
+        node = self.tree.node
+        assert isinstance(node, cst.FunctionDef)
+        names = self.eraser.model.names
+        scope = names.scope_of(node)
+        order = self.eraser.model.tree.order
+        own = [
+            (order(bindings[0].node), name)
+            for name, bindings in scope.bindings.items()
+            if name not in scope.foreign and all(b.kind in _BOUND for b in bindings)
+        ]
+        return [name for _, name in sorted(own)]
+
+
+_BOUND = frozenset({"assign", "unpack", "augment", "for", "with"})
+
+
+def alike(before: Function, after: Function) -> tuple[Plain, Plain]:
+    """The trees of two functions, with the names of locals that only one has put back."""
+    if _sees_names(before.tree) or _sees_names(after.tree):
+        return before.tree, after.tree
+    after = Function(after.eraser, _without_prints(before, after))
+    old, new = before.locals, after.locals
+    one = _without_temporaries(before, [name for name in old if name not in new])
+    other = _without_temporaries(after, [name for name in new if name not in old])
+    left = [name for name in old if name not in new and _count(one, name)]
+    right = [name for name in new if name not in old and _count(other, name)]
+    free = not any(_count(other, name) for name in left)
+    if free and len(left) == len(right) and not any(_count(one, name) for name in right):
+        one = _renamed(one, dict(zip(left, right, strict=True)))
+    return one, other
+
+
+def alike_expressions(before: Eraser, after: Eraser, old: Plain, new: Plain) -> tuple[Plain, Plain]:
+    """Two pieces of code; where only one is a call of a small helper, what that computes."""
+    if isinstance(old.node, cst.Call) is not isinstance(new.node, cst.Call) or (
+        old.parts and new.parts and old.parts[0].digest != new.parts[0].digest
+    ):
+        old, new = _called(before, old) or old, _called(after, new) or new
+    return old, new
+
+
+def _called(eraser: Eraser, call: Plain) -> Plain | None:
+    """What a call of a function of this file computes that is one ``return``.
+
+    None unless each argument is read where it makes no difference how often.
+    """
+    node, program = call.node, eraser.model.program
+    if call.kind != "Call" or not isinstance(node, cst.Call):
+        return None
+    result = eraser.model.operations.helper_result(node)
+    function = eraser.model.values.function(node.func) if result is not None else None
+    if result is None or function is None or not eraser.side.lifter.is_inlined(node):
+        return None
+    given = {name: eraser.plain(value) for name, value in program.bind(function, node).items()}
+    for param in function.params.params:
+        if param.default is not None:
+            given.setdefault(param.name.value, eraser.plain(param.default))
+    if not all(each.kind in _HEAD for each in given.values()):
+        return None
+    return _filled(eraser.plain(result), given, node)
+
+
+def _filled(tree: Plain, given: dict[str, Plain], call: cst.Call) -> Plain:
+    """What a function returns, with its arguments; it counts as written where it is called."""
+    if tree.kind == "Name":
+        return next((value for name, value in given.items() if _is_name(tree, name)), tree)
+    parts = [_filled(part, given, call) for part in tree.parts]
+    return plain(tree.kind, tree.text, parts, call)
+
+
+def _sees_names(tree: Plain) -> bool:
+    return any(part.text in _SEEN for part in _every(tree) if part.kind == "Name")
+
+
+_SEEN = frozenset(f"value={name!r}" for name in _SEE_NAMES)
+
+
+def _every(tree: Plain) -> Iterator[Plain]:
+    yield tree
+    for part in tree.parts:
+        yield from _every(part)
+
+
+def _is_name(part: Plain, name: str) -> bool:
+    return part.kind == "Name" and part.text == f"value={name!r}"
+
+
+def _count(tree: Plain, name: str) -> int:
+    return sum(_is_name(part, name) for part in _every(tree))
+
+
+def _renamed(tree: Plain, names: dict[str, str]) -> Plain:
+    texts = {f"value={old!r}": f"value={new!r}" for old, new in names.items()}
+    if tree.kind == "Name":
+        return plain("Name", texts.get(tree.text, tree.text), (), tree.node)
+    parts = [_renamed(part, names) for part in tree.parts]
+    return plain(tree.kind, tree.text, parts, tree.node)
+
+
+# --- temporaries --------------------------------------------------------------------------------
+
+
+def _without_temporaries(function: Function, names: Sequence[str]) -> Plain:
+    """The tree with each name that is bound once put where it is first used, if it can be."""
+    tree = function.tree
+    for name in names:
+        tree = _inlined(function, tree, name) or tree
+    return tree
+
+
+def _inlined(function: Function, tree: Plain, name: str) -> Plain | None:
+    """The tree without a temporary; None if there is none to take out."""
+    if tree.kind == BLOCK:
+        for index, statement in enumerate(tree.parts):
+            value = _bound(statement, name)
+            if value is not None:
+                if _count(function.tree, name) == 1:
+                    return plain(BLOCK, "", _unnamed(function, tree.parts, index), tree.node)
+                kept = _put(function, tree.parts[index + 1 :], name, value)
+                if kept is None:
+                    return None
+                return plain(BLOCK, "", (*tree.parts[:index], *kept), tree.node)
+    for index, part in enumerate(tree.parts):
+        inner = _inlined(function, part, name)
+        if inner is not None:
+            parts = (*tree.parts[:index], inner, *tree.parts[index + 1 :])
+            return plain(tree.kind, tree.text, parts, tree.node)
+    return None
+
+
+def _unnamed(function: Function, block: Sequence[Plain], index: int) -> tuple[Plain, ...]:
+    """A block in which a value that nobody reads gets no name; none that only computes."""
+    value = block[index].parts[1]
+    kept = () if _is_pure(function, value) else (plain("Expr", _EXPR, [value], block[index].node),)
+    return (*block[:index], *kept, *block[index + 1 :])
+
+
+_EXPR = "value:1"
+
+
+# --- what is only shown -------------------------------------------------------------------------
+
+
+def _without_prints(before: Function, after: Function) -> Plain:
+    """The new tree without what it prints or logs more than the old one, of what only computes."""
+    known = Counter(part.digest for part in _every(before.tree) if part.kind == "Expr")
+    return _unprinted(after, after.tree, known)
+
+
+def _unprinted(function: Function, tree: Plain, known: Counter[bytes]) -> Plain:
+    if tree.kind != BLOCK:
+        parts = [_unprinted(function, part, known) for part in tree.parts]
+        return plain(tree.kind, tree.text, parts, tree.node) if tree.parts else tree
+    kept = []
+    for part in tree.parts:
+        if part.kind == "Expr" and not known[part.digest] and _is_print(function, part):
+            continue
+        known[part.digest] -= part.kind == "Expr"
+        kept.append(_unprinted(function, part, known))
+    return plain(BLOCK, "", kept, tree.node)
+
+
+def _is_print(function: Function, statement: Plain) -> bool:
+    """Whether a statement prints or logs, and what it is given only computes."""
+    call = statement.parts[0].node
+    if not isinstance(call, cst.Call) or any(arg.star or arg.keyword for arg in call.args):
+        return False
+    names = function.eraser.model.names
+    if not any(map(_SHOWING.fullmatch, names.qualified(call.func))):
+        return False
+    return all(_only_computes(function, part) for arg in call.args for part in descendants(arg))
+
+
+def _only_computes(function: Function, part: cst.CSTNode) -> bool:
+    if isinstance(part, cst.Call):
+        names = function.eraser.model.names.qualified(part.func)
+        if names and names <= _SHOWN_BY:
+            return True
+        term = function.eraser.side.lifter.found.get(id(part))
+        return term is not None and not is_opaque(term)
+    return not isinstance(part, _DOING)
+
+
+def _bound(statement: Plain, name: str) -> Plain | None:
+    """What a statement binds a name to, and nothing else."""
+    if statement.kind != "Assign" or len(statement.parts) != 2:
+        return None
+    target, value = statement.parts
+    return value if len(target.parts) == 1 and _is_name(target.parts[0], name) else None
+
+
+def _put(
+    function: Function, rest: Sequence[Plain], name: str, value: Plain
+) -> tuple[Plain, ...] | None:
+    """The statements behind a binding with the value in the place of the name."""
+    if not all(part.kind in _SIMPLE for part in _every(value)):
+        return None
+    if _count(function.tree, name) > 1 + sum(_count(each, name) for each in rest):
+        return None  # it is read outside of its block as well
+    pure = _is_pure(function, value)
+    for index, statement in enumerate(rest):
+        if _count(statement, name):
+            made = _first_replaced(statement, name, value, pure=pure)
+            behind = (_marked(each, name, value) for each in rest[index + 1 :])
+            return (*rest[:index], _marked(made, name, value), *behind) if made else None
+        if not pure or not _is_quiet(function, statement, value):
+            return None
+    return None
+
+
+def _marked(tree: Plain, name: str, value: Plain) -> Plain:
+    """Code in which a name that went is only what it stood for."""
+    if _is_name(tree, name):
+        return plain("Name", f"made as {value.digest.hex()}", (), tree.node)
+    if not _count(tree, name):
+        return tree
+    parts = [_marked(part, name, value) for part in tree.parts]
+    return plain(tree.kind, tree.text, parts, tree.node)
+
+
+def _is_pure(function: Function, value: Plain) -> bool:
+    """Whether an expression only computes."""
+    found = function.eraser.side.lifter.found
+    for part in _every(value):
+        term = found.get(id(part.node))
+        if part.kind not in _SIMPLE or (part.kind == "Call" and (term is None or is_opaque(term))):
+            return False
+    return True
+
+
+def _is_quiet(function: Function, statement: Plain, value: Plain) -> bool:
+    """Whether a statement only binds a local that an expression does not read."""
+    if statement.kind != "Assign" or len(statement.parts) != 2:
+        return False
+    target, made = statement.parts[0].parts[0], statement.parts[1]
+    if target.kind != "Name" or any(part.digest == target.digest for part in _every(value)):
+        return False
+    return _is_pure(function, made)
+
+
+def _first_replaced(tree: Plain, name: str, value: Plain, *, pure: bool) -> Plain | None:
+    """A statement with the value where the name is read first; None if that is not sound.
+
+    What is evaluated before must not see what the value does, and the name has to be read once
+    whenever the statement is reached.
+    """
+    if _is_name(tree, name):
+        return value
+    for index, part in enumerate(tree.parts):
+        if _count(part, name):
+            if tree.kind in _LAZY or part.kind in _LAZY or part.kind == "AssignTarget":
+                return None
+            made = _first_replaced(part, name, value, pure=pure)
+            parts = (*tree.parts[:index], made, *tree.parts[index + 1 :]) if made else ()
+            return plain(tree.kind, tree.text, parts, tree.node) if made else None
+        if not pure and not all(each.kind in _HEAD for each in _every(part)):
+            return None
+    return None

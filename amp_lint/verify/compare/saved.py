@@ -1,0 +1,61 @@
+"""How a scaler outlives a run: what of it is saved, under which key, and how that is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_lint.flow.values import literal
+from amp_lint.verify.compare.side import Side
+from amp_lint.verify.compare.units import name_of
+from amp_lint.verify.obligations import Place, State
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Something of a scaler in a checkpoint."""
+
+    save: str
+    load: str
+    node: cst.CSTNode
+
+
+def states(before: Side, after: Side) -> Iterator[State]:
+    """What has to be shown of each scaler that is kept in another way than before."""
+    old, new = dict(_kept(before)), dict(_kept(after))
+    for key, now in new.items():
+        was = old.get(key)
+        if was is None or (was.save, was.load) != (now.save, now.load):
+            line = 0 if was is None else before.line(was.node)
+            place = Place(line, after.line(now.node), name_of(after.model, now.node))
+            yield State(place, now.save, now.load)
+
+
+def _kept(side: Side) -> Iterator[tuple[str, _Kept]]:
+    """By their key, what checkpoints hold of scalers, and what loads it."""
+    loads = dict(_loads(side))
+    for element in side.model.tree.nodes(cst.DictElement):
+        method = _asked(side, element.value)
+        key = literal(element.key)
+        if method and isinstance(key, str) and key in loads:
+            yield key, _Kept(method, loads[key], element.value)
+
+
+def _asked(side: Side, node: cst.BaseExpression) -> str:
+    """The method of a scaler that is called without arguments; "" for all else."""
+    if not isinstance(node, cst.Call) or node.args or not isinstance(node.func, cst.Attribute):
+        return ""
+    return node.func.attr.value if side.model.roles.is_scaler(node.func.value) else ""
+
+
+def _loads(side: Side) -> Iterator[tuple[str, str]]:
+    """The keys of what is handed to scalers, each with the method that gets it."""
+    for call in side.model.tree.nodes(cst.Call):
+        if not isinstance(call.func, cst.Attribute) or len(call.args) != 1:
+            continue
+        item = call.args[0].value
+        if isinstance(item, cst.Subscript) and side.model.roles.is_scaler(call.func.value):
+            keys = [literal(e.slice.value) for e in item.slice if isinstance(e.slice, cst.Index)]
+            yield from ((key, call.func.attr.value) for key in keys if isinstance(key, str))

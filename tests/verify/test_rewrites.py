@@ -1,0 +1,252 @@
+"""What is erased or may differ, each with a text for which its condition does not hold."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from amp_lint.verify.compare import compare
+
+LOOP = """
+    import torch
+    from torch.cuda.amp import GradScaler, autocast
+
+
+    def fit(net, loss_of, rows, optimizer, seen):
+        scaler = GradScaler()
+        for row in rows:
+            optimizer.zero_grad()
+            loss = loss_of(net(row))
+            loss.backward()
+            optimizer.step()
+            seen.append(loss.item())
+"""
+LOSS = "        loss = loss_of(net(row))\n"
+BACK = "        loss.backward()\n"
+STEP = "        optimizer.step()\n"
+SEEN = "        seen.append(loss.item())\n"
+MADE = "    scaler = GradScaler()\n"
+ENABLED = "        if scaler.is_enabled():\n"
+ELSE = "        else:\n    "
+CLEAR = "        optimizer.zero_grad()\n"
+
+Edits = tuple[tuple[str, str], ...]
+
+
+def differing(before: str, edits: Edits) -> list[str]:
+    """The owners of the places at which two texts differ, "" for none."""
+    before = textwrap.dedent(before)
+    after = before
+    for old, new in edits:
+        assert old in after
+        after = after.replace(old, new, 1)
+    compile(after, "after", "exec")
+    return [place.owner for place in compare(before, after).coverage]
+
+
+SAME: list[tuple[str, Edits]] = [
+    (
+        "layout",
+        ((LOSS, "        # the loss\n        loss = loss_of(\n            net(row)\n        )\n"),),
+    ),
+    ("scaled loss", ((BACK, "        scaler.scale(loss).backward()\n"),)),
+    (
+        "scaled loss with a name",
+        ((BACK, "        up = scaler.scale(loss)\n        up.backward()\n"),),
+    ),
+    ("step of a scaler", ((STEP, "        scaler.step(optimizer)\n"),)),
+    (
+        "unscale and update",
+        ((STEP, f"        scaler.unscale_(optimizer)\n{STEP}        scaler.update()\n"),),
+    ),
+    ("region", ((LOSS, f"        with autocast():\n    {LOSS}"),)),
+    ("region over more", ((LOSS + BACK, f"        with autocast():\n    {LOSS}    {BACK}"),)),
+    ("scaler made", ((MADE, ""),)),
+    ("import of AMP", (("GradScaler, autocast", "GradScaler"),)),
+    (
+        "test of a scaler",
+        ((STEP, f"{STEP}        if scaler is not None:\n            scaler.update()\n"),),
+    ),
+    (
+        "arms of a test of a scaler",
+        (
+            (
+                STEP,
+                f"{ENABLED}            scaler.step(optimizer)\n{ELSE}{STEP}",
+            ),
+        ),
+    ),
+    (
+        "renamed local",
+        (
+            ("loss = ", "cost = "),
+            (BACK, BACK.replace("loss", "cost")),
+            ("(loss.item", "(cost.item"),
+        ),
+    ),
+    (
+        "temporary",
+        (
+            ("loss_of(net(row))", "loss_of(made)"),
+            (
+                LOSS.replace("net(row)", "made"),
+                f"        made = net(row)\n{LOSS.replace('net(row)', 'made')}",
+            ),
+        ),
+    ),
+    ("value without a name", ((STEP, f"        norm = loss.detach()\n{STEP}"),)),
+    ("what is so by default", (("zero_grad()", "zero_grad(set_to_none=True)"),)),
+    ("print", ((SEEN, f'{SEEN}        print("loss", loss.item())\n'),)),
+    (
+        "print of a result",
+        ((STEP, f"        size = loss.detach().abs()\n{STEP}        print(size)\n"),),
+    ),
+    ("docstring", ((MADE, f'    """Fit."""\n{MADE}'),)),
+    (
+        "annotation",
+        (
+            ("fit(net, loss_of", "fit(net: torch.nn.Module, loss_of"),
+            ("seen):", "seen: list[float]) -> None:"),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("edits", [e for _, e in SAME], ids=[name for name, _ in SAME])
+def test_what_makes_no_difference(edits: Edits) -> None:
+    assert not differing(LOOP, edits)
+
+
+OTHER: list[tuple[str, Edits]] = [
+    (
+        "the scaled loss is seen",
+        ((BACK, "        loss = scaler.scale(loss)\n        loss.backward()\n"),),
+    ),
+    ("a step of more", ((STEP, "        scaler.step(optimizer, net)\n"),)),
+    ("an update to a number", ((STEP, f"{STEP}        scaler.update(8.0)\n"),)),
+    ("a region with a name", ((LOSS, f"        with autocast() as net:\n    {LOSS}"),)),
+    ("another context", ((LOSS, f"        with torch.no_grad():\n    {LOSS}"),)),
+    ("a scaler in a loop", ((MADE, ""), (CLEAR, f"    {MADE}{CLEAR}"))),
+    ("an optimizer that is a scaler", ((MADE, f"{MADE}    optimizer = GradScaler()\n"),)),
+    (
+        "a test of the scale",
+        ((STEP, f"{STEP}        if scaler.get_scale() > 2:\n            scaler.update()\n"),),
+    ),
+    (
+        "a test of something else",
+        ((STEP, f"{STEP}        if seen:\n            scaler.update()\n"),),
+    ),
+    (
+        "a name that is read elsewhere",
+        (("loss = ", "cost = "), (BACK, BACK.replace("loss", "cost"))),
+    ),
+    (
+        "a name that is asked for",
+        (
+            ("loss = ", "cost = "),
+            (BACK, BACK.replace("loss", "cost")),
+            (SEEN, "        seen.append(cost.item())\n        seen.append(locals())\n"),
+        ),
+    ),
+    ("a parameter", (("seen):", "kept):"), ("seen.append", "kept.append"))),
+    (
+        "a temporary over a call",
+        (("loss_of(net(row))", "loss_of(made)"), (CLEAR, f"        made = net(row)\n{CLEAR}")),
+    ),
+    (
+        "a temporary that is read late",
+        ((LOSS, "        made = net(row)\n        loss = loss_of(lambda: made)\n"),),
+    ),
+    ("a call without a name", ((STEP, f"        norm = seen.pop()\n{STEP}"),)),
+    ("not so by default", (("zero_grad()", "zero_grad(set_to_none=False)"),)),
+    ("a print that does something", ((SEEN, f"{SEEN}        print(seen.pop())\n"),)),
+    ("a print that takes all", ((SEEN, f"{SEEN}        print(*rows)\n"),)),
+    ("a print that binds", ((SEEN, f"{SEEN}        print(loss := 1)\n"),)),
+    (
+        "another print",
+        (
+            ("import torch\n", "import torch\nfrom rich import print\n"),
+            (SEEN, f"{SEEN}        print(loss)\n"),
+        ),
+    ),
+    ("an annotation that does something", (("fit(net,", "fit(net: print(1),"),)),
+    ("an annotation that may not be there", (("fit(net,", "fit(net: torch.optim.Newest,"),)),
+    (
+        "a docstring that is read",
+        ((MADE, f'    """Fit."""\n{MADE}    seen.append(fit.__doc__)\n'),),
+    ),
+]
+
+
+@pytest.mark.parametrize("edits", [e for _, e in OTHER], ids=[name for name, _ in OTHER])
+def test_what_makes_a_difference(edits: Edits) -> None:
+    assert "" in differing(LOOP, edits)
+
+
+LAYERS = """
+    import math
+
+    import torch
+    from torch import nn
+
+
+    def smooth(scores, by=2.0):
+        return (scores / by).tanh()
+
+
+    class Net(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.drop = nn.Dropout(0.1)
+            self.out = nn.Linear(width, 2)
+
+        def forward(self, x):
+            hot = torch.softmax(x, dim=-1)
+            return smooth(self.out(self.drop(hot)))
+"""
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        (("Dropout(0.1)", "Dropout(p=0.1)"),),
+        (("nn.Linear(width, 2)", "nn.Linear(in_features=width, out_features=2)"),),
+        (("softmax(x, dim=-1)", "softmax(x, -1)"),),
+        (("from torch import nn", "import torch.nn as nn"),),
+        (("torch.softmax", "nn.functional.softmax"), ("nn.functional.softmax", "torch.softmax")),
+    ],
+)
+def test_other_words_for_the_same_call(edits: Edits) -> None:
+    assert not differing(LAYERS, edits)
+
+
+@pytest.mark.parametrize(
+    ("edits", "owners"),
+    [
+        ((("import math\n", "import math\nimport time\n"),), ["import"]),
+        ((("import math\n", "import math\nimport mine\n"),), [""]),
+        ((("import math\n", ""),), [""]),
+        ((("import math\n", "import math\nfrom math import sqrt as smooth\n"),), [""]),
+        ((("Dropout(0.1)", "Dropout(p=0.2)"),), ["expression"]),
+        ((("2.0", "3.0"),), [""]),
+        ((("class Net", "def cool(x):\n    return x\n\n\nclass Net"),), ["helper"]),
+        ((("class Net", "def cool(x=print()):\n    return x\n\n\nclass Net"),), [""]),
+        ((("class Net", "def __getattr__(x):\n    return x\n\n\nclass Net"),), [""]),
+    ],
+)
+def test_who_answers_for_other_changes(edits: Edits, owners: list[str]) -> None:
+    assert differing(LAYERS, edits) == owners
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("1", "True"), ("1", "1.0"), ("0.0", "-0.0"), ("'a'", "b'a'"), ("1e400", "1e401 - 1e401")],
+)
+def test_literals_count_by_type_and_value(old: str, new: str) -> None:
+    assert compare(f"x = {old}\n", f"x = {new}\n").reasons
+
+
+@pytest.mark.parametrize("same", ["0x10", "16", "1_6", "(16)"])
+def test_the_spelling_of_a_literal_does_not_count(same: str) -> None:
+    assert compare("x = 16\n", f"x = {same}\n").reasons == ()
