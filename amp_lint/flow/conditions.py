@@ -329,7 +329,7 @@ def _is_number(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
 
 
-_CONSTANT = re.compile(r"(?:torch\.\w+|(?:\w+\.)*[A-Z][A-Z0-9_]+)\Z")
+_CONSTANT = re.compile(r"\A(?:torch\.\w+|(?:\w+\.)*[A-Z][A-Z0-9_]+)\Z")
 
 
 def _constant_name(node: cst.BaseExpression) -> str | None:

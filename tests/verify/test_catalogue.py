@@ -144,7 +144,7 @@ def test_the_counterexample_is_the_first_refutation() -> None:
 
 ON_PAGES = (
     "finite", "value", "dtype", "raises", "guard", "attributes", "isinstance",
-    "backward precision", "read", "range", "optimizer", "unbound", "finding",
+    "backward precision", "read", "range", "optimizer", "unbound", "finding", "resumed",
 )  # fmt: skip
 """The checks that a wrong fix of some page depends on."""
 ELSEWHERE = ("shape", "warns", "forward dtype", "scaler arguments", "stale weights", "calibration")
