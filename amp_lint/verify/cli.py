@@ -136,11 +136,15 @@ class _Run:
     def _verify(self, proving: Prover, rules: list[Rule], paths: list[str]) -> int:
         with self._live.slow(f"looking for fixes in {' '.join(paths)}" if paths else ""):
             sites = [*self._sites(paths)]
-        pages = self._proven(proving, [*catalogue.cases(rules)], rules)
+        cases = [*catalogue.cases(rules)]
+        pages = self._proven(proving, cases, rules)
         entries = self._proven(proving, sites)
         patterns = self._patterns(proving, rules, entries)
         if paths and not sites and not self._failed and not self._options.quiet:
             print("No fixable findings.", file=sys.stderr)
+        if rules and not cases and not self._options.quiet:
+            codes = ", ".join(rule.code for rule in rules)
+            print(f"No fixes to prove or refute on the pages of {codes}.", file=sys.stderr)
         self._tell(proving, pages + entries, patterns)
         return self._code(pages + patterns, entries)
 

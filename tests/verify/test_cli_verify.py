@@ -131,6 +131,12 @@ def test_files_without_findings(quick: Run, texts: None) -> None:
     assert (done.code, done.out, done.err) == (0, "", "No fixable findings.\n")
 
 
+def test_pages_without_fixes(quick: Run) -> None:
+    done = quick("verify", "AMP503", "AMP504", *QUICK)
+    said = "No fixes to prove or refute on the pages of AMP503, AMP504.\n"
+    assert (done.code, done.out, done.err) == (0, "", said)
+
+
 def test_select_chooses_the_sites(quick: Run, texts: None, clip: str) -> None:
     Path("clip.py").write_text(clip)
     done = quick("verify", ".", "--select=AMP101", *QUICK)
