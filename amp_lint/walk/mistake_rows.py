@@ -90,7 +90,9 @@ def _stepped_directly(gradients: Gradients, event: Event) -> Event | None:
 
 
 def _other_scaler(gradients: Gradients, event: Event) -> Event | None:
-    return None if event.scaler in gradients.scalers else gradients.scaled
+    if event.scaler in gradients.scalers or gradients.plain:
+        return None  # it may be the loss that was not scaled that it steps for
+    return gradients.scaled
 
 
 def _bare(gradients: Gradients, event: Event) -> Event | None:

@@ -18,7 +18,7 @@ from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.amp import SCALE
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
-from amp_lint.walk.gradients import Gradients
+from amp_lint.walk.gradients import Gradients, replay
 from amp_lint.walk.mistake_rows import CALLS, Mistake
 from amp_lint.walk.paths import Cycle, last_name
 from amp_lint.walk.steps import Root, Steps
@@ -319,7 +319,7 @@ class Mistakes:
             case Mistake.UNSCALED:
                 return self._must_scale(cause, event)
             case Mistake.MISMATCH:
-                return self._are_two(cause, event)
+                return self._are_two(cause, event) and id(event.node) not in self._own_steps
             case Mistake.LEFT_EARLY:
                 return self._gives_up(event.node)
             case Mistake.SCHEDULED:
@@ -440,6 +440,17 @@ class Mistakes:
         ):
             return False
         return not _scales(backward.node)
+
+    @functools.cached_property
+    def _own_steps(self) -> set[int]:
+        """Ids of the steps that some path reaches with a loss which their own scaler scaled.
+
+        A path on which another one did leaves something out, by a test that may never say so.
+        """
+        cycles = (cycle for root in self.steps.roots for cycle in root.cycles)
+        events = (pair for cycle in cycles for pair in replay(cycle))
+        steps = ((event, state) for event, state in events if event.kind is Kind.STEP)
+        return {id(event.node) for event, state in steps if event.scaler in state.scalers}
 
     def _are_two(self, one: Event, other: Event) -> bool:
         """Whether the scalers of two events are certainly two objects."""

@@ -277,6 +277,15 @@ def test_two_scalers(made: str) -> None:
     assert found(model) == [("mismatches", "second.step(optimizer)", BACKWARD)]
 
 
+def test_a_loss_that_was_not_scaled_is_no_other_scaler() -> None:
+    made = MADE + 'second = torch.amp.GradScaler("cuda")\n'
+    body = SCALED + PLAIN + STEP + "second.step(other)\n" + UPDATE + "second.update()\n"
+    assert "mismatches" not in [name for name, *_ in found(looped(body, made))]
+    scaled = "second.scale(model(x)).backward()\n"
+    body = SCALED + under("if k:\n", scaled) + STEP + "second.step(other)\n" + UPDATE
+    assert "mismatches" not in [name for name, *_ in found(looped(body, made))]
+
+
 CHOICE = 'scaler = torch.amp.GradScaler("cuda") if args.amp else None\n'
 PLAIN = "model(x).backward()\n"
 
