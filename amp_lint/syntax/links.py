@@ -24,7 +24,6 @@ MAX_CHARACTERS = 25_000
 MAX_CALLING = 75_000
 """Text of those that call it."""
 
-_STEPPED = re.compile(written.STEPPED, re.IGNORECASE)
 _DONE = re.compile(written.EVENTS.encode())
 _CLASS = re.compile(rb"^class[ \t]+(\w+)", re.MULTILINE)
 _NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
@@ -457,7 +456,7 @@ def _is_event(node: ast.AST) -> bool:
     """Whether a node is something that is done in a training step."""
     match node:
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in written.STEPS:
-            return bool(_STEPPED.search(_last(owner)))
+            return written.is_stepped(_last(owner))
         case ast.Call(func=ast.Attribute(attr=name, value=owner)):
             scales = name in written.PROTOCOL and written.SCALER in _last(owner).lower()
             changes = name.endswith("_") and _is_gradient(owner)

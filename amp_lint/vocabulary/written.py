@@ -24,9 +24,7 @@ PROTOCOL = methods(Role.SCALER)
 """What scales a loss, and what is done with a scaler in a step."""
 STATES = amp.STATE_DICT.words | amp.LOAD_STATE_DICT.words
 """What gives or takes the state of an optimizer or a scaler."""
-STEPPED = rf"optim|(?:^|_)opt|sgd|adam|{SCALER}"
-"""In the names of optimizers and scalers, whatever their case."""
-_STEPPED = re.compile(STEPPED, re.IGNORECASE)
+_STEPPED = re.compile(rf"optim|(?:^|_)opt|sgd|adam|{SCALER}", re.IGNORECASE)
 _MEASURES = words(Kind.CLIP) - {word for word in words(Kind.CLIP) if CLIP in word}
 
 
@@ -58,9 +56,14 @@ def names_event(name: str) -> bool:
     return done or name.endswith(tuple(MAKERS))
 
 
+def is_stepped(name: str) -> bool:
+    """Whether something is called like an optimizer or a scaler."""
+    return _STEPPED.search(name) is not None
+
+
 def keeps_state(method: str, owner: str) -> bool:
     """Whether a method of something called so gives or takes an optimizer's or scaler's state."""
-    return method in STATES and _STEPPED.search(owner) is not None
+    return method in STATES and is_stepped(owner)
 
 
 def is_about_scaler(name: str) -> bool:

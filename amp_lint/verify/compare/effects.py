@@ -74,7 +74,6 @@ class Walker:
         self._model = lifter.model
         self._unit = unit
         self.found = Effects()
-        self._loops = 0
         self._inside: tuple[int, ...] = ()
         self._statement: cst.CSTNode = unit
         self._shared = frozenset(_used_inside(unit))
@@ -158,7 +157,6 @@ class Walker:
     def _loop(
         self, node: cst.For | cst.While, env: dict[str, Term], guards: tuple[Term, ...]
     ) -> None:
-        self._loops += 1
         head = node.iter if isinstance(node, cst.For) else node.test
         self._calls(head, env, guards)
         target = (Const(text(node.target)),) if isinstance(node, cst.For) else ()
