@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from amp_lint.model import Model
     from amp_lint.syntax.facts import Facts
+    from amp_lint.vocabulary.written import Look
 
 
 class Rule:
@@ -43,8 +44,8 @@ class Rule:
 
     Such files are looked for then, and the rule finds them as ``model.trainer``.
     """
-    called_for: ClassVar[str] = ""
-    """A pattern of what a file has that makes it worth to look into the files that import it.
+    called_for: ClassVar[Look | None] = None
+    """What a file has that makes it worth to look into the files that import it.
 
     The calls in them are part of the model then.
     """

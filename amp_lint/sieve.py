@@ -45,7 +45,7 @@ class Sieve:
     def wants_callers(self, data: bytes) -> bool:
         """Whether a rule asks who calls what a file with these bytes defines."""
         patterns = {rule.called_for for rule in self.rules if rule.called_for}
-        return any(re.search(pattern.encode(), data) for pattern in patterns)
+        return any(pattern.found_in(data) for pattern in patterns)
 
     def wants_exports(self, data: bytes) -> bool:
         """Whether a rule may take away a name that others import from a file with these bytes."""

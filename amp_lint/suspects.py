@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -23,7 +22,6 @@ MAX_FINDINGS = 10
 """Findings that are shown."""
 _MAX_NAMED = 3
 """Files that are named for one reason."""
-_MATTERS = re.compile(written.MATTERS.encode())
 
 
 class Search:
@@ -159,6 +157,6 @@ def _is_file(path: Path) -> bool:
 
 def _matters(file: Path) -> bool:
     try:
-        return bool(_MATTERS.search(file.read_bytes()))
+        return bool(written.MATTERS.found_in(file.read_bytes()))
     except OSError:
         return False

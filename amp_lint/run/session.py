@@ -17,6 +17,7 @@ from amp_lint.run.config import Choice, ConfigError, Settings
 from amp_lint.run.discover import Discovery, Found, unreadable
 from amp_lint.run.job import Action, Job, Outcome
 from amp_lint.run.progress import Progress
+from amp_lint.syntax.links import leads
 from amp_lint.syntax.project import Links, Project
 from amp_lint.text import files
 from amp_lint.text.diagnostic import Diagnostic
@@ -263,6 +264,8 @@ class Session:
         try:
             data = files.read(found.path)
             links = project.links(found.path, data, self._settings.selection(found.path).sieve)
+            if links and not leads(data, links):
+                links = links.narrowed()
             return self._job(found.path, name, data, named=found.named, links=links)
         except OSError as error:
             self._error(name, unreadable(error))

@@ -24,7 +24,6 @@ MAX_CHARACTERS = 25_000
 MAX_CALLING = 75_000
 """Text of those that call it."""
 
-_DONE = re.compile(written.EVENTS.encode())
 _CLASS = re.compile(rb"^class[ \t]+(\w+)", re.MULTILINE)
 _NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
 """Where a statement begins that is below no other."""
@@ -77,6 +76,18 @@ class _Statement:
     """The names that it imports, with what they stand for."""
 
 
+@dataclass(slots=True)
+class _Reach:
+    """What a name of a file leads to, by names of the same file."""
+
+    matters: bool = False
+    """Whether something of it may say something about a training step elsewhere."""
+    names: dict[str, None] = field(default_factory=dict)
+    """All names on the way."""
+    imports: set[str] = field(default_factory=set)
+    """What of other files is read on the way, spelled as in `Links`."""
+
+
 class _File:
     """The statements of one file, each looked at when somebody asks for it."""
 
@@ -84,6 +95,7 @@ class _File:
         self.lines = lines
         self._body = body
         self._known: dict[int, _Statement] = {}
+        self._reached: dict[str, _Reach] = {}
         self.binding: dict[str, list[int]] = defaultdict(list)
         """Name -> the ranks of the statements that bind it."""
         self.stars: dict[int, list[str]] = defaultdict(list)
@@ -106,6 +118,41 @@ class _File:
             self._known[rank] = _statement(self._body[rank], rows, size)
         return self._known[rank]
 
+    def reach(self, name: str) -> _Reach:
+        """What a name leads to; once it leads to what matters, no further."""
+        if name not in self._reached:
+            self._reached[name] = self._find_reach(name)
+        return self._reached[name]
+
+    def _find_reach(self, start: str) -> _Reach:
+        found = _Reach(names={start: None})
+        for name in (todo := [start]):  # grows while it is read
+            found.matters = found.matters or written.is_about_scaler(name)
+            for statement in map(self.statement, self.binding.get(name, ())):
+                found.matters = found.matters or statement.matters
+                found.imports.update(statement.imports.get(name, ()))
+                found.imports.update(self.imported(statement))
+                first = (chain.partition(".")[0] for chain in statement.chains)
+                fresh = dict.fromkeys(each for each in first if each not in found.names)
+                found.names |= fresh
+                todo += fresh
+            if found.matters:
+                break
+        return found
+
+    def imported(self, statement: _Statement) -> Iterator[str]:
+        """What a statement reads of other files."""
+        for chain in statement.chains:
+            name, _, rest = chain.partition(".")
+            for imported in self.imports(statement, name):
+                yield f"{imported}.{rest}" if rest else imported
+
+    def imports(self, statement: _Statement, name: str) -> list[str]:
+        """What a name may be imported as, in a statement or for the whole file."""
+        others = map(self.statement, self.binding.get(name, ()))
+        found = statement.imports.get(name, [])
+        return [*found, *(each for other in others for each in other.imports.get(name, []))]
+
 
 @dataclass(slots=True)
 class _Graph:
@@ -119,6 +166,14 @@ class _Graph:
     """What a statement reads."""
     calling: set[Place] = field(default_factory=set)
     """The statements that use what the file defines, and those of their files that use them."""
+
+
+def leads(data: bytes, links: Links) -> bool:
+    """Whether a file reads anything of others that may matter; if not, nothing is attached to it.
+
+    A file that others call has those to look at.
+    """
+    return bool(links.callers) or _Linker(data, links).leads()
 
 
 def attachments(data: bytes, links: Links, *, calling: bool = False) -> Attachments:
@@ -147,6 +202,21 @@ class _Linker:
                 room[place in graph.calling] -= size
                 taken |= wanted
         return self._cut(taken)
+
+    def leads(self) -> bool:
+        """Whether something that matters may be reached from the names that the file reads."""
+        todo = [*dict.fromkeys(filter(self._may_matter, self._imports()))]
+        seen = set(todo)
+        for file, name in todo:  # grows while it is read
+            reach = self._file(file).reach(name)
+            if reach.matters:
+                return True
+            targets = filter(None, (self._target(file, each) for each in reach.imports))
+            stars = (each for name in reach.names for each in self._through_stars(file, name))
+            fresh = dict.fromkeys(each for each in (*targets, *stars) if each not in seen)
+            seen.update(fresh)
+            todo += fresh
+        return False
 
     def _graph(self) -> _Graph:
         """All that may be reached from the names that the file reads."""
@@ -188,7 +258,7 @@ class _Linker:
             name, _, rest = chain.partition(".")
             if has_all and name in self._file(0).binding:
                 return True
-            for imported in self._imported(file, statement, name):
+            for imported in self._file(file).imports(statement, name):
                 found = self._found(file, f"{imported}.{rest}" if rest else imported)
                 if found is not None and found[0] == 0:
                     return True
@@ -227,7 +297,7 @@ class _Linker:
         bases, body = found
         if any(map(_OF_TORCH.search, bases)):
             return False
-        return not any(map(_MODULE.search, bases)) or bool(_DONE.search(body))
+        return not any(map(_MODULE.search, bases)) or written.EVENTS.found_in(body)
 
     @functools.cached_property
     def _made(self) -> frozenset[str]:
@@ -289,16 +359,10 @@ class _Linker:
         for chain in sorted(statement.chains):
             name, _, rest = chain.partition(".")
             yield file, name
-            for imported in self._imported(file, statement, name):
+            for imported in self._file(file).imports(statement, name):
                 target = self._target(file, f"{imported}.{rest}" if rest else imported)
                 if target is not None:
                     yield target
-
-    def _imported(self, file: int, statement: _Statement, name: str) -> list[str]:
-        found = statement.imports.get(name, [])
-        ranks = self._file(file).binding.get(name, ())
-        others = map(self._file(file).statement, ranks)
-        return [*found, *(each for other in others for each in other.imports.get(name, []))]
 
     def _target(self, file: int, dotted: str) -> Wanted | None:
         """The linked file and the name in it that a dotted name leads to."""

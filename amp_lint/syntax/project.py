@@ -36,11 +36,8 @@ MAX_IMPORTERS = 50
 MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
-_TRAINS, _MATTERS = (re.compile(text.encode()) for text in (written.TRAINS, written.MATTERS))
-_REGION, _BACKWARD = (
-    re.compile(text.encode()) for text in (written.REGION, written.any_of(written.BACKWARD))
-)
-_IMPORT = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
+_REGION, _BACKWARD = written.look({written.REGION}), written.look(written.BACKWARD)
+_IMPORT = re.compile(rb"(?:\A|\n)[ \t]*(from|import)(?=[ \t.\\])")
 _KEYWORD = re.compile(rb"\bimport\b")
 _MODULE = re.compile(rb"\A[.\w]+\Z")
 _PART = re.compile(r"\.py$|[/\\]")
@@ -75,6 +72,12 @@ class Links:
     """Files that may train what this one defines under autocast: path as shown, and bytes."""
     exported: frozenset[str] = frozenset()
     """Names that other files import from this one; "*" if one imports all there are."""
+
+    def narrowed(self) -> Links | None:
+        """What is left where none of the files says anything that matters."""
+        if not self.trainers and not self.exported:
+            return None
+        return replace(self, files=(), table={})
 
 
 @dataclass(slots=True)
@@ -112,7 +115,7 @@ class Project:
         if start not in self._paths:
             return None
         callers = self._callers(start) if wishes and wishes.wants_callers(data) else []
-        linked = self._linked(start, callers) if callers or _TRAINS.search(data) else None
+        linked = self._linked(start, callers) if callers or written.TRAINS.found_in(data) else None
         trainers = self._trainers(start) if wishes and wishes.wants_trainers(data) else ()
         moving = self._fixing and wishes is not None and wishes.wants_exports(data)
         exported = self._exported(start) if moving else frozenset()
@@ -127,7 +130,7 @@ class Project:
         """The files that import a file, first those that train, and of them the nearest."""
         importers = {*self._survey.importers.get(start, ())} - {start}
         near = self._nearest(start, importers)[:MAX_IMPORTERS]
-        near.sort(key=lambda file: _TRAINS.search(self._bytes(file)) is None)
+        near.sort(key=lambda file: not written.TRAINS.found_in(self._bytes(file)))
         small = (file for file in near if len(self._bytes(file)) * (MAX_CALLERS + 1) <= MAX_BYTES)
         return [*itertools.islice(small, MAX_CALLERS)]
 
@@ -176,7 +179,7 @@ class Project:
         survey = _Survey()
         for file in self._paths:
             data = self._read(file)
-            if _REGION.search(data) and _BACKWARD.search(data):
+            if _REGION.found_in(data) and _BACKWARD.found_in(data):
                 survey.running_models.add(file)
             for _, to in self._resolved(file, data):
                 survey.imported[file].append(to)
@@ -189,7 +192,7 @@ class Project:
 
     def _find_out(self, file: str, hops: int) -> bool:
         """Whether a file has something that matters, or imports it over so many hops."""
-        if _MATTERS.search(self._bytes(file)):
+        if written.MATTERS.found_in(self._bytes(file)):
             return True
         return hops > 0 and any(self._leads(to, hops - 1) for _, to in self._imports(file))
 

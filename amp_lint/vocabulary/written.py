@@ -5,12 +5,51 @@ Helpers are named after what they do, so parts of names count as well.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from amp_lint.vocabulary import amp
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import methods, words
+
+
+def any_of(words: Iterable[str]) -> str:
+    """A pattern for one of some words, the longest first."""
+    return "|".join(sorted(map(re.escape, words), key=lambda word: (-len(word), word)))
+
+
+@dataclass(frozen=True)
+class Look:
+    """A pattern, and parts of which it has one wherever it matches.
+
+    Those are looked for first: 2 GB/s, where alternatives are searched at 20 MB/s.
+    """
+
+    pattern: str
+    parts: frozenset[str]
+
+    def found_in(self, data: bytes) -> bool:
+        """Whether the pattern matches somewhere in a text."""
+        anchors, pattern = self._compiled
+        return any(anchor in data for anchor in anchors) and pattern.search(data) is not None
+
+    @functools.cached_property
+    def _compiled(self) -> tuple[list[bytes], re.Pattern[bytes]]:
+        return [part.encode() for part in sorted(self.parts)], re.compile(self.pattern.encode())
+
+    def __or__(self, other: Look) -> Look:
+        """A match of either."""
+        return Look(f"{self.pattern}|{other.pattern}", self.parts | other.parts)
+
+
+def look(words: Iterable[str], before: str = "", after: str = "") -> Look:
+    """One of some words, between two patterns."""
+    words = frozenset(words)
+    wrapped = f"(?:{any_of(words)})" if before or after else any_of(words)
+    return Look(f"{before}{wrapped}{after}", words)
+
 
 UNSCALE, CLIP, REGION = "unscale", "clip_grad", "autocast"
 """In the names of what unscales, what clips, and what opens regions."""
@@ -28,25 +67,25 @@ _STEPPED = re.compile(rf"optim|(?:^|_)opt|sgd|adam|{SCALER}", re.IGNORECASE)
 _MEASURES = words(Kind.CLIP) - {word for word in words(Kind.CLIP) if CLIP in word}
 
 
-def any_of(words: Iterable[str]) -> str:
-    """A pattern for one of some words, the longest first."""
-    return "|".join(sorted(map(re.escape, words), key=lambda word: (-len(word), word)))
-
-
-_NAMED = any_of({UNSCALE, CLIP, *_MEASURES})
+_NAMED = look({UNSCALE, CLIP, *_MEASURES})
 EVENTS = (
-    rf"\.(?:{any_of(BACKWARD | STEPS)})\(|{_NAMED}|(?:{any_of(MAKERS)})\("
-    rf"|{SCALER}\.(?:{any_of(PROTOCOL)})\b"
-    r"|\.grad(?:\.data)?(?:\.\w+_\(|\s*[*/+-]?=(?!=))"
+    look(BACKWARD | STEPS, r"\.", r"\(")
+    | _NAMED
+    | look(MAKERS, after=r"\(")
+    | Look(rf"{SCALER}\.(?:{any_of(PROTOCOL)})\b", frozenset({f"{SCALER}."}))
+    | Look(r"\.grad(?:\.data)?(?:\.\w+_\(|\s*[*/+-]?=(?!=))", frozenset({".grad"}))
 )
 """What is done in a training step."""
-KEPT = rf"(?:opt|sgd|adam|{SCALER})\w{{0,20}}(?:\[\w{{1,20}}\])?\.(?:{any_of(STATES)})\("
+KEPT = look(STATES, rf"(?:opt|sgd|adam|{SCALER})\w{{0,20}}(?:\[\w{{1,20}}\])?\.", r"\(")
 """How the state of an optimizer or a scaler is saved or loaded."""
 HALVES = frozenset({"bfloat16", "float16", "half"})
 """What half dtypes are called, after the module."""
-MATTERS = rf"{EVENTS}|{REGION}|\.grad\b|{KEPT}|\breturn[ \t]+\w+\.(?:{any_of(HALVES)})\b"
+_RETURNED = look(HALVES, r"\breturn[ \t]+\w+\.", r"\b")
+MATTERS = EVENTS | look({REGION}) | Look(r"\.grad\b", frozenset({".grad"})) | KEPT | _RETURNED
 """What a function has that may say something about a training step elsewhere."""
-TRAINS = rf"{any_of(BACKWARD)}|{_NAMED}|{REGION}|{any_of(MAKERS)}|{SCALER}\b|{KEPT}"
+TRAINS = (
+    look(BACKWARD) | _NAMED | look({REGION}) | look(MAKERS) | look({SCALER}, after=r"\b") | KEPT
+)
 """What a file has that may take part in a training step in mixed precision."""
 
 

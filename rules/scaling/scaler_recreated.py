@@ -31,7 +31,7 @@ class ScalerRecreated(Rule):
     name = "scaler-recreated"
     severity = Severity.WARNING
     fixes = (Applicability.UNSAFE,)
-    called_for = rf"(?:{written.any_of(written.MAKERS)})\("
+    called_for = written.look(written.MAKERS, after=r"\(")
     requires = (words(Role.SCALER), words(Kind.STEP))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -17,10 +17,11 @@ import amp_lint
 from amp_lint import registry
 from amp_lint.run import target
 from amp_lint.sieve import Sieve
-from amp_lint.syntax.links import attachments
+from amp_lint.syntax.links import attachments, leads
 from amp_lint.syntax.project import Links, imports
 from amp_lint.text.noqa import Suppressions
 from amp_lint.text.source import Source
+from amp_lint.vocabulary import written
 
 SIZE = 8_000
 QUICK = 0.015
@@ -39,12 +40,17 @@ def modules() -> list[str]:
 
 def patterns() -> dict[str, re.Pattern[str] | re.Pattern[bytes]]:
     """All that are kept in modules, by place."""
-    return {
+    named = {
         f"{module}.{name}": value
         for module in modules()
         for name, value in vars(importlib.import_module(module)).items()
-        if isinstance(value, re.Pattern)
     }
+    looks = {
+        name: re.compile(value.pattern.encode())
+        for name, value in named.items()
+        if isinstance(value, written.Look)
+    }
+    return {name: value for name, value in named.items() if isinstance(value, re.Pattern)} | looks
 
 
 PATTERNS = patterns()
@@ -93,7 +99,12 @@ def test_patterns_are_kept_in_modules() -> None:
             if isinstance(node, (ast.FunctionDef, ast.Lambda)):
                 calls = (call.func for call in ast.walk(node) if isinstance(call, ast.Call))
                 found |= {name for call in calls if ast.unparse(call) in MADE}
-    assert found == {"amp_lint.run.gitignore", "amp_lint.sieve", "amp_lint.run.silence"}
+    assert found == {
+        "amp_lint.run.gitignore",
+        "amp_lint.run.silence",
+        "amp_lint.sieve",
+        "amp_lint.vocabulary.written",
+    }
 
 
 FRAGMENTS = (
@@ -114,7 +125,9 @@ def _target(text: str, folder: Path) -> None:
 
 def _links(text: str, folder: Path) -> None:
     data = text.encode()
-    attachments(b"from a import A, B\nimport a\na.A()\n" + data, Links((data,), {(0, "a"): 1}))
+    importing = b"from a import A, B\nimport a\na.A()\n" + data
+    leads(importing, Links((data,), {(0, "a"): 1}))
+    attachments(importing, Links((data,), {(0, "a"): 1}))
 
 
 READERS: dict[str, Callable[[str, Path], object]] = {

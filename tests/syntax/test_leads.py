@@ -1,0 +1,52 @@
+"""What leads nowhere is told without looking at all that it leads to."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_lint.syntax.links import attachments, leads
+from amp_lint.syntax.project import Links
+
+STEP = "def step(loss):\n    loss.backward()\n"
+PLAIN = "def step(loss):\n    return loss + 1\n"
+CASES = {
+    "what trains": ("from a import step\nstep(x)\n", (STEP,), True),
+    "what does not": ("from a import step\nstep(x)\n", (PLAIN,), False),
+    "beside it": ("from a import other\nother(x)\n", (f"def other(): ...\n{STEP}",), False),
+    "a module": ("import a\na.step(x)\n", (STEP,), True),
+    "beside it in a module": ("import a\na.other(x)\n", (f"def other(): 1\n{STEP}",), False),
+    "all of a module": ("from a import *\nstep(x)\n", (STEP,), True),
+    "within its file": ("from a import run\nrun(x)\n", (f"def run(x): step(x)\n{STEP}",), True),
+    "passed on": ("from b import step\nstep(x)\n", (STEP, "from a import step\n"), True),
+    "all passed on": ("from b import step\nstep(x)\n", (STEP, "from a import *\n"), True),
+    "read on the way": (
+        "from b import run\nrun(x)\n",
+        (STEP, "import a\ndef run(x):\n    a.step(x)\n"),
+        True,
+    ),
+    "imported on the way": (
+        "from b import run\nrun(x)\n",
+        (STEP, "def run(x):\n    from a import step\n    step(x)\n"),
+        True,
+    ),
+    "called after a scaler": ("import a\na.MyGradScaler()\n", ("MyGradScaler = 1\n",), True),
+    "in a circle": ("from b import run\nrun(x)\n", (PLAIN, "import a\nrun = a.step\n"), False),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_leads_where_something_is_attached(case: str) -> None:
+    data, files, expected = CASES[case]
+    table = {(at, name): to for to, name in ((1, "a"), (2, "b")) for at in range(3) if at != to}
+    table = {key: to for key, to in table.items() if to <= len(files)}
+    links = Links(tuple(text.encode() for text in files), table)
+    assert leads(data.encode(), links) is expected
+    assert any(attachments(data.encode(), links).texts) is expected
+
+
+def test_what_is_left_where_nothing_matters() -> None:
+    links = Links((b"x = 1\n",), {(0, "a"): 1})
+    assert links.narrowed() is None
+    assert Links((b"",), {}, trainers=(("t.py", b""),)).narrowed() == Links(
+        (), {}, trainers=(("t.py", b""),)
+    )
