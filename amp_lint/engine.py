@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
 from amp_lint.selection import Selection
 from amp_lint.sieve import allowed, wanted
-from amp_lint.syntax.facts import facts
+from amp_lint.syntax.facts import Facts, facts
 from amp_lint.syntax.parse import TooDeepError, parse
 from amp_lint.text import noqa
 from amp_lint.text.diagnostic import SYNTAX_ERROR, Diagnostic, Severity
@@ -65,13 +65,12 @@ def _survivors(
     """The rules that may find something, and what to attach to the file for them."""
     sieve = selection.sieve
     if links is not None and (rules := sieve.by_own_bytes(source.data)):
-        found = facts(parse(source.data), linked=True)
-        rules = allowed(rules, found)
+        found = facts(parse(source.data))
         asking = tuple(rule for rule in rules if rule.called_for and links.callers)
         others = tuple(rule for rule in rules if rule not in asking)
         groups = [
-            _attached(source, links, asking, found.words, calling=True),
-            _attached(source, links, others, found.words),
+            _attached(source, links, asking, found, calling=True),
+            _attached(source, links, others, found),
         ]
         return [group for group in groups if group[0]]
     rules = sieve.by_bytes(source.data)
@@ -86,14 +85,14 @@ def _attached(
     source: Source,
     links: Links,
     rules: tuple[Rule, ...],
-    words: Set[str],
+    found: Facts,
     *,
     calling: bool = False,
 ) -> _Group:
     """Those of some rules that may find something, and what they see of other files.
 
-    ``words`` are the identifiers of the file itself. Who calls it is seen by the rules that ask for
-    it, and by no others: what calls give for a parameter is right for them, but not all there is.
+    ``found`` is what the file itself says. Who calls it is seen by the rules that ask for it, and
+    by no others: what calls give for a parameter is right for them, but not all there is.
     """
     from amp_lint.syntax.links import attachments
 
@@ -101,7 +100,9 @@ def _attached(
         return (), None
     attached = attachments(source.data, links, calling=calling)
     elsewhere = {word for rule in rules for word in rule.elsewhere} if links.trainers else set()
-    return wanted(rules, {*attached.words, *words, *elsewhere}), attached
+    others = {*attached.words, *elsewhere}
+    rules = allowed(rules, replace(found, linked=attached.words))
+    return wanted(rules, others | found.words, others | found.done), attached
 
 
 def _findings(

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence, Set
 from amp_lint.rule import Rule
 from amp_lint.syntax.facts import Facts, facts
 from amp_lint.syntax.parse import parse
+from amp_lint.vocabulary.table import FUNCTIONS
 
 
 class Sieve:
@@ -59,7 +60,7 @@ class Sieve:
             TooDeepError: the file nests too deeply to be analysed.
         """
         found = facts(parse(data))
-        return wanted(allowed(rules, found), found.words)
+        return wanted(allowed(rules, found), found.words, found.done)
 
     def _passes(self, rule: Rule, texts: _Texts) -> bool:
         found = all(map(texts.have, self._groups[rule.code])) and texts.match(rule.pattern)
@@ -128,11 +129,16 @@ def _pattern(word: str) -> re.Pattern[bytes]:
     return re.compile(rb"%b(?<!\w%b)(?!\w)" % (text, text))
 
 
-def wanted(rules: Sequence[Rule], words: Set[str]) -> tuple[Rule, ...]:
-    """The rules of which every group of required identifiers has one in ``words``."""
-    return tuple(
-        rule for rule in rules if all(not words.isdisjoint(group) for group in rule.requires)
-    )
+def wanted(rules: Sequence[Rule], words: Set[str], done: Set[str]) -> tuple[Rule, ...]:
+    """The rules of which every group of required identifiers has one in ``words``.
+
+    In ``done``, the words that may be called, if all of them are those of functions.
+    """
+
+    def has(group: frozenset[str]) -> bool:
+        return not (done if group <= FUNCTIONS else words).isdisjoint(group)
+
+    return tuple(rule for rule in rules if all(map(has, rule.requires)))
 
 
 def allowed(rules: Sequence[Rule], found: Facts) -> tuple[Rule, ...]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Set
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,8 @@ class Facts:
 
     words: set[str] = field(default_factory=set)
     """The identifiers that the code uses, and strings that are one."""
+    done: set[str] = field(default_factory=set)
+    """Those of them that may be called: not what is only computed with, compared or assigned."""
     calls: dict[str, list[ast.Call]] = field(default_factory=lambda: defaultdict(list))
     """Last name of what is called, as it is written or was imported -> the calls."""
     values: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
@@ -37,8 +39,8 @@ class Facts:
     """Those of them that are not from other files of the project."""
     least: float = math.inf
     """The smallest positive float that is written; 0 where a power may be smaller."""
-    linked: bool = False
-    """Whether it imports from other files that are looked into."""
+    linked: Set[str] = frozenset()
+    """The identifiers of what is looked into of other files."""
 
     def leads(self, node: ast.expr, targets: Set[str], through: Set[str]) -> bool:
         """Whether a value may come from a call of one of ``targets``, or of an object made by one.
@@ -46,6 +48,39 @@ class Facts:
         Directly, by variables and helpers, and by calls of ``through``, additions and subscripts.
         """
         return _Search(self, targets, through).leads(node)
+
+    def may_be(self, name: str, targets: Set[str]) -> bool:
+        """Whether what is called so is one of ``targets``, or made of one here or elsewhere."""
+        if name in targets:
+            return True
+        made_here = name in self.functions or name in self.values
+        return self.is_linked(name) or (made_here and _Search(self, targets, set()).mentions(name))
+
+    def is_linked(self, name: str) -> bool:
+        """Whether a name may be that of something in another file that is looked into."""
+        return name in self.linked
+
+    def ends(self, node: ast.expr) -> Iterator[ast.expr]:
+        """What a value may be, followed through variables, attributes and choices."""
+        seen: set[int] = set()
+        todo = [node]
+        while todo:
+            part = todo.pop()
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            match part:
+                case ast.Name(id=name) | ast.Attribute(attr=name):
+                    yield part
+                    todo += self.values.get(name, ())
+                case ast.IfExp(body=one, orelse=other):
+                    todo += (one, other)
+                case ast.BoolOp(values=values):
+                    todo += values
+                case ast.NamedExpr(value=value):
+                    todo.append(value)
+                case _:
+                    yield part
 
     def name(self, call: ast.Call) -> str:
         """The last name of what is called, as it was imported; "" if it has none."""
@@ -57,19 +92,26 @@ class Facts:
         return ""
 
 
-def facts(module: ast.Module, *, linked: bool = False) -> Facts:
-    """The facts about a file, ``linked`` if it imports from others.
+def facts(module: ast.Module, *, linked: Set[str] = frozenset()) -> Facts:
+    """The facts about a file that sees, of others, what has the words ``linked``.
 
     Raises:
         TooDeepError: the tree is too deep to be analysed.
     """
     found = Facts(linked=linked)
+    seen: list[str] = []
+    idle: list[str] = []
     for level in levels(module):
         for node in level:
-            found.words.update(own_identifiers(node))
-            note = _NOTES.get(type(node))
-            if note is not None:
-                note(found, node)
+            seen += own_identifiers(node)
+            kind = type(node)
+            if kind in _NOTES:
+                _NOTES[kind](found, node)
+            if kind in _IDLE:
+                idle += _idle(node)
+    found.words.update(seen)
+    times = Counter(idle)
+    found.done.update(word for word, count in Counter(seen).items() if count > times[word])
     for name in found.imported.keys() & found.calls.keys():
         if found.imported[name] != name:
             found.calls[found.imported[name]] += found.calls[name]
@@ -134,6 +176,35 @@ _NOTES: dict[type[ast.AST], Callable[[Facts, Any], None]] = {
 }
 
 
+def _operands(node: ast.Compare) -> Iterable[ast.AST]:
+    return (node.left, *node.comparators)
+
+
+_IDLE: dict[type[ast.AST], Callable[[Any], Iterable[ast.AST]]] = {
+    ast.Constant: lambda node: (node,),
+    ast.FunctionDef: lambda node: (node,),
+    ast.ClassDef: lambda node: (node,),
+    ast.arg: lambda node: (node,),
+    ast.keyword: lambda node: (node,),
+    ast.Attribute: lambda node: (node.value,),
+    ast.BinOp: lambda node: (node.left, node.right),
+    ast.Compare: _operands,
+    ast.UnaryOp: lambda node: (node.operand,),
+    ast.AugAssign: lambda node: (node.target, node.value),
+    ast.Assign: lambda node: node.targets,
+    ast.AnnAssign: lambda node: (node.target,),
+    ast.If: lambda node: (node.test,),
+    ast.FormattedValue: lambda node: (node.value,),
+}
+"""The part of a node, or the node, whose own word is neither called nor handed on there."""
+_NAMED = frozenset({ast.Attribute, ast.Name})
+
+
+def _idle(node: ast.AST) -> list[str]:
+    parts = [part for part in _IDLE[type(node)](node) if part is node or type(part) in _NAMED]
+    return [word for part in parts for word in own_identifiers(part)]
+
+
 def _bind(found: Facts, target: ast.expr, value: ast.expr) -> None:
     match target, value:
         case ast.Name(id=name) | ast.Attribute(attr=name), _:
@@ -177,7 +248,7 @@ class _Search:
             return True
         if self._is_unclear(call.func):
             return True
-        if self._made_here(call.func, name) and self._mentions(name):
+        if self._made_here(call.func, name) and self.mentions(name):
             return True
         passes = name in self._through or self._made_here(call.func, name)
         return passes and any(map(self.leads, operands(call)))
@@ -191,16 +262,17 @@ class _Search:
 
     def _is_unclear(self, function: ast.expr) -> bool:
         """Whether what is called may come from another file that is looked into."""
-        if not self._facts.linked:
-            return False
+        facts = self._facts
         match function:
             case ast.Name(id=name):
-                return name in self._facts.imported and name not in self._facts.known
-            case ast.Attribute():
-                return _is_own(function) and function.attr not in self._facts.functions
+                foreign = name in facts.imported and name not in facts.known
+                return foreign and facts.is_linked(facts.imported[name])
+            case ast.Attribute(attr=name):
+                foreign = _is_own(function) and name not in facts.functions
+                return foreign and facts.is_linked(name)
         return False
 
-    def _mentions(self, name: str) -> bool:
+    def mentions(self, name: str) -> bool:
         """Whether a function or variable of this file may have to do with a target."""
         todo, seen = [name], {name}
         while todo:
@@ -215,6 +287,16 @@ class _Search:
             seen |= fresh
             todo += fresh
         return False
+
+
+def argument(call: ast.Call, position: int | None, keyword: str) -> ast.expr | None:
+    """What a call gives for a parameter; None where that is not plain to see."""
+    for given in call.keywords:
+        if given.arg == keyword:
+            return given.value
+    if position is None or len(call.args) <= position:
+        return None
+    return call.args[position]
 
 
 def operands(call: ast.Call) -> Iterator[ast.expr]:

@@ -19,6 +19,11 @@ for _row in ROWS:
     for _method in _row.methods:
         BY_METHOD[_method].append(_row)
 
+FUNCTIONS = frozenset(
+    word for row in ROWS if row.does or row.gives is Role.SCALED_LOSS for word in row.words
+)
+"""What the functions and methods are called that do something in a training step, or scale."""
+
 
 def rows(what: Kind | Role, owner: Role | None = None) -> tuple[Meaning, ...]:
     """The rows that do, or give, something; those of one role."""

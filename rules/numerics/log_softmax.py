@@ -53,8 +53,9 @@ class LogSoftmax(Rule):
 
     def may(self, facts: Facts) -> bool:
         """Whether what something named log is given may be a softmax."""
-        logs = (calls for name, calls in facts.calls.items() if "log" in name.lower())
         through = _SELECT | _FLOORS | _CASTS | {"log"}
+        names = (name for name in facts.calls if "log" in name.lower())
+        logs = (facts.calls[name] for name in names if facts.may_be(name, {"log"}))
         return any(facts.leads(call, _SOFTMAX, through) for calls in logs for call in calls)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

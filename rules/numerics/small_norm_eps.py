@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
+from amp_lint.syntax.facts import argument
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
@@ -29,7 +31,9 @@ _POSITIONS = {
     "torch.rms_norm": 3,
 }
 """Norms, and where each takes its eps when it is given by position."""
+_PLACES = {name.rpartition(".")[2]: place for name, place in _POSITIONS.items()}
 _PARTIAL = "functools.partial"
+_NAMES = frozenset({*_PLACES, "partial"})
 _LEAST = 1e-7
 _DEFAULT = "1e-5"
 _SMALL_NUMBER = r"[eE]-0*(?:[7-9]|\d_|[1-9]\d)|\.0[\d_]*[eE]-|\.0000000|[\d.)]\s*\*\*\s*[-(\d]"
@@ -44,15 +48,19 @@ class SmallNormEps(Rule):
     severity = Severity.INFO
     fixes = (Applicability.UNSAFE,)
     requires = (
-        frozenset(name.rpartition(".")[2] for name in _POSITIONS),
+        frozenset(_PLACES),
         frozenset({"HalfTensor", "float16", "half"}) | words(Role.SCALER, Role.REGION),
     )
     pattern = _SMALL_NUMBER
     calls = frozenset(_POSITIONS) | {_PARTIAL}
 
     def may(self, facts: Facts) -> bool:
-        """Whether there is such a number, here or in a file that this one imports from."""
-        return facts.linked or facts.least < _LEAST
+        """Whether a norm may be given such a number, here or by a file that this one imports."""
+        return any(
+            facts.may_be(name, _NAMES)
+            for name, calls in facts.calls.items()
+            if any(_may_be_small(facts, call) for call in calls)
+        )
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
         """Judge the eps of one norm."""
@@ -77,6 +85,22 @@ class SmallNormEps(Rule):
         )
         help = f"use {_DEFAULT}, which leaves room for the loss scale"
         yield self.report(model, eps, message, [(shown, "float16 gradients")], fix, help=help)
+
+
+def _may_be_small(facts: Facts, call: ast.Call) -> bool:
+    """Whether the eps of a norm may be such a number."""
+    eps = argument(call, _PLACES.get(facts.name(call)), "eps")
+    for end in facts.ends(eps) if eps is not None else ():
+        match end:
+            case ast.Constant(value=float(value)):
+                small = 0 < value < _LEAST
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                small = facts.is_linked(facts.imported.get(name, name))
+            case _:
+                small = isinstance(end, ast.BinOp)
+        if small:
+            return True
+    return False
 
 
 def _growth(model: Model, eps: cst.BaseExpression) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Set
 
 import pytest
 
@@ -14,11 +15,11 @@ from amp_lint.syntax.facts import Facts, facts
 THROUGH = {"clamp", "log"}
 
 
-def of(text: str, *, linked: bool = False) -> Facts:
+def of(text: str, *, linked: Set[str] = frozenset()) -> Facts:
     return facts(ast.parse(text), linked=linked)
 
 
-def leads(text: str, *, linked: bool = False) -> bool:
+def leads(text: str, *, linked: Set[str] = frozenset()) -> bool:
     """Whether a call of log in some code may be of a softmax."""
     found = of(text, linked=linked)
     logs = (call for name, calls in found.calls.items() if "log" in name for call in calls)
@@ -63,8 +64,44 @@ def test_no_softmax_is_reached(text: str) -> None:
 
 def test_what_is_imported_from_the_project_is_unclear() -> None:
     text = "from .helpers import probs\ntorch.log(probs(x))"
-    assert leads(text, linked=True) and not leads(text)
-    assert not leads("from torch import exp\ntorch.log(exp(x))", linked=True)
+    assert leads(text, linked={"probs"}) and not leads(text) and not leads(text, linked={"other"})
+    assert not leads("from torch import exp\ntorch.log(exp(x))", linked={"exp"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "opt.step()",
+        "from x import step",
+        "do = opt.step",
+        "run(opt.step)",
+        "def f(): return opt.step",
+        "hooks = [opt.step]",
+        "do = opt.step if a else b",
+        "self.step *= 2\nopt.step()",
+    ],
+)
+def test_what_may_be_called(text: str) -> None:
+    assert "step" in of(text).done
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "self.step = 1",
+        "x = self.step * 2",
+        "x = -self.step",
+        "self.step += 1",
+        "if self.step > 3: ...",
+        "def step(self): ...",
+        "f(step=1)",
+        "print(f'{self.step}')",
+        "x = {'step': 1}",
+        "self.step.item()",
+    ],
+)
+def test_what_is_not_called(text: str) -> None:
+    assert "step" not in of(text).done and "step" in of(text).words
 
 
 @pytest.mark.parametrize(
