@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
+from unittest import mock
 
 from marked import updated
 
@@ -398,9 +400,8 @@ def lint(text: str, selection: Selection) -> None:
 
 def measure(family: Family, size: int, selection: Selection) -> Measured:
     text = family.text(size)
-    statements = sum(root.statements for root in Model(Source(text.encode(), "")).steps.roots)
     milliseconds = timed(text, selection)
-    calls = python_calls(text, selection)
+    statements, calls = counted(text, selection)
     return Measured(size, text.count("\n"), len(text), statements, calls, milliseconds)
 
 
@@ -417,20 +418,31 @@ def timed(text: str, selection: Selection) -> float:
     return least
 
 
-def python_calls(text: str, selection: Selection) -> int:
-    """How often linting enters a Python function or resumes a generator."""
-    count = 0
+def counted(text: str, selection: Selection) -> tuple[int, int]:
+    """What one run of linting counts, the same each time.
+
+    Returns:
+        The statements that the training-step model ran, and how often linting entered a Python
+        function or resumed a generator.
+    """
+    models: list[Model] = []
+    calls = 0
+
+    def made(*args: Any) -> Model:
+        models.append(Model(*args))
+        return models[-1]
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
+        nonlocal calls
+        calls += event == "call"
 
-    sys.setprofile(note)
-    try:
-        lint(text, selection)
-    finally:
-        sys.setprofile(None)
-    return count
+    with mock.patch("amp_lint.model.Model", made):
+        sys.setprofile(note)
+        try:
+            lint(text, selection)
+        finally:
+            sys.setprofile(None)
+    return sum(root.statements for model in models for root in model.steps.roots), calls
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:
