@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 import scaling
@@ -14,6 +15,7 @@ from amp_lint.engine import check
 from amp_lint.handbook import pages
 from amp_lint.rule import Rule
 from amp_lint.selection import Selection
+from amp_lint.syntax.tree import Tree
 from amp_lint.text.source import Source
 from amp_lint.walk.run import MAX_STATEMENTS
 from amp_lint.walk.steps import MAX_FILE_STATEMENTS, MAX_ROUNDS
@@ -177,7 +179,15 @@ def fences() -> list[tuple[Rule, pages.Fence]]:
 
 
 @pytest.fixture(scope="module")
-def everything() -> list[set[tuple[str, str]]]:
+def parsed_once() -> Iterator[None]:
+    """One tree for each text: a tree knows of no bound."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("amp_lint.model.Tree", functools.cache(Tree))
+        yield
+
+
+@pytest.fixture(scope="module")
+def everything(parsed_once: None) -> list[set[tuple[str, str]]]:
     """What is found in each of them without a bound that bites."""
     return [found(fence.text, selection) for selection, fence in selections()]
 
