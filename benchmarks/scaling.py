@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 from unittest import mock
 
 from marked import updated
@@ -30,7 +29,9 @@ from marked import updated
 from amp_lint import registry
 from amp_lint.engine import check
 from amp_lint.model import Model
+from amp_lint.run.target import Version
 from amp_lint.selection import Selection
+from amp_lint.syntax.links import Attachments
 from amp_lint.text.source import Source
 
 MOST = 1.15
@@ -428,8 +429,8 @@ def counted(text: str, selection: Selection) -> tuple[int, int]:
     models: list[Model] = []
     calls = 0
 
-    def made(*args: Any) -> Model:
-        models.append(Model(*args))
+    def made(source: Source, target_torch: Version | None, attached: Attachments | None) -> Model:
+        models.append(Model(source, target_torch, attached))
         return models[-1]
 
     def note(frame: FrameType, event: str, argument: object) -> None:
