@@ -22,13 +22,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from unittest import mock
 
 from marked import updated
 
 from amp_lint import registry
 from amp_lint.engine import check
 from amp_lint.model import Model
+from amp_lint.run.target import Version
 from amp_lint.selection import Selection
+from amp_lint.syntax.links import Attachments
 from amp_lint.text.source import Source
 
 MOST = 1.15
@@ -398,9 +401,8 @@ def lint(text: str, selection: Selection) -> None:
 
 def measure(family: Family, size: int, selection: Selection) -> Measured:
     text = family.text(size)
-    statements = sum(root.statements for root in Model(Source(text.encode(), "")).steps.roots)
     milliseconds = timed(text, selection)
-    calls = python_calls(text, selection)
+    statements, calls = counted(text, selection)
     return Measured(size, text.count("\n"), len(text), statements, calls, milliseconds)
 
 
@@ -417,20 +419,31 @@ def timed(text: str, selection: Selection) -> float:
     return least
 
 
-def python_calls(text: str, selection: Selection) -> int:
-    """How often linting enters a Python function or resumes a generator."""
-    count = 0
+def counted(text: str, selection: Selection) -> tuple[int, int]:
+    """What one run of linting counts, the same each time.
+
+    Returns:
+        The statements that the training-step model ran, and how often linting entered a Python
+        function or resumed a generator.
+    """
+    models: list[Model] = []
+    calls = 0
+
+    def made(source: Source, target_torch: Version | None, attached: Attachments | None) -> Model:
+        models.append(Model(source, target_torch, attached))
+        return models[-1]
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
+        nonlocal calls
+        calls += event == "call"
 
-    sys.setprofile(note)
-    try:
-        lint(text, selection)
-    finally:
-        sys.setprofile(None)
-    return count
+    with mock.patch("amp_lint.model.Model", made):
+        sys.setprofile(note)
+        try:
+            lint(text, selection)
+        finally:
+            sys.setprofile(None)
+    return sum(root.statements for model in models for root in model.steps.roots), calls
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:

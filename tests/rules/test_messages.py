@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
 
@@ -18,6 +19,7 @@ from amp_lint.rule import Rule
 from amp_lint.selection import Selection
 from amp_lint.text.diagnostic import LONGEST_CODE, Diagnostic, quoted
 from amp_lint.text.source import Source
+from tests import pages
 
 LINE = 100
 """Characters of a short line."""
@@ -31,9 +33,8 @@ def examples(rule: Rule) -> Iterator[Fence]:
     yield from (example.flagged for example in parse(registry.page(rule)).examples)
 
 
-def findings(rule: Rule, text: str, fence: Fence) -> list[Diagnostic]:
-    selection = Selection((rule,), fence.target_torch, preview=True)
-    return engine.check(Source(text.encode(), "page.py"), selection, named=True)
+def findings(rule: Rule, text: str, fence: Fence) -> tuple[Diagnostic, ...]:
+    return pages.reported(rule, replace(fence, text=text))
 
 
 class Lengthen(ast.NodeTransformer):

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 from _pytest.mark import ParameterSet
 
-from amp_lint import engine, registry
+from amp_lint import registry
 from amp_lint.edit import edits
 from amp_lint.handbook.pages import SECTIONS, Example, Fence, Page, PageError, parse, unmarked
 from amp_lint.report import Finding, Style
 from amp_lint.report.full import render
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
-from amp_lint.text.source import Source
 from tests import pages
 
 if TYPE_CHECKING:
@@ -92,8 +91,8 @@ def test_layouts(rule: Rule, example: Example) -> None:
 @examples
 def test_every_finding_says_what_to_do(rule: Rule, example: Example) -> None:
     """In one line of a terminal, whether a fix is offered or not."""
-    source = Source(example.flagged.text.encode(), "page.py")
-    for found in engine.check(source, pages.selection(rule, example.flagged), named=True):
+    source = pages.source_of(example.flagged)
+    for found in pages.reported(rule, example.flagged):
         for finding in (Finding(source, found), Finding(source, replace(found, fix=None))):
             *_, last = (s for s in render([finding], Style()) if s.startswith("help: "))
             assert re.fullmatch(r"help: [A-Z`].{5,73}[^.;]\n", last), last

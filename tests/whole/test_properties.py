@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-import hypothesmith
 import pytest
 from fuzz.oracle import kept_by, watched_edits
 from hypothesis import HealthCheck, Phase, assume, given, settings
@@ -89,9 +88,15 @@ VOCABULARY = [
     "unscale_", "step", "update", "parameters", "log", "log_softmax", "dtype", "enabled", "eps",
     "dim", "custom_fwd", "partial", "nullcontext", "grad", "zero_grad", "append",
 ]  # fmt: skip
-ANY_PROGRAM = st.one_of(
-    hypothesmith.from_grammar(auto_target=False), hypothesmith.from_node(auto_target=False)
-)
+
+
+@st.deferred
+def ANY_PROGRAM() -> st.SearchStrategy[str]:
+    """Made when it is drawn from: it takes seconds, in each process that collects tests."""
+    import hypothesmith
+
+    grammar = hypothesmith.from_grammar(auto_target=False)
+    return grammar | hypothesmith.from_node(auto_target=False)
 
 
 def reworded(program: str, words: list[str]) -> str:

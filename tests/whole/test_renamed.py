@@ -42,8 +42,9 @@ def _texts(rule: Rule) -> Iterator[str]:
 
 
 def _different(text: str) -> set[str]:
-    after = changed(Program(text), [*_renamed(Program(text))]).text
-    return {code for code, _ in _found(text) - _found(after) + (_found(after) - _found(text))}
+    program = Program(text)
+    old, new = _found(text), _found(changed(program, [*_renamed(program)]).text)
+    return {code for code, _ in (old - new) + (new - old)}
 
 
 def _renamed(program: Program) -> Iterator[Cut]:
