@@ -17,6 +17,7 @@ from amp_lint.amp.frameworks import is_owner
 from amp_lint.amp.gradient_values import GradientValues, is_gradient
 from amp_lint.amp.regions import Region
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.forwarding import direct
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
@@ -81,13 +82,24 @@ class Recognizer:
         """What the vocabulary says of a call that does something in a training step."""
         if self.roles.is_foreign:
             return None
-        named = (BY_NAME.get(name) for name in sorted(self.names.qualified(call.func)))
-        rows = [row for row in named if row is not None and row.does]
+        named = self._named(call)
+        rows = [named] if named is not None else []
         if isinstance(call.func, cst.Attribute):
             owner, method = call.func.value, call.func.attr.value
             known = (row for row in BY_METHOD.get(method, ()) if row.does)
             rows += (row for row in known if self._is_by(row, call, owner))
-        return next(iter(rows), None)
+        return next(iter(rows), None) or self._named(self.direct(call))
+
+    def _named(self, call: cst.Call) -> Meaning | None:
+        """The row of a function of torch's that does something in a training step."""
+        found = (BY_NAME.get(name) for name in sorted(self.names.qualified(call.func)))
+        return next((row for row in found if row is not None and row.does), None)
+
+    @per_node
+    def direct(self, call: cst.Call) -> cst.Call:
+        """A call of what is known, where one goes through something that holds it; else itself."""
+        ways = () if self._named(call) is not None else direct(call, self.values)
+        return next(filter(self._named, ways), call)
 
     @per_node
     def kind(self, call: cst.Call) -> Kind | None:

@@ -42,6 +42,9 @@ AUTOGRAD_BACKWARD = Meaning(
     does=(Kind.BACKWARD,),
 )
 
+HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
+"""Methods of a tensor that take what is called with its gradient, or with it, in backward."""
+
 SET_TO_NONE = "set_to_none"
 """The argument of ``zero_grad`` that is True by default."""
 

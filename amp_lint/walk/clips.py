@@ -123,10 +123,11 @@ class Clips:
     def _is_exempt(self, clip: Event) -> bool:
         """A limit made from the scale is right; an infinite one only measures."""
         assert isinstance(clip.node, cst.Call)
-        limit = clip_limit(clip.node)
+        call = self.steps.recognizer.direct(clip.node)
+        limit = clip_limit(call)
         if limit is not None and is_infinite(limit):
             return True
-        return mentions_scale(clip.node, self.values) or self._is_given_scale(clip.node)
+        return mentions_scale(call, self.values) or self._is_given_scale(clip.node)
 
     def _is_given_scale(self, clip: cst.Call) -> bool:
         """Whether the function that clips is called with the scale."""
@@ -176,8 +177,9 @@ class Clips:
         assert isinstance(call, cst.Call) and isinstance(place, cst.Call)
         following = cycle[cycle.index(clip) :]
         step = next((e for e in following if e.kind is Kind.STEP and e.scaler), None)
-        name = (dotted(call.func) or "").rpartition(".")[2]
-        limit = literal(clip_limit(call))
+        written = self.steps.recognizer.direct(call)
+        name = (dotted(written.func) or "").rpartition(".")[2]
+        limit = literal(clip_limit(written))
         return ScaledClip(
             call=place,
             function=name,
