@@ -369,3 +369,38 @@ OTHER = "scaler.step(other_optimizer)\nscaler.update()\n"
 )
 def test_between_two_steps(body: str, found: int) -> None:
     assert len(in_loop(body)) == found
+
+
+ONE_ARM = """\
+def f(model, optimizer, loader, args):
+    scaler = {made}
+    for x in loader:
+        {backward}
+        if args.careful:
+            scaler.unscale_(optimizer)
+            clip(model.parameters(), 1.0)
+        else:
+            clip(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+SCALED, CHOSEN = (
+    "scaler.scale(model(x)).backward()",
+    "if args.amp: scaler.scale(model(x)).backward()\n        else: model(x).backward()",
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "backward", "found"),
+    [
+        ("torch.amp.GradScaler('cuda')", SCALED, 1),
+        ("torch.amp.GradScaler('cuda', enabled=True)", SCALED, 1),
+        ("torch.amp.GradScaler('cuda')", "l = scaler.scale(model(x)); l.backward()", 1),
+        ("torch.amp.GradScaler('cuda', enabled=args.amp)", SCALED, 0),
+        ("torch.amp.GradScaler('cuda') if args.amp else None", SCALED, 0),
+        ("args.scaler", SCALED, 0),
+        ("torch.amp.GradScaler('cuda')", CHOSEN, 0),
+    ],
+)
+def test_a_test_that_may_ask_for_the_scaler(made: str, backward: str, found: int) -> None:
+    assert len(clips(ONE_ARM.format(made=made, backward=backward))) == found
