@@ -28,6 +28,7 @@ from amp_lint.vocabulary.meaning import Kind as Kind
 from amp_lint.vocabulary.meaning import Meaning, Part, Role
 from amp_lint.vocabulary.purity import ASKING
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, rows
+from amp_lint.vocabulary.training import NORMS
 from amp_lint.vocabulary.written import UNSCALE, reads_scale
 
 EVERY = "*"
@@ -110,11 +111,19 @@ class Recognizer:
         target = self.program.target(call)
         if target is None and _is_called_unscale(call):
             return Kind.OPAQUE
-        if self.gradients.is_measure(call):
+        if self.gradients.is_measure(call) or self._is_called_measure(call):
             return Kind.GRADIENT_READ
         if target is not None and self._is_hook(target):
             return Kind.OPAQUE
         return Kind.OPAQUE if target is None and self._is_given_scaler(call) else None
+
+    def _is_called_measure(self, call: cst.Call) -> bool:
+        """Whether a helper of a file that is not seen is called after the norm of gradients."""
+        if self.program.target(call) is not None or self.names.definition(call.func) is not None:
+            return False
+        given = call.args[0].value if len(call.args) == 1 else None
+        owned = isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute)
+        return owned and any(n.rpartition(".")[2] in NORMS for n in self.names.qualified(call.func))
 
     def _is_hook(self, function: cst.FunctionDef) -> bool:
         """Whether a method is empty, for a subclass to fill in."""
