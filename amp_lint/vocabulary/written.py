@@ -42,6 +42,12 @@ EVENTS = (
 """What is done in a training step."""
 KEPT = rf"(?:opt|sgd|adam|{SCALER})\w{{0,20}}(?:\[\w{{1,20}}\])?\.(?:{any_of(STATES)})\("
 """How the state of an optimizer or a scaler is saved or loaded."""
+_OF_SCALER = rf"(?i:{SCALER})\w{{0,20}}\."
+STEP_ALONE = (
+    rf"\A(?![\s\S]*{_OF_SCALER}(?:{any_of(UPDATES)})\()"
+    rf"[\s\S]*{_OF_SCALER}(?:{any_of(STEPS)})\("
+)
+"""A file that steps through a scaler, and never updates one."""
 HALVES = frozenset({"bfloat16", "float16", "half"})
 """What half dtypes are called, after the module."""
 MATTERS = rf"{EVENTS}|{REGION}|\.grad\b|{KEPT}|\breturn[ \t]+\w+\.(?:{any_of(HALVES)})\b"

@@ -149,6 +149,31 @@ def test_a_caller_of_the_caller_in_its_file(tmp_path: Path) -> None:
     assert found == ["saving.py:4 AMP111"]
 
 
+STEP = """\
+    def step(net, optimizer, scaler, x):
+        optimizer.zero_grad()
+        scaler.scale(net(x).mean()).backward()
+        scaler.step(optimizer)
+    """
+STEPS = """\
+    import torch
+    from engine import step
+
+    def main(net, optimizer, loader):
+        scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            step(net, optimizer, scaler, x)
+    """
+
+
+def test_a_step_that_another_file_repeats(tmp_path: Path) -> None:
+    assert findings(tmp_path, {"engine.py": STEP, "main.py": STEPS}) == ["engine.py:4 AMP105"]
+    updated = STEPS.replace("scaler, x)", "scaler, x); scaler.update()")
+    assert findings(tmp_path, {"engine.py": STEP, "main.py": updated}) == []
+    once = STEPS.replace("for x in", "if x :=")
+    assert findings(tmp_path, {"engine.py": STEP, "main.py": once}) == []
+
+
 FAR = {
     "state.py": """\
     import torch
