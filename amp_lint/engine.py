@@ -66,7 +66,7 @@ def _survivors(
     sieve = selection.sieve
     if links is not None and (rules := sieve.by_own_bytes(source.data)):
         found = facts(parse(source.data))
-        asking = tuple(rule for rule in rules if rule.called_for and links.callers)
+        asking = sieve.asking(source.data, rules) if links.callers else ()
         others = tuple(rule for rule in rules if rule not in asking)
         groups = [
             _attached(source, links, asking, found, calling=True),

@@ -45,8 +45,13 @@ class Sieve:
 
     def wants_callers(self, data: bytes) -> bool:
         """Whether a rule asks who calls what a file with these bytes defines."""
-        patterns = {rule.called_for for rule in self.rules if rule.called_for}
-        return any(pattern.found_in(data) for pattern in patterns)
+        return bool(self.asking(data, self.rules))
+
+    def asking(self, data: bytes, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+        """Those of some rules that ask who calls what a file with these bytes defines."""
+        patterns = {rule.called_for for rule in rules if rule.called_for}
+        found = {pattern for pattern in patterns if pattern.found_in(data)}
+        return tuple(rule for rule in rules if rule.called_for in found)
 
     def wants_exports(self, data: bytes) -> bool:
         """Whether a rule may take away a name that others import from a file with these bytes."""

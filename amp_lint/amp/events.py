@@ -17,6 +17,7 @@ from amp_lint.amp.frameworks import is_owner
 from amp_lint.amp.gradient_values import GradientValues, is_gradient
 from amp_lint.amp.regions import Region
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.forwarding import direct
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
@@ -27,6 +28,7 @@ from amp_lint.vocabulary.meaning import Kind as Kind
 from amp_lint.vocabulary.meaning import Meaning, Part, Role
 from amp_lint.vocabulary.purity import ASKING
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, rows
+from amp_lint.vocabulary.training import NORMS
 from amp_lint.vocabulary.written import UNSCALE, reads_scale
 
 EVERY = "*"
@@ -81,13 +83,24 @@ class Recognizer:
         """What the vocabulary says of a call that does something in a training step."""
         if self.roles.is_foreign:
             return None
-        named = (BY_NAME.get(name) for name in sorted(self.names.qualified(call.func)))
-        rows = [row for row in named if row is not None and row.does]
+        named = self._named(call)
+        rows = [named] if named is not None else []
         if isinstance(call.func, cst.Attribute):
             owner, method = call.func.value, call.func.attr.value
             known = (row for row in BY_METHOD.get(method, ()) if row.does)
             rows += (row for row in known if self._is_by(row, call, owner))
-        return next(iter(rows), None)
+        return next(iter(rows), None) or self._named(self.direct(call))
+
+    def _named(self, call: cst.Call) -> Meaning | None:
+        """The row of a function of torch's that does something in a training step."""
+        found = (BY_NAME.get(name) for name in sorted(self.names.qualified(call.func)))
+        return next((row for row in found if row is not None and row.does), None)
+
+    @per_node
+    def direct(self, call: cst.Call) -> cst.Call:
+        """A call of what is known, where one goes through something that holds it; else itself."""
+        ways = () if self._named(call) is not None else direct(call, self.values)
+        return next(filter(self._named, ways), call)
 
     @per_node
     def kind(self, call: cst.Call) -> Kind | None:
@@ -98,11 +111,19 @@ class Recognizer:
         target = self.program.target(call)
         if target is None and _is_called_unscale(call):
             return Kind.OPAQUE
-        if self.gradients.is_measure(call):
+        if self.gradients.is_measure(call) or self._is_called_measure(call):
             return Kind.GRADIENT_READ
         if target is not None and self._is_hook(target):
             return Kind.OPAQUE
         return Kind.OPAQUE if target is None and self._is_given_scaler(call) else None
+
+    def _is_called_measure(self, call: cst.Call) -> bool:
+        """Whether a helper of a file that is not seen is called after the norm of gradients."""
+        if self.program.target(call) is not None or self.names.definition(call.func) is not None:
+            return False
+        given = call.args[0].value if len(call.args) == 1 else None
+        owned = isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute)
+        return owned and any(n.rpartition(".")[2] in NORMS for n in self.names.qualified(call.func))
 
     def _is_hook(self, function: cst.FunctionDef) -> bool:
         """Whether a method is empty, for a subclass to fill in."""

@@ -49,6 +49,16 @@ def is_limit(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in _LIMITS
 
 
+def limited(call: cst.Call, names: Names) -> cst.BaseExpression | None:
+    """What ``torch.clamp(x, -1, 1)`` or ``x.clamp(-1, 1)`` limits; None for another call."""
+    plain = {limit.rstrip("_") for limit in _LIMITS}
+    if call.args and names.is_any(call.func, {f"torch.{name}" for name in plain}):
+        return call.args[0].value
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value in plain | _LIMITS:
+        return call.func.value
+    return None
+
+
 def is_untracked(tree: Tree, names: Names, node: cst.CSTNode) -> bool:
     """Whether a place is under ``no_grad`` or ``inference_mode`` in its own function."""
     for holder in tree.ancestors(node):

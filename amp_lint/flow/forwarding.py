@@ -9,6 +9,7 @@ import libcst as cst
 
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Arguments, Values, arguments
+from amp_lint.syntax.names import PARTIAL
 from amp_lint.syntax.tree import children
 
 _INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
@@ -92,6 +93,29 @@ def completed(partial: cst.Call, call: cst.Call) -> tuple[cst.BaseExpression | N
         early.starred or late.starred,
     )
     return (early.positional[0] if early.positional else None), given
+
+
+def direct(call: cst.Call, values: Values) -> Iterator[cst.Call]:
+    """What a call may run, where it goes through a variable, an attribute or a table of functions.
+
+    A ``partial`` counts with its arguments. The calls have no place in the tree.
+    """
+    func = call.func
+    held = func.value if isinstance(func, cst.Subscript) else func
+    if not isinstance(held, (cst.Name, cst.Attribute)):
+        return
+    for value in values.alternatives(held):
+        items = values.items(value) if held is not func else None
+        for made in [each for _, each in items or ()] if held is not func else [value]:
+            match made:
+                case cst.Lambda(body=cst.Call() as body):
+                    yield body
+                case cst.Call() if values.names.is_any(made.func, PARTIAL):
+                    inner, given = completed(made, call)
+                    if inner is not None:
+                        yield merged(call.with_changes(func=inner), given)
+                case cst.Name() | cst.Attribute() if made is not func:
+                    yield call.with_changes(func=made)
 
 
 def merged(inner: cst.Call, given: Arguments) -> cst.Call:

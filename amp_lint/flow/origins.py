@@ -15,12 +15,17 @@ import libcst as cst
 
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import MAX_ALTERNATIVES, literal
+from amp_lint.syntax.assignments import assignments, taken
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, dotted
 
+_NAMES = (cst.Name, cst.Attribute)
 Origin = Hashable
 """A call that makes an object, a name that nobody gives a value, or an attribute of an origin."""
-_VIEWS = ("values", "items")
+_VIEWS = ("values", "items", "get", "pop")
+"""Methods of a container that give what is in it."""
+_FILLING = ("append", "add", "extend", "insert")
+"""Methods that put their last argument into it."""
 
 
 class Origins:
@@ -58,6 +63,7 @@ class Origins:
         if isinstance(node, cst.Attribute) and (owner := self._own_class(node.value)) is not None:
             ends += self._in_heirs(owner, node.attr.value)
         found = {origin for end in ends for origin in self._of_end(end)}
+        found.update(origin for put in self._put_into(node) for origin in self.of(put))
         return frozenset(found) if len(found) <= MAX_ALTERNATIVES else frozenset()
 
     def _of_end(self, node: cst.BaseExpression) -> Iterator[Origin]:
@@ -97,7 +103,8 @@ class Origins:
                     return
                 given = [*self._arguments(function, binding.name)]
         elif isinstance(binding.node, (cst.For, cst.CompFor)):
-            given = [binding.node.iter]
+            pairs = taken(binding.node)
+            given = [held for target, held in pairs if dotted(target) == binding.name]
         elif binding.value is not None:
             given = [binding.value]
         found = {origin for each in given for origin in self.of(each)}
@@ -155,6 +162,39 @@ class Origins:
                 found[id(ancestor)].append(heir)
         return dict(found)
 
+    # --- what is put into containers ----------------------------------------------------------
+
+    def _put_into(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What is added, anywhere, to the container that a name or attribute is."""
+        puts = self._puts.get(_last(node), ()) if isinstance(node, _NAMES) else ()
+        return [value for held, value in puts if self._is_container(node, held)]
+
+    def _is_container(self, node: cst.BaseExpression, held: cst.BaseExpression) -> bool:
+        """Whether a name or attribute of the same last name is the same one."""
+        if isinstance(node, cst.Name) and isinstance(held, cst.Name):
+            return self.names.bindings(node) is self.names.bindings(held)
+        if not isinstance(node, cst.Attribute) or not isinstance(held, cst.Attribute):
+            return False
+        one, other = self._own_class(node.value), self._own_class(held.value)
+        if one is None or other is None:
+            return one is other and dotted(node) == dotted(held)
+        return self.values.lineage(one)[-1] is self.values.lineage(other)[-1]
+
+    @functools.cached_property
+    def _puts(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression]]]:
+        """Last name of a container -> every container of that name, with what is put into it."""
+        found: dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression]]] = defaultdict(list)
+        for target, value in assignments(self.tree):
+            if isinstance(target, cst.Subscript) and value is not None:
+                found[_last(target.value)].append((target.value, value))
+        for call in self.tree.nodes(cst.Call):
+            match call:
+                case cst.Call(
+                    func=cst.Attribute(value=held, attr=cst.Name(value=method)), args=[*_, last]
+                ) if method in _FILLING:
+                    found[_last(held)].append((held, last.value))
+        return dict(found)
+
     # --- what parameters are given ------------------------------------------------------------
 
     def _arguments(self, function: cst.FunctionDef, name: str) -> Iterator[cst.BaseExpression]:
@@ -190,3 +230,8 @@ class Origins:
                 return above[0] if above else None
         found = self.names.definition(call.func)
         return found if isinstance(found, cst.ClassDef) else None
+
+
+def _last(node: cst.BaseExpression) -> str:
+    """The last name of ``a.b.c``; "" for what is neither a name nor an attribute."""
+    return (dotted(node) or "").rpartition(".")[2]

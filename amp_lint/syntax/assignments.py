@@ -12,6 +12,8 @@ Pair = tuple[cst.BaseExpression, cst.BaseExpression | None]
 """One target, no tuple, and its value; None where no expression is the value of it alone."""
 _KINDS = (cst.Assign, cst.AnnAssign, cst.NamedExpr)
 _SEQUENCES = (cst.Tuple, cst.List)
+_COPIES = frozenset({"iter", "list", "reversed", "set", "sorted", "tuple"})
+"""Functions that give the elements of what they are given."""
 
 
 def assignments(tree: Tree) -> Iterator[Pair]:
@@ -51,3 +53,33 @@ def targets_of(tree: Tree, value: cst.CSTNode) -> list[cst.BaseExpression]:
         if not isinstance(holder, (cst.Element, *_SEQUENCES)):
             break
     return []
+
+
+def taken(loop: cst.For | cst.CompFor) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """The targets of a loop, no tuples, with what each gets the elements, or values, of.
+
+    Those are left out of which that is not known.
+    """
+    yield from _elements(loop.target, loop.iter)
+
+
+def _elements(
+    target: cst.BaseExpression, container: cst.BaseExpression
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    parts = [e.value for e in target.elements] if isinstance(target, _SEQUENCES) else []
+    match container:
+        case cst.Call(func=cst.Name(value="enumerate"), args=[first, *_]) if len(parts) == 2:
+            yield from _elements(parts[1], first.value)
+        case cst.Call(func=cst.Name(value="zip"), args=given) if len(parts) <= len(given):
+            for part, arg in zip(parts, given, strict=False):
+                yield from _elements(part, arg.value)
+        case cst.Call(func=cst.Name(value=name), args=[first, *_]) if name in _COPIES:
+            yield from _elements(target, first.value)
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value="items")), args=[]):
+            if len(parts) == 2 and not isinstance(parts[1], _SEQUENCES):
+                yield parts[1], owner
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value="values")), args=[]):
+            if not parts:
+                yield target, owner
+        case _ if not parts:
+            yield target, container

@@ -373,6 +373,11 @@ class Names:
         *_, module = node, *self.tree.ancestors(node)
         return next(i for i, root in enumerate(self._roots) if root.node is module)
 
+    def is_near(self, node: cst.CSTNode) -> bool:
+        """Whether a node is from the file itself, or from one that it imports itself."""
+        part = self.part(node)
+        return not part or any(at == 0 and to == part for (at, _), to in self._links.items())
+
     def imported(self, node: cst.Name | cst.Attribute) -> list[Binding]:
         """What binds a name, or ``module.name``, in the linked file that it is imported from.
 

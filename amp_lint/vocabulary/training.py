@@ -42,6 +42,17 @@ AUTOGRAD_BACKWARD = Meaning(
     does=(Kind.BACKWARD,),
 )
 
+NORMS = frozenset(
+    f"{prefix}{what}_norm{end}"
+    for prefix in ("", "calc_", "calculate_", "compute_", "get_", "get_total_", "global_", "total_")
+    for what in ("grad", "gradient", "grad_l2", "gradient_l2")
+    for end in ("", "_")
+)
+"""What helpers are called that measure the gradients of some parameters."""
+
+HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
+"""Methods of a tensor that take what is called with its gradient, or with it, in backward."""
+
 SET_TO_NONE = "set_to_none"
 """The argument of ``zero_grad`` that is True by default."""
 

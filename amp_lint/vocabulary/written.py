@@ -78,6 +78,13 @@ EVENTS = (
 """What is done in a training step."""
 KEPT = look(STATES, rf"(?:opt|sgd|adam|{SCALER})\w{{0,20}}(?:\[\w{{1,20}}\])?\.", r"\(")
 """How the state of an optimizer or a scaler is saved or loaded."""
+_OF_SCALER = rf"(?i:{SCALER})\w{{0,20}}\."
+STEP_ALONE = Look(
+    rf"\A(?![\s\S]*{_OF_SCALER}(?:{any_of(UPDATES)})\()"
+    rf"[\s\S]*{_OF_SCALER}(?:{any_of(STEPS)})\(",
+    frozenset(f".{step}(" for step in STEPS),
+)
+"""A file that steps through a scaler, and never updates one."""
 HALVES = frozenset({"bfloat16", "float16", "half"})
 """What half dtypes are called, after the module."""
 _RETURNED = look(HALVES, r"\breturn[ \t]+\w+\.", r"\b")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.amp.events import Event, Kind, mentions_scale
+from amp_lint.amp.events import Event, Kind, mentions_scale, stepped
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.conditions import text
-from amp_lint.flow.values import Values, arguments, literal
+from amp_lint.flow.values import Slot, Values, arguments, literal
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.meaning import Part
@@ -111,8 +111,43 @@ class Clips:
             if step is not None and not step.scaler:
                 continue  # nothing divides by the scale any more
             backward = SCALED_CLIP.judge(event, state) or _before_other_step(state, step)
+            backward = backward or self._of_another(event, state, cycle[index:])
             if backward is not None and not self._is_exempt(event):
                 yield event, backward
+
+    def _of_another(self, clip: Event, state: Gradients, following: Cycle) -> Event | None:
+        """The backward, if one optimizer is unscaled and the module of another one clipped.
+
+        Which modules they train is seen where they are made; the scaler steps the other one later.
+        """
+        if state.pending is None or state.touched or not state.divided:
+            return None
+        clipped = self._modules(clip.node)
+        ready = [self._trained(each.node) for each in state.unscaled.values()]
+        if len(clipped) != 1 or not all(ready) or any(map(clipped.__and__, ready)):
+            return None
+        steps = (e for e in following if e.kind is Kind.STEP and e.scaler)
+        later = (self._trained(step.node) for step in steps)
+        return state.pending if clipped in later else None
+
+    def _trained(self, call: cst.CSTNode) -> frozenset[Slot]:
+        """The modules whose parameters the optimizer has that a call of the scaler is about."""
+        optimizer = stepped(call) if isinstance(call, cst.Call) else None
+        made = [*self.values.alternatives(optimizer)] if optimizer is not None else []
+        found = {self._modules(each) for each in made if isinstance(each, cst.Call)}
+        return found.pop() if len(found) == 1 and len(made) == 1 else frozenset()
+
+    def _modules(self, call: cst.CSTNode) -> frozenset[Slot]:
+        """The variables whose ``parameters()`` are among the arguments of a call."""
+        found: set[Slot] = set()
+        for part in descendants(call):
+            if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+                slot = self.values.slot(self.values.original(part.func.value))
+                if slot is not None:
+                    found.add(slot)
+                elif part is not call:
+                    return frozenset()
+        return frozenset(found)
 
     def _is_own(self, clip: Event, backward: Event) -> bool:
         """Whether the mistake is in this file, and not one within a file that it imports."""
@@ -123,10 +158,11 @@ class Clips:
     def _is_exempt(self, clip: Event) -> bool:
         """A limit made from the scale is right; an infinite one only measures."""
         assert isinstance(clip.node, cst.Call)
-        limit = clip_limit(clip.node)
+        call = self.steps.recognizer.direct(clip.node)
+        limit = clip_limit(call)
         if limit is not None and is_infinite(limit):
             return True
-        return mentions_scale(clip.node, self.values) or self._is_given_scale(clip.node)
+        return mentions_scale(call, self.values) or self._is_given_scale(clip.node)
 
     def _is_given_scale(self, clip: cst.Call) -> bool:
         """Whether the function that clips is called with the scale."""
@@ -175,15 +211,18 @@ class Clips:
         call, place = clip.node, clip.place
         assert isinstance(call, cst.Call) and isinstance(place, cst.Call)
         following = cycle[cycle.index(clip) :]
-        step = next((e for e in following if e.kind is Kind.STEP and e.scaler), None)
-        name = (dotted(call.func) or "").rpartition(".")[2]
-        limit = literal(clip_limit(call))
+        steps = [e for e in following if e.kind is Kind.STEP and e.scaler]
+        modules = self._modules(clip.node)
+        own = (e for e in steps if modules and self._trained(e.node) == modules)
+        written = self.steps.recognizer.direct(call)
+        name = (dotted(written.func) or "").rpartition(".")[2]
+        limit = literal(clip_limit(written))
         return ScaledClip(
             call=place,
             function=name,
             parameter=_LIMITS.get(name, CLIP_NORM.keyword(Part.LIMIT)),
             backward=backward,
-            step=step,
+            step=next(own, next(iter(steps), None)),
             limit=float(limit) if isinstance(limit, (int, float)) else None,
             scale=self.initial_scale,
             place_for_unscale=self.places.before(clip, root),

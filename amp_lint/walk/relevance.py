@@ -181,13 +181,39 @@ class Relevance:
 
         What stands below a branch that leaves its block is the other side.
         """
-        if self.chooses_clip(node) or not self.is_setting(node):
+        if self.chooses_clip(node) or not self.is_setting(node) or not self._has_plain_mode:
             return None
         body, other = self._sides(node)
         used = any(map(self.uses_scaler, body))
         if used is any(map(self.uses_scaler, other)):
             return None
         return None if any(map(self.serves_both_modes, body if used else other)) else used
+
+    @functools.cached_property
+    def _has_plain_mode(self) -> bool:
+        """Whether the program may train without a scaler, so that a test may ask for that.
+
+        A scaler may be missing or off, or a loss is not scaled, or a step not through a scaler.
+        """
+        calls = [c for c in self.tree.nodes(cst.Call) if isinstance(c.func, cst.Attribute)]
+        return any(map(self._is_plain, calls))
+
+    def _is_plain(self, call: cst.Call) -> bool:
+        """Whether a call is an event that has no scaler, or one that may be missing or off."""
+        assert isinstance(call.func, cst.Attribute)
+        owner, kind = call.func.value, self.recognizer.kind(call)
+        if kind is Kind.BACKWARD:
+            values = self.recognizer.values.alternatives(owner)
+            return not all(isinstance(v, cst.Call) and self.recognizer.is_scale(v) for v in values)
+        if kind not in (Kind.STEP, Kind.UNSCALE, Kind.UPDATE):
+            return kind is Kind.OPAQUE
+        made = self.recognizer.values.alternatives(owner)
+        return not all(
+            isinstance(value, cst.Call)
+            and self.roles.is_constructor(value)
+            and not self.roles.is_switchable(value)
+            for value in made
+        )
 
     def _sides(self, node: cst.If) -> tuple[list[cst.CSTNode], list[cst.CSTNode]]:
         """What runs where a test holds, and what where it does not."""

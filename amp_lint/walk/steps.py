@@ -89,6 +89,7 @@ class Steps:
         own = filter(self.tree.is_own, self.tree.nodes(cst.FunctionDef))
         functions = [f for f in own if id(f) in eventful]
         functions.sort(key=lambda function: id(function) in self.called)
+        functions = [*self._callers(functions), *functions]
         roots: list[Root] = []
         met: set[int] = set()
         left = MAX_FILE_STATEMENTS
@@ -100,6 +101,13 @@ class Steps:
                 roots.append(_root(start, run))
                 met |= set() if run.truncated else run.entered
         return tuple(roots)
+
+    def _callers(self, functions: list[cst.FunctionDef]) -> list[cst.FunctionDef]:
+        """The functions of other files that call some of this file, and that nobody calls."""
+        calls = [call for each in functions for call in self.program.calls_of(each)]
+        running = self.program.running(call for call in calls if not self.tree.is_own(call))
+        found = (f for f in self.tree.nodes(cst.FunctionDef) if id(f) in running - self.called)
+        return [function for function in found if not self.tree.is_own(function)]
 
     def _size(self, function: cst.FunctionDef | cst.Module) -> int:
         """How many statements a function has."""

@@ -103,7 +103,7 @@ class Reads:
         """Whether an event does nothing to gradients but measure them."""
         if event.kind is Kind.CLIP:
             assert isinstance(event.node, cst.Call)
-            limit = clip_limit(event.node)
+            limit = clip_limit(self.steps.recognizer.direct(event.node))
             used = not isinstance(self.tree.parent(event.node), cst.Expr)
             return used and limit is not None and is_infinite(limit)
         return event.kind is Kind.GRADIENT_READ

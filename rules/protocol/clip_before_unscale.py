@@ -10,6 +10,7 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.training import HOOKS
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -26,11 +27,13 @@ class ClipBeforeUnscale(Rule):
     name = "clip-before-unscale"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
-    requires = (words(Kind.CLIP), words(Role.SCALED_LOSS))
+    requires = (words(Kind.CLIP) | HOOKS, words(Role.SCALED_LOSS))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every clip that some path reaches with scaled gradients."""
-        for clip in model.clips.scaled:
+        from ._hooks import Hooks
+
+        for clip in (*model.clips.scaled, *model.part(Hooks).limiting):
             yield self.report(
                 model,
                 clip.call,

@@ -9,6 +9,7 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
 
@@ -48,6 +49,7 @@ class MissingScalerUpdate(Rule):
     name = "missing-scaler-update"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
+    called_for = written.STEP_ALONE
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.BACKWARD))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

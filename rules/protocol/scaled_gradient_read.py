@@ -10,7 +10,7 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
-from amp_lint.vocabulary.training import CLIP_NORM
+from amp_lint.vocabulary.training import CLIP_NORM, NORMS
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -26,7 +26,7 @@ class ScaledGradientRead(Rule):
     severity = Severity.WARNING
     fixes = (Applicability.UNSAFE,)
     requires = (
-        frozenset({"grad", "watch"}) | CLIP_NORM.words,
+        frozenset({"grad", "watch"}) | NORMS | CLIP_NORM.words,
         words(Role.SCALED_LOSS, Role.SCALER),
     )
 

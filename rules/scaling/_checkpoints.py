@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -26,6 +26,12 @@ _SAVE = re.compile(
 )
 _HARMLESS = frozenset({"print", "len", "str", "type", "isinstance", "info", "debug", "warning"})
 _SCALER = re.compile(SCALER, re.IGNORECASE)
+_SETTING = re.compile(
+    r"(^|_)(apply|use|enabled?|disabled?|init|growth|backoff|factor|interval|steps?|tweaks?|kwargs"
+    r"|args|config|cfg|type|window)(_|$)",
+    re.IGNORECASE,
+)
+"""In the names of what says how a scaler is made or used."""
 _TRAINS = re.compile(r"^_?train(?!er)|_train$|_epoch$")
 _NOT_WORD = re.compile(r"\W")
 
@@ -90,6 +96,7 @@ class Checkpoints:
         if not self._loads or not (self._scalers or self._steps) or self._mentions_state:
             return []
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
+        found += self._handed_on()
         unique = {id(checkpoint.node): checkpoint for checkpoint in found}
         return sorted(unique.values(), key=lambda checkpoint: self.tree.order(checkpoint.node))
 
@@ -180,7 +187,8 @@ class Checkpoints:
 
     def _is_scaler(self, node: cst.BaseExpression) -> bool:
         name = _last(node)
-        if _SCALER.search(name) or name == "amp" or self.roles.is_scaler(node):
+        apex = isinstance(node, cst.Name) and name == "amp"
+        if _SCALER.search(name) or apex or self.roles.is_scaler(node):
             return True
         known = self.origins.classes(node) if isinstance(node, (cst.Name, cst.Attribute)) else ()
         return any(id(owner) in self._wrappers for owner in known)
@@ -210,9 +218,44 @@ class Checkpoints:
 
     # --- the checkpoint -----------------------------------------------------------------------
 
-    def _optimizer_states(self) -> Iterator[cst.Call]:
-        """``optimizer.state_dict()``."""
+    def _handed_on(self) -> Iterator[Checkpoint]:
+        """The calls that have an optimizer saved by a file from which this one is not seen."""
         for call in self.own.nodes(cst.Call):
+            scaler = self._trained_by(call)
+            owners = [*self._saved_far(call)] if scaler is not None else []
+            for given in (arg.value for arg in call.args if owners):
+                saved = any(self.origins.same(given, owner) for owner in owners)
+                steps = (step for step in self._steps if saved and self._is_of(step, given))
+                if scaler is not None and next(steps, None) is not None:
+                    yield Checkpoint(call, given, scaler.call, None, None)
+
+    def _trained_by(self, call: cst.Call) -> _Scaler | None:
+        """The scaler of the code that makes a call of another file."""
+        target = self.program.target(call)
+        if target is None or self.own.is_own(target):
+            return None
+        unit = self._unit(call)
+        return next((scaler for scaler in self._scalers if scaler.unit is unit), None)
+
+    def _saved_far(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """The optimizers that a call has saved in files that this one does not import itself."""
+        for function in self._reached(call):
+            if self.names.is_near(function):
+                continue
+            for state in self._states(self.tree.below(function, cst.Call)):
+                holder = self._holder(self._entry(state))
+                named = _SAVE.search(function.name.value)
+                if named or (holder is not None and self._is_saved(holder)):
+                    assert isinstance(state.func, cst.Attribute)
+                    yield state.func.value
+
+    def _optimizer_states(self) -> Iterator[cst.Call]:
+        """The states of optimizers that this file asks for."""
+        return self._states(self.own.nodes(cst.Call))
+
+    def _states(self, calls: Iterable[cst.Call]) -> Iterator[cst.Call]:
+        """``optimizer.state_dict()``."""
+        for call in calls:
             func = call.func
             if not isinstance(func, cst.Attribute) or func.attr.value not in STATE_DICT.words:
                 continue
@@ -271,19 +314,39 @@ class Checkpoints:
 
     def _entry(self, state: cst.Call) -> cst.CSTNode:
         """Where the state is used: itself, or the one name that it gets first."""
-        node: cst.CSTNode = state
-        parent = self.tree.parent(node)
-        if isinstance(parent, cst.IfExp):
-            node, parent = parent, self.tree.parent(parent)
-        if (copied := self._copied(parent)) is not None:
+        node = self._whole(state)
+        if (copied := self._copied(self.tree.parent(node))) is not None:
             node = copied
-        target = next(iter(targets_of(self.tree, node)), None)
+        target = next(iter(targets_of(self.tree, node)), self._appended_to(node))
         if not isinstance(target, cst.Name):
             return node
         scope = self._scope(node)
         uses = [n for n in self.tree.named(target.value) if self.tree.contains(scope, n)]
         entries = (n for n in uses if self._holder(n) is not None)
         return next(entries, node)
+
+    def _whole(self, state: cst.CSTNode) -> cst.CSTNode:
+        """The list of such states, or the choice, that one is a part of; else itself."""
+        node = state
+        while True:
+            parent = self.tree.parent(node)
+            holder = self.tree.parent(parent) if isinstance(parent, cst.Element) else parent
+            match holder:
+                case cst.IfExp() | cst.List():
+                    node = holder
+                case cst.ListComp(elt=part) | cst.DictComp(value=part) if part is node:
+                    node = holder
+                case _:
+                    return node
+
+    def _appended_to(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """The list that an expression is appended to."""
+        match self.tree.parent(self.tree.parent(node) or node):
+            case cst.Call(
+                func=cst.Attribute(value=held, attr=cst.Name(value="append")), args=[one]
+            ) if one.value is node:
+                return held
+        return None
 
     def _copied(self, parent: cst.CSTNode | None) -> cst.Call | None:
         """A call that gives back what it is given, or a copy, such as ``deepcopy(...)``."""
@@ -298,8 +361,11 @@ class Checkpoints:
         """The dict or record that an entry stands in; the entry, if it is added to a dict."""
         parent = self.tree.parent(entry)
         if isinstance(parent, cst.DictElement) and parent.value is entry:
-            holder = self.tree.parent(parent)
-            return holder if isinstance(holder, cst.Dict) and self._is_plain(holder) else None
+            return self._outermost(parent)
+        if isinstance(entry, cst.BaseExpression) and isinstance(
+            self._appended_to(entry), cst.Subscript
+        ):
+            return entry
         call = self.tree.parent(parent) if isinstance(parent, cst.Arg) else None
         if isinstance(parent, cst.Arg) and isinstance(call, cst.Call):
             if parent.keyword is not None:
@@ -309,12 +375,32 @@ class Checkpoints:
         added = any(isinstance(t, cst.Subscript) for t in targets_of(self.tree, entry))
         return entry if added and isinstance(entry, cst.BaseExpression) else None
 
+    def _outermost(self, element: cst.DictElement) -> cst.Dict | None:
+        """The dict that holds an element, or holds the dict that does, where all is plain."""
+        holder = self.tree.parent(element)
+        if not isinstance(holder, cst.Dict) or not self._is_plain(holder):
+            return None
+        above = self.tree.parent(holder)
+        return self._outermost(above) if isinstance(above, cst.DictElement) else holder
+
     def _is_plain(self, holder: cst.Dict) -> bool:
         """Whether a dict shows all it holds."""
         return not any(
-            isinstance(element, cst.StarredDictElement) or dotted(element.value) == "self"
+            not self._is_without_scaler(element.value)
+            if isinstance(element, cst.StarredDictElement)
+            else dotted(element.value) == "self"
             for element in holder.elements
         )
+
+    def _is_without_scaler(self, more: cst.BaseExpression) -> bool:
+        """Whether all calls of a function are known, and none gives a scaler as ``**more``."""
+        function = self.tree.ancestor(more, cst.FunctionDef)
+        rest = function.params.star_kwarg if function is not None else None
+        if function is None or rest is None or dotted(more) != rest.name.value:
+            return False
+        calls = self.program.calls_of(function)
+        given = [arg for call in calls for arg in call.args]
+        return bool(calls) and not any(arg.star or self._is_scaler(arg.value) for arg in given)
 
     def _is_record(self, call: cst.Call) -> bool:
         """``dict(...)`` or the constructor of a class, with named arguments only."""
@@ -342,6 +428,9 @@ class Checkpoints:
 
     def _name(self, holder: cst.BaseExpression) -> str | None:
         """What the checkpoint is called in its function: the dict, or the one it is added to."""
+        held = self._appended_to(holder)
+        if isinstance(held, cst.Subscript):
+            return held.value.value if isinstance(held.value, cst.Name) else None
         parent = self.tree.parent(holder)
         call = self.tree.parent(parent) if isinstance(parent, cst.Arg) else None
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
@@ -480,8 +569,10 @@ class Checkpoints:
 
 
 def _names_scaler(key: str) -> bool:
-    """Whether a string is one word that names a scaler."""
-    return bool(_SCALER.search(key)) and not _NOT_WORD.search(key)
+    """Whether a string is one word that names a scaler, and no setting of one."""
+    if _NOT_WORD.search(key) or _SETTING.search(key):
+        return False
+    return bool(_SCALER.search(key))
 
 
 def _last(node: cst.BaseExpression) -> str:

@@ -40,6 +40,9 @@ def given(model: Model) -> list[cst.BaseExpression]:
         "a = make()\nb = [a, 1]\nsame(a, b[0])",
         "a = make()\nfor x in {'a': a}.values():\n    same(a, x)",
         "a = make()\nh = Heir(a)\nsame(a, h.kept)",
+        "a = make()\nb = []\nb.append(a)\nfor i, x in enumerate(b):\n    same(a, x)",
+        "a = make()\nb = {}\nb['x'] = a\nfor k, x in b.items():\n    same(a, x)",
+        "a = make()\nb = {}\nb['x'] = a\nsame(a, b.get('x', None))",
         "a = make()\no = Owner(Heir(a))\nsame(a, o.held.kept)",
         "h = Heir(1)\ndef f(x):\n    same(h.made, x.made)\nf(h)",
         "o = Owner(1)\nsame(o.x.y, o.x.y)",
@@ -62,6 +65,8 @@ def test_same(body: str) -> None:
         "def f(x, y):\n    same(x, y)",
         "h = Heir(make())\nsame(h.kept, h.made)",
         "a = None\nb = None\nsame(a, b)",
+        "a = make()\nb = []\nc = []\nb.append(a)\nfor x in c:\n    same(a, x)",
+        "a = [make()]\nb = [make()]\nfor x, y in zip(a, b):\n    same(x, y)",
     ],
 )
 def test_not_the_same(body: str) -> None:

@@ -74,6 +74,13 @@ def test_found(program: str, scaler: str) -> None:
         ("state = {", "state: dict = {"),
         ("self.opt.state_dict()}", "1}; torch.save(self.opt.state_dict(), path)"),
         ("self.opt.state_dict()}", '1}; state.update({"opt": self.opt.state_dict()})'),
+        ("self.opt.state_dict()}", "[o.state_dict() for o in [self.opt]]}"),
+        ("self.opt.state_dict()}", "[self.opt.state_dict()]}"),
+        ("self.opt.state_dict()}", "{'a': self.opt.state_dict()}}"),
+        ("self.opt.state_dict()}", "[]}; state['opt'].append(self.opt.state_dict())"),
+        ('state = {"net"', 'o = []; o.append(self.opt.state_dict()); state = {"o": o, "net"'),
+        ("torch.save(state, path)", "x = path.get('use_grad_scaler'); torch.save(state, path)"),
+        ("torch.save(state, path)", "check(path.amp); torch.save(state, path)"),
     ],
 )
 def test_found_in_other_forms(old: str, new: str) -> None:
@@ -96,6 +103,8 @@ def test_found_in_other_forms(old: str, new: str) -> None:
         ("torch.save(state, path)", "save_all(state, path, self.s)"),
         ("torch.save(state, path)", "write(state, scaler=f()); torch.save(state, path)"),
         ('{"net": 1,', "{**more,"),
+        ('"net": 1, "opt": self.opt.state_dict()', "'x': {'o': self.opt.state_dict(), **more}"),
+        ('"net": 1, "opt": self.opt.state_dict()', "**more, 'x': {'o': self.opt.state_dict()}"),
         ('{"net": 1,', '{"all": self,'),
         ("self.opt.state_dict()", "None"),
         ("self.opt.state_dict()", "self.net.state_dict()"),
@@ -273,3 +282,61 @@ def test_caller_owns_the_scaler() -> None:
     (found,) = incomplete(program)
     assert found.scaler is None
     assert not incomplete(program.replace("    save(opt, path)\n", ""))
+
+
+LISTED = """\
+import torch
+class Base:
+    def __init__(self):
+        self.all = []
+    def save(self, path):
+        state = {"step": 1, "all": []}
+        for each in self.all:
+            state["all"].append(each.state_dict())
+        torch.save(state, path)
+    def resume(self, optimizers):
+        for held, one in zip(self.all, optimizers):
+            held.load_state_dict(one)
+class Gan(Base):
+    def __init__(self, net):
+        super().__init__()
+        self.s = torch.amp.GradScaler("cuda")
+        self.optimizer_g = torch.optim.Adam(net)
+        self.all.append(self.optimizer_g)
+    def step(self, loss):
+        self.s.scale(loss).backward()
+        self.s.step(self.optimizer_g)
+        self.s.update()
+"""
+
+
+@pytest.mark.parametrize("name", ["optimizers", "opts"])
+def test_optimizers_in_a_list(name: str) -> None:
+    assert len(incomplete(LISTED, "self.all", f"self.{name}")) == 1
+    assert not incomplete(LISTED, "self.all.append(", "self.all.append(self.net) or keep(")
+
+
+REST = """\
+import torch
+class Trainer:
+    def __init__(self, opt, path):
+        self.opt = opt
+        self.s = torch.amp.GradScaler("cuda")
+        self.opt.load_state_dict(torch.load(path)["opt"])
+    def train(self, data, path):
+        for x in data:
+            self.s.scale(x).backward()
+            self.s.step(self.opt)
+            self.s.update()
+        self.save(path, loss=x)
+    def save(self, path, **rest):
+        torch.save({"opt": self.opt.state_dict(), **rest}, path)
+"""
+
+
+def test_the_rest_of_what_is_given() -> None:
+    assert len(incomplete(REST)) == 1
+    assert not incomplete(REST, "loss=x", "**x")
+    assert not incomplete(REST, "loss=x", "scale=self.s")
+    assert not incomplete(REST, "**rest}", "**self.rest}")
+    assert not incomplete(REST, "self.save(path, loss=x)", "keep(self.save)")

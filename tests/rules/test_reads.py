@@ -141,7 +141,26 @@ def test_a_mode_without_scaler() -> None:
         "if args.amp:\n    scaler.unscale_(optimizer)\n    norm = norm_of(model)\n"
         f"else:\n    norm = norm_of(model)\nlog(norm)\n{STEP}"
     )
-    assert found(body) == []
+    assert found(body) == ["norm_of(model)"]
+    text = program(body).replace('GradScaler("cuda")', 'GradScaler("cuda", enabled=args.fp16)')
+    assert check(Source(text.encode(), "train.py"), selection("AMP102")) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "measures"),
+    [
+        ("get_grad_norm(model.parameters())", True),
+        ("utils.get_grad_norm_(model.parameters())", True),
+        ("get_grad_norm(3)", False),
+        ("get_weight_norm(model.parameters())", False),
+        ("engine.get_grad_norm(model.parameters())", False),
+    ],
+)
+def test_a_helper_of_a_file_that_is_not_seen(call: str, measures: bool) -> None:
+    name = call.partition("(")[0].rpartition(".")[2]
+    text = f"import utils\nfrom utils import {name}\n" + program(f"log({call})\n{STEP}")
+    findings = check(Source(text.encode(), "train.py"), selection("AMP102"))
+    assert len(findings) == measures
 
 
 def test_a_clip_and_a_read_share_one_unscale() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import libcst as cst
 import pytest
 
-from amp_lint.syntax.assignments import assignments, targets_of
+from amp_lint.syntax.assignments import assignments, taken, targets_of
 from amp_lint.syntax.tree import Tree
 
 
@@ -52,3 +53,25 @@ def test_targets_of(text: str, expected: list[str]) -> None:
     tree = Tree(text)
     (value,) = tree.named("x")
     assert [tree.source(target) for target in targets_of(tree, value)] == expected
+
+
+@pytest.mark.parametrize(
+    ("loop", "expected"),
+    [
+        ("a in x", ["a=x"]),
+        ("a in x.values()", ["a=x"]),
+        ("a in reversed(x)", ["a=x"]),
+        ("i, a in enumerate(x, 1)", ["a=x"]),
+        ("k, a in x.items()", ["a=x"]),
+        ("a, b in zip(x, y)", ["a=x", "b=y"]),
+        ("i, (a, b) in enumerate(zip(x, y))", ["a=x", "b=y"]),
+        ("a, b in x", []),
+        ("k, (a, b) in x.items()", []),
+        ("a in x.items()", []),
+        ("a, b, c in zip(x, *y)", []),
+    ],
+)
+def test_taken(loop: str, expected: list[str]) -> None:
+    tree = Tree(f"for {loop}:\n    pass\n")
+    (node,) = tree.nodes(cst.For)
+    assert [f"{tree.source(t)}={tree.source(held)}" for t, held in taken(node)] == expected

@@ -149,6 +149,65 @@ def test_a_caller_of_the_caller_in_its_file(tmp_path: Path) -> None:
     assert found == ["saving.py:4 AMP111"]
 
 
+STEP = """\
+    def step(net, optimizer, scaler, x):
+        optimizer.zero_grad()
+        scaler.scale(net(x).mean()).backward()
+        scaler.step(optimizer)
+    """
+STEPS = """\
+    import torch
+    from engine import step
+
+    def main(net, optimizer, loader):
+        scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            step(net, optimizer, scaler, x)
+    """
+
+
+def test_a_step_that_another_file_repeats(tmp_path: Path) -> None:
+    assert findings(tmp_path, {"engine.py": STEP, "main.py": STEPS}) == ["engine.py:4 AMP105"]
+    updated = STEPS.replace("scaler, x)", "scaler, x); scaler.update()")
+    assert findings(tmp_path, {"engine.py": STEP, "main.py": updated}) == []
+    once = STEPS.replace("for x in", "if x :=")
+    assert findings(tmp_path, {"engine.py": STEP, "main.py": once}) == []
+
+
+FAR = {
+    "state.py": """\
+    import torch
+
+    def save_state(path, optimizer):
+        torch.save(optimizer.state_dict(), path)
+
+    def load_state(path, optimizer):
+        optimizer.load_state_dict(torch.load(path))
+    """,
+    "saving.py": """\
+    from state import load_state, save_state
+
+    def save(path, net, optimizer):
+        save_state(path, optimizer)
+
+    def load(path, net, optimizer):
+        load_state(path, optimizer)
+    """,
+}
+
+
+def test_a_helper_of_a_helper_that_saves(tmp_path: Path) -> None:
+    main = TRAINING.format(import_="from saving import load, save", load="load", save="save")
+    main = main.replace("held=", "")
+    assert findings(tmp_path, {**FAR, "main.py": main}) == ["main.py:12 AMP111"]
+    other = main.replace("save(path, net, optimizer)", "save(path, net, net.optimizer)")
+    assert findings(tmp_path, {**FAR, "main.py": other}) == []
+    kept = main.replace(
+        "    save(", "    torch.save(grad_scaler.state_dict(), path)\n        save("
+    )
+    assert findings(tmp_path, {**FAR, "main.py": kept}) == []
+
+
 def test_few_callers_are_looked_into(tmp_path: Path) -> None:
     once = EPOCHS.replace("for _ in range(9)", "if loader")
     files = {"engine.py": EPOCH, **{f"a{i}.py": once for i in range(projects.MAX_CALLERS)}}

@@ -369,3 +369,82 @@ OTHER = "scaler.step(other_optimizer)\nscaler.update()\n"
 )
 def test_between_two_steps(body: str, found: int) -> None:
     assert len(in_loop(body)) == found
+
+
+ONE_ARM = """\
+def f(model, optimizer, loader, args):
+    scaler = {made}
+    for x in loader:
+        {backward}
+        if args.careful:
+            scaler.unscale_(optimizer)
+            clip(model.parameters(), 1.0)
+        else:
+            clip(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+SCALED, CHOSEN = (
+    "scaler.scale(model(x)).backward()",
+    "if args.amp: scaler.scale(model(x)).backward()\n        else: model(x).backward()",
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "backward", "found"),
+    [
+        ("torch.amp.GradScaler('cuda')", SCALED, 1),
+        ("torch.amp.GradScaler('cuda', enabled=True)", SCALED, 1),
+        ("torch.amp.GradScaler('cuda')", "l = scaler.scale(model(x)); l.backward()", 1),
+        ("torch.amp.GradScaler('cuda', enabled=args.amp)", SCALED, 0),
+        ("torch.amp.GradScaler('cuda') if args.amp else None", SCALED, 0),
+        ("args.scaler", SCALED, 0),
+        ("torch.amp.GradScaler('cuda')", CHOSEN, 0),
+    ],
+)
+def test_a_test_that_may_ask_for_the_scaler(made: str, backward: str, found: int) -> None:
+    assert len(clips(ONE_ARM.format(made=made, backward=backward))) == found
+
+
+TWO = """\
+class Gan:
+    def __init__(self, g, d):
+        self.g, self.d = g, d
+        self.a = torch.optim.Adam({g})
+        self.b = torch.optim.Adam(self.d.parameters())
+    def step(self, x, scaler):
+        scaler.scale(self.d(self.g(x))).backward()
+        {unscale}
+        clip(self.g.parameters(), 1.0)
+        clip({clipped}.parameters(), 1.0)
+        scaler.step(self.a)
+        scaler.step(self.b)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("g", "unscale", "clipped", "found"),
+    [
+        ("self.g.parameters()", "scaler.unscale_(self.a)", "self.d", 1),
+        ("[{'params': self.g.parameters()}]", "scaler.unscale_(self.a)", "self.d", 1),
+        (
+            "list(self.g.parameters()) + list(self.d.parameters())",
+            "scaler.unscale_(self.a)",
+            "self.d",
+            0,
+        ),
+        ("x", "scaler.unscale_(self.a)", "self.d", 0),
+        ("self.x.y.parameters()", "scaler.unscale_(self.a)", "self.d", 0),
+        ("self.g.parameters()", "scaler.unscale_(self.a)", "self.d.last", 0),
+        ("self.g.parameters()", "scaler.unscale_(self.a); scaler.unscale_(self.b)", "self.d", 0),
+        ("self.g.parameters()", "scaler.unscale_(self.a); self.b.zero_grad()", "self.d", 0),
+    ],
+)
+def test_another_optimizer_is_unscaled(g: str, unscale: str, clipped: str, found: int) -> None:
+    seen = clips(TWO.format(g=g, unscale=unscale, clipped=clipped))
+    assert len(seen) == found
+    if seen:
+        assert seen[0].place_for_unscale is None
+        assert seen[0].step is not None
+        assert "self.b" in _source(seen[0].step.node)

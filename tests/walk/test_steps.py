@@ -721,7 +721,7 @@ def f(loss, adam, a, k):
         ("loss_scaler(loss, adam, 1.0)", ["scaled clip step(adam) update"]),
         (
             "loss_scaler(loss, adam, a, k)",
-            ["scaled clip step(adam) update", "scaled step(adam) update"],
+            ["scaled", "scaled clip step(adam) update", "scaled step(adam) update"],
         ),
     ],
 )

@@ -54,7 +54,8 @@ def leftover(model: Model, kind: Kind, node: cst.Call) -> Iterator[tuple[str, cs
 def is_strict(model: Model, clip: cst.Call) -> bool | None:
     """Whether a clip raises an error where gradients are not finite; None if it is not known."""
     meaning = model.steps.recognizer.meaning(clip)
-    given = arguments(clip).get(*meaning.place(Part.STRICT)) if meaning is not None else None
+    made = arguments(model.steps.recognizer.direct(clip))
+    given = made.get(*meaning.place(Part.STRICT)) if meaning is not None else None
     values = [False] if given is None else model.values.constants(given)
     return values[0] if len(values) == 1 and isinstance(values[0], bool) else None
 

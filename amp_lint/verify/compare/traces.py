@@ -244,10 +244,10 @@ class Tracer:
         return _DTYPES.get(names.pop()) if len(names) == 1 else None
 
     def _clip(self, event: model_events.Event) -> Clip:
-        call = event.node
-        assert isinstance(call, cst.Call)
-        meaning = self._model.steps.recognizer.meaning(call)
+        assert isinstance(event.node, cst.Call)
+        meaning = self._model.steps.recognizer.meaning(event.node)
         assert meaning is not None
+        call = self._model.steps.recognizer.direct(event.node)
         norm_type = self.number(arguments(call).get(*meaning.place(Part.NORM_TYPE)))
         limit = clip_limit(call) if meaning.keyword(Part.LIMIT) else None
         value = self.number(limit)
@@ -258,7 +258,7 @@ class Tracer:
             limit=value,
             times_scale=mentions_scale(call, self._model.values),
             norm_type=norm_type if norm_type is not None else 2.0,
-            error_if_nonfinite=is_strict(self._model, call) is True,
+            error_if_nonfinite=is_strict(self._model, event.node) is True,
             of=_key(event.params) or "",
         )
 
