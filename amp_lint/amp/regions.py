@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_lint.amp.frameworks import is_owner
+from amp_lint.amp.kinds import imported_as
 from amp_lint.flow.forwarding import completed, passed_on, returned, spread
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Arguments, arguments, literal
@@ -299,7 +300,10 @@ class Regions:
         self, call: cst.Call, function: cst.BaseExpression, given: Arguments
     ) -> Region | None:
         """The region of torch's own autocast, in any of its spellings."""
-        for name in sorted(self.names.qualified(function)):
+        found = self.names.qualified(function)
+        if len(found) > 1 and isinstance(function, (cst.Name, cst.Attribute)):
+            found = imported_as(self.names, self.tree, function, found) or found
+        for name in sorted(found):
             row = BY_NAME.get(name)
             if row is not None and row.gives is Role.REGION:
                 return _build(call, name, row, given)
@@ -349,15 +353,23 @@ class Regions:
     def _seen_from(
         self, call: cst.Call, region: Region | None, helper: cst.FunctionDef | None = None
     ) -> Region | None:
-        """A region that a linked file makes, as ``call`` opens it here, with its arguments."""
-        if region is None or self.tree.is_own(region.node) or not self.tree.is_own(call):
+        """A region that a linked file makes, as ``call`` opens it here, with its arguments.
+
+        With its arguments, too, where a helper of this file hands on ``**kwargs``.
+        """
+        if region is None or not self.tree.is_own(call):
             return region
-        made = region.node if isinstance(region.node, cst.Call) else None
-        if helper is None or made is None or not self.names.is_any(made.func, {region.function}):
-            return replace(region, node=call)
+        own = self.tree.is_own(region.node)
+        if own and (helper is None or not region.starred):
+            return region
+        made, place = region.node, region.node if own else call
+        if helper is None or not isinstance(made, cst.Call):
+            return replace(region, node=place)
+        if not self.names.is_any(made.func, {region.function}):
+            return replace(region, node=place)
         given = passed_on(made, helper, call, self.program)
-        row = BY_NAME[region.function]
-        return replace(_build(call, region.function, row, given), conditional=region.conditional)
+        built = _build(call, region.function, BY_NAME[region.function], given)
+        return replace(built, node=place, conditional=region.conditional)
 
 
 def _common(found: list[Region | None]) -> Region | None:
