@@ -104,7 +104,7 @@ class Model:
     @functools.cached_property
     def casts(self) -> Casts:
         """Products of casts to float32."""
-        return Casts(self.tree, self.names, self.flow)
+        return Casts(self.tree, self.names, self.values, self.flow)
 
     @functools.cached_property
     def modules(self) -> Modules:

@@ -20,6 +20,7 @@ from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, names, words
 
 _MAX_STEPS = 6
+_MAX_CALLS = 20  # that give something for one parameter
 _FUNCTION = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _INERT_FUNCTIONS = (
     *names(Kind.CLIP),
@@ -258,7 +259,7 @@ class Regions:
     def _region(self, context: cst.BaseExpression, steps: int) -> Region | None:
         if steps <= 0:
             return None
-        alternatives = list(self.values.alternatives(context))
+        alternatives = [*self._alternatives(context)]
         found = [self._of_call(alternative, steps) for alternative in alternatives]
         regions = [region for region in found if region is not None]
         if not regions:
@@ -269,10 +270,24 @@ class Regions:
         chosen = tuple(alternative for alternative, region in pairs if region is not None)
         return replace(regions[0], conditional=True, choices=chosen)
 
+    def _alternatives(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What an expression may stand for; a parameter, for what calls in sight give for it."""
+        for value in self.values.alternatives(node):
+            yield from self._given(value) or (value,)
+
+    def _given(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
+        if [binding.kind for binding in bindings] != ["parameter"]:
+            return []
+        home = self.tree.ancestor(bindings[0].node, cst.FunctionDef)
+        calls = self.program.calls_of(home)[:_MAX_CALLS] if home is not None else ()
+        bound = (self.program.bind(home, call).get(bindings[0].name) for call in calls if home)
+        return [value for each in bound if each for value in self.values.alternatives(each)]
+
     def _of_call(self, node: cst.BaseExpression, steps: int) -> Region | None:
         if not isinstance(node, cst.Call):
             return None
-        for function in self.values.alternatives(node.func):
+        for function in self._alternatives(node.func):
             region = self._of_function(node, function, steps)
             if region is not None:
                 return region
