@@ -109,7 +109,8 @@ class Model:
     @functools.cached_property
     def modules(self) -> Modules:
         """Modules, and what is done to them before they are trained."""
-        return Modules(self.program, self.tree, self.names, self.values, self.flow)
+        parts = self.program, self.tree, self.names, self.values, self.flow
+        return Modules(*parts, self.roles.frameworks)
 
     @functools.cached_property
     def halves(self) -> Halves:
