@@ -104,12 +104,13 @@ class Model:
     @functools.cached_property
     def casts(self) -> Casts:
         """Products of casts to float32."""
-        return Casts(self.tree, self.names, self.flow)
+        return Casts(self.tree, self.names, self.values, self.flow)
 
     @functools.cached_property
     def modules(self) -> Modules:
         """Modules, and what is done to them before they are trained."""
-        return Modules(self.program, self.tree, self.names, self.values, self.flow)
+        parts = self.program, self.tree, self.names, self.values, self.flow
+        return Modules(*parts, self.roles.frameworks)
 
     @functools.cached_property
     def halves(self) -> Halves:

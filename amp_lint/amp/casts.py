@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_lint.flow.reaching import Flow
-from amp_lint.flow.values import arguments
-from amp_lint.syntax.names import Names
-from amp_lint.syntax.tree import Tree
+from amp_lint.flow.values import Values, arguments
+from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.tree import Tree, descendants
 
 _FLOAT32 = frozenset({"torch.float", "torch.float32"})
 _FUNCTIONS = {
@@ -23,6 +24,9 @@ _FUNCTIONS = {
 """Functions that autocast runs in low precision, with the number of tensors they start with."""
 _EINSUM = frozenset({"torch.einsum"})
 _METHODS = frozenset({"bmm", "matmul", "mm", "mv"})
+_PARAMETER = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+_INTEGERS = re.compile(r"mask|label|target|ind(ex|ices)|ids?$|one_?hot|valid|count", re.IGNORECASE)
+"""In the names of what is no floating-point number before the cast."""
 _VIEWS = frozenset(
     {
         "contiguous", "expand", "flatten", "movedim", "permute", "reshape", "squeeze", "t",
@@ -33,7 +37,7 @@ _VIEWS = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CastProduct:
-    """A product of tensors that were all cast to float32 for it."""
+    """A product of tensors that were all cast to float32 for it, or are parameters in float32."""
 
     node: cst.Call | cst.BinaryOperation
     casts: tuple[cst.Call, ...]
@@ -42,23 +46,47 @@ class CastProduct:
 class Casts:
     """Finds products of explicit casts; a cast of one factor may be there for an integer."""
 
-    def __init__(self, tree: Tree, names: Names, flow: Flow) -> None:
+    def __init__(self, tree: Tree, names: Names, values: Values, flow: Flow) -> None:
         self.tree = tree
         self.names = names
+        self.values = values
         self.flow = flow
 
     @functools.cached_property
     def products(self) -> list[CastProduct]:
-        """Every product whose factors are casts to float32, or names that hold one."""
+        """Every product whose factors are casts to float32, names that hold one, or parameters."""
         nodes: list[cst.Call | cst.BinaryOperation] = [
             *self.tree.nodes(cst.Call), *self.tree.nodes(cst.BinaryOperation)
         ]  # fmt: skip
         found = []
         for node in sorted(nodes, key=self.tree.order):
-            casts = [self._cast(factor) for factor in self._factors(node)]
-            if len(casts) > 1 and all(casts):
-                found.append(CastProduct(node, tuple(cast for cast in casts if cast)))
+            casts = self._casts_of(self._factors(node))
+            if casts:
+                found.append(CastProduct(node, casts))
         return found
+
+    def _casts_of(self, factors: list[cst.BaseExpression]) -> tuple[cst.Call, ...]:
+        """The casts of a product's factors; none where one of these may be something else."""
+        casts = [self._cast(factor) for factor in factors]
+        rest = [f for f, made in zip(factors, casts, strict=True) if made is None]
+        found = tuple(made for made in casts if made is not None)
+        if len(factors) < 2 or not all(map(self._is_parameter, rest)):
+            return ()
+        return found if not rest or not any(map(_is_of_integers, found)) else ()
+
+    def _is_parameter(self, node: cst.BaseExpression) -> bool:
+        """Whether an attribute is a parameter of its module, made without a dtype."""
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if node.func.attr.value not in _VIEWS:
+                return False
+            node = node.func.value
+        made = self.values.attribute_values(node) if isinstance(node, cst.Attribute) else []
+        return any(
+            isinstance(value, cst.Call)
+            and self.names.is_any(value.func, _PARAMETER)
+            and not any(_says_dtype(part) for part in descendants(value))
+            for value in made
+        )
 
     def _factors(self, node: cst.Call | cst.BinaryOperation) -> list[cst.BaseExpression]:
         if isinstance(node, cst.BinaryOperation):
@@ -101,3 +129,17 @@ class Casts:
         given = arguments(call)
         dtype = given.get(0, "dtype") if method in ("to", "type") else None
         return dtype is not None and self.names.is_only(dtype, _FLOAT32)
+
+
+def _is_of_integers(made: cst.Call) -> bool:
+    """Whether what is cast is called like something that has no fractions."""
+    assert isinstance(made.func, cst.Attribute)
+    return any(
+        _INTEGERS.search((dotted(part) or "").rpartition(".")[2])
+        for part in descendants(made.func.value)
+        if isinstance(part, (cst.Name, cst.Attribute))
+    )
+
+
+def _says_dtype(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "dtype"

@@ -13,10 +13,11 @@ from amp_lint.flow.values import Slot, Values, arguments
 from amp_lint.syntax.assignments import assignments, paired
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.frameworks import CONFIGURED_BY, SCALING
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, words
-from amp_lint.vocabulary.training import SCHEDULERS
+from amp_lint.vocabulary.training import OPTIMIZERS, SCHEDULERS
 
 _STEP = words(Kind.STEP)
 _MAX_BINDINGS = 20  # of one name that a framework prepares
@@ -72,10 +73,40 @@ class Frameworks:
         """How an object came out of a framework, wherever that is done; [] if it did not."""
         return [each for slot in self._slots(node) for each in self._prepared.get(slot, ())]
 
-    def may_scale(self, role: Role, owner: cst.BaseExpression | None = None) -> bool:
-        """Whether a framework's object may scale losses, by the precision that it is made with."""
+    def may_scale(
+        self, role: Role, owner: cst.BaseExpression | None = None, *, named: bool = False
+    ) -> bool:
+        """Whether a framework's object may scale losses, by the precision that it is made with.
+
+        ``named``: not where the file names none.
+        """
         made = list(self._made(role, owner))
-        return not made or any(self._asks_to_scale(call, row) for call, row in made)
+        if named:
+            made = [(call, row) for call, row in made if _precision(call, row) is not None]
+        return (not made and not named) or any(self._asks_to_scale(*each) for each in made)
+
+    def leaves_out(self, optimizer: cst.BaseExpression) -> bool:
+        """Whether an optimizer is certainly torch's own, where the file prepares other things."""
+        made = self.values.alternatives(optimizer)
+        if not self._preparing or not all(map(self._is_from_torch, made)):
+            return False
+        slots = set(self._slots(optimizer))
+        given = (arg for call in self._preparing for arg in call.args)
+        return not any(arg.star or slots & self._held(arg.value) for arg in given)
+
+    def _held(self, given: cst.BaseExpression) -> set[Slot]:
+        """Where all is held that an expression mentions."""
+        parts = (p for p in descendants(given) if isinstance(p, (cst.Name, cst.Attribute)))
+        return {slot for part in parts for slot in self._slots(part)}
+
+    @functools.cached_property
+    def _preparing(self) -> list[cst.Call]:
+        """Every call that prepares something."""
+        return [call for call in self.tree.nodes(cst.Call) if self._owner(call) is not None]
+
+    def _is_from_torch(self, value: cst.BaseExpression) -> bool:
+        names = self.names.qualified(value.func) if isinstance(value, cst.Call) else ()
+        return any(n.startswith(OPTIMIZERS) and not n.startswith(SCHEDULERS) for n in names)
 
     def _made(
         self, role: Role, owner: cst.BaseExpression | None
@@ -90,8 +121,7 @@ class Frameworks:
             yield from ((call, row) for row in rows if row is not None and row.gives is wanted)
 
     def _asks_to_scale(self, call: cst.Call, row: Meaning) -> bool:
-        given = arguments(call)
-        precision = given.get(*row.place(Part.PRECISION))
+        given, precision = arguments(call), _precision(call, row)
         found = [None] if precision is None else self.values.constants(precision)
         known = SCALING[row.gives] if row.gives is not None else frozenset()
         return given.starred or any(value is ... or value in known for value in found)
@@ -199,6 +229,10 @@ class Frameworks:
         made = (value.func for value in values if isinstance(value, cst.Call))
         names = {name for function in made for name in self.names.qualified(function)}
         return any(name.startswith(SCHEDULERS) for name in names)
+
+
+def _precision(call: cst.Call, row: Meaning) -> cst.BaseExpression | None:
+    return arguments(call).get(*row.place(Part.PRECISION))
 
 
 def _returned(target: cst.BaseExpression, call: cst.Call) -> Iterator[_Returned]:

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 import libcst as cst
 
+from amp_lint.flow.branches import contradict
 from amp_lint.flow.values import Values, literal
-from amp_lint.syntax.names import Binding, Names, dotted
+from amp_lint.syntax.names import Binding, Names, canonical, dotted
+from amp_lint.syntax.tree import Tree
 
 _DTYPES = frozenset(
     f"torch.{name}"
@@ -100,15 +102,37 @@ def certain(names: Names, node: cst.BaseExpression, wanted: Iterable[str]) -> st
     to say nothing.
     """
     found = names.qualified(node)
-    if len(found) != 1 or not found <= frozenset(wanted):
-        return None
-    root = node
-    while isinstance(root, cst.Attribute):
-        root = root.value
-    if not isinstance(root, cst.Name):
-        return None
-    known = all(_is_known(names, binding) for binding in names.bindings(root))
+    known = len(found) == 1 and found <= frozenset(wanted) and _all_known(names, node)
     return next(iter(found)) if known else None
+
+
+def imported_as(
+    names: Names, tree: Tree, node: cst.Name | cst.Attribute, wanted: Iterable[str]
+) -> frozenset[str]:
+    """Those of ``wanted`` that a name may stand for, where an import per version says what.
+
+    Empty unless nothing else is possible. What an ``except`` imports instead is left out, and so
+    is what a test excludes that the place is under as well.
+    """
+    if not names.qualified(node) <= frozenset(wanted) or not _all_known(names, node):
+        return frozenset()
+    root = _root(node)
+    bindings = names.bindings(root) if root is not None else []
+    taken = (b for b in bindings if tree.ancestor(b.node, cst.ExceptHandler) is None)
+    possible = [b.qualified for b in taken if not contradict(tree, b.node, node)]
+    rest = (dotted(node) or "").partition(".")[1:]
+    return frozenset(canonical(f"{name}{''.join(rest)}") for name in possible if name)
+
+
+def _all_known(names: Names, node: cst.BaseExpression) -> bool:
+    root = _root(node)
+    return root is not None and all(_is_known(names, binding) for binding in names.bindings(root))
+
+
+def _root(node: cst.BaseExpression) -> cst.Name | None:
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node if isinstance(node, cst.Name) else None
 
 
 def _is_known(names: Names, binding: Binding) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.amp.frameworks import Frameworks
 from amp_lint.flow.branches import contradict, guards
 from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
@@ -82,9 +83,16 @@ class Modules:
     """Follows modules from where they are trained back to where they are made."""
 
     def __init__(
-        self, program: Program, tree: Tree, names: Names, values: Values, flow: Flow
+        self,
+        program: Program,
+        tree: Tree,
+        names: Names,
+        values: Values,
+        flow: Flow,
+        frameworks: Frameworks,
     ) -> None:
         self.program = program
+        self.frameworks = frameworks
         self.tree = tree
         self.names = names
         self.values = values
@@ -107,18 +115,20 @@ class Modules:
         for call, module in trainings:
             trace = _Trace(self, call)
             casts = list(trace.casts(module))
-            if not any(self._is_released(slot) for slot in trace.slots):
-                for cast in casts:
-                    if self._counts(cast, call):
-                        found.setdefault(id(cast), self._half_training(cast, call))
+            for cast in casts:
+                released = any(self._is_released(slot, cast, call) for slot in trace.slots)
+                if not released and self._counts(cast, call, module):
+                    found.setdefault(id(cast), self._half_training(cast, call))
         return sorted(found.values(), key=lambda each: self.tree.order(each.cast))
 
     def _half_training(self, cast: cst.Call, trained: cst.Call) -> HalfTraining:
         return HalfTraining(cast, self._half_argument(cast), trained)
 
-    def _counts(self, cast: cst.Call, trained: cst.Call) -> bool:
+    def _counts(self, cast: cst.Call, trained: cst.Call, module: cst.BaseExpression) -> bool:
         """Whether the cast is made for training as far as the tests around it tell."""
-        if contradict(self.tree, cast, trained) or self._leaves_after(cast, trained):
+        if any(contradict(self.tree, cast, place) for place in (trained, module)):
+            return False
+        if self._leaves_after(cast, trained):
             return False
         return not any(
             holds and _ELSEWHERE.search(self.tree.source(test))
@@ -222,23 +232,43 @@ class Modules:
             for name in (dotted(call.func) or "", *self.names.qualified(call.func))
         )
 
-    def _is_released(self, slot: Slot) -> bool:
-        return slot in self._released
+    def _is_released(self, slot: Slot, cast: cst.Call, trained: cst.Call) -> bool:
+        """Whether a module is frozen, or cast back in part, unless all that is trained is cast.
+
+        It is where it was frozen and given to its optimizer before, one after the other.
+        """
+        order, home = self.tree.order, self.tree.ancestor(cast, cst.FunctionDef)
+        late = home is self.tree.ancestor(trained, cst.FunctionDef) and order(trained) < order(cast)
+        return any(
+            widens or not late or order(release) > order(cast)
+            for release, widens in self._released.get(slot, ())
+            if not contradict(self.tree, release, cast)
+        )
 
     @functools.cached_property
-    def _released(self) -> set[Slot]:
-        """Modules that are frozen, or of which some part is cast back, anywhere in the file."""
-        found: set[Slot | None] = set()
+    def _released(self) -> dict[Slot, list[tuple[cst.CSTNode, bool]]]:
+        """What is frozen, or of which some part is cast back: where, and whether it is the latter.
+
+        Anywhere in the file.
+        """
+        found: dict[Slot, list[tuple[cst.CSTNode, bool]]] = defaultdict(list)
+        for release, module, widens in self._releases():
+            slot = self.values.slot(self._root(module))
+            if slot is not None:
+                found[slot].append((release, widens))
+        return found
+
+    def _releases(self) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, bool]]:
         for call in self.tree.nodes(cst.Call):
-            if self.is_widening(call) or _freezes(call):
+            widens = self.is_widening(call) and not self.is_half_cast(call)
+            if widens or _freezes(call):
                 assert isinstance(call.func, cst.Attribute)
-                found.add(self.values.slot(self._root(call.func.value)))
+                yield call, call.func.value, widens
         for loop in self.tree.nodes(cst.For):
-            if _changes_parameters(loop.body):
-                for part in descendants(loop.iter):
-                    if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
-                        found.add(self.values.slot(self._root(part.func.value)))
-        return {slot for slot in found if slot is not None}
+            change = _changes_parameters(loop.body)
+            for part in descendants(loop.iter) if change is not None else ():
+                if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+                    yield loop, part.func.value, change is True
 
     # --- casts --------------------------------------------------------------------------------
 
@@ -272,9 +302,20 @@ class Modules:
                 method in ("to", "type") and keyword is None
             )
             fits = method in ("to", "type", "from_pretrained") and wanted
-            if fits and (self.names.is_only(arg.value, HALF) or literal(arg.value) in HALF_TEXT):
+            if fits and self._may_be_half(arg.value):
                 return arg
         return None
+
+    def _may_be_half(self, dtype: cst.BaseExpression, steps: int = 4) -> bool:
+        """Whether a setting, or nothing at all, makes this dtype float16, by what reaches it."""
+        if self.names.is_only(dtype, HALF) or literal(dtype) in HALF_TEXT:
+            return True
+        if isinstance(dtype, cst.IfExp):
+            return any(self._may_be_half(arm, steps) for arm in (dtype.body, dtype.orelse))
+        if not isinstance(dtype, cst.Name) or steps <= 0:
+            return False
+        reaching = (b.value for b in self.flow.reaching(dtype) if b.kind == "assign")
+        return any(self._may_be_half(value, steps - 1) for value in reaching if value is not None)
 
     def is_widening(self, call: cst.Call) -> bool:
         """Whether a call casts to float32 or another type with its exponent range."""
@@ -371,16 +412,22 @@ class _Trace:
     def _through_name(self, name: cst.Name, slot: Slot | None, steps: int) -> Iterator[cst.Call]:
         bindings = self.flow.reaching(name)
         for cast, receiver in self.modules.in_place_casts:
-            if isinstance(receiver, cst.Name) and self.modules.values.slot(receiver) == slot:
-                same = not set(self.flow.reaching(receiver)).isdisjoint(bindings)
-                if same and self._before_training(cast, name):
-                    yield cast
+            if not isinstance(receiver, cst.Name) or self.modules.values.slot(receiver) != slot:
+                continue
+            if self._is_one(receiver, bindings) and self._before_training(cast, name):
+                yield cast
         for binding in bindings:
             if binding.kind == "parameter":
                 for given in self.modules.arguments_of(binding):
                     yield from self.casts(given, steps - 1)
             elif binding.kind == "assign" and binding.value is not None:
                 yield from self.casts(binding.value, steps - 1)
+
+    def _is_one(self, receiver: cst.Name, bindings: list[Binding]) -> bool:
+        """Whether a module is the one that was bound, itself or as a framework prepared it."""
+        prepared = (each.given for each in self.modules.frameworks.preparations(receiver))
+        names = [receiver, *(given for given in prepared if isinstance(given, cst.Name))]
+        return any(not set(self.flow.reaching(name)).isdisjoint(bindings) for name in names)
 
     def _before_training(self, cast: cst.Call, use: cst.Name) -> bool:
         """Whether the cast is followed by the use, or at least by a ``backward``."""
@@ -471,24 +518,23 @@ def _freezes(call: cst.Call) -> bool:
     return literal(arguments(call).get(0, "requires_grad")) is False
 
 
-def _changes_parameters(body: cst.BaseSuite) -> bool:
-    """Whether a loop over parameters freezes, replaces or casts some of them.
+def _changes_parameters(body: cst.BaseSuite) -> bool | None:
+    """Whether a loop over parameters replaces or casts some of them; False where it only freezes.
 
-    Not those of normalization layers alone: all others stay float16.
+    None if neither. Not those of normalization layers alone: all others stay float16.
     """
     norms = {id(node) for part in descendants(body) for node in _of_norms(part)}
+    changes: set[bool] = set()
     for part in descendants(body):
         if id(part) in norms:
             continue
         if isinstance(part, cst.AssignTarget) and isinstance(part.target, cst.Attribute):
-            found = part.target.attr.value in ("requires_grad", "data")
+            name = part.target.attr.value
+            changes |= {name == "data"} if name in ("requires_grad", "data") else set()
         elif isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
-            found = part.func.attr.value in _TO_WIDER or _freezes(part)
-        else:
-            continue
-        if found:
-            return True
-    return False
+            casts = part.func.attr.value in _TO_WIDER
+            changes |= {casts} if casts or _freezes(part) else set()
+    return max(changes, default=None)
 
 
 def _of_norms(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_lint.amp.frameworks import is_owner
+from amp_lint.amp.kinds import imported_as
 from amp_lint.flow.forwarding import completed, passed_on, returned, spread
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Arguments, arguments, literal
@@ -19,6 +20,7 @@ from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, names, words
 
 _MAX_STEPS = 6
+_MAX_CALLS = 20  # that give something for one parameter
 _FUNCTION = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _INERT_FUNCTIONS = (
     *names(Kind.CLIP),
@@ -257,7 +259,7 @@ class Regions:
     def _region(self, context: cst.BaseExpression, steps: int) -> Region | None:
         if steps <= 0:
             return None
-        alternatives = list(self.values.alternatives(context))
+        alternatives = [*self._alternatives(context)]
         found = [self._of_call(alternative, steps) for alternative in alternatives]
         regions = [region for region in found if region is not None]
         if not regions:
@@ -268,10 +270,24 @@ class Regions:
         chosen = tuple(alternative for alternative, region in pairs if region is not None)
         return replace(regions[0], conditional=True, choices=chosen)
 
+    def _alternatives(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What an expression may stand for; a parameter, for what calls in sight give for it."""
+        for value in self.values.alternatives(node):
+            yield from self._given(value) or (value,)
+
+    def _given(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
+        if [binding.kind for binding in bindings] != ["parameter"]:
+            return []
+        home = self.tree.ancestor(bindings[0].node, cst.FunctionDef)
+        calls = self.program.calls_of(home)[:_MAX_CALLS] if home is not None else ()
+        bound = (self.program.bind(home, call).get(bindings[0].name) for call in calls if home)
+        return [value for each in bound if each for value in self.values.alternatives(each)]
+
     def _of_call(self, node: cst.BaseExpression, steps: int) -> Region | None:
         if not isinstance(node, cst.Call):
             return None
-        for function in self.values.alternatives(node.func):
+        for function in self._alternatives(node.func):
             region = self._of_function(node, function, steps)
             if region is not None:
                 return region
@@ -299,7 +315,10 @@ class Regions:
         self, call: cst.Call, function: cst.BaseExpression, given: Arguments
     ) -> Region | None:
         """The region of torch's own autocast, in any of its spellings."""
-        for name in sorted(self.names.qualified(function)):
+        found = self.names.qualified(function)
+        if len(found) > 1 and isinstance(function, (cst.Name, cst.Attribute)):
+            found = imported_as(self.names, self.tree, function, found) or found
+        for name in sorted(found):
             row = BY_NAME.get(name)
             if row is not None and row.gives is Role.REGION:
                 return _build(call, name, row, given)
@@ -349,15 +368,23 @@ class Regions:
     def _seen_from(
         self, call: cst.Call, region: Region | None, helper: cst.FunctionDef | None = None
     ) -> Region | None:
-        """A region that a linked file makes, as ``call`` opens it here, with its arguments."""
-        if region is None or self.tree.is_own(region.node) or not self.tree.is_own(call):
+        """A region that a linked file makes, as ``call`` opens it here, with its arguments.
+
+        With its arguments, too, where a helper of this file hands on ``**kwargs``.
+        """
+        if region is None or not self.tree.is_own(call):
             return region
-        made = region.node if isinstance(region.node, cst.Call) else None
-        if helper is None or made is None or not self.names.is_any(made.func, {region.function}):
-            return replace(region, node=call)
+        own = self.tree.is_own(region.node)
+        if own and (helper is None or not region.starred):
+            return region
+        made, place = region.node, region.node if own else call
+        if helper is None or not isinstance(made, cst.Call):
+            return replace(region, node=place)
+        if not self.names.is_any(made.func, {region.function}):
+            return replace(region, node=place)
         given = passed_on(made, helper, call, self.program)
-        row = BY_NAME[region.function]
-        return replace(_build(call, region.function, row, given), conditional=region.conditional)
+        built = _build(call, region.function, BY_NAME[region.function], given)
+        return replace(built, node=place, conditional=region.conditional)
 
 
 def _common(found: list[Region | None]) -> Region | None:

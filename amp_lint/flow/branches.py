@@ -90,4 +90,7 @@ def _staying(branch: cst.If) -> Iterator[tuple[cst.BaseExpression, bool]]:
 
 def leaves(body: cst.BaseSuite) -> bool:
     """Whether a block ends by leaving; to raise is no way to go on, and says what is refused."""
-    return isinstance(last_statement(body), (cst.Return, cst.Continue, cst.Break))
+    last = last_statement(body)
+    if isinstance(last, cst.With):
+        return leaves(last.body)
+    return isinstance(last, (cst.Return, cst.Continue, cst.Break))

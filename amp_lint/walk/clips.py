@@ -92,9 +92,10 @@ class Clips:
         for index, (event, state) in enumerate(replay(cycle)):
             backward = LOOSE_CLIP.judge(event, state)
             step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
-            if backward is None or step is None or step.framework is not backward.framework:
+            if backward is None or step is None or step.scaler is not None:
                 continue
-            if self._may_be_scaled(backward) and not self._is_exempt(event):
+            prepared = step.framework in (backward.framework, None)  # None: not in this file
+            if prepared and self._may_be_scaled(backward) and not self._is_exempt(event):
                 yield event, backward, step
 
     def _may_be_scaled(self, backward: Event) -> bool:

@@ -29,6 +29,8 @@ class Mistake(enum.Enum):
     UNSCALED = "a loss that was not scaled, then a step that divides by the scale"
     MISMATCH = "scaled by one scaler, stepped by another"
     BARE_BACKWARD = "the loss of a framework's optimizer is not scaled"
+    OWN_SCALER = "a framework's optimizer is stepped by a scaler that is not the framework's"
+    UNPREPARED = "a framework scaled the loss, and did not prepare the optimizer"
     LOOSE_CLIP = "gradients are clipped that a framework scaled"
     SCHEDULED = "the scheduler steps, whether or not the optimizer did"
 
@@ -99,6 +101,15 @@ def _bare(gradients: Gradients, event: Event) -> Event | None:
     return gradients.bare if event.framework is not None and gradients.owned is None else None
 
 
+def _scaled_by_hand(gradients: Gradients, event: Event) -> Event | None:
+    known = event.framework is not None and gradients.owned is None
+    return gradients.scaled if known else None
+
+
+def _unprepared(gradients: Gradients, event: Event) -> Event | None:
+    return gradients.loose if event.framework is None else None
+
+
 def _scheduled(gradients: Gradients, event: Event) -> Event | None:
     if gradients.plain and not gradients.scaled:
         return None  # the scaler is not in use
@@ -161,6 +172,20 @@ _CALLS = (
         _STEP,
         "plain, and the optimizer is a framework's",
         _bare,
+        through_scaler=False,
+    ),
+    Row(
+        Mistake.OWN_SCALER,
+        _STEP,
+        "scaled, and the optimizer is a framework's",
+        _scaled_by_hand,
+        through_scaler=True,
+    ),
+    Row(
+        Mistake.UNPREPARED,
+        _STEP,
+        "scaled by a framework, and the optimizer is not its own",
+        _unprepared,
         through_scaler=False,
     ),
     Row(Mistake.SCHEDULED, frozenset({Kind.SCHEDULE}), "stepped by the scaler", _scheduled),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.amp.events import EVERY, Event, Kind, is_made_from_scale
+from amp_lint.amp.events import EVERY, Event, Kind, is_made_from_scale, stepped
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.branches import contradict, deciding, guards
 from amp_lint.flow.conditions import is_mode_test, text
@@ -128,6 +128,16 @@ class Mistakes:
     def bare_backwards(self) -> list[Found]:
         """Steps of a framework's optimizer; the cause is the backward that it did not run."""
         return self.of(Mistake.BARE_BACKWARD)
+
+    @property
+    def own_scalers(self) -> list[Found]:
+        """Steps of a framework's optimizer by another scaler; the cause is where that scaled."""
+        return self.of(Mistake.OWN_SCALER)
+
+    @property
+    def unprepared_steps(self) -> list[Found]:
+        """Steps of what a framework did not prepare; the cause is its backward."""
+        return self.of(Mistake.UNPREPARED)
 
     @functools.cached_property
     def bare_hooks(self) -> list[tuple[Event, Role]]:
@@ -326,18 +336,38 @@ class Mistakes:
                 return not self._is_skipped_too(event)
             case Mistake.BARE_BACKWARD:
                 return self._is_prepared_for(cause, event) and not self._has_other_way(cause.node)
+            case Mistake.OWN_SCALER:
+                return self._is_prepared_for(cause, event, named=True)
+            case Mistake.UNPREPARED:
+                return self._is_left_out(cause, event)
         return True
 
-    def _is_prepared_for(self, backward: Event, step: Event) -> bool:
-        """Whether a framework prepared the optimizer wherever this backward runs, and may scale."""
+    def _is_prepared_for(self, backward: Event, step: Event, *, named: bool = False) -> bool:
+        """Whether a framework prepared the optimizer wherever this backward runs, and may scale.
+
+        ``named``: a precision that scales has to be among those that the file names.
+        """
         assert isinstance(step.node, cst.Call) and isinstance(step.node.func, cst.Attribute)
+        optimizer = step.node.func.value if step.scaler is None else stepped(step.node)
         frameworks = self.roles.frameworks
         tests = set(_normal(self.tree, backward.node))
-        return any(
+        return optimizer is not None and any(
             tests.issuperset(_normal(self.tree, each.call))
             and isinstance(each.call.func, cst.Attribute)
-            and frameworks.may_scale(each.owner, each.call.func.value)
-            for each in frameworks.preparations(step.node.func.value)
+            and frameworks.may_scale(each.owner, each.call.func.value, named=named)
+            for each in frameworks.preparations(optimizer)
+        )
+
+    def _is_left_out(self, backward: Event, step: Event) -> bool:
+        """Whether a framework that may scale was not given an optimizer of this file."""
+        call, made = step.node, backward.node
+        assert isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+        assert isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute)
+        frameworks, role = self.roles.frameworks, backward.framework
+        return (
+            role is not None
+            and frameworks.leaves_out(call.func.value)
+            and frameworks.may_scale(role, made.func.value)
         )
 
     def _has_other_way(self, backward: cst.CSTNode) -> bool:

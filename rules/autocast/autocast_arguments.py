@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Role
-from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.table import BY_NAME, words
 
 from . import _misfits as misfits
 
 if TYPE_CHECKING:
-    from amp_lint._lazy import cst
     from amp_lint.model import Model
 
     from ._misfits import Misfit
@@ -35,13 +35,23 @@ class AutocastArguments(Rule):
         from amp_lint.amp.kinds import certain
         from amp_lint.flow.attempts import is_attempt
 
-        if certain(model.names, call.func, self.calls) is None or is_attempt(model.tree, call):
+        alone = certain(model.names, call.func, self.calls) is not None
+        if is_attempt(model.tree, call) or not (alone or _is_modern(model, call, name)):
             return
         misfit = next(misfits.misfits(model, call, name), None)
         if misfit is not None:
-            fix = _fix(model, misfit)
+            fix = _fix(model, misfit) if alone else None
             found = self.report(model, misfit.node, misfit.message, fix=fix, help=misfit.help)
             yield replace(found, severity=misfit.severity)
+
+
+def _is_modern(model: Model, call: cst.Call, name: str) -> bool:
+    """Whether a name of several imports, one for each version of torch, is the newest there."""
+    from amp_lint.amp.kinds import imported_as
+
+    if BY_NAME[name].device or not isinstance(call.func, (cst.Name, cst.Attribute)):
+        return False
+    return name in imported_as(model.names, model.tree, call.func, AutocastArguments.calls)
 
 
 def _fix(model: Model, misfit: Misfit) -> Fix | None:

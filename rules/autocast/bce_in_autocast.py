@@ -10,7 +10,6 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import (
-    LONGEST_CODE,
     Applicability,
     Diagnostic,
     Edit,
@@ -22,7 +21,6 @@ from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
-    from amp_lint.amp.other_trainings import Trainer
     from amp_lint.amp.reach import Chain
     from amp_lint.model import Model
 
@@ -51,6 +49,8 @@ class BceInAutocast(Rule):
         """
         from amp_lint.flow.attempts import is_attempt
 
+        from ._elsewhere import runs_elsewhere
+
         for call in model.tree.nodes(cst.Call):
             if not _is_loss(model, call) or is_attempt(model.tree, call) or _is_asked(model, call):
                 continue
@@ -59,26 +59,10 @@ class BceInAutocast(Rule):
             if chain is not None:
                 related = _related(chain)
                 yield self.report(model, call.func, message, related, _fix(model, call), help=HELP)
-            elif _is_of_a_model(model, call) and (trainer := model.trainer):
-                message = f"{message}; {_place(trainer)} may run it so"
+            elif place := runs_elsewhere(model, call):
+                message = f"{message}; {place} may run it so"
                 found = self.report(model, call.func, message, fix=_fix(model, call), help=HELP)
                 yield replace(found, preview=True)
-
-
-def _place(trainer: Trainer) -> str:
-    """Path and line; of a long path the end, which says more than the beginning."""
-    name = trainer.name
-    if len(name) > LONGEST_CODE:
-        name = f"…{name[1 - LONGEST_CODE :]}"
-    return f"{name}:{trainer.line}"
-
-
-def _is_of_a_model(model: Model, call: cst.Call) -> bool:
-    """Whether a call is in a function that knows of no region, in a file that trains nothing."""
-    known = any(chain.entered for chain in model.reach.chains(call))
-    return model.tree.ancestor(call, cst.FunctionDef) is not None and not (
-        known or model.trainings.trains
-    )
 
 
 def _is_loss(model: Model, call: cst.Call) -> bool:

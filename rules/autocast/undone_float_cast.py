@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
+from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
-    from amp_lint._lazy import cst
+    from amp_lint.amp.reach import Chain
     from amp_lint.model import Model
 
 _WIDE = frozenset({"torch.double", "torch.float", "torch.float32", "torch.float64"})
@@ -29,16 +31,34 @@ class UndoneFloatCast(Rule):
     severity = Severity.WARNING
     preview = True
     requires = (words(Role.REGION), frozenset({"float", "float32"}))
+    elsewhere = words(Role.REGION)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
-        """Report products all of whose factors were cast for it."""
+        """Report products all of whose factors were cast for it, or are parameters.
+
+        Those too that another file of the project may run in a region.
+        """
         for product in model.casts.products:
-            for chain in model.reach.running(product.node):
-                region = chain.entered[0].region
-                if region.dtype is not None and model.names.is_any(region.dtype, _WIDE):
-                    continue
-                related: list[tuple[cst.CSTNode, str]] = [(region.node, "autocast is on here")]
-                related += [(cast, "cast to float32") for cast in product.casts]
+            casts: list[tuple[cst.CSTNode, str]] = [(c, "cast to float32") for c in product.casts]
+            chain = next(filter(partial(_is_low, model), model.reach.running(product.node)), None)
+            if chain is not None:
+                related = [(chain.entered[0].region.node, "autocast is on here"), *casts]
                 related += [(call, "this runs it") for call in chain.calls]
                 yield self.report(model, product.node, MESSAGE, related, help=HELP)
-                break
+            elif place := _elsewhere(model, product.node):
+                message = f"{MESSAGE}; {place} may run it so"
+                yield self.report(model, product.node, message, casts, help=HELP)
+
+
+def _is_low(model: Model, chain: Chain) -> bool:
+    dtype = chain.entered[0].region.dtype
+    return dtype is None or not model.names.is_any(dtype, _WIDE)
+
+
+def _elsewhere(model: Model, node: cst.CSTNode) -> str:
+    """Where else it may run under autocast, if no decorator of its function may turn that off."""
+    from ._elsewhere import runs_elsewhere
+
+    function = model.tree.ancestor(node, cst.FunctionDef)
+    kept = isinstance(function, cst.FunctionDef) and bool(function.decorators)
+    return "" if kept else runs_elsewhere(model, node)

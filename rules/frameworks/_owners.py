@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_lint.amp.events import Event
+from amp_lint.amp.events import Event, stepped
 from amp_lint.edit import edits
 from amp_lint.flow.conditions import text
 from amp_lint.flow.values import arguments
@@ -19,7 +19,8 @@ ACCELERATOR_OF_TRAINER = "self.accelerator"
 def owner_of(model: Model, step: Event) -> str:
     """What prepared the optimizer of a step: ``self.accelerator``."""
     assert isinstance(step.node, cst.Call) and isinstance(step.node.func, cst.Attribute)
-    prepared = model.roles.frameworks.preparations(step.node.func.value)
+    optimizer = stepped(step.node) if step.scaler is not None else None
+    prepared = model.roles.frameworks.preparations(optimizer or step.node.func.value)
     made = prepared[0].call.func
     return text(made.value) if isinstance(made, cst.Attribute) else text(made)
 

@@ -1,4 +1,4 @@
-"""AMP501: a loss goes backward past the framework that steps its optimizer."""
+"""AMP501: a backward and the step after it, only one of which is a framework's."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 _MESSAGE = "{} does not scale this loss: in fp16 {}"
 _STEP_RAISES = "the first step raises AssertionError"
 _RAISES = {Role.FABRIC: "it raises RuntimeError"}
+_OWN_SCALER = "{} scales by a scaler of its own: in fp16 {}"
+_UNPREPARED = (
+    "this optimizer is not prepared, its loss is scaled: in fp16 it moves {:g} times too far"
+)
 _NAMES = {Role.LIGHTNING: "Lightning", Role.TRAINER: "the Trainer"}
 
 
 class BareBackward(Rule):
-    """``loss.backward()`` before a step that Accelerate, Lightning, Fabric or a Trainer takes."""
+    """A backward and a step of which only one is a framework's."""
 
     code = "AMP501"
     name = "bare-backward"
@@ -46,6 +50,26 @@ class BareBackward(Rule):
                 yield self._found(model, found.cause, role, owner_of(model, found.event), related)
         for event, role in model.mistakes.bare_hooks:
             yield self._found(model, event, role, ACCELERATOR_OF_TRAINER, [])
+
+        yield from self._own_scalers(model)
+        yield from self._unprepared(model)
+
+    def _own_scalers(self, model: Model) -> Iterator[Diagnostic]:
+        from ._owners import owner_of
+
+        for found in model.mistakes.own_scalers:
+            owner = owner_of(model, found.event)
+            message = _OWN_SCALER.format(quoted(owner), _STEP_RAISES)
+            related = [(found.cause.node, "scaled here")]
+            help = f"leave it to {quoted(f'{owner}.backward')} and the optimizer's `step`"
+            yield self.report(model, found.event.node, message, related, help=help)
+
+    def _unprepared(self, model: Model) -> Iterator[Diagnostic]:
+        for found in model.mistakes.unprepared_steps:
+            message = _UNPREPARED.format(model.clips.initial_scale)
+            related = [(found.cause.node, "scaled here")]
+            help = "prepare it with the model"
+            yield self.report(model, found.event.node, message, related, help=help)
 
     def _found(
         self, model: Model, bare: Event, role: Role, owner: str, related: _Related

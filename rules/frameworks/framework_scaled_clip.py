@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Severity
 from amp_lint.vocabulary.meaning import Kind, Role
-from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.table import called, words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -24,14 +24,15 @@ class ScaledClip(Rule):
     severity = Severity.ERROR
     preview = True
     fixes = (Applicability.SUGGEST,)
-    requires = (words(Kind.CLIP), words(Role.PREPARED))
+    requires = (words(Kind.CLIP), words(Role.PREPARED) | called(Kind.BACKWARD))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every clip that some path reaches before the framework unscales."""
         from ._owners import clip_of
 
         for clip, backward, step in model.clips.loose:
-            related = [(backward.node, "scaled here"), (step.node, "and unscaled only here")]
+            done = "and unscaled only here" if step.framework is not None else "and stepped here"
+            related = [(backward.node, "scaled here"), (step.node, done)]
             message = _MESSAGE.format(model.clips.initial_scale)
             help, fix = clip_of(model, clip, backward)
             yield self.report(model, clip.node, message, related, fix, help=help)

@@ -46,7 +46,7 @@ from amp_lint.vocabulary.amp import BFLOAT16_FLAGS
 from amp_lint.vocabulary.frameworks import ACCELERATE
 from amp_lint.vocabulary.meaning import Part
 
-BFLOAT16 = "torch.bfloat16"
+BFLOAT16, FLOAT16 = "torch.bfloat16", "torch.float16"
 HALF = frozenset({"torch.float16", "torch.half"})
 _DTYPES = HALF | {BFLOAT16, "torch.float32", "torch.float", "torch.float64", "torch.double"}
 _SPELLINGS = {"torch.float16": HALF, "torch.half": HALF}
@@ -98,6 +98,12 @@ class Precision:
         calls = [*self.roles.scaler_calls, *self.roles.scaler_makers()]
         found = (self._bf16_scaler(call) for call in sorted(calls, key=self.tree.order))
         return [scaler for scaler in found if scaler is not None]
+
+    def may_be_half(self, region: Region) -> bool:
+        """Whether some configuration opens a region in float16, by the dtype that it is given."""
+        half = self._is_dtype(region.dtype, FLOAT16, _MAX_STEPS)
+        on = True if region.enabled is None else self.truth(region.enabled)
+        return half is not False and bool(Facts().assume(both(half, on, self.guard(region.node))))
 
     def _bf16_scaler(self, call: cst.Call) -> Bf16Scaler | None:
         made = self.roles.constructors(call)

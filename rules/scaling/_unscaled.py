@@ -24,7 +24,8 @@ from amp_lint.vocabulary.frameworks import ASIDE, OWNERS, OWNING_THE_STEP
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.written import STATES
 
-_FLOAT16 = frozenset({"torch.float16", "torch.half"})
+from ._precision import Precision
+
 _DEFAULT_DTYPE = frozenset(
     {"torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype", "torch.set_default_dtype"}
 )
@@ -53,6 +54,7 @@ class Unscaled:
         self.flow = model.flow
         self.regions = model.regions
         self.steps = model.steps
+        self.precision = model.part(Precision)
 
     @functools.cached_property
     def forwards(self) -> list[UnscaledForward]:
@@ -212,6 +214,8 @@ class Unscaled:
             kinds = (cst.Assign, cst.AnnAssign, cst.AugAssign)
             if isinstance(binding.node, kinds) and isinstance(value, cst.BaseExpression):
                 yield value
+            if isinstance(binding.node, cst.AugAssign):
+                yield binding.node.target  # what was there before
 
     def _returned(self, call: cst.Call) -> list[cst.BaseExpression]:
         """What a function of this file returns."""
@@ -235,8 +239,7 @@ class Unscaled:
         if region.never_enabled or region.starred or not region.function:
             return False
         if region.dtype is not None:
-            values = list(self.values.alternatives(region.dtype))
-            return all(self.names.is_only(value, _FLOAT16) for value in values)
+            return self.precision.may_be_half(region)
         if region.function in DEVICE_AUTOCAST:
             return DEVICE_AUTOCAST[region.function] == "cuda"
         device = literal(region.device)

@@ -20,7 +20,7 @@ MESSAGE = (
     "this forward runs in float16{} and nothing scales its loss: gradients below 6e-8 become 0"
 )
 HELP = "scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
-BY_DEFAULT = " by default"
+BY_DEFAULT, CHOSEN = " by default", ", if that is chosen,"
 
 
 class Fp16WithoutScaler(Rule):
@@ -41,7 +41,7 @@ class Fp16WithoutScaler(Rule):
             yield self.report(
                 model,
                 forward.region.node,
-                MESSAGE.format(BY_DEFAULT if forward.region.dtype is None else ""),
+                MESSAGE.format(_why(model, forward.region)),
                 related=[
                     (forward.backward, "gradients are not scaled here"),
                     (forward.step, "and stepped here"),
@@ -49,6 +49,15 @@ class Fp16WithoutScaler(Rule):
                 fix=_fix(model, forward.region),
                 help=HELP,
             )
+
+
+def _why(model: Model, region: Region) -> str:
+    from ._precision import HALF
+
+    if region.dtype is None:
+        return BY_DEFAULT
+    values = model.values.alternatives(region.dtype)
+    return "" if all(model.names.is_only(value, HALF) for value in values) else CHOSEN
 
 
 def _fix(model: Model, region: Region) -> Fix | None:

@@ -57,3 +57,23 @@ def test_held_in_a_name() -> None:
     assert products(held) == ["a @ y.float()"]
     assert products(held.replace("return", "a = g(a)\n    return")) == []
     assert products(held.replace("return", "a.half_()\n    return")) == []
+
+
+@pytest.mark.parametrize(
+    ("product", "made", "found"),
+    [
+        ("x.float() @ self.w", "nn.Parameter(torch.ones(2, 2))", True),
+        ("torch.einsum('ij,jk->ik', x.float(), self.w.t())", "nn.Parameter(y)", True),
+        ("x.float() @ self.w", "nn.Parameter(torch.ones(2, 2, dtype=torch.half))", False),
+        ("x.float() @ self.w", "torch.ones(2, 2)", False),
+        ("x @ self.w", "nn.Parameter(y)", False),
+        ("attention_mask.float() @ self.w", "nn.Parameter(y)", False),
+    ],
+)
+def test_parameters(product: str, made: str, found: bool) -> None:
+    text = (
+        "from torch import nn\nclass Net(nn.Module):\n"
+        f"    def __init__(self, y):\n        self.w = {made}\n"
+        f"    def forward(self, x, attention_mask):\n        return {product}"
+    )
+    assert products(text) == [product] * found

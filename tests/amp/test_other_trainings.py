@@ -59,6 +59,17 @@ def test_a_model_that_is_trained_elsewhere(tmp_path: Path, main: Run) -> None:
     assert "trainer.py:7 may run it so" in line
 
 
+def test_casts_that_are_undone_elsewhere(tmp_path: Path, main: Run) -> None:
+    forward = "def forward(self, x, y):\n        return x.float() @ y.float()\n"
+    model = f"from torch import nn\nclass Net(nn.Module):\n    {forward}"
+    kept = model.replace("def forward", "@in_float32\n    def forward")
+    options = "--preview", "--extend-select", "AMP205"
+    (line,) = found(tmp_path, main, changed(model=model), *options)
+    assert "AMP205" in line
+    assert "trainer.py:7 may run it so" in line
+    assert found(tmp_path, main, changed(model=kept), *options) == []
+
+
 def test_the_end_of_a_long_path_is_shown(tmp_path: Path, main: Run) -> None:
     name = f"trainer_{'of_the_experiment_' * 4}1"
     program = PROGRAM.replace("trainer", name)

@@ -111,6 +111,18 @@ def test_context_expressions(context: str, expected: str) -> None:
             "    def f(self):\n        with self.c():\n            inside",
             "'cuda' - self.amp -",
         ),
+        (
+            "def f(c=k):\n    with c():\n        inside\n"
+            "f(partial(autocast, 'cuda') if a else nullcontext)",
+            "'cuda' - - -",
+        ),
+        ("def f(c):\n    with c:\n        inside\nf(c=autocast('cuda'))\nf(k)", "'cuda' - - - ?"),
+        (
+            "def c(**k):\n    if old:\n        from torch.cuda.amp import autocast\n"
+            "        return autocast(**k)\n    from torch.amp import autocast\n"
+            "    return autocast('cuda', **k)\nwith c(enabled=a):\n    inside",
+            "- - a -",
+        ),
         ("@autocast('cuda')\ndef f():\n    inside", "'cuda' - - -"),
         ("@cuda_autocast(enabled=False)\ndef f():\n    inside", "- - False -"),
         ("@other\n@autocast('cuda')\ndef f():\n    inside", "'cuda' - - -"),

@@ -27,6 +27,8 @@ CODES = {
     Mistake.UNSCALED: "AMP107",
     Mistake.MISMATCH: "AMP114",
     Mistake.BARE_BACKWARD: "AMP501",
+    Mistake.OWN_SCALER: "AMP501",
+    Mistake.UNPREPARED: "AMP501",
     Mistake.LOOSE_CLIP: "AMP502",
     Mistake.SCHEDULED: "AMP112",
 }

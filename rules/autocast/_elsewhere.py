@@ -1,0 +1,31 @@
+"""Where another file of the project may run a model of this one under autocast."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_lint.amp.other_trainings import Trainer
+from amp_lint.model import Model
+from amp_lint.text.diagnostic import LONGEST_CODE
+
+
+def runs_elsewhere(model: Model, node: cst.CSTNode) -> str:
+    """Path and line of where that may be, for a place in a model that knows of no region."""
+    trainer = model.trainer if _is_of_a_model(model, node) else None
+    return _place(trainer) if trainer is not None else ""
+
+
+def _place(trainer: Trainer) -> str:
+    """Path and line; of a long path the end, which says more than the beginning."""
+    name = trainer.name
+    if len(name) > LONGEST_CODE:
+        name = f"…{name[1 - LONGEST_CODE :]}"
+    return f"{name}:{trainer.line}"
+
+
+def _is_of_a_model(model: Model, node: cst.CSTNode) -> bool:
+    """Whether a place is in a function that knows of no region, in a file that trains nothing."""
+    known = any(chain.entered for chain in model.reach.chains(node))
+    return model.tree.ancestor(node, cst.FunctionDef) is not None and not (
+        known or model.trainings.trains
+    )
