@@ -93,7 +93,7 @@ class Modules:
     @functools.cached_property
     def half_trainings(self) -> list[HalfTraining]:
         """Every cast to float16 of a module that is trained afterwards, in source order."""
-        return self._half(self._trainings())
+        return self._half(self.trainings())
 
     @functools.cached_property
     def half_in_trainers(self) -> list[HalfTraining]:
@@ -155,7 +155,8 @@ class Modules:
 
     # --- what is trained ----------------------------------------------------------------------
 
-    def _trainings(self) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+    def trainings(self) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+        """Each optimizer's constructor, or clip, with every module whose parameters it gets."""
         for call in self.tree.nodes(cst.Call):
             names = self.names.qualified(call.func)
             if any(map(_is_optimizer, names)):
@@ -196,9 +197,9 @@ class Modules:
                 elif steps > 0:
                     yield from self._owners_by_helper(part)
             elif isinstance(part, cst.Name) and steps > 0:
-                binding = self.flow.held(part)
-                if binding is not None and binding.value is not None:
-                    yield from self._owners(binding.value, steps - 1)
+                for binding in self.flow.reaching(part):
+                    if binding.kind == "assign" and binding.value is not None:
+                        yield from self._owners(binding.value, steps - 1)
 
     def _owners_by_helper(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """``trainable(model)``, where that function of this file lists ``model.parameters()``."""
@@ -234,7 +235,7 @@ class Modules:
                 assert isinstance(call.func, cst.Attribute)
                 found.add(self.values.slot(self._root(call.func.value)))
         for loop in self.tree.nodes(cst.For):
-            if _changes_parameters(loop.body):
+            if changes_parameters(loop.body):
                 for part in descendants(loop.iter):
                     if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
                         found.add(self.values.slot(self._root(part.func.value)))
@@ -471,7 +472,7 @@ def _freezes(call: cst.Call) -> bool:
     return literal(arguments(call).get(0, "requires_grad")) is False
 
 
-def _changes_parameters(body: cst.BaseSuite) -> bool:
+def changes_parameters(body: cst.BaseSuite) -> bool:
     """Whether a loop over parameters freezes, replaces or casts some of them.
 
     Not those of normalization layers alone: all others stay float16.
