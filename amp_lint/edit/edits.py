@@ -43,6 +43,15 @@ def insert_before(
     return Edit(start, start, "".join(f"{each}{newline}{indent}" for each in lines))
 
 
+def enter_around(
+    tree: Tree, line: cst.SimpleStatementLine, context: cst.BaseExpression, inner: str
+) -> Edit:
+    """Write ``with context:`` and a statement in it in place of a statement."""
+    start, end = tree.span(line.body[0])
+    indent = tree.text[_line_start(tree.text, start) : start] + tree.module.default_indent
+    return Edit(start, end, f"with {tree.source(context)}:{_newline(tree, start)}{indent}{inner}")
+
+
 def insert_after(tree: Tree, statement: cst.BaseStatement, line: str) -> Edit:
     """Add a line with the statement's own indentation right below the line it ends on."""
     start, end = tree.span(statement)
@@ -50,6 +59,12 @@ def insert_after(tree: Tree, statement: cst.BaseStatement, line: str) -> Edit:
     match = LINE_END.search(tree.text, end)
     at = match.start() if match else len(tree.text)
     return Edit(at, at, f"{_newline(tree, start)}{indent}{line}")
+
+
+def insert_block_after(tree: Tree, statement: cst.BaseStatement, head: str, line: str) -> Edit:
+    """The same of a block of one line."""
+    inner = _indent(tree, statement) + tree.module.default_indent
+    return insert_after(tree, statement, f"{head}{_newline(tree, 0)}{inner}{line}")
 
 
 def delete_call_suffix(tree: Tree, call: cst.Call) -> Edit | None:
