@@ -101,7 +101,7 @@ class Modules:
     @functools.cached_property
     def half_trainings(self) -> list[HalfTraining]:
         """Every cast to float16 of a module that is trained afterwards, in source order."""
-        return self._half(self._trainings())
+        return self._half(self.trainings())
 
     @functools.cached_property
     def half_in_trainers(self) -> list[HalfTraining]:
@@ -165,7 +165,8 @@ class Modules:
 
     # --- what is trained ----------------------------------------------------------------------
 
-    def _trainings(self) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+    def trainings(self) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+        """Each optimizer's constructor, or clip, with every module whose parameters it gets."""
         for call in self.tree.nodes(cst.Call):
             names = self.names.qualified(call.func)
             if any(map(_is_optimizer, names)):
@@ -206,9 +207,9 @@ class Modules:
                 elif steps > 0:
                     yield from self._owners_by_helper(part)
             elif isinstance(part, cst.Name) and steps > 0:
-                binding = self.flow.held(part)
-                if binding is not None and binding.value is not None:
-                    yield from self._owners(binding.value, steps - 1)
+                for binding in self.flow.reaching(part):
+                    if binding.kind == "assign" and binding.value is not None:
+                        yield from self._owners(binding.value, steps - 1)
 
     def _owners_by_helper(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """``trainable(model)``, where that function of this file lists ``model.parameters()``."""
@@ -265,7 +266,7 @@ class Modules:
                 assert isinstance(call.func, cst.Attribute)
                 yield call, call.func.value, widens
         for loop in self.tree.nodes(cst.For):
-            change = _changes_parameters(loop.body)
+            change = changes_parameters(loop.body)
             for part in descendants(loop.iter) if change is not None else ():
                 if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
                     yield loop, part.func.value, change is True
@@ -518,7 +519,7 @@ def _freezes(call: cst.Call) -> bool:
     return literal(arguments(call).get(0, "requires_grad")) is False
 
 
-def _changes_parameters(body: cst.BaseSuite) -> bool | None:
+def changes_parameters(body: cst.BaseSuite) -> bool | None:
     """Whether a loop over parameters replaces or casts some of them; False where it only freezes.
 
     None if neither. Not those of normalization layers alone: all others stay float16.

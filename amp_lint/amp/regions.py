@@ -27,6 +27,10 @@ _INERT_FUNCTIONS = (
     *names(Kind.BACKWARD),
     "torch.cuda.",
     "torch.distributed.",
+    "torch.isfinite",
+    "torch.isinf",
+    "torch.isnan",
+    "torch.tensor",
     "gc.",
     "logging.",
     "math.",
@@ -35,9 +39,10 @@ _INERT_FUNCTIONS = (
 _CAST_OPERATORS = (cst.MatrixMultiply, cst.MatrixMultiplyAssign, cst.Power)
 _INERT_METHODS = frozenset(
     {
-        "add_scalar", "append", "cpu", "debug", "detach", "extend", "format", "get_lr",
-        "get_last_lr", "info", "item", "items", "keys", "log", "numel", "numpy", "parameters",
-        "set_description", "set_postfix", "size", "tolist", "values", "warning", "write",
+        "add_scalar", "append", "cpu", "debug", "detach", "dim", "extend", "format", "get",
+        "get_lr", "get_last_lr", "info", "item", "items", "keys", "log", "nelement", "no_sync",
+        "numel", "numpy", "parameters", "set_description", "set_postfix", "size",
+        "skip_synchronize", "synchronize", "to", "tolist", "values", "warning", "write",
     }
     | methods(Role.SCALER) | methods(Role.OPTIMIZER) | methods(Role.LOSS)
     | words(Role.SCALE) | IS_ENABLED.words
@@ -50,12 +55,19 @@ _INERT_BUILTINS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last statements of a block, from ``first`` on."""
+    """Statements of a block that need no autocast, from ``first`` up to ``rest``."""
 
     holder: cst.With
+    item: cst.WithItem
+    """The autocast context."""
     first: cst.BaseStatement
-    whole: bool = False
-    """Whether nothing is before them."""
+    rest: cst.BaseStatement | None = None
+    """The next statement, for which autocast has to be on; None at the end of the block."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is before them."""
+        return self.holder.body.body[0] is self.first
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,38 +206,52 @@ class Regions:
     def trailing(self, node: cst.CSTNode) -> Tail | None:
         """What to move so that ``node`` leaves its autocast block and nothing else changes.
 
-        None unless the block belongs to one ``with`` whose only item is the autocast context, and
-        the statement that holds ``node`` and all after it run nothing that autocast would cast,
-        and do not leave the function.
+        None if autocast would cast something in the statement of the block that holds ``node``, or
+        a context of the ``with`` has a name.
         """
-        holder = self._innermost_with(node)
-        if holder is None or len(holder.items) != 1 or holder.asynchronous is not None:
+        item = self._innermost_item(node)
+        holder = self.tree.parent(item) if item is not None else None
+        if item is None or not isinstance(holder, cst.With) or holder.asynchronous is not None:
             return None
         if not isinstance(holder.body, cst.IndentedBlock) or self._has_bare_function:
             return None
         statements = list(holder.body.body)
-        first = next(i for i, s in enumerate(statements) if self.tree.contains(s, node))
-        if not all(map(self._is_inert, statements[first:])):
+        at = next(i for i, s in enumerate(statements) if self.tree.contains(s, node))
+        needs = (i for i in range(at, len(statements)) if not self._is_inert(statements[i]))
+        stop = next(needs, len(statements))
+        if stop == at or (stop < len(statements) and not self._can_be_made_again(item)):
             return None
-        return Tail(holder, statements[first], whole=first == 0)
+        rest = statements[stop] if stop < len(statements) else None
+        return Tail(holder, item, statements[at], rest)
 
-    def _innermost_with(self, node: cst.CSTNode) -> cst.With | None:
+    def _innermost_item(self, node: cst.CSTNode) -> cst.WithItem | None:
+        """The autocast context of the innermost ``with`` that has one, if it has one alone."""
         for holder in self.tree.ancestors(node):
             if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
                 return None
             if isinstance(holder, cst.With):
-                return holder if self.of(holder.items[0].item) is not None else None
+                items = [item for item in holder.items if self.of(item.item) is not None]
+                if items:
+                    named = any(item.asname is not None for item in holder.items)
+                    return items[0] if len(items) == 1 and not named else None
         return None
 
-    def _is_inert(self, statement: cst.CSTNode) -> bool:
+    def _can_be_made_again(self, item: cst.WithItem) -> bool:
+        """Whether a second region can be opened like the first: by torch's own class."""
+        region = self.of(item.item)
+        return region is not None and region.node is item.item
+
+    def _is_inert(self, statement: cst.CSTNode, steps: int = 2) -> bool:
         """Whether autocast makes no difference to a statement, by the calls in it."""
         for node in descendants(statement):
-            if isinstance(node, (cst.Return, cst.Yield, cst.Await, cst.FunctionDef)):
+            if isinstance(node, (cst.Yield, cst.Await, cst.FunctionDef)):
                 return False
             if isinstance(getattr(node, "operator", None), _CAST_OPERATORS):
                 return False
             if isinstance(node, cst.Call) and not self.is_inert_call(node):
-                return False
+                target = self.program.target(node)
+                if target is None or steps <= 0 or not self._is_inert(target.body, steps - 1):
+                    return False
         return True
 
     def is_inert_call(self, call: cst.Call) -> bool:

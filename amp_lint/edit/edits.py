@@ -43,6 +43,15 @@ def insert_before(
     return Edit(start, start, "".join(f"{each}{newline}{indent}" for each in lines))
 
 
+def enter_around(
+    tree: Tree, line: cst.SimpleStatementLine, context: cst.BaseExpression, inner: str
+) -> Edit:
+    """Write ``with context:`` and a statement in it in place of a statement."""
+    start, end = tree.span(line.body[0])
+    indent = tree.text[_line_start(tree.text, start) : start] + tree.module.default_indent
+    return Edit(start, end, f"with {tree.source(context)}:{_newline(tree, start)}{indent}{inner}")
+
+
 def insert_after(tree: Tree, statement: cst.BaseStatement, line: str) -> Edit:
     """Add a line with the statement's own indentation right below the line it ends on."""
     start, end = tree.span(statement)
@@ -50,6 +59,12 @@ def insert_after(tree: Tree, statement: cst.BaseStatement, line: str) -> Edit:
     match = LINE_END.search(tree.text, end)
     at = match.start() if match else len(tree.text)
     return Edit(at, at, f"{_newline(tree, start)}{indent}{line}")
+
+
+def insert_block_after(tree: Tree, statement: cst.BaseStatement, head: str, line: str) -> Edit:
+    """The same of a block of one line."""
+    inner = _indent(tree, statement) + tree.module.default_indent
+    return insert_after(tree, statement, f"{head}{_newline(tree, 0)}{inner}{line}")
 
 
 def delete_call_suffix(tree: Tree, call: cst.Call) -> Edit | None:
@@ -126,34 +141,80 @@ def _comments(text: str) -> list[str]:
     return [token.string for token in tokens if token.type == tokenize.COMMENT]
 
 
-def dedent_tail(tree: Tree, holder: cst.BaseCompoundStatement, first: cst.BaseStatement) -> Edit:
+def dedent_tail(
+    tree: Tree,
+    holder: cst.BaseCompoundStatement,
+    first: cst.BaseStatement,
+    rest: cst.BaseStatement | None = None,
+) -> Edit:
     """Move ``first`` and all that follows it in the block of ``holder`` out of the block.
 
-    Continuation lines move with their statements; the lines of triple-quoted strings and
-    comments that stand further left stay where they are.
+    Or what follows it up to ``rest``. Continuation lines move with their statements; the lines of
+    triple-quoted strings and comments that stand further left stay where they are.
     """
-    start, _ = tree.span(first)
-    line_start = _line_start(tree.text, start)
-    inner = tree.text[line_start:start]
-    outer = _indent(tree, holder)
-    begin = _leading_comments_start(tree, first, line_start, inner)
-    end = min(tree.outer_span(holder.body)[1], len(tree.text))  # libcst ends each line
-    fixed = _strings(tree, holder, begin)
-    content = "".join(
-        line if offset in fixed else _reindent(line, inner, outer)
-        for offset, line in _lines(tree.text, begin, end)
-    )
-    return Edit(begin, end, content)
+    inner, outer = _indent(tree, first), _indent(tree, holder)
+    begin = _first_line(tree, first, inner)
+    end = _first_line(tree, rest, inner) if rest is not None else _end(tree, holder)
+    return Edit(begin, end, _moved(tree, holder, (begin, end), inner, outer))
 
 
-def dissolve(tree: Tree, holder: cst.With) -> Edit | None:
-    """Put the block of a ``with`` in its place; None if its head holds a comment or a name."""
+def leave(
+    tree: Tree,
+    holder: cst.With,
+    item: cst.WithItem,
+    first: cst.BaseStatement,
+    rest: cst.BaseStatement | None,
+) -> tuple[Edit, ...]:
+    """Let one context of a ``with`` end before ``first``, and begin again at ``rest``.
+
+    Its other contexts stay around all of it; () if a comment would go.
+    """
+    header = f"with {tree.source(item.item)}:{_newline(tree, tree.span(holder)[0])}"
+    whole = holder.body.body[0] is first
+    if len(holder.items) > 1:
+        return _inside(tree, holder, item, header, (None if whole else first, first, rest))
+    moved = dissolve(tree, holder, rest) if whole else dedent_tail(tree, holder, first, rest)
+    if moved is None:
+        return ()
+    again = _indent(tree, holder) + header if rest is not None else ""
+    return (Edit(moved.start, moved.end, moved.content + again),)
+
+
+def _inside(
+    tree: Tree,
+    holder: cst.With,
+    item: cst.WithItem,
+    header: str,
+    parts: tuple[cst.BaseStatement | None, cst.BaseStatement, cst.BaseStatement | None],
+) -> tuple[Edit, ...]:
+    """Take a context out of the head of a ``with`` and put it around parts of the block."""
+    front, first, rest = parts
+    start, end = (tree.outer_span(holder.items[at].item)[at] for at in (0, -1))
+    others = ", ".join(tree.source(each.item) for each in holder.items if each is not item)
+    inner = _indent(tree, first)
+    deeper = inner + inner[len(_indent(tree, holder)) :]
+    found = [Edit(start, end, others)]
+    block = holder.body.body[0]
+    if front is not None and isinstance(block, cst.BaseStatement):
+        span = _first_line(tree, block, inner), _first_line(tree, first, inner)
+        found.append(Edit(*span, inner + header + _moved(tree, holder, span, inner, deeper)))
+    if rest is not None:
+        span = _first_line(tree, rest, inner), _end(tree, holder)
+        found.append(Edit(*span, inner + header + _moved(tree, holder, span, inner, deeper)))
+    return tuple(found) if "#" not in tree.text[start:end] else ()
+
+
+def dissolve(tree: Tree, holder: cst.With, rest: cst.BaseStatement | None = None) -> Edit | None:
+    """Put the block of a ``with``, or what is before ``rest``, in its place.
+
+    None if its head holds a comment or a name.
+    """
     first = holder.body.body[0]
     if any(item.asname is not None for item in holder.items):
         return None
     if not isinstance(first, cst.BaseStatement):
         return None
-    moved = dedent_tail(tree, holder, first)
+    moved = dedent_tail(tree, holder, first, rest)
     start = _line_start(tree.text, tree.span(holder)[0])
     if "#" in tree.text[start : moved.start]:
         return None
@@ -222,11 +283,22 @@ def _reindent(line: str, inner: str, outer: str) -> str:
     return outer + line[len(inner) :] if line.startswith(inner) else line
 
 
-def _leading_comments_start(
-    tree: Tree, statement: cst.BaseStatement, line_start: int, indent: str
-) -> int:
+def _end(tree: Tree, holder: cst.BaseCompoundStatement) -> int:
+    return min(tree.outer_span(holder.body)[1], len(tree.text))  # libcst ends each line
+
+
+def _moved(tree: Tree, holder: cst.CSTNode, span: tuple[int, int], inner: str, outer: str) -> str:
+    """Lines of a block with another indentation."""
+    fixed = _strings(tree, holder, span[0])
+    return "".join(
+        line if offset in fixed else _reindent(line, inner, outer)
+        for offset, line in _lines(tree.text, *span)
+    )
+
+
+def _first_line(tree: Tree, statement: cst.BaseStatement, indent: str) -> int:
     """Where the comment lines right above a statement begin, if they share its indentation."""
-    begin = line_start
+    begin = _line_start(tree.text, tree.span(statement)[0])
     while begin > 0:
         end = begin - 2 if tree.text.endswith("\r\n", 0, begin) else begin - 1
         above = _line_start(tree.text, end)

@@ -226,5 +226,9 @@ KEEPING_MASTER_WEIGHTS = (
     r"|fullysharded|\bfsdp|fully_shard|master_?(param|weight)|colossal|megatron"
 )
 """In names, whatever their case: what keeps float32 copies of float16 parameters."""
+ADD_ADAPTER = ("add_adapter",)
+"""Methods of diffusers and transformers that give a model trainable parts, in its own dtype."""
+CAST_TRAINED = frozenset({"cast_training_params"})
+"""Functions that cast the parameters that are trained, and no others."""
 NOT_TORCH = frozenset({"jittor", "mindspore", "oneflow", "paddle", "tensorflow"})
 """Packages whose GradScaler has its own rules."""

@@ -135,9 +135,12 @@ def _unknown(call: _Call) -> Iterator[Misfit]:
             message = f"{call.meaning.word} raises TypeError: it has no parameter `{name}`"
             device = next((each for each in _DEVICES if each in order), None)
             help = "leave it out, or give a parameter that there is"
+            changes: tuple[Edit, ...] | None = None
             if name in _DEVICES:
                 help = f"call it `{device}`" if device else "leave it out: the class says it"
-            yield Misfit(arg, message, help)
+                if device:
+                    changes = (edits.replace_node(call.model.tree, arg.keyword, device),)
+            yield Misfit(arg, message, help, changes)
 
 
 # --- autocast -------------------------------------------------------------------------------------

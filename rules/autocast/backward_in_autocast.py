@@ -28,7 +28,7 @@ class BackwardInAutocast(Rule):
     code = "AMP201"
     name = "backward-in-autocast"
     severity = Severity.WARNING
-    fixes = (Applicability.SAFE,)
+    fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (words(Kind.BACKWARD), words(Role.REGION))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -49,10 +49,13 @@ def _fix(model: Model, event: Event) -> Fix | None:
     tail = model.regions.trailing(event.place)
     if tail is None or event.outer is not None:
         return None
-    if tail.whole:
-        edit = edits.dissolve(model.tree, tail.holder)
+    changes = edits.leave(model.tree, tail.holder, tail.item, tail.first, tail.rest)
+    if tail.rest is not None:
+        title, trust = "Close the autocast region for `backward`", Applicability.UNSAFE
+    elif tail.whole:
         title = "Remove the autocast region, in which nothing but `backward` is left"
+        trust = Applicability.SAFE
     else:
-        edit = edits.dedent_tail(model.tree, tail.holder, tail.first)
         title = "Move `backward` and what follows it out of the autocast region"
-    return Fix(title, (edit,), Applicability.SAFE) if edit is not None else None
+        trust = Applicability.SAFE
+    return Fix(title, changes, trust) if changes else None

@@ -15,6 +15,21 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
 
+_ADAPTER = (
+    "what is added here to be trained takes the dtype of the model, which can be float16: updates "
+    "under 2**-11 of a weight are lost, and GradScaler refuses it",
+    "the model gets its dtype here",
+    "cast the parameters that are trained to float32 after this",
+)
+_PIPELINE = (
+    "this casts a model to float16 that is still being trained: updates under 2**-11 of a weight "
+    "are lost, and GradScaler refuses it",
+    "the pipeline gets the model here",
+    "move it to its device only, and use autocast",
+)
+"""The message, what the related place is, and what to do."""
+
+
 class HalfModelTraining(Rule):
     """Parameters in float16 lose small updates, break Adam, and GradScaler refuses them."""
 
@@ -29,6 +44,8 @@ class HalfModelTraining(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every cast to float16 of a module that is trained."""
+        from ._adapters import Adapters
+
         for training in model.modules.half_trainings:
             loads = training.loads
             yield self.report(
@@ -40,6 +57,10 @@ class HalfModelTraining(Rule):
                 _fix(model, training),
                 help="keep the parameters float32 and use autocast",
             )
+        for adopted in model.part(Adapters).adopted:
+            message, label, help = _PIPELINE if adopted.shared else _ADAPTER
+            related = [(adopted.cause, label), (adopted.trained, "its parameters are trained here")]
+            yield self.report(model, adopted.node, message, related, help=help)
 
 
 def _fix(model: Model, training: HalfTraining) -> Fix | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity, quoted
 from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
@@ -40,7 +41,7 @@ class UncalledAutocast(Rule):
     code = "AMP207"
     name = "uncalled-autocast"
     severity = Severity.ERROR
-    fixes = (Applicability.SAFE, Applicability.UNSAFE)
+    fixes = (Applicability.SAFE, Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (words(Role.REGION),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -79,8 +80,22 @@ class UncalledAutocast(Rule):
         self, model: Model, reference: Reference, call: cst.Call, effect: str, help: str
     ) -> Diagnostic:
         """A warning: the code runs, as slowly as without autocast."""
-        found = self.report(model, call, f"{_called(model, reference)} {effect}", help=help)
+        message, fix = f"{_called(model, reference)} {effect}", _enter(model, call)
+        found = self.report(model, call, message, fix=fix, help=help)
         return replace(found, severity=Severity.WARNING)
+
+
+def _enter(model: Model, call: cst.Call) -> Fix | None:
+    """``with`` around a bare ``yield``, where the ``yield`` is a line of its own."""
+    holder = model.tree.parent(call)
+    small = model.tree.parent(holder) if isinstance(holder, cst.Yield) else None
+    line = model.tree.parent(small) if small is not None else None
+    if not isinstance(small, cst.Expr) or not isinstance(line, cst.SimpleStatementLine):
+        return None
+    if len(line.body) > 1:
+        return None
+    edit = edits.enter_around(model.tree, line, call, "yield")
+    return Fix("Enter it around a bare `yield`", (edit,), Applicability.SUGGEST)
 
 
 def _called(model: Model, reference: Reference) -> str:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from amp_lint._lazy import cst
+from amp_lint.edit import edits
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary.amp import GET_SCALE
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
+    from amp_lint.walk.mistakes import Found
 
+_NAMES = ("old_scale", "scale_before")
 _MESSAGE = "the scheduler also counts steps that the scaler skips: the learning rate runs ahead"
-_HELP = "step it only if `scaler.get_scale()` did not fall in `update`"
+_HELP = f"step it only if `scaler.{GET_SCALE.word}()` did not fall in `update`"
 
 
 class SchedulerAfterSkippedStep(Rule):
@@ -24,10 +30,47 @@ class SchedulerAfterSkippedStep(Rule):
     name = "scheduler-after-skipped-step"
     severity = Severity.INFO
     preview = True
+    fixes = (Applicability.SUGGEST,)
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.UPDATE))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every scheduler step between a scaled step and its update."""
         for found in model.mistakes.scheduled:
             related = [(found.cause.node, "skipped if a gradient is inf or NaN")]
-            yield self.report(model, found.event.node, _MESSAGE, related, help=_HELP)
+            fix = _fix(model, found)
+            yield self.report(model, found.event.node, _MESSAGE, related, fix, help=_HELP)
+
+
+def _fix(model: Model, found: Found) -> Fix | None:
+    """Step below the update, where that is the next line, if the scale did not fall in it."""
+    line, cause = model.tree.statement(found.event.node), found.cause.node
+    block = model.tree.parent(line) if line is not None else None
+    func = cause.func if isinstance(cause, cst.Call) else None
+    if not isinstance(block, (cst.IndentedBlock, cst.Module)) or not isinstance(
+        func, cst.Attribute
+    ):
+        return None
+    updates = map(model.tree.statement, model.steps.recognizer.updates)
+    ends = {id(update) for update in updates if update is not None}
+    for each, after in itertools.pairwise(block.body):
+        if each is line and id(after) in ends and isinstance(after, cst.SimpleStatementLine):
+            return _moved(model, line, after, model.tree.source(func.value))
+    return None
+
+
+def _moved(
+    model: Model, line: cst.BaseStatement, update: cst.BaseStatement, scaler: str
+) -> Fix | None:
+    free = (name for name in _NAMES if not model.names.visible(line, name))
+    name, code = next(free, None), model.tree.source(line).strip()
+    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+    removed = edits.remove_statement(model.tree, small) if small is not None else None
+    if name is None or removed is None or "\n" in code:
+        return None
+    scale = f"{scaler}.{GET_SCALE.word}()"
+    changes = (
+        removed,
+        edits.insert_before(model.tree, update, f"{name} = {scale}"),
+        edits.insert_block_after(model.tree, update, f"if {scale} >= {name}:", code),
+    )
+    return Fix("Step only if the scale did not fall", changes, Applicability.SUGGEST)

@@ -179,6 +179,8 @@ class Checkpoints:
             return self._is_scaler(func.value) and not self._is_passed_on(call)
         if self.program.target(call) is not None or self.names.definition(func) is not None:
             return False  # what it does is seen there
+        if self.roles.is_constructor(call):
+            return False
         if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
             return not _TRAINS.search(_last(func))
         given = any(self._is_scaler(arg.value) for arg in call.args)

@@ -9,6 +9,7 @@ part in both is known.
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -61,6 +62,7 @@ _AUTOCAST = ("amp", written.REGION, _ACCELERATOR.keyword(Part.PRECISION))
 _TELLING = re.compile(r"fp16|half|16|scal|precision|dtype|float", re.IGNORECASE)
 _BF16 = re.compile(r"bf16|bfloat16", re.IGNORECASE)
 _PROBE = re.compile(r"^(hasattr|getattr)\(|version", re.IGNORECASE)  # which API there is
+_SETTING = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*$|^torch[.\w]*\(\)$")
 _TELLING_VALUE = re.compile(r"^amp$|16|half|float|mixed", re.IGNORECASE)
 
 Case = tuple[Formula, cst.BaseExpression | None]
@@ -76,6 +78,8 @@ class Bf16Scaler:
     """Where bf16 is chosen."""
     always: bool
     """Whether the region is bf16 in every configuration."""
+    switch: str | None
+    """What to give as ``enabled``, such that it is off with bf16; None if that is not known."""
 
 
 class Precision:
@@ -118,7 +122,7 @@ class Precision:
         plain = True if switch is None else formula(switch, self._key)
         served = list(self._served(call))
         if not self.regions.all and (flag := self._only_bf16(call, switch, on)) is not None:
-            return Bf16Scaler(call, flag, always=False)
+            return Bf16Scaler(call, flag, False, self._written(call, switch, False))
         for dtype, region_on in served:
             bf16 = self._is_dtype(dtype, BFLOAT16, _MAX_STEPS)
             itself = Equals(self._key(dtype) or text(dtype), BFLOAT16)
@@ -126,10 +130,9 @@ class Precision:
             if not telling(on) <= known:
                 continue
             if Facts().assume(both(itself, plain, bf16, on, region_on, *_named_bf16(on))):
-                always = all(map(self._is_always_bf16, (dtype for dtype, _ in served)))
-                always = always and self.roles.is_constructor(call)
-                always = always and not arguments(call).starred
-                return Bf16Scaler(call, self._where_bf16(dtype), always)
+                wanted = self._written(call, switch, self._unless_bf16(on, served))
+                always = wanted == "False" and all(self._is_always_bf16(e) for e, _ in served)
+                return Bf16Scaler(call, self._where_bf16(dtype), always, wanted)
         return None
 
     def _only_bf16(
@@ -146,6 +149,53 @@ class Precision:
 
     def _is_always_bf16(self, dtype: cst.BaseExpression) -> bool:
         return not Facts().assume(opposite(self._is_dtype(dtype, BFLOAT16, _MAX_STEPS)))
+
+    def _unless_bf16(
+        self, on: Formula, served: list[tuple[cst.BaseExpression, Formula]]
+    ) -> Formula:
+        """When no dtype is known to be bf16, as far as that is open where the scaler is on.
+
+        True, as if none ever was, where two regions differ, and where the scaler is on for bf16
+        alone though float16 is possible too.
+        """
+        bf16, other, half = (
+            either(*(both(at, self._or_not(dtype, wanted)) for dtype, at in served))
+            for wanted in (BFLOAT16, None, "torch.float16")
+        )
+        if Facts().assume(both(on, bf16, other)):
+            return True
+        open_ = _left_open(bf16, both(on, either(*(at for _, at in served))))
+        return True if open_ is True and Facts().assume(half) else opposite(open_)
+
+    def _or_not(self, dtype: cst.BaseExpression, wanted: str | None) -> Formula:
+        """When a dtype is a certain one; when it is not bf16, for None."""
+        known = self._is_dtype(dtype, wanted or BFLOAT16, _MAX_STEPS)
+        return known if wanted else opposite(known)
+
+    def _written(
+        self, call: cst.Call, switch: cst.BaseExpression | None, wanted: Formula
+    ) -> str | None:
+        """A switch that is also off unless something holds, if it can be written at a call."""
+        given, code = arguments(call), _as_code(wanted)
+        if code is None or given.starred or not self.roles.is_constructor(call):
+            return None
+        if not all(self._is_readable(key, call) for key in atoms(wanted)):
+            return None
+        if wanted is False or switch is None or literal(switch) is True:
+            return code
+        if not any(value is switch for value in given.keywords.values()):
+            return None
+        plain = isinstance(switch, (cst.Name, cst.Attribute, cst.Call, cst.Comparison))
+        own = self.tree.source(switch)
+        return f"{own if plain else f'({own})'} and {code}"
+
+    def _is_readable(self, key: str, call: cst.Call) -> bool:
+        """Whether the name of a setting means something, and the same, where a scaler is made."""
+        bindings = self.names.visible(call, key.partition(".")[0])
+        function = self.tree.ancestor(call, cst.FunctionDef)
+        inside = (b for b in bindings if self.tree.ancestor(b.node, cst.FunctionDef) is function)
+        later = any(self.tree.order(b.node) > self.tree.order(call) for b in inside)
+        return bool(bindings) and not later
 
     def _served(self, call: cst.Call) -> Iterator[tuple[cst.BaseExpression, Formula]]:
         """The dtype and switch of each region whose losses the scaler may scale.
@@ -506,6 +556,45 @@ class Precision:
                 if isinstance(part, cst.Attribute) and self.names.is_any(part, {BFLOAT16}):
                     return part
         return node
+
+
+def _left_open(condition: Formula, known: Formula) -> Formula:
+    """A condition without what follows from something else that is known to hold."""
+    if not Facts().assume(both(known, condition)):
+        return False
+    if not Facts().assume(both(known, opposite(condition))):
+        return True
+    match condition:
+        case All(parts):
+            kept = list(parts)
+            for part in sorted(parts, key=size, reverse=True):
+                others = [each for each in kept if each is not part]
+                if not Facts().assume(both(known, *others, opposite(part))):
+                    kept = others
+            return both(*kept)
+        case Any_(parts):
+            return either(*(_left_open(part, known) for part in parts))
+        case Not(part):
+            return opposite(_left_open(part, known))
+    return condition
+
+
+def _as_code(condition: Formula) -> str | None:
+    """A test that can be read, of one setting."""
+    match condition:
+        case False:
+            return "False"
+        case Not(Equals(key, constant)) if _SETTING.match(key):
+            return f"{key} != {json.dumps(constant)}" if isinstance(constant, str) else None
+        case Equals(key, str(constant)) if _SETTING.match(key):
+            return f"{key} == {json.dumps(constant)}"
+        case Ordered() | Not(Ordered()):
+            return None
+        case Truthy(key) if _SETTING.match(key):
+            return key
+        case Not(Truthy(key)) if _SETTING.match(key):
+            return f"not {key}"
+    return None
 
 
 def _defaults(function: cst.FunctionDef) -> dict[str, cst.BaseExpression]:

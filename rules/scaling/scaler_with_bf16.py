@@ -29,7 +29,7 @@ class ScalerWithBf16(Rule):
     code = "AMP109"
     name = "scaler-with-bf16"
     severity = Severity.INFO
-    fixes = (Applicability.UNSAFE,)
+    fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (
         words(Role.SCALER),
         BFLOAT16_FLAGS,
@@ -51,11 +51,10 @@ class ScalerWithBf16(Rule):
 
 
 def _fix(model: Model, scaler: Bf16Scaler) -> Fix | None:
-    """``enabled=False``, only where the region is bf16 whatever the settings."""
-    if not scaler.always:
+    """Disable the scaler where the region is bf16: whatever the settings, or by one of them."""
+    if scaler.switch is None:
         return None
-    return Fix(
-        "Disable the scaler: `enabled=False`",
-        call_edits.set_keyword(model.tree, scaler.call, "enabled", "False"),
-        Applicability.UNSAFE,
-    )
+    changes = call_edits.set_keyword(model.tree, scaler.call, "enabled", scaler.switch)
+    if scaler.always:
+        return Fix("Disable the scaler: `enabled=False`", changes, Applicability.UNSAFE)
+    return Fix("Disable the scaler for bfloat16", changes, Applicability.SUGGEST)

@@ -7,7 +7,7 @@ import textwrap
 import libcst as cst
 import pytest
 
-from amp_lint.amp.regions import Region
+from amp_lint.amp.regions import Region, Tail
 from amp_lint.model import Model
 from tests.programs import model_of
 
@@ -207,14 +207,18 @@ def test_hidden_arguments() -> None:
 
 def tail(body: str, *, header: str = "with autocast('cuda'):\n", rest: str = "") -> str | None:
     """The first statement that moves with ``loss.backward()`` out of its region, as text."""
+    found, moved = moving(body, header=header, rest=rest)
+    return found.tree.source(moved.first) if moved else None
+
+
+def moving(body: str, *, header: str, rest: str = "") -> tuple[Model, Tail | None]:
     found = model(header + textwrap.indent(body, "    ") + rest)
     (call,) = (
         call
         for call in found.tree.nodes(cst.Call)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
     )
-    moved = found.regions.trailing(call)
-    return found.tree.source(moved.first) if moved else None
+    return found, found.regions.trailing(call)
 
 
 @pytest.mark.parametrize(
@@ -244,18 +248,28 @@ def tail(body: str, *, header: str = "with autocast('cuda'):\n", rest: str = "")
         ("y = model(x)", False),
         ("evaluate(model)", False),
         ("model.forward(x)", False),
-        ("return loss", False),
+        ("return loss", True),
         ("yield loss", False),
         ("await loss", False),
-        ("if a:\n    return", False),
+        ("if a:\n    return", True),
         ("def g():\n    pass", False),
+        ("log(loss.item())", True),
+        ("matters(a)", False),
     ],
 )
 def test_tail(after: str, moves: bool) -> None:
-    header = "async def f():\n with autocast('cuda'):\n"
+    header = "def log(v):\n    print(v)\ndef matters(v):\n    return v @ v\n"
+    header += "async def f():\n with autocast('cuda'):\n"
     body = "loss = model(x)\nloss.backward()\n" + after + "\n"
-    found = tail(body, header=header)
-    assert found == ("loss.backward()" if moves else None)
+    found, moved = moving(body, header=header)
+    assert moved is not None and found.tree.source(moved.first) == "loss.backward()"
+    rest = found.tree.source(moved.rest).splitlines()[0] if moved.rest is not None else None
+    assert rest == (None if moves else after.splitlines()[0])
+
+
+def test_a_region_made_elsewhere_is_not_opened_again() -> None:
+    header = "c = autocast('cuda')\nwith c:\n"
+    assert tail("loss = k()\nloss.backward()\nk()\n", header=header) is None
 
 
 @pytest.mark.parametrize(
@@ -275,8 +289,8 @@ def test_first_of_the_tail(body: str, first: str) -> None:
 @pytest.mark.parametrize(
     "header",
     [
-        "with model.no_sync(), autocast('cuda'):\n",
-        "with autocast('cuda'), model.no_sync():\n",
+        "with autocast('cuda'), opened() as f:\n",
+        "with autocast('cuda'), autocast('cpu'):\n",
         "with nullcontext():\n",
         "for x in y:\n",
         "@autocast('cuda')\ndef f():\n",

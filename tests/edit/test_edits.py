@@ -314,3 +314,34 @@ def test_dissolve(text: str, expected: str | None) -> None:
     tree = Tree(text)
     edit = edits.dissolve(tree, tree.nodes(cst.With)[0])
     assert (None if edit is None else edits.splice(text, [edit])) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("with a(1):\n  b()\n  c()\n", "with a(1):\n  b()\nc()\n"),
+        ("with a():\n  b()\n  c()\n  d()\n", "with a():\n  b()\nc()\nwith a():\n  d()\n"),
+        ("with a():\n  c()\n  # y\n  d()\n", "c()\nwith a():\n  # y\n  d()\n"),
+        (
+            "with a(), n():\n\n  b()\n\n  # y\n  c()\n",
+            "with n():\n\n  with a():\n    b()\n\n  # y\n  c()\n",
+        ),
+        ("with n(), a(\n  1\n):\n  c()\n", "with n():\n  c()\n"),
+        (
+            "with (n(), a(), m()):\n  b(\n  1)\n  c()\n  d()",
+            "with (n(), m()):\n  with a():\n    b(\n    1)\n  c()\n  with a():\n    d()",
+        ),
+        (
+            'with n(), a():\n\tb("""\n\t""")\n\tc()\n',
+            'with n():\n\twith a():\n\t\tb("""\n\t""")\n\tc()\n',
+        ),
+        ("with a(), (  # why\n  n()):\n  b()\n  c()\n", None),
+    ],
+)
+def test_leave(text: str, expected: str | None) -> None:
+    tree = Tree(text)
+    (holder,) = tree.nodes(cst.With)
+    item = next(each for each in holder.items if tree.source(each.item).startswith("a("))
+    rest = line_of(tree, "d(") if "d(" in text else None
+    changes = edits.leave(tree, holder, item, line_of(tree, "c("), rest)
+    assert (edits.splice(text, changes) if changes else None) == expected

@@ -370,3 +370,37 @@ def f(loader, net):
 """
     assert len(scalers(text)) == 1
     assert not scalers(text.replace("forward", "generate"))
+
+
+@pytest.mark.parametrize(
+    ("setup", "dtype", "expected"),
+    [
+        (made(), CHOICE, "not args.bf16"),
+        (made(", enabled=amp"), CHOICE, "amp and not args.bf16"),
+        (made(", enabled=amp or args.x"), CHOICE, "(amp or args.x) and not args.bf16"),
+        (made(", enabled=True"), "torch.float16 if args.fp16 else torch.bfloat16", "args.fp16"),
+        (made(), TABLE, 'args.dtype != "bf16"'),
+        (
+            f"{made()}\nif args.d == 'fp32':\n    t = torch.float32\nelif args.d == 'fp16':\n"
+            "    t = torch.half\nelif args.d == 'bf16':\n    t = torch.bfloat16",
+            "t",
+            'args.d != "bf16"',
+        ),
+        (
+            "t = torch.float16 if args.fp16 else torch.bfloat16\n"
+            f"if args.fp16 or args.bf16:\n    {made()}",
+            "t",
+            "args.fp16",
+        ),
+        (f"{made()}\nlate = args.b\nt = torch.bfloat16 if late else torch.half", "t", "not args.b"),
+        (f"{made()}\nlate = args.b()\nt = torch.bfloat16 if late else torch.half", "t", None),
+        (made(), "torch.bfloat16 if args.a or args.b else torch.half", None),
+    ],
+)
+def test_switch(setup: str, dtype: str, expected: str | None) -> None:
+    text = "def f(args, model, loader, amp):\n" + textwrap.indent(
+        f"{setup}\nfor x in loader:\n    with torch.autocast('cuda', dtype={dtype}):\n"
+        "        loss = model(x)\n    grad_scaler.scale(loss).backward()\n",
+        "    ",
+    )
+    assert [scaler.switch for scaler in scalers(text)] == [expected]

@@ -93,6 +93,14 @@ def test_a_checkpoint_without_the_scaler_of_who_calls(
     assert findings(tmp_path, files) == [f"{helper}:4 AMP111"]
 
 
+def test_a_switch_that_is_called_after_the_scaler_saves_nothing(tmp_path: Path) -> None:
+    caller = TRAINING.format(import_="from saving import load, save", load="load", save="save")
+    caller = caller.replace("held=", "").replace('("cuda")', "(enabled=use_scaler)")
+    caller = caller.replace("(net, loader, path)", "(net, loader, path, use_scaler)")
+    files = {"saving.py": SAVING.replace("held", "optimizer"), "main.py": caller}
+    assert findings(tmp_path, files) == ["saving.py:4 AMP111"]
+
+
 def test_no_finding_where_the_caller_saves_its_scaler(tmp_path: Path) -> None:
     caller = TRAINING.format(import_="from saving import load, save", load="load", save="save")
     caller = caller.replace("held=", "").replace("{save}", "save")
