@@ -13,6 +13,7 @@ from amp_lint.flow.values import Arguments, literal
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.expressions import (
     CASTS,
+    CLASSES,
     FLOORS,
     RENAMED,
     SELECTS,
@@ -20,6 +21,7 @@ from amp_lint.vocabulary.expressions import (
     Apply,
     Pair,
     parsed,
+    words,
 )
 
 _LARGEST_EPS = 1e-3
@@ -205,15 +207,15 @@ def _called(call: cst.Call) -> str:
     return func.value if isinstance(func, cst.Name) else ""
 
 
-def places(operations: Operations, words: frozenset[str]) -> Iterator[cst.BaseExpression]:
-    """The expressions that may be an operation: calls by a name that has one of ``words`` in it.
+def places(operations: Operations, name: str) -> Iterator[cst.BaseExpression]:
+    """The expressions that may be an operation: calls by a name that has its word in it.
 
-    Operators, if there is none.
+    All calls where modules do the same, and operators besides where those do.
     """
-    if words:
-        for call in operations.tree.nodes(cst.Call):
-            if any(word in _called(call).lower() for word in words):
-                yield call
-        return
-    yield from operations.tree.nodes(cst.BinaryOperation)
-    yield from operations.tree.nodes(cst.Call)
+    wanted = words(name)
+    anyhow = not wanted or name in CLASSES
+    for call in operations.tree.nodes(cst.Call):
+        if anyhow or any(word in _called(call).lower() for word in wanted):
+            yield call
+    if not wanted:
+        yield from operations.tree.nodes(cst.BinaryOperation)

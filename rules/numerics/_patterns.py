@@ -60,7 +60,7 @@ class PatternRule(Rule):
 
         seen: set[int] = set()
         for pair in self.pairs:
-            for node in places(model.operations, words(parsed(pair.before).name)):
+            for node in places(model.operations, parsed(pair.before).name):
                 match = model.patterns.match(pair, node) if id(node) not in seen else None
                 if match is None or self.is_right(model, match):
                     continue
@@ -76,6 +76,16 @@ class PatternRule(Rule):
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether a place is right as it stands, for a reason that the pair does not show."""
         return _is_bounded_entropy(model, match)
+
+
+_SHIFTS = frozenset({"abs", "amax", "clamp", "clip", "cummax", "logcumsumexp", "logsigmoid",
+                     "logsumexp", "log_softmax", "max", "maximum", "minimum"})  # fmt: skip
+"""What takes the largest exponent away, or keeps it small."""
+
+
+def is_shifted(model: Model, match: Match) -> bool:
+    """Whether exponents may be kept from growing: ``x - x.max()``, ``-x.abs()``, a clamp."""
+    return any(model.patterns.mentions(node, _SHIFTS) for node in match.bound.values())
 
 
 def _is_bounded_entropy(model: Model, match: Match) -> bool:
