@@ -13,13 +13,11 @@ from amp_lint.flow.values import Arguments, Values, arguments, literal
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree
-from amp_lint.vocabulary.expressions import ALIASES, CLASSES, root_or_square
+from amp_lint.vocabulary.expressions import ALIASES, CLASSES, TAKES_MORE, root_or_square
 
 _HOMES = ("torch", "torch.nn.functional", "torch.special")
 _MODULES = {f"torch.nn.{module}": name for name, module in CLASSES.items()}
 """Modules that apply one operation, and that operation."""
-_TAKES_MORE = frozenset({"binary_cross_entropy"})
-"""Those of them that take more than one tensor."""
 _OPERATORS = {cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "div",
               cst.Power: "pow"}  # fmt: skip
 _MAX_STEPS = 12
@@ -215,7 +213,7 @@ class Operations:
             return self._of_sequential(call, constructor)
         name = self._module_name(constructor)
         more = bool(rest.positional or rest.keywords)
-        if name is None or more is not (name in _TAKES_MORE):
+        if name is None or more is not (name in TAKES_MORE):
             return None
         settings = rest if more else arguments(constructor)
         return Operation(name, call, Form.MODULE, input_, settings, constructor)

@@ -166,7 +166,7 @@ class Patterns:
 
     # --- what is asked of a match --------------------------------------------------------------
 
-    def mentions(self, node: cst.BaseExpression, names: Set[str], steps: int = 2) -> bool:
+    def mentions(self, node: cst.BaseExpression, names: Set[str], steps: int = 4) -> bool:
         """Whether an expression calls one of some functions, or is of variables that do."""
         parts = [*descendants(node)]
         if any(isinstance(part, cst.Call) and _called(part) in names for part in parts):
@@ -215,7 +215,10 @@ def places(operations: Operations, name: str) -> Iterator[cst.BaseExpression]:
     wanted = words(name)
     anyhow = not wanted or name in CLASSES
     for call in operations.tree.nodes(cst.Call):
-        if anyhow or any(word in _called(call).lower() for word in wanted):
+        called = _called(call).lower()
+        if isinstance(call.func, cst.Name):
+            called = " ".join([called, *operations.names.qualified(call.func)])
+        if anyhow or any(word in called for word in wanted):
             yield call
     if not wanted:
         yield from operations.tree.nodes(cst.BinaryOperation)

@@ -26,6 +26,8 @@ CLASSES = {
     "softplus": "Softplus",
 }  # fmt: skip
 """Operation -> the module of ``torch.nn`` that applies it."""
+TAKES_MORE = frozenset({"binary_cross_entropy"})
+"""Those of which the module takes more than one tensor."""
 SETTINGS = {"logsumexp": ("dim", "keepdim"), "sum": ("dim", "keepdim"), "unsqueeze": ("dim",),
             "vector_norm": ("dim", "keepdim")}  # fmt: skip
 """What the further arguments of an operation are called, in order; others are not understood."""
@@ -69,6 +71,7 @@ class Pair:
 
     before: str
     after: str
+    """"" where there is none that is sure to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Severity
-from amp_lint.vocabulary.expressions import BETWEEN, Pair, parsed, words
+from amp_lint.vocabulary.expressions import BETWEEN, CLASSES, Pair, parsed, words
+
+from ._fuse import last_name
 
 if TYPE_CHECKING:
     from amp_lint.amp.patterns import Match
@@ -20,7 +23,7 @@ class PatternRule(Rule):
     """Reports the first expression of each of its pairs, and writes the second one instead."""
 
     severity = Severity.ERROR
-    fixes = (Applicability.SAFE, Applicability.UNSAFE)
+    fixes: ClassVar[tuple[Applicability, ...]] = (Applicability.SAFE, Applicability.UNSAFE)
     pairs: ClassVar[tuple[Pair, ...]]
     message: ClassVar[str]
     floored: ClassVar[str] = ""
@@ -43,12 +46,13 @@ class PatternRule(Rule):
     def may(self, facts: Facts) -> bool:
         """Whether something that may be the last operation is made of the first one."""
         shapes = [parsed(pair.before) for pair in self.pairs]
-        through = BETWEEN.union(*(shape.names() for shape in shapes))
+        names = {name for shape in shapes for name in shape.names()}
+        through = BETWEEN | names | {name.removeprefix("r") for name in names}
         last, first = self._last or {"sum"}, self._first or {"square", "pow", "mul"}
         return any(
             facts.leads(call, first, through | last)
             for name, calls in facts.calls.items()
-            if any(word in name.lower() for word in last)
+            if self._last & {*CLASSES.values()} or any(word in name.lower() for word in last)
             for call in calls
         )
 
@@ -71,6 +75,7 @@ class PatternRule(Rule):
                 apart = bool(match.hops) and not last.elsewhere
                 related = [(last.node, self.inner)] if apart and self.inner else []
                 found = fix(model, match)
+                found = found if found and found.applicability in self.fixes else None
                 yield self.report(model, node, message, related, found, help=self.help)
 
     def is_right(self, model: Model, match: Match) -> bool:
@@ -85,7 +90,20 @@ _SHIFTS = frozenset({"abs", "amax", "clamp", "clip", "cummax", "logcumsumexp", "
 
 def is_shifted(model: Model, match: Match) -> bool:
     """Whether exponents may be kept from growing: ``x - x.max()``, ``-x.abs()``, a clamp."""
-    return any(model.patterns.mentions(node, _SHIFTS) for node in match.bound.values())
+    mentions = model.patterns.mentions
+    return any(mentions(node, _SHIFTS) for node in match.bound.values()) or _is_chosen(model, match)
+
+
+def _is_chosen(model: Model, match: Match) -> bool:
+    """Whether ``where`` may take something else in the place of a result."""
+    named = [b for b in model.names.every_binding() if b.value is match.node]
+    uses = [match.node, *(name for binding in named for name in model.flow.readers(binding))]
+    arguments = (model.tree.parent(use) for use in uses)
+    calls = [model.tree.parent(arg) for arg in arguments if isinstance(arg, cst.Arg)]
+    return any(
+        isinstance(call, cst.Call) and getattr(last_name(call.func), "value", "") == "where"
+        for call in calls
+    )
 
 
 def _is_bounded_entropy(model: Model, match: Match) -> bool:

@@ -14,6 +14,7 @@ from amp_lint.vocabulary.expressions import (
     METHODS,
     SELECTS,
     SETTINGS,
+    TAKES_MORE,
     Apply,
     parsed,
 )
@@ -173,7 +174,7 @@ class _Writer:
     def _has_home(self, name: str, source: Operation) -> bool:
         assert isinstance(source.node, cst.Call)
         if source.constructor is not None:
-            return True
+            return source.name not in TAKES_MORE
         homes = {q.rpartition(".")[0] for q in self.model.names.qualified(source.node.func)}
         return homes <= {*HOMES.get(name, ())}
 
