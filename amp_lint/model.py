@@ -19,6 +19,7 @@ from amp_lint.amp.kinds import Kinds
 from amp_lint.amp.modules import Modules
 from amp_lint.amp.operations import Operations
 from amp_lint.amp.other_trainings import Trainer, Trainings
+from amp_lint.amp.patterns import Patterns
 from amp_lint.amp.reach import Reach
 from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
@@ -100,6 +101,11 @@ class Model:
     def operations(self) -> Operations:
         """Tensor operations and the chains they form."""
         return Operations(self.tree, self.names, self.values, self.flow)
+
+    @functools.cached_property
+    def patterns(self) -> Patterns:
+        """Expressions that are known to fail, in whatever spelling."""
+        return Patterns(self.operations)
 
     @functools.cached_property
     def casts(self) -> Casts:

@@ -13,12 +13,13 @@ from amp_lint.flow.values import Arguments, Values, arguments, literal
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree
+from amp_lint.vocabulary.expressions import ALIASES, CLASSES, TAKES_MORE, root_or_square
 
 _HOMES = ("torch", "torch.nn.functional", "torch.special")
-MODULES = {"torch.nn.Softmax": "softmax", "torch.nn.LogSoftmax": "log_softmax",
-           "torch.nn.Sigmoid": "sigmoid"}  # fmt: skip
+_MODULES = {f"torch.nn.{module}": name for name, module in CLASSES.items()}
 """Modules that apply one operation, and that operation."""
-_OPERATORS = {cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "div"}
+_OPERATORS = {cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "div",
+              cst.Power: "pow"}  # fmt: skip
 _MAX_STEPS = 12
 
 
@@ -37,7 +38,11 @@ class Operation:
     """One operation and what it is applied to."""
 
     name: str
-    """As torch calls it: ``softmax``, ``clamp``, ``add``, ``getitem``."""
+    """As torch calls it: ``softmax``, ``clamp``, ``add``, ``getitem``.
+
+    One name of several; ``1 - x`` is ``rsub``, ``1 / x`` is ``rdiv``, ``x**0.5`` is ``sqrt`` and
+    ``x * x`` is ``square``.
+    """
     node: cst.BaseExpression
     form: Form
     input: cst.BaseExpression | None
@@ -72,16 +77,25 @@ class Operations:
     def of(self, node: cst.CSTNode) -> Operation | None:
         """The operation whose result an expression is, if it is one."""
         if isinstance(node, cst.Call):
-            return self._of_call(node)
+            called = self._of_call(node)
+            return _canonical(called) if called is not None else None
         if isinstance(node, cst.BinaryOperation) and type(node.operator) in _OPERATORS:
-            left, right = node.left, node.right
-            if isinstance(node.operator, (cst.Add, cst.Multiply)) and literal(left) is not ...:
-                left, right = right, left
-            name = _OPERATORS[type(node.operator)]
-            return Operation(name, node, Form.OPERATOR, left, Arguments((right,), {}, False))
+            return self._of_operator(node)
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+            return Operation("neg", node, Form.OPERATOR, node.expression, _NOTHING)
         if isinstance(node, cst.Subscript):
             return Operation("getitem", node, Form.OPERATOR, node.value, _NOTHING)
         return None
+
+    def _of_operator(self, node: cst.BinaryOperation) -> Operation:
+        name, left, right = _OPERATORS[type(node.operator)], node.left, node.right
+        if name == "mul" and self.tree.linked.source(left) == self.tree.linked.source(right):
+            return Operation("square", node, Form.OPERATOR, left, _NOTHING)
+        if name != "pow" and literal(left) is not ...:
+            left, right = right, left
+            name = f"r{name}" if name in ("sub", "div") else name
+        given = Arguments((right,), {}, False)
+        return _canonical(Operation(name, node, Form.OPERATOR, left, given))
 
     def chain(self, node: cst.BaseExpression | None) -> Iterator[Operation]:
         """The operations that made a value, the last one first.
@@ -130,8 +144,11 @@ class Operations:
         used = isinstance(end, cst.Name) and end.value == first
         return arguments(node).get(0, first) if used else None
 
-    def weighted_by(self, node: cst.BaseExpression, weight: Binding, steps: int = 3) -> bool:
-        """Whether a value is only used multiplied by a local variable, as in ``p * log(p)``."""
+    def weighted_by(self, node: cst.BaseExpression, weight: Binding | str, steps: int = 3) -> bool:
+        """Whether a value is only used multiplied by a variable or what is written like ``weight``.
+
+        As in ``p * log(p)``, ``(1 - p) * log(1 - p)``.
+        """
         parent = self.tree.parent(node)
         if isinstance(parent, cst.UnaryOperation):
             return self.weighted_by(parent, weight, steps)
@@ -150,13 +167,16 @@ class Operations:
             return bool(readers) and all(self.weighted_by(r, weight, steps - 1) for r in readers)
         return False
 
-    def _reads(self, node: cst.BaseExpression, binding: Binding) -> bool:
+    def _reads(self, node: cst.BaseExpression, binding: Binding | str) -> bool:
         """Whether an expression is the variable, or a product with it."""
+        if isinstance(binding, str) and self.tree.linked.source(node) == binding:
+            return True
         if isinstance(node, cst.UnaryOperation):
             return self._reads(node.expression, binding)
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
             return self._reads(node.left, binding) or self._reads(node.right, binding)
-        return isinstance(node, cst.Name) and binding in self.flow.reaching(node)
+        known = isinstance(node, cst.Name) and isinstance(binding, Binding)
+        return known and binding in self.flow.reaching(node)  # type: ignore[arg-type]
 
     # --- one call -----------------------------------------------------------------------------
 
@@ -186,15 +206,17 @@ class Operations:
     def _of_module(self, call: cst.Call, args: Arguments) -> Operation | None:
         constructors = self._constructors(call.func)
         input_, rest = _split(args)
-        if len(constructors) != 1 or input_ is None or rest.positional or rest.keywords:
+        if len(constructors) != 1 or input_ is None:
             return None
         constructor = constructors[0]
         if self.names.is_only(constructor.func, {"torch.nn.Sequential"}):
             return self._of_sequential(call, constructor)
         name = self._module_name(constructor)
-        if name is None:
+        more = bool(rest.positional or rest.keywords)
+        if name is None or more is not (name in TAKES_MORE):
             return None
-        return Operation(name, call, Form.MODULE, input_, arguments(constructor), constructor)
+        settings = rest if more else arguments(constructor)
+        return Operation(name, call, Form.MODULE, input_, settings, constructor)
 
     def _of_sequential(self, call: cst.Call, sequential: cst.Call) -> Operation | None:
         parts = arguments(sequential)
@@ -208,7 +230,7 @@ class Operations:
 
     def _module_name(self, constructor: cst.Call) -> str | None:
         names = self.names.qualified(constructor.func)
-        return MODULES.get(next(iter(names))) if len(names) == 1 else None
+        return _MODULES.get(next(iter(names))) if len(names) == 1 else None
 
     def _constructors(self, func: cst.BaseExpression) -> list[cst.Call]:
         """The calls that make the module ``func`` stands for; [] if it may be anything else."""
@@ -230,6 +252,15 @@ class Operations:
 
 
 _NOTHING = Arguments((), {}, False)
+
+
+def _canonical(operation: Operation) -> Operation:
+    """An operation by the one name that it has here."""
+    name = ALIASES.get(operation.name, operation.name)
+    power = root_or_square(name, literal(operation.args.get(0, "exponent")))
+    if power:
+        return replace(operation, name=power, args=_NOTHING)
+    return operation if name == operation.name else replace(operation, name=name)
 
 
 def _split(args: Arguments) -> tuple[cst.BaseExpression | None, Arguments]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from amp_lint.syntax.parse import levels, own_identifiers
 from amp_lint.syntax.project import OUTSIDE
+from amp_lint.vocabulary.expressions import SIGNS
 
 _SELF = frozenset({"self", "cls"})
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -45,7 +46,8 @@ class Facts:
     def leads(self, node: ast.expr, targets: Set[str], through: Set[str]) -> bool:
         """Whether a value may come from a call of one of ``targets``, or of an object made by one.
 
-        Directly, by variables and helpers, and by calls of ``through``, additions and subscripts.
+        Directly, by variables and helpers, and by calls of ``through``, additions, other operators
+        that are named in ``through``, and subscripts.
         """
         return _Search(self, targets, through).leads(node)
 
@@ -236,8 +238,14 @@ class _Search:
                 return any(map(self.leads, self._facts.values.get(name, ())))
             case ast.Subscript(value=value) | ast.NamedExpr(value=value) | ast.Starred(value=value):
                 return self.leads(value)
-            case ast.BinOp(left=left, right=right, op=ast.Add()):
-                return self.leads(left) or self.leads(right)
+            case ast.BinOp(left=left, right=right, op=operator):
+                name = SIGNS.get(type(operator), "")
+                if name in self._targets:
+                    return True
+                passes = name == "add" or name in self._through
+                return passes and (self.leads(left) or self.leads(right))
+            case ast.UnaryOp(operand=operand):
+                return "neg" in self._through and self.leads(operand)
             case ast.Call():
                 return self._call(node)
         return False

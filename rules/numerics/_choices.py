@@ -37,7 +37,7 @@ class Choices:
         source |= {through.binding.name for through in distribution.via}
         return any(self._is_choice(index, source, _MAX_STEPS) for index in _indices(steps))
 
-    def is_compared(self, call: cst.Call) -> bool:
+    def is_compared(self, call: cst.CSTNode) -> bool:
         """Whether only the order of a result counts: ``x.log().argmax()``."""
         parent = self.flow.tree.parent(call)
         if isinstance(parent, cst.Attribute):

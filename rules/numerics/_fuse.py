@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,27 +31,32 @@ class Fused:
 
 
 def fuse(
-    model: Model, outer: cst.Call, inner: Operation, through: Through | None, render: Render
+    model: Model,
+    outer: cst.BaseExpression,
+    inner: Operation,
+    uses: Sequence[Through],
+    render: Render,
+    cheap: frozenset[str],
 ) -> Fused | None:
-    """Write ``h(x)`` where ``outer`` is ``g(...)``; ``through`` is the use of ``p`` in it.
+    """Write ``h(x)`` where ``outer`` is ``g(...)``; ``uses`` are those of ``p`` in it.
 
-    ``p = f(x)`` goes if that was its only use. If ``x`` cannot be computed a second time, or
-    later, it gets a name first. None if all this is not certain to keep the meaning.
+    ``p = f(x)`` goes if it has no other use. If ``x`` cannot be computed a second time, or
+    later, it gets a name first; that of the functions in ``cheap`` can. None if all this is not
+    certain to keep the meaning.
     """
     text = _standing(model, outer, render(None))
     if text.count("#") < model.tree.source(outer).count("#"):
         return None  # a comment would be lost
-    if through is not None:
-        text = _one_line(text)
+    if not uses:
+        return Fused((edits.replace_node(model.tree, outer, text),))
+    text, through = _one_line(text), uses[0]
     replace = edits.replace_node(model.tree, outer, text)
-    if through is None:
-        return Fused((replace,))
     quiet = model.flow.is_quiet(through.binding.node, outer)
     if not _same_context(model, through.binding.node, outer) or not (quiet or _is_fresh(inner)):
         return None
     statement = _assignment(through)
-    last_use = statement is not None and _single_use(model, through)
-    steady = quiet and _steady(model, outer, inner, through)
+    last_use = statement is not None and _is_last(model, uses)
+    steady = quiet and _steady(model, outer, cheap, through)
     if steady or (last_use and _adjacent(model, outer, through)):
         drop = statement if last_use else None
         removal = edits.remove_statement(model.tree, drop, text) if drop is not None else None
@@ -92,12 +97,12 @@ def _assignment(through: Through) -> cst.Assign | cst.AnnAssign | None:
     return None
 
 
-def _single_use(model: Model, through: Through) -> bool:
+def _is_last(model: Model, uses: Sequence[Through]) -> bool:
     """Whether a local variable is read here and nowhere else; a module's may be imported."""
-    scope = model.names.scope(through.binding.node)
-    readers = model.flow.readers(through.binding)
-    local = isinstance(scope.node, cst.FunctionDef) and through.binding.name not in scope.foreign
-    return local and readers == [through.name]
+    binding = uses[0].binding
+    scope = model.names.scope(binding.node)
+    local = isinstance(scope.node, cst.FunctionDef) and binding.name not in scope.foreign
+    return local and {*model.flow.readers(binding)} == {use.name for use in uses}
 
 
 def _same_context(model: Model, first: cst.CSTNode, second: cst.CSTNode) -> bool:
@@ -117,27 +122,26 @@ def _is_fresh(inner: Operation) -> bool:
     made = inner.input
     if not isinstance(made, cst.Call):
         return False
-    name = _last_name(made.func)
+    name = last_name(made.func)
     return name is not None and name.value not in PURE_METHODS
 
 
-def _steady(model: Model, outer: cst.Call, inner: Operation, through: Through) -> bool:
+def _steady(
+    model: Model, outer: cst.BaseExpression, cheap: frozenset[str], through: Through
+) -> bool:
     """Whether ``f(x)`` means the same, at no cost to speak of, where ``g`` is applied."""
     value, binding = through.binding.value, through.binding.node
-    assert value is not None and isinstance(inner.node, cst.Call)
-    own = {part.value for part in (_last_name(inner.node.func),) if part is not None}
-    return model.flow.movable(value, frozenset(own)) and not model.flow.changed(
-        value, binding, outer
-    )
+    assert value is not None
+    return model.flow.movable(value, cheap) and not model.flow.changed(value, binding, outer)
 
 
-def _last_name(function: cst.BaseExpression) -> cst.Name | None:
+def last_name(function: cst.BaseExpression) -> cst.Name | None:
     if isinstance(function, cst.Attribute):
         return function.attr
     return function if isinstance(function, cst.Name) else None
 
 
-def _adjacent(model: Model, outer: cst.Call, through: Through) -> bool:
+def _adjacent(model: Model, outer: cst.BaseExpression, through: Through) -> bool:
     """Whether ``g`` is the next thing to be called after ``p = f(x)``."""
     tree = model.tree
     first, second = tree.statement(through.binding.node), tree.statement(outer)
@@ -154,7 +158,7 @@ def _adjacent(model: Model, outer: cst.Call, through: Through) -> bool:
 
 def _name_the_input(
     model: Model,
-    outer: cst.Call,
+    outer: cst.BaseExpression,
     inner: Operation,
     through: Through,
     render: Render,

@@ -1,0 +1,224 @@
+"""Where code computes an expression that is known to fail, in whatever spelling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from amp_lint.amp.operations import Form, Operation, Operations, Through
+from amp_lint.flow.values import Arguments, literal
+from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary.expressions import (
+    CASTS,
+    CLASSES,
+    FLOORS,
+    RENAMED,
+    SELECTS,
+    SETTINGS,
+    Apply,
+    Pair,
+    parsed,
+    words,
+)
+
+_LARGEST_EPS = 1e-3
+_EPS_NAME = re.compile(r"(^|_|\.)(eps|epsilon|tiny|smallest_normal)(_|$|\d)", re.IGNORECASE)
+_SHARED_NAMES = frozenset({"add", "clamp", "dot", "flatten", "getitem", "max", "mean", "min",
+                           "reshape", "squeeze", "sum", "transpose", "view"})  # fmt: skip
+"""Methods that arrays have as well as tensors."""
+
+
+@dataclass(slots=True)
+class Match:
+    """One place that computes what a pair calls wrong."""
+
+    pair: Pair
+    node: cst.BaseExpression
+    steps: list[Operation] = field(default_factory=list)
+    """The operations from the last one to the first one, those in between included."""
+    parts: dict[str, list[Operation]] = field(default_factory=dict)
+    """Those of the pattern, by name."""
+    bound: dict[str, cst.BaseExpression] = field(default_factory=dict)
+    """What the variables stand for."""
+    between: list[Operation] = field(default_factory=list)
+    """Casts, floors, and what rearranges or picks elements, in the order of the steps."""
+    sides: list[Operation] = field(default_factory=list)
+    """The operations of other operands."""
+    reduced: Operation | None = None
+    """The one whose settings are ``*settings``, or the only one that has some."""
+
+    @property
+    def all(self) -> list[Operation]:
+        """All operations."""
+        return [*self.steps, *self.sides]
+
+    @property
+    def hops(self) -> list[Through]:
+        """The local names through which values were followed."""
+        return [through for step in self.all for through in step.via]
+
+
+class Patterns:
+    """Compares the code of one file with patterns."""
+
+    def __init__(self, operations: Operations) -> None:
+        self.operations = operations
+        self._tree = operations.tree
+        self._values = operations.values
+
+    def match(self, pair: Pair, node: cst.BaseExpression) -> Match | None:
+        """How an expression is what a pair calls wrong, if it is."""
+        match = Match(pair, node)
+        steps = self._along(parsed(pair.before), node, match, match.steps)
+        return match if steps and _is_of_torch(match) else None
+
+    def is_floor(self, step: Operation) -> bool:
+        """Whether an operation keeps a value from 0: ``+ eps``, ``.clamp(min=eps)``."""
+        lower = step.args.get(0, "min")
+        return step.name in FLOORS and lower is not None and self._is_small(lower)
+
+    def _is_small(self, node: cst.BaseExpression) -> bool:
+        values = self._values.constants(node)
+        if all(isinstance(value, float) for value in values):
+            return all(0 < value <= _LARGEST_EPS for value in values if isinstance(value, float))
+        return bool(_EPS_NAME.search(self._tree.linked.source(node)))
+
+    # --- the comparison -----------------------------------------------------------------------
+
+    def _along(
+        self, pattern: Apply, node: cst.BaseExpression, match: Match, steps: list[Operation]
+    ) -> bool:
+        """Whether a value is what a pattern says; ``steps`` gets the operations that made it."""
+        wanted = [*pattern.spine()]
+        for step in self.operations.chain(node):
+            steps.append(step)
+            if step.name == wanted[0].name and self._is_part(wanted[0], step, match):
+                if len(wanted) == 1:
+                    return self._bind(wanted[0].input, step.input, match)
+                wanted = wanted[1:]
+            elif match.node is step.node or not self._is_between(step, match):
+                return False
+        return False
+
+    def _is_between(self, step: Operation, match: Match) -> bool:
+        if step.name in SELECTS | CASTS or self.is_floor(step):
+            match.between.append(step)
+            return True
+        return False
+
+    def _is_part(self, wanted: Apply, step: Operation, match: Match) -> bool:
+        """Whether the other operands and the settings of an operation are those of a pattern."""
+        if step.args.starred or "out" in step.args.keywords:
+            return False
+        found = self._settings(wanted, step, match) and self._operands(wanted, step, match)
+        if found:
+            match.parts.setdefault(wanted.name, []).append(step)
+        return found
+
+    def _operands(self, wanted: Apply, step: Operation, match: Match) -> bool:
+        if wanted.name in SETTINGS or wanted.rest:
+            return True
+        given = [*step.args.positional, *step.args.keywords.values()]
+        return len(given) == len(wanted.operands) and all(
+            self._operand(operand, node, match)
+            for operand, node in zip(wanted.operands, given, strict=True)
+        )
+
+    def _operand(self, wanted: Apply | str | float, node: cst.BaseExpression, match: Match) -> bool:
+        if isinstance(wanted, Apply):
+            return self._along(wanted, node, match, match.sides)
+        if isinstance(wanted, str):
+            return self._bind(wanted, node, match)
+        return self._is_constant(wanted, node)
+
+    def _is_constant(self, wanted: float, node: cst.BaseExpression) -> bool:
+        found = literal(node)
+        return found == wanted and isinstance(found, bool) is isinstance(wanted, bool)
+
+    def _settings(self, wanted: Apply, step: Operation, match: Match) -> bool:
+        if not wanted.rest and wanted.name not in SETTINGS:
+            return True
+        given = named(step.args, SETTINGS.get(wanted.name))
+        if wanted.rest:
+            match.reduced = step
+            return given is not None and (bool(given) or wanted.name not in SETTINGS)
+        if given is None or {*given} != {name for name, _ in wanted.settings}:
+            return False
+        if given and match.reduced is None:
+            match.reduced = step
+        return all(self._operand(value, given[name], match) for name, value in wanted.settings)
+
+    def _bind(self, variable: Apply | str, node: cst.BaseExpression | None, match: Match) -> bool:
+        if node is None:
+            return True  # hidden, as in an nn.Sequential
+        assert isinstance(variable, str)
+        known = match.bound.setdefault(variable, node)
+        return known is node or self._are_same(known, node)
+
+    def _are_same(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        """Whether two expressions of one statement are written alike."""
+        tree = self._tree.linked
+        texts = {"".join(tree.source(node).split()) for node in (one, other)}
+        return len(texts) == 1 and tree.statement(one) is tree.statement(other)
+
+    # --- what is asked of a match --------------------------------------------------------------
+
+    def mentions(self, node: cst.BaseExpression, names: Set[str], steps: int = 4) -> bool:
+        """Whether an expression calls one of some functions, or is of variables that do."""
+        parts = [*descendants(node)]
+        if any(isinstance(part, cst.Call) and _called(part) in names for part in parts):
+            return True
+        return steps > 0 and any(
+            self.mentions(value, names, steps - 1)
+            for part in parts
+            if isinstance(part, cst.Name)
+            for binding in self.operations.flow.reaching(part)
+            if binding.kind != "parameter"
+            and isinstance(value := getattr(binding.node, "value", None), cst.BaseExpression)
+        )
+
+
+def named(args: Arguments, order: Sequence[str] | None) -> dict[str, cst.BaseExpression] | None:
+    """The further arguments by their names; None if there are others than those in ``order``."""
+    if order is None:
+        return {str(index): node for index, node in enumerate(args.positional)} | args.keywords
+    given = {RENAMED.get(name, name): node for name, node in args.keywords.items()}
+    given |= dict(zip(order, args.positional, strict=False))
+    known = len(args.positional) <= len(order) and given.keys() <= {*order}
+    return given if known else None
+
+
+def _is_of_torch(match: Match) -> bool:
+    """Whether it is known to be of tensors: functions of torch, methods that only they have."""
+    return any(
+        step.form in (Form.FUNCTION, Form.MODULE, Form.LAST)
+        or (step.form is Form.METHOD and step.name not in _SHARED_NAMES)
+        for step in match.all
+    )
+
+
+def _called(call: cst.Call) -> str:
+    func = call.func
+    if isinstance(func, cst.Attribute):
+        return func.attr.value
+    return func.value if isinstance(func, cst.Name) else ""
+
+
+def places(operations: Operations, name: str) -> Iterator[cst.BaseExpression]:
+    """The expressions that may be an operation: calls by a name that has its word in it.
+
+    All calls where modules do the same, and operators besides where those do.
+    """
+    wanted = words(name)
+    anyhow = not wanted or name in CLASSES
+    for call in operations.tree.nodes(cst.Call):
+        called = _called(call).lower()
+        if isinstance(call.func, cst.Name):
+            called = " ".join([called, *operations.names.qualified(call.func)])
+        if anyhow or any(word in called for word in wanted):
+            yield call
+    if not wanted:
+        yield from operations.tree.nodes(cst.BinaryOperation)

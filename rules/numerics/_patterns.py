@@ -1,0 +1,122 @@
+"""Rules that are pairs: an expression that fails, and what computes the same without failing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from amp_lint._lazy import cst
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Severity
+from amp_lint.vocabulary.expressions import BETWEEN, CLASSES, Pair, parsed, words
+
+from ._fuse import last_name
+
+if TYPE_CHECKING:
+    from amp_lint.amp.patterns import Match
+    from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
+    from amp_lint.syntax.names import Binding
+
+
+class PatternRule(Rule):
+    """Reports the first expression of each of its pairs, and writes the second one instead."""
+
+    severity = Severity.ERROR
+    fixes: ClassVar[tuple[Applicability, ...]] = (Applicability.SAFE, Applicability.UNSAFE)
+    pairs: ClassVar[tuple[Pair, ...]]
+    message: ClassVar[str]
+    floored: ClassVar[str] = ""
+    """The message where an eps or a clamp hides what happens."""
+    inner: ClassVar[str] = ""
+    """What the first operation is called, for the place where it stands."""
+    help: ClassVar[str]
+    _last: ClassVar[frozenset[str]]
+    _first: ClassVar[frozenset[str]]
+
+    def __init_subclass__(cls) -> None:
+        """Derive from the pairs which identifiers a file must have."""
+        shapes = [parsed(pair.before) for pair in cls.pairs]
+        cls._last = _any_word(shape.name for shape in shapes)
+        cls._first = _any_word([n for n in shape.along() if n != "neg"][-1] for shape in shapes)
+        shared = set.intersection(*({*shape.names()} for shape in shapes))
+        groups = [cls._last, cls._first, *map(words, sorted(shared)), frozenset({"torch"})]
+        cls.requires = tuple(dict.fromkeys(filter(None, groups)))
+
+    def may(self, facts: Facts) -> bool:
+        """Whether something that may be the last operation is made of the first one."""
+        shapes = [parsed(pair.before) for pair in self.pairs]
+        names = {name for shape in shapes for name in shape.names()}
+        through = BETWEEN | names | {name.removeprefix("r") for name in names}
+        last, first = self._last or {"sum"}, self._first or {"square", "pow", "mul"}
+        return any(
+            facts.leads(call, first, through | last)
+            for name, calls in facts.calls.items()
+            if self._last & {*CLASSES.values()}
+            or (any(word in name.lower() for word in last) and facts.may_be(name, last))
+            for call in calls
+        )
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Compare every expression that may be one of a pair."""
+        from amp_lint.amp.patterns import places
+
+        from ._rewrite import fix
+
+        seen: set[int] = set()
+        for pair in self.pairs:
+            for node in places(model.operations, parsed(pair.before).name):
+                match = model.patterns.match(pair, node) if id(node) not in seen else None
+                if match is None or self.is_right(model, match):
+                    continue
+                seen.add(id(node))
+                floored = any(map(model.patterns.is_floor, match.between))
+                message = self.floored if floored and self.floored else self.message
+                last = match.steps[-1]
+                apart = bool(match.hops) and not last.elsewhere
+                related = [(last.node, self.inner)] if apart and self.inner else []
+                found = fix(model, match)
+                found = found if found and found.applicability in self.fixes else None
+                yield self.report(model, node, message, related, found, help=self.help)
+
+    def is_right(self, model: Model, match: Match) -> bool:
+        """Whether a place is right as it stands, for a reason that the pair does not show."""
+        return _is_bounded_entropy(model, match)
+
+
+_SHIFTS = frozenset({"abs", "amax", "clamp", "clip", "cummax", "logcumsumexp", "logsigmoid",
+                     "logsumexp", "log_softmax", "max", "maximum", "minimum"})  # fmt: skip
+"""What takes the largest exponent away, or keeps it small."""
+
+
+def is_shifted(model: Model, match: Match) -> bool:
+    """Whether exponents may be kept from growing: ``x - x.max()``, ``-x.abs()``, a clamp."""
+    mentions = model.patterns.mentions
+    return any(mentions(node, _SHIFTS) for node in match.bound.values()) or _is_chosen(model, match)
+
+
+def _is_chosen(model: Model, match: Match) -> bool:
+    """Whether ``where`` may take something else in the place of a result."""
+    named = [b for b in model.names.every_binding() if b.value is match.node]
+    uses = [match.node, *(name for binding in named for name in model.flow.readers(binding))]
+    arguments = (model.tree.parent(use) for use in uses)
+    calls = [model.tree.parent(arg) for arg in arguments if isinstance(arg, cst.Arg)]
+    return any(
+        isinstance(call, cst.Call) and getattr(last_name(call.func), "value", "") == "where"
+        for call in calls
+    )
+
+
+def _is_bounded_entropy(model: Model, match: Match) -> bool:
+    """``p * log(p + eps)`` is right to within eps, however small ``p`` is."""
+    floors = [step for step in match.between if model.patterns.is_floor(step)]
+    weights: list[Binding | str] = [through.binding for through in match.hops]
+    weights += [model.tree.source(step.node) for step in match.steps[1:] if not step.elsewhere]
+    weighted = model.operations.weighted_by
+    return bool(floors) and any(weighted(match.node, weight) for weight in weights)
+
+
+def _any_word(names: Iterable[str]) -> frozenset[str]:
+    """The identifiers of which a file has one where it has one of some operations."""
+    found = [words(name) for name in names]
+    return frozenset().union(*found) if all(found) else frozenset()

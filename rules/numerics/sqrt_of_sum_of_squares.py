@@ -1,0 +1,60 @@
+"""AMP308: the root of a sum of squares, in a module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.text.diagnostic import Applicability, Severity
+from amp_lint.vocabulary.expressions import Pair
+
+from ._fuse import last_name
+from ._patterns import PatternRule
+
+if TYPE_CHECKING:
+    from amp_lint.amp.patterns import Match
+    from amp_lint.model import Model
+
+_MODULE = "Module"
+
+
+class SqrtOfSumOfSquares(PatternRule):
+    """The gradient of a root is infinite at 0, that of a norm is 0."""
+
+    code = "AMP308"
+    name = "sqrt-of-sum-of-squares"
+    severity = Severity.WARNING
+    preview = True
+    fixes = (Applicability.SAFE,)
+    pairs = (Pair("sqrt(sum(x ** 2, *settings))", "vector_norm(x, *settings)"),)
+    message = "the gradient of the root of a sum of squares is NaN for a row of zeros"
+    help = "use `torch.linalg.vector_norm`, whose gradient is 0 there"
+
+    def is_right(self, model: Model, match: Match) -> bool:
+        """Whether it is kept away from 0, or has no gradients as far as is known."""
+        from amp_lint.amp.gradient_values import is_untracked
+
+        floored = any(map(model.patterns.is_floor, match.between))
+        untracked = is_untracked(model.tree, model.names, match.node)
+        return floored or untracked or not _is_of_a_module(model, match.node)
+
+
+def _is_of_a_module(model: Model, node: cst.CSTNode) -> bool:
+    """Whether a place is in a class that is a module, or in a function that such a class calls."""
+    function = model.tree.ancestor(node, cst.FunctionDef)
+    own = model.tree.ancestor(node, cst.ClassDef)
+    if own is not None:
+        return _is_module(model, own)
+    return function is not None and any(
+        _is_module(model, owner)
+        for call in model.tree.nodes(cst.Call)
+        if model.values.function(call.func) is function
+        and (owner := model.tree.ancestor(call, cst.ClassDef)) is not None
+    )
+
+
+def _is_module(model: Model, owner: cst.ClassDef) -> bool:
+    bases = [base.value for each in model.values.lineage(owner) for base in each.bases]
+    return any(
+        (name := last_name(base)) is not None and name.value.endswith(_MODULE) for base in bases
+    )
