@@ -35,7 +35,7 @@ def listed(device: str) -> set[str]:
 
 @pytest.mark.parametrize("device", KEYS)
 def test_what_autocast_lists_has_a_policy(device: str) -> None:
-    names = {name for name in listed(device) & operations().gives.keys()}
+    names = listed(device) & operations().gives.keys()
     told = {name for name in names if not any(word in name for word in UNTOLD)}
     assert len(told) > 20
     assert sorted(told - operations().policies[device].keys()) == []
