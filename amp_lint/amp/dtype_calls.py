@@ -27,6 +27,7 @@ from amp_lint.vocabulary.operations import (
     CASTS,
     INTEGER_MAKERS,
     LIKE,
+    LIKELIHOODS,
     MAKERS,
     MOVES,
     NEW,
@@ -52,6 +53,7 @@ _NUMBERS = frozenset(
 )  # fmt: skip
 _ONE_DTYPE = frozenset({"chunk", "split", "unbind", "tensor_split", "meshgrid", "var_mean",
                         "std_mean", "broadcast_tensors", "hsplit", "vsplit", "dsplit"})  # fmt: skip
+_PICKING = ("gather", "index_select", "take", "take_along_dim")
 _SOURCE_DIMS = frozenset({"squeeze", "select", "unbind", "diagonal", "view", "reshape", "getitem",
                           "take", "index_select", "narrow", "view_as", "reshape_as"})  # fmt: skip
 
@@ -86,6 +88,30 @@ class Calls:
             return module
         followed = self.follow(call, run, ambient)
         return followed if followed is not None else UNKNOWN
+
+    def operation(self, call: cst.Call, receiver: Value) -> tuple[str, cst.BaseExpression] | None:
+        """The operation of torch that a call is, as the table names it, and its first operand.
+
+        A function, a method of a tensor, or a module that the file makes.
+        """
+        given = arguments(call)
+        names = self.names.qualified(call.func)
+        operands = self._given(given)
+        if len(names) == 1:
+            short = operations().short(*names)
+            return (short, operands[0]) if short is not None and operands else None
+        if names or not isinstance(call.func, (cst.Attribute, cst.Name)):
+            return None
+        made = [*self.values.alternatives(call.func)]
+        if all(isinstance(value, cst.Call) for value in made) and operands:
+            classes = {n for v in made for n in self.names.qualified(v.func)}  # type: ignore[attr-defined]
+            found = {operations().modules.get(n.removeprefix("torch.nn.")) for n in classes}
+            known = found.pop() if len(found) == 1 else None
+            return (known, operands[0]) if known is not None else None
+        if not isinstance(call.func, cst.Attribute) or not receiver.is_tensor:
+            return None
+        name = call.func.attr.value
+        return (name, call.func.value) if name in operations().methods else None
 
     # --- functions ----------------------------------------------------------------------------
 
@@ -140,7 +166,7 @@ class Calls:
         asked = self._dtype(given.keywords.get("dtype"), run)
         if name in MAKERS or name in INTEGER_MAKERS or name in ("arange", "full", "tensor"):
             made = self._default(name, given, run)
-            counts = name in ("arange", "linspace")
+            counts = name == "arange"
             most = _last(given, run) if counts else None
             made = replace(made, counts=counts, most=most)
             if asked is not None:
@@ -208,22 +234,7 @@ class Calls:
         ``plain`` counts what is given by position, the input included.
         """
         flat = [item for value in operands for item in (value.items or (value,))]
-        if name == "where":
-            flat = flat[1:]
-        elif name in (
-            "masked_fill",
-            "index_fill",
-            "pad",
-            "clamp",
-            "clamp_min",
-            "clamp_max",
-            "clip",
-        ):
-            flat = [flat[0], *(v for v in flat[1:] if v.is_tensor and name.startswith("cl"))]
-        elif name in ("gather", "index_select", "take", "take_along_dim", "embedding"):
-            flat = [flat[1] if name == "embedding" and len(flat) > 1 else flat[0]]
-        elif name in VIEWS or name in REDUCTIONS or name in ("softmax", "log_softmax"):
-            flat = [value for value in flat if value.is_tensor][: 2 if plain == 2 else 1]
+        flat = _operands(name, flat, plain)
         asked = self._dtype(given.keywords.get("dtype"), run)
         if asked is not None:
             return Value(Kind.TENSOR, asked, Dims.UNKNOWN, why=call)
@@ -377,6 +388,22 @@ class Calls:
         )
         own = ambient.is_on or (operation not in ("linear", "prelu") and "conv" not in operation)
         return result if own else replace(result, dtypes=result.dtypes | {ANY})
+
+
+def _operands(name: str, given: list[Value], plain: int) -> list[Value]:
+    """What of the arguments of an operation has a say in the dtype of its result."""
+    if name == "where":
+        return given[1:]
+    if name in ("masked_fill", "index_fill", "pad", *_PICKING):
+        return given[:1]
+    if name == "embedding":
+        return given[1:2]
+    if name in LIKELIHOODS:  # the target is mostly one of integers
+        return [*given[:1], *(value for value in given[1:] if value.dtypes != {ANY})]
+    tensors = [value for value in given if value.is_tensor]
+    if name in VIEWS | REDUCTIONS or name in ("softmax", "log_softmax"):
+        return tensors[: 2 if plain == 2 else 1]
+    return [*given[:1], *tensors[1:]] if name.startswith("cl") else given
 
 
 def _fresh(like: Value) -> Value:

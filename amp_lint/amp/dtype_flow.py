@@ -60,6 +60,11 @@ class DtypeFlow:
         function = self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
         return self._by_function.get(id(function), [])
 
+    def operation(self, call: cst.Call, run: Run) -> tuple[str, cst.BaseExpression] | None:
+        """The operation of torch that a call is in a run, and its first operand."""
+        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+        return self._calls.operation(call, run.of(owner))
+
     @functools.cached_property
     def _everything(self) -> None:
         """Every function of the file run, as it is called and by itself."""
@@ -85,6 +90,8 @@ class DtypeFlow:
             entered = [e for e in chain.entered if e.holder is not function]
             if entered:
                 found[self.inside(entered[0].region, WHATEVER)] = None
+            elif function.name.value == "__init__":
+                found[OFF] = None
             elif self._is_of_module(function) and self._assumed is not None:
                 found[self._assumed] = None
             else:
@@ -224,7 +231,8 @@ class DtypeFlow:
         function = self.tree.ancestor(value, cst.FunctionDef)
         if function is None:
             return number(float(v)) if isinstance(v := literal(value), float) else UNKNOWN
-        run = self._run(function, {}, WHATEVER, ())
+        (state, *_) = self._states(function)
+        run = self._run(function, {}, state, ())
         return run.of(value) if run is not None else UNKNOWN
 
     # --- regions ------------------------------------------------------------------------------

@@ -346,7 +346,7 @@ class Runner:
         self,
         name: str,
         operator: type[cst.CSTNode],
-        operands: tuple[Value, Value],
+        operands: tuple[Value, ...],
         node: cst.CSTNode,
     ) -> Value:
         """An operator of two values."""
@@ -356,9 +356,10 @@ class Runner:
             return _computed(operator, operands)
         if Kind.TENSOR not in kinds or Kind.ITEMS in kinds or not name:
             return UNKNOWN
-        unknown = any(v.is_tensor and v.dtypes == {ANY} for v in operands)
-        if self.configures and unknown and Kind.NUMBER in kinds:
-            return SOME_NUMBER  # what a constructor computes with are settings
+        if self.configures:  # what a constructor computes with are settings
+            operands = tuple(SOME_NUMBER if v == UNKNOWN else v for v in operands)
+            if all(value.kind is Kind.NUMBER for value in operands):
+                return SOME_NUMBER if Kind.NUMBER in kinds else UNKNOWN
         if name == "div" and operands[0].kind is Kind.NUMBER:
             name = "reciprocal"
         made = applied(name, operands, self.ambient, node)

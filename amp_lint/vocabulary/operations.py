@@ -53,9 +53,19 @@ VIEWS = frozenset(
      "repeat_interleave", "unflatten"}
 ) | frozenset(CASTS)  # fmt: skip
 """Methods that leave the numbers as they are, but for rounding."""
+INDEXED_WRITES = {
+    "index_copy_": 2, "index_add_": 2, "scatter_": 2, "scatter_add_": 2, "scatter_reduce_": 2,
+    "masked_scatter_": 1, "index_put_": 1, "put_": 1,
+}  # fmt: skip
+"""Methods that write by index, in whose dtype the source has to be, and where they take it."""
+LIKELIHOODS = frozenset({"cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp",
+                         "gaussian_nll_loss", "ctc_loss"})  # fmt: skip
+"""What computes logarithms of probabilities."""
 PICKS = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "cummax", "cummin",
                    "nanmedian"})  # fmt: skip
 """Operations that give values and where they were."""
+COMPOSITES = frozenset({"cov", "corrcoef", "linalg.pinv", "pinverse"})
+"""Operations that autocast does not list, made of products that it does."""
 REDUCTIONS = frozenset(
     {"sum", "mean", "prod", "std", "var", "max", "min", "amax", "amin", "norm", "median", "dot",
      "logsumexp", "nansum", "dist", "vdot", "linalg.norm", "linalg.vector_norm",
