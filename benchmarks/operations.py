@@ -107,7 +107,6 @@ def outcomes_of(info: Any, region: torch.dtype) -> dict[str, Outcome]:  # noqa: 
     reduced = (falls(run, sample) for sample in samples)
     found["reduces"] = "yes" if any(reduced) else ""
     found["no half"] = "" if HALF in info.dtypesIfCUDA else "yes"
-    found["method"] = "yes" if info.method_variant is not None else ""
     return found
 
 
@@ -192,7 +191,7 @@ def table(cpu: dict[str, dict[str, Outcome]], cuda: dict[str, dict[str, Outcome]
             lists["shape"]["fewer"].append(name)
         if plain["no half"]:
             lists["kernels"]["no half"].append(name)
-        if plain["method"] and hasattr(torch.Tensor, name):
+        if hasattr(torch.Tensor, name):
             lists["written"]["as method"].append(name)
     del lists["cpu"][""], lists["cuda"][""], lists["integers"][""]
     made: dict[str, Any] = {

@@ -137,7 +137,7 @@ class Calls:
                 return made
         short = operations().short(name)
         if short is None or given.starred:
-            return OTHER if name in ("torch.device", "torch.autocast") else UNKNOWN
+            return OTHER if name == "torch.device" else UNKNOWN
         operands = [run.of(value) for value in self._given(given)]
         return self._operation(short, operands, given, call, ambient, run, len(given.positional))
 

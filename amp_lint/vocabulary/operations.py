@@ -61,6 +61,15 @@ INDEXED_WRITES = {
 LIKELIHOODS = frozenset({"cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp",
                          "gaussian_nll_loss", "ctc_loss"})  # fmt: skip
 """What computes logarithms of probabilities."""
+FILLS = {
+    "masked_fill": 1, "masked_fill_": 1, "index_fill": 2, "index_fill_": 2, "fill_": 0,
+    "clamp": 0, "clamp_": 0, "clip": 0, "clamp_min": 0, "clamp_max": 0,
+}  # fmt: skip
+"""Methods that write a number, and where they take it."""
+FILLED = {"full_like": 1, "full": 1, "new_full": 1}
+"""What makes a tensor of one number, and where it takes that."""
+FLOORS = frozenset({"add", "add_", "clamp", "clamp_", "clamp_min", "clamp_min_", "clip"})
+"""Methods whose first argument may keep a tensor from being 0."""
 PICKS = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "cummax", "cummin",
                    "nanmedian"})  # fmt: skip
 """Operations that give values and where they were."""
