@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar, cast
 
 import libcst as cst
 
 from amp_lint.amp.casts import Casts
 from amp_lint.amp.devices import Devices
+from amp_lint.amp.dtype_flow import DtypeFlow
+from amp_lint.amp.dtypes import WHATEVER, Ambient
 from amp_lint.amp.halves import Halves
 from amp_lint.amp.kinds import Kinds
 from amp_lint.amp.modules import Modules
@@ -113,6 +116,25 @@ class Model:
         return Casts(self.tree, self.names, self.values, self.flow)
 
     @functools.cached_property
+    def dtypes(self) -> DtypeFlow:
+        """Which value has which dtype where."""
+        return DtypeFlow(self.program, self.regions, self.reach, lambda: self._assumed)
+
+    @property
+    def _assumed(self) -> Ambient | None:
+        """The autocast state of modules that are run by code which does not know them."""
+        here = self.trainings.under_autocast
+        for region in self.regions.all:
+            if region.node is here:
+                return replace(self.dtypes.inside(region, WHATEVER), certain=False)
+        trainer = None if self.trainings.trains else self.trainer
+        if trainer is None or not trainer.dtypes:
+            return None
+        return Ambient(
+            "cuda", trainer.dtypes, certain=False, elsewhere=f"{trainer.name}:{trainer.line}"
+        )
+
+    @functools.cached_property
     def modules(self) -> Modules:
         """Modules, and what is done to them before they are trained."""
         parts = self.program, self.tree, self.names, self.values, self.flow
@@ -157,8 +179,8 @@ class Model:
     @functools.cached_property
     def trainer(self) -> Trainer | None:
         """Where another file may train what this one defines under autocast: the nearest place."""
-        places = ((name, _training_line(data)) for name, data in self._attached.trainers)
-        return next((Trainer(name, line) for name, line in places if line is not None), None)
+        places = ((name, _training(data)) for name, data in self._attached.trainers)
+        return next((Trainer(name, *found) for name, found in places if found is not None), None)
 
     @functools.cached_property
     def steps(self) -> Steps:
@@ -187,11 +209,17 @@ class Model:
 
 
 @functools.lru_cache(maxsize=64)
-def _training_line(data: bytes) -> int | None:
-    """The line on which a file begins to train under autocast, if it does."""
+def _training(data: bytes) -> tuple[int, frozenset[str]] | None:
+    """The line on which a file begins to train under autocast, and in which dtypes, if it does."""
     try:
         model = Model(Source(data, ""))
         region = model.trainings.under_autocast
-        return None if region is None else model.source.position(model.tree.span(region)[0])[0]
+        if region is None:
+            return None
+        states = (
+            model.dtypes.inside(each, WHATEVER) for each in model.regions.all if each.node is region
+        )
+        dtypes = frozenset().union(*(state.dtypes for state in states))
+        return model.source.position(model.tree.span(region)[0])[0], dtypes
     except (SourceError, cst.ParserSyntaxError, LossyParseError, RecursionError):
         return None

@@ -27,6 +27,8 @@ class Trainer:
     name: str
     """The path of its file."""
     line: int
+    dtypes: frozenset[str] = frozenset()
+    """What the region may cast to."""
 
 
 class Trainings:

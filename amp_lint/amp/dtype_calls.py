@@ -1,0 +1,435 @@
+"""What a call gives, as dtypes: torch's functions and methods, modules, functions in reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amp_lint.amp.dtypes import (
+    ANY,
+    OTHER,
+    SOME_NUMBER,
+    UNKNOWN,
+    Ambient,
+    Dims,
+    Kind,
+    Value,
+    applied,
+    number,
+    tensor,
+)
+from amp_lint.flow.values import Arguments, Values, arguments, literal
+from amp_lint.syntax.names import Names, dotted
+from amp_lint.vocabulary.operations import (
+    CASTS,
+    INTEGER_MAKERS,
+    LIKE,
+    LIKELIHOODS,
+    MAKERS,
+    MOVES,
+    NEW,
+    PICKS,
+    REDUCTIONS,
+    SIZE_METHODS,
+    VIEWS,
+    operations,
+)
+
+if TYPE_CHECKING:
+    from amp_lint.amp.dtype_runs import Run
+
+_CONTAINERS = frozenset({"torch.nn.Sequential"})
+_HOLDERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
+_SAME = frozenset({"torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Flatten"})
+_LOSS = ("_loss", "cross_entropy", "kl_div", "_with_logits")
+_DEFAULTS = frozenset({"set_default_dtype", "set_default_tensor_type"})
+_LIMITS = frozenset({"torch.finfo", "numpy.finfo"})
+_NUMBERS = frozenset(
+    {"builtins.float", "builtins.int", "builtins.len", "builtins.round", "builtins.bool",
+     "builtins.id", "builtins.ord", "builtins.hash", "builtins.isinstance", "builtins.hasattr"}
+)  # fmt: skip
+_ONE_DTYPE = frozenset({"chunk", "split", "unbind", "tensor_split", "meshgrid", "var_mean",
+                        "std_mean", "broadcast_tensors", "hsplit", "vsplit", "dsplit"})  # fmt: skip
+_PICKING = ("gather", "index_select", "take", "take_along_dim")
+_SOURCE_DIMS = frozenset({"squeeze", "select", "unbind", "diagonal", "view", "reshape", "getitem",
+                          "take", "index_select", "narrow", "view_as", "reshape_as"})  # fmt: skip
+
+
+class Calls:
+    """Tells what calls give. ``follow`` runs a function of the file with known arguments."""
+
+    def __init__(
+        self,
+        names: Names,
+        values: Values,
+        follow: Callable[[cst.Call, Run, Ambient], Value | None],
+    ) -> None:
+        self.names = names
+        self.values = values
+        self.follow = follow
+
+    def result(self, call: cst.Call, receiver: Value, run: Run, ambient: Ambient) -> Value:
+        """What a call gives, whose receiver and arguments are evaluated."""
+        given = arguments(call)
+        if (out := given.keywords.get("out")) is not None:
+            return run.of(out)
+        names = self.names.qualified(call.func)
+        if names:
+            return self._function(call, names, given, run, ambient)
+        if isinstance(call.func, cst.Attribute) and dotted(call.func.value) not in ("self", "cls"):
+            found = self._method(call, receiver, given, run, ambient)
+            if found is not None:
+                return found
+        module = self._module(call, given, run, ambient)
+        if module is not None:
+            return module
+        followed = self.follow(call, run, ambient)
+        return followed if followed is not None else UNKNOWN
+
+    def operation(self, call: cst.Call, receiver: Value) -> tuple[str, cst.BaseExpression] | None:
+        """The operation of torch that a call is, as the table names it, and its first operand.
+
+        A function, a method of a tensor, or a module that the file makes.
+        """
+        given = arguments(call)
+        names = self.names.qualified(call.func)
+        operands = self._given(given)
+        if len(names) == 1:
+            short = operations().short(*names)
+            return (short, operands[0]) if short is not None and operands else None
+        if names or not isinstance(call.func, (cst.Attribute, cst.Name)):
+            return None
+        made = [*self.values.alternatives(call.func)]
+        if all(isinstance(value, cst.Call) for value in made) and operands:
+            classes = {n for v in made for n in self.names.qualified(v.func)}  # type: ignore[attr-defined]
+            found = {operations().modules.get(n.removeprefix("torch.nn.")) for n in classes}
+            known = found.pop() if len(found) == 1 else None
+            return (known, operands[0]) if known is not None else None
+        if not isinstance(call.func, cst.Attribute) or not receiver.is_tensor:
+            return None
+        name = call.func.attr.value
+        return (name, call.func.value) if name in operations().methods else None
+
+    # --- functions ----------------------------------------------------------------------------
+
+    def _function(
+        self, call: cst.Call, names: frozenset[str], given: Arguments, run: Run, ambient: Ambient
+    ) -> Value:
+        if len(names) != 1:
+            return UNKNOWN
+        (name,) = names
+        home, _, last = name.rpartition(".")
+        if name in _LIMITS:
+            of = given.get(0, "type")
+            known = run.of(of)
+            return known if known.kind is Kind.DTYPE else Value(Kind.DTYPE, frozenset({ANY}))
+        if home in ("math", "builtins"):
+            return self._builtin(last, name, given, run, ambient)
+        if name in _HOLDERS:
+            held = run.of(given.get(0, "data"))
+            return replace(held, dims=Dims.SOME) if held.is_tensor else UNKNOWN
+        if home == "torch":
+            made = self._made(last, given, run)
+            if made is not None:
+                return made
+        short = operations().short(name)
+        if short is None or given.starred:
+            return OTHER if name == "torch.device" else UNKNOWN
+        operands = [run.of(value) for value in self._given(given)]
+        return self._operation(short, operands, given, call, ambient, run, len(given.positional))
+
+    def _builtin(self, last: str, name: str, given: Arguments, run: Run, ambient: Ambient) -> Value:
+        """``float(x)``, ``abs(x)``, ``max(x, y)``, and all of math."""
+        values = [run.of(value) for value in given.positional]
+        if last == "float" and len(given.positional) == 1:
+            text = literal(given.positional[0])
+            if isinstance(text, str):
+                try:
+                    return number(float(text))
+                except ValueError:
+                    return SOME_NUMBER
+            return values[0] if values[0].kind is Kind.NUMBER else SOME_NUMBER
+        if name in _NUMBERS or name.startswith("math."):
+            return number(None, floating=name.startswith("math."))
+        if last in ("abs", "max", "min", "sum") and values:
+            if all(value.kind is Kind.NUMBER for value in values):
+                return SOME_NUMBER
+            if last in ("abs", "max", "min") and all(value.is_tensor for value in values):
+                return values[0] if len(values) == 1 else UNKNOWN
+        return UNKNOWN
+
+    def _made(self, name: str, given: Arguments, run: Run) -> Value | None:
+        """A tensor that is made of a shape or of numbers."""
+        asked = self._dtype(given.keywords.get("dtype"), run)
+        if name in MAKERS or name in INTEGER_MAKERS or name in ("arange", "full", "tensor"):
+            made = self._default(name, given, run)
+            counts = name == "arange"
+            most = _last(given, run) if counts else None
+            made = replace(made, counts=counts, most=most)
+            if asked is not None:
+                made = replace(made, dtypes=asked, why=given.keywords.get("dtype"))
+            return made
+        if name in LIKE:
+            like = run.of(given.get(0, "input"))
+            return replace(like, dtypes=asked, counts=False) if asked is not None else _fresh(like)
+        return None
+
+    def _default(self, name: str, given: Arguments, run: Run) -> Value:
+        """What a maker gives that is not told a dtype."""
+        values = [run.of(value) for value in given.positional]
+        if name in INTEGER_MAKERS:
+            return tensor("int64")
+        if name == "tensor":
+            return _of_data(values[0]) if values else UNKNOWN
+        default = ANY if self._has_other_default else "float32"
+        if name == "arange":
+            numbers = [value for value in values if value.kind is Kind.NUMBER]
+            if any(value.floating and value.number is not None for value in numbers):
+                return tensor(default)
+            whole = len(numbers) == len(values) and not any(value.floating for value in numbers)
+            return tensor("int64") if whole else tensor("int64", default)
+        if name == "full":
+            filled = run.of(given.get(1, "fill_value"))
+            if filled.kind is not Kind.NUMBER:
+                return tensor(ANY)
+            known = filled.floating and filled.number is not None
+            return tensor(default) if known else tensor("int64", "bool", default)
+        return tensor(default)
+
+    @property
+    def _has_other_default(self) -> bool:
+        """Whether the file changes the dtype that tensors are made in."""
+        return any(self.names.tree.named(name) for name in _DEFAULTS)
+
+    def _dtype(self, node: cst.BaseExpression | None, run: Run) -> frozenset[str] | None:
+        """The dtypes that an argument may name; None if it is not given."""
+        if node is None:
+            return None
+        value = run.of(node)
+        if value.kind is Kind.DTYPE:
+            return value.dtypes
+        return None if literal(node) is None else frozenset({ANY})
+
+    def _given(self, given: Arguments) -> list[cst.BaseExpression]:
+        """The operands, the input first."""
+        named = {**given.keywords}
+        first = [named.pop("input")] if "input" in named else []
+        return [*first, *given.positional, *named.values()]
+
+    def _operation(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        given: Arguments,
+        call: cst.Call,
+        ambient: Ambient,
+        run: Run,
+        plain: int,
+    ) -> Value:
+        """An operation of the table, written as function or method.
+
+        ``plain`` counts what is given by position, the input included.
+        """
+        flat = [item for value in operands for item in (value.items or (value,))]
+        flat = _operands(name, flat, plain)
+        asked = self._dtype(given.keywords.get("dtype"), run)
+        if asked is not None:
+            return Value(Kind.TENSOR, asked, Dims.UNKNOWN, why=call)
+        if not any(value.is_tensor for value in flat):
+            return UNKNOWN
+        made = applied(name, flat, ambient, call)
+        made = self._shaped(name, made, given, plain, [v for v in flat if v.is_tensor])
+        first = flat[0]
+        if name in VIEWS | {"add", "sub", "mul", "clamp", "cat", "stack"} and first.counts:
+            made = replace(made, counts=True, most=first.most if name in VIEWS else None)
+        return made
+
+    def _shaped(
+        self, name: str, made: Value, given: Arguments, plain: int, tensors: Sequence[Value]
+    ) -> Value:
+        """The result as far as its dimensions are told, and whether it is two tensors."""
+        if name in PICKS and len(tensors) == 1 and (plain > 1 or "dim" in given.keywords):
+            where = tensor("int64", dims=Dims.UNKNOWN)
+            return Value(Kind.ITEMS, items=(replace(made, dims=Dims.UNKNOWN), where))
+        if name in PICKS and name not in ("max", "min", "median", "nanmedian"):
+            where = tensor("int64", dims=Dims.UNKNOWN)
+            return Value(Kind.ITEMS, items=(replace(made, dims=Dims.UNKNOWN), where))
+        if name in REDUCTIONS and len(tensors) == 1:
+            told = plain > 1 or "dim" in given.keywords or "axis" in given.keywords
+            kept = literal(given.keywords.get("keepdim")) is True
+            return replace(made, dims=Dims.SOME if kept else Dims.UNKNOWN if told else Dims.NONE)
+        if name in REDUCTIONS and name in ("dot", "vdot", "dist"):
+            return replace(made, dims=Dims.NONE)
+        if (
+            name.endswith(_LOSS)
+            or name in _SOURCE_DIMS
+            or name in operations().fewer
+            or name in _ONE_DTYPE
+        ):
+            return replace(made, dims=Dims.UNKNOWN)
+        if name in ("unsqueeze", "cat", "stack", "atleast_1d", "flatten"):
+            return replace(made, dims=Dims.SOME)
+        return made
+
+    # --- methods ------------------------------------------------------------------------------
+
+    def _method(
+        self, call: cst.Call, receiver: Value, given: Arguments, run: Run, ambient: Ambient
+    ) -> Value | None:
+        """A method of a tensor; None if it may be something else."""
+        assert isinstance(call.func, cst.Attribute)
+        name = call.func.attr.value
+        if receiver.kind is Kind.NUMBER:
+            return SOME_NUMBER
+        if not receiver.is_tensor:
+            return None
+        if name in CASTS and not given.positional:
+            return self._as(receiver, frozenset({CASTS[name]}), call)
+        if name in ("to", "type", "type_as"):
+            return self._to(name, call, receiver, given, run)
+        if name in SIZE_METHODS:
+            return number(None, floating=False) if name != "item" else SOME_NUMBER
+        if name in NEW:
+            asked = self._dtype(given.keywords.get("dtype"), run)
+            return replace(_fresh(receiver), dtypes=asked or receiver.dtypes)
+        if name in MOVES or (name.endswith("_") and not name.endswith("__")):
+            return receiver
+        if name not in operations().gives or (
+            receiver.dtypes == {ANY} and name not in operations().methods
+        ):
+            return None
+        if receiver.dtypes == {ANY} and self._is_module(call.func.value):
+            return None
+        operands = [receiver, *(run.of(value) for value in self._given(given))]
+        return self._operation(name, operands, given, call, ambient, run, 1 + len(given.positional))
+
+    def _is_module(self, node: cst.BaseExpression) -> bool:
+        """Whether names say that an expression is a module of Python's."""
+        return bool(self.names.qualified(node))
+
+    def _to(self, name: str, call: cst.Call, receiver: Value, given: Arguments, run: Run) -> Value:
+        """``x.to(...)``: a dtype, another tensor, or a device."""
+        wanted = given.keywords.get("dtype") or given.keywords.get("other")
+        candidates = [wanted] if wanted is not None else list(given.positional)
+        for node in candidates:
+            value = run.of(node)
+            if value.kind is Kind.DTYPE:
+                return self._as(receiver, value.dtypes, call)
+            if name == "type_as" or (value.is_tensor and value.dtypes != {ANY}):
+                return self._as(receiver, value.dtypes, call)
+            if value.kind in (Kind.OTHER, Kind.NUMBER) or _is_device(node) or name == "type":
+                continue
+            return replace(receiver, dtypes=frozenset({ANY}))
+        return receiver if name == "to" else replace(receiver, dtypes=frozenset({ANY}))
+
+    def _as(self, receiver: Value, dtypes: frozenset[str], call: cst.Call) -> Value:
+        dims = receiver.dims
+        counts, most = receiver.counts, receiver.most
+        return Value(Kind.TENSOR, dtypes, dims, why=call, counts=counts, most=most)
+
+    # --- modules ------------------------------------------------------------------------------
+
+    def _module(self, call: cst.Call, given: Arguments, run: Run, ambient: Ambient) -> Value | None:
+        """A call of a module of torch that the file makes; None for anything else."""
+        made = list(self.values.alternatives(call.func))
+        if (
+            not made
+            or not all(isinstance(value, cst.Call) for value in made)
+            or made == [call.func]
+        ):
+            return None
+        operands = [run.of(value) for value in self._given(given)]
+        results = [
+            self._applied(value, operands, given, call, run, ambient)
+            for value in made
+            if isinstance(value, cst.Call)
+        ]
+        known = {result.dtypes for result in results if result is not None}
+        first = results[0]
+        return first if len(known) == 1 and None not in results else None
+
+    def _applied(
+        self,
+        constructor: cst.Call,
+        operands: Sequence[Value],
+        given: Arguments,
+        call: cst.Call,
+        run: Run,
+        ambient: Ambient,
+    ) -> Value | None:
+        """What one module of torch makes of its input."""
+        names = self.names.qualified(constructor.func)
+        if len(names) != 1 or not operands:
+            return None
+        (name,) = names
+        if name in _CONTAINERS:
+            value: Value | None = operands[0]
+            for part in arguments(constructor).positional:
+                made = [*self.values.alternatives(part)]
+                one = made[0] if len(made) == 1 and isinstance(made[0], cst.Call) else None
+                is_known = one is not None and value is not None
+                value = (
+                    self._applied(one, [value], given, call, run, ambient) if is_known else None  # type: ignore[arg-type, list-item]
+                ) or UNKNOWN
+            return value
+        if name in _SAME:
+            return operands[0]
+        home, _, last = name.rpartition(".")
+        operation = operations().modules.get(last) if home == "torch.nn" else None
+        if operation is None:
+            return None
+        if operation in ("embedding", "embedding_bag"):
+            return tensor(*(("float32",) if ambient.is_on else ("float32", ANY)))
+        result = self._operation(
+            operation, operands, Arguments((), {}, False), call, ambient, run, 1
+        )
+        own = ambient.is_on or (operation not in ("linear", "prelu") and "conv" not in operation)
+        return result if own else replace(result, dtypes=result.dtypes | {ANY})
+
+
+def _operands(name: str, given: list[Value], plain: int) -> list[Value]:
+    """What of the arguments of an operation has a say in the dtype of its result."""
+    if name == "where":
+        return given[1:]
+    if name in ("masked_fill", "index_fill", "pad", *_PICKING):
+        return given[:1]
+    if name == "embedding":
+        return given[1:2]
+    if name in LIKELIHOODS:  # the target is mostly one of integers
+        return [*given[:1], *(value for value in given[1:] if value.dtypes != {ANY})]
+    tensors = [value for value in given if value.is_tensor]
+    if name in VIEWS | REDUCTIONS or name in ("softmax", "log_softmax"):
+        return tensors[: 2 if plain == 2 else 1]
+    return [*given[:1], *tensors[1:]] if name.startswith("cl") else given
+
+
+def _fresh(like: Value) -> Value:
+    return replace(like, counts=False, most=None) if like.is_tensor else UNKNOWN
+
+
+def _of_data(value: Value) -> Value:
+    """``torch.tensor(...)`` of numbers."""
+    if value.kind is Kind.NUMBER:
+        if value.number is None:
+            return tensor("float32", "int64", "bool", dims=Dims.NONE)
+        return tensor("float32" if value.floating else "int64", dims=Dims.NONE)
+    numbers = [item for item in value.items if item.kind is Kind.NUMBER]
+    known = any(item.floating and item.number is not None for item in numbers)
+    return tensor("float32") if known and len(numbers) == len(value.items) else UNKNOWN
+
+
+def _last(given: Arguments, run: Run) -> float | None:
+    """The largest number of a range."""
+    end = given.get(1, "end") or given.get(0, "end")
+    return run.of(end).number if end is not None else None
+
+
+def _is_device(node: cst.BaseExpression | None) -> bool:
+    """Whether what something is called says that it is a device, and no dtype."""
+    if isinstance(node, cst.Call):
+        node = node.func
+    last = (dotted(node) or "").rpartition(".")[2].lower() if node is not None else ""
+    return any(word in last for word in ("device", "rank", "cuda", "gpu"))

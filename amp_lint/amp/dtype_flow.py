@@ -1,0 +1,283 @@
+"""Which value of a file has which dtype where: each function run over abstract dtypes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from amp_lint.amp.dtype_calls import Calls
+from amp_lint.amp.dtype_runs import Env, Run, Runner
+from amp_lint.amp.dtypes import ANY, OFF, UNKNOWN, WHATEVER, Ambient, Value, join, number
+from amp_lint.amp.reach import Reach
+from amp_lint.amp.regions import Region, Regions
+from amp_lint.flow.program import Program
+from amp_lint.flow.values import literal
+from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import statements_of
+from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST
+from amp_lint.vocabulary.operations import DTYPES
+
+_MAX_DEPTH = 4
+"""Calls that are followed one below the other."""
+_MAX_RUNS = 8
+"""Of one function."""
+_MAX_STATES = 4
+_PYTHON = frozenset({"int", "float", "bool"})
+_MODULE = "torch.nn.Module"
+
+
+class DtypeFlow:
+    """Runs functions, and keeps what they were given and what came of it."""
+
+    def __init__(
+        self,
+        program: Program,
+        regions: Regions,
+        reach: Reach,
+        assumed: Callable[[], Ambient | None],
+    ) -> None:
+        """``assumed``: the autocast state of those methods of modules that nobody calls here."""
+        self.program = program
+        self.tree = program.tree
+        self.names = program.names
+        self.values = program.values
+        self.regions = regions
+        self.reach = reach
+        self._assume = assumed
+        self._calls = Calls(self.names, self.values, self._follow)
+        self._known: dict[tuple[object, ...], Run] = {}
+        self._by_function: dict[int, list[Run]] = {}
+        self._attributes: dict[tuple[int, str], Value] = {}
+        self._active: list[tuple[object, ...]] = []
+
+    # --- what others ask ----------------------------------------------------------------------
+
+    def runs(self, node: cst.CSTNode) -> list[Run]:
+        """The runs of the function that a node stands in."""
+        self._everything  # noqa: B018
+        function = self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
+        return self._by_function.get(id(function), [])
+
+    def operation(self, call: cst.Call, run: Run) -> tuple[str, cst.BaseExpression] | None:
+        """The operation of torch that a call is in a run, and its first operand."""
+        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+        return self._calls.operation(call, run.of(owner))
+
+    @functools.cached_property
+    def _everything(self) -> None:
+        """Every function of the file run, as it is called and by itself."""
+        self._module  # noqa: B018
+        for function in self.tree.nodes(cst.FunctionDef):
+            if self.names.part(function) == 0:
+                for ambient in self._states(function):
+                    self._run(function, {}, ambient, ())
+
+    @functools.cached_property
+    def _module(self) -> Run:
+        run = Run(self.tree.module, OFF)
+        self._by_function[id(self.tree.module)] = [run]
+        Runner(self, self._calls, run).suite(statements_of_module(self.tree.module), {})
+        return run
+
+    # --- functions ----------------------------------------------------------------------------
+
+    def _states(self, function: cst.FunctionDef) -> list[Ambient]:
+        """The autocast states in which a function may begin."""
+        found: dict[Ambient, None] = {}
+        for chain in self.reach.chains(function.body):
+            entered = [e for e in chain.entered if e.holder is not function]
+            if entered:
+                found[self.inside(entered[0].region, WHATEVER)] = None
+            elif function.name.value == "__init__":
+                found[OFF] = None
+            elif self._is_of_module(function) and self._assumed is not None:
+                found[self._assumed] = None
+            else:
+                found[WHATEVER] = None
+        return [*found][:_MAX_STATES]
+
+    @functools.cached_property
+    def _assumed(self) -> Ambient | None:
+        return self._assume()
+
+    def _is_of_module(self, function: cst.FunctionDef) -> bool:
+        """Whether it is a method of a module that runs with it: not one that makes it."""
+        owner = self.values.enclosing_class(function)
+        if owner is None or function.name.value.startswith("__"):
+            return False
+        bases = [base.value for each in self.values.lineage(owner) for base in each.bases]
+        return any(
+            self.names.is_any(base, {_MODULE}) or (dotted(base) or "").endswith("Module")
+            for base in bases
+        )
+
+    def _run(
+        self,
+        function: cst.FunctionDef,
+        given: dict[str, Value],
+        ambient: Ambient,
+        calls: tuple[cst.Call, ...],
+    ) -> Run | None:
+        """One run of a function; None if there were too many, or it is in the middle of one."""
+        known = {name: value for name, value in given.items() if value != UNKNOWN}
+        key = (id(function), ambient, *sorted(known.items(), key=lambda item: item[0]))
+        if key in self._known:
+            return None if key in self._active else self._known[key]
+        runs = self._by_function.setdefault(id(function), [])
+        if len(runs) >= _MAX_RUNS or len(self._active) > _MAX_DEPTH:
+            return None
+        inside = ambient
+        decorating = self.regions.decorating(function)
+        if decorating is not None:
+            inside = self.inside(decorating, ambient)
+        run = Run(function, inside, calls=calls)
+        self._known[key] = run
+        runs.append(run)
+        self._active.append(key)
+        runner = Runner(self, self._calls, run)
+        runner.suite(statements_of(function.body), self._parameters(function, given))
+        self._active.pop()
+        return run
+
+    def _parameters(self, function: cst.FunctionDef, given: dict[str, Value]) -> Env:
+        """The variables with which a function begins."""
+        params = function.params
+        env: Env = {}
+        for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+            name = param.name.value
+            env[name] = given[name] if name in given else self._default(param)
+        for star in (params.star_arg, params.star_kwarg):
+            if isinstance(star, cst.Param):
+                env[star.name.value] = UNKNOWN
+        return env
+
+    def _default(self, param: cst.Param) -> Value:
+        """What a parameter is that nobody gives: a number by default, or by what is declared."""
+        value = literal(param.default)
+        if isinstance(value, float):
+            return number(value)
+        declared = dotted(param.annotation.annotation) if param.annotation is not None else ""
+        if declared in _PYTHON or isinstance(value, int):
+            return number(None, floating=declared != "int")
+        return UNKNOWN
+
+    def _follow(self, call: cst.Call, run: Run, ambient: Ambient) -> Value | None:
+        """What a function in reach gives for the arguments of a call."""
+        target = self.reach.target(call)
+        if target is None or target in self.reach.generators or target.asynchronous is not None:
+            return None
+        bound = self.program.bind(target, call)
+        given = {name: run.of(value) for name, value in bound.items()}
+        found = self._run(target, given, ambient, (call, *run.calls))
+        return found.result if found is not None else None
+
+    # --- what a run asks ----------------------------------------------------------------------
+
+    def ambient(self, context: cst.BaseExpression, outer: Ambient) -> Ambient | None:
+        """The autocast state inside of a ``with``; None if it is no such context."""
+        region = self.regions.of(context)
+        return self.inside(region, outer) if region is not None else None
+
+    def of_global(self, name: cst.Name) -> Value:
+        """What a name of the module is, if nothing else may bind it."""
+        bindings = self.names.bindings(name)
+        if not bindings or any(binding.value is None for binding in bindings):
+            return UNKNOWN
+        if any(self.names.scope(binding.node) is not self.names.module for binding in bindings):
+            return UNKNOWN
+        if "_module" not in self.__dict__:
+            return UNKNOWN
+        values = [self._module.of(binding.value) for binding in bindings]
+        return functools.reduce(join, values)
+
+    def of_attribute(self, node: cst.Attribute) -> Value:
+        """What the class of a method gives an attribute."""
+        owner = self.values.enclosing_class(node)
+        if owner is None:
+            return UNKNOWN
+        key = id(owner), node.attr.value
+        if key not in self._attributes:
+            self._attributes[key] = UNKNOWN  # what is asked for while it is worked out
+            found = [self._assigned(value) for value in self._held(owner, node)]
+            self._attributes[key] = functools.reduce(join, found) if found else UNKNOWN
+        return self._attributes[key]
+
+    def _held(self, owner: cst.ClassDef, node: cst.Attribute) -> Iterator[cst.BaseExpression]:
+        """What a class assigns to an attribute, or registers as a buffer of that name."""
+        yield from self.values.attribute_values(node)
+        for each in self.values.lineage(owner):
+            for name, value in self._buffers.get(id(each), ()):
+                if name == node.attr.value:
+                    yield value
+
+    @functools.cached_property
+    def _buffers(self) -> dict[int, list[tuple[str, cst.BaseExpression]]]:
+        """Id of a class -> the buffers that it registers."""
+        found: dict[int, list[tuple[str, cst.BaseExpression]]] = {}
+        for call in self.tree.nodes(cst.Call):
+            if dotted(call.func) == "self.register_buffer":
+                owner = self.values.enclosing_class(call)
+                name, value = (self.values.argument(call, 0, "name"),
+                               self.values.argument(call, 1, "tensor"))  # fmt: skip
+                text = literal(name)
+                if owner is not None and isinstance(text, str) and value is not None:
+                    found.setdefault(id(owner), []).append((text, value))
+        return found
+
+    def _assigned(self, value: cst.BaseExpression) -> Value:
+        """What an expression is, in the function that it stands in."""
+        function = self.tree.ancestor(value, cst.FunctionDef)
+        if function is None:
+            return number(float(v)) if isinstance(v := literal(value), float) else UNKNOWN
+        (state, *_) = self._states(function)
+        run = self._run(function, {}, state, ())
+        return run.of(value) if run is not None else UNKNOWN
+
+    # --- regions ------------------------------------------------------------------------------
+
+    def inside(self, region: Region, outer: Ambient) -> Ambient:
+        """The autocast state inside of a region."""
+        if region.never_enabled:
+            return OFF
+        device = self._device(region)
+        dtypes = self._dtypes(region, device)
+        if device not in DEFAULT_DTYPES or (device == "cpu" and "float32" in dtypes):
+            return WHATEVER
+        sure = region.enabled is None or literal(region.enabled) is True
+        certain = sure and not region.conditional and not region.starred and bool(region.function)
+        return Ambient(device, dtypes, certain, region.node)
+
+    def _device(self, region: Region) -> str:
+        """The device type of a region; CUDA where it is not written."""
+        if region.function in DEVICE_AUTOCAST:
+            return DEVICE_AUTOCAST[region.function] or "cuda"
+        device = literal(region.device)
+        return device.split(":")[0] if isinstance(device, str) else "cuda"
+
+    def _dtypes(self, region: Region, device: str) -> frozenset[str]:
+        """What a region may cast to."""
+        default = DEFAULT_DTYPES.get(device, ANY)
+        if region.dtype is None:
+            known = region.function and not region.starred
+            return frozenset({default}) if known else frozenset({"float16", "bfloat16"})
+        found: set[str] = set()
+        for value in self.values.alternatives(region.dtype):
+            named = {DTYPES.get(name, "") for name in self.names.qualified(value)}
+            if named and "" not in named:
+                found |= named
+            elif literal(value) is None:
+                found.add(default)
+            else:
+                found |= {"float16", "bfloat16"}
+        return frozenset(found)
+
+
+def statements_of_module(module: cst.Module) -> Iterator[cst.CSTNode]:
+    """The statements of a file, each of those that share a line by itself."""
+    for statement in module.body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            yield from statement.body
+        else:
+            yield statement

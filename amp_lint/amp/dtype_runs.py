@@ -1,0 +1,538 @@
+"""Runs a function over abstract dtypes, statement by statement: what each expression may be.
+
+Forward and once: branches are joined, loops go round until nothing changes, and what still does
+after `_ROUNDS` is unknown. Nothing is assumed of code that is not in reach.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import libcst as cst
+
+from amp_lint.amp.dtype_calls import Calls
+from amp_lint.amp.dtypes import (
+    ANY,
+    OTHER,
+    SOME_NUMBER,
+    UNKNOWN,
+    Ambient,
+    Dims,
+    Kind,
+    Value,
+    applied,
+    join,
+    number,
+    tensor,
+)
+from amp_lint.flow.values import literal
+from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.tree import Tree, children, statements_of
+from amp_lint.vocabulary.operations import ATTRIBUTES, DTYPES, RANGES, SIZES
+
+_ROUNDS = 3
+_OPERATORS: dict[type[cst.CSTNode], str] = {
+    cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "div",
+    cst.FloorDivide: "floor_divide", cst.Modulo: "remainder", cst.Power: "pow",
+    cst.MatrixMultiply: "matmul", cst.BitAnd: "mul", cst.BitOr: "mul", cst.BitXor: "mul",
+    cst.AddAssign: "add", cst.SubtractAssign: "sub", cst.MultiplyAssign: "mul",
+    cst.DivideAssign: "div", cst.PowerAssign: "pow", cst.MatrixMultiplyAssign: "matmul",
+}  # fmt: skip
+_COMPUTED: dict[type[cst.CSTNode], Callable[[float, float], float]] = {
+    cst.Add: lambda a, b: a + b,
+    cst.Subtract: lambda a, b: a - b,
+    cst.Multiply: lambda a, b: a * b,
+    cst.Divide: lambda a, b: a / b,
+}
+Env = dict[str, Value]
+
+
+class Program(Protocol):
+    """What a run asks of the file."""
+
+    tree: Tree
+    names: Names
+
+    def ambient(self, context: cst.BaseExpression, outer: Ambient) -> Ambient | None:
+        """The autocast state inside of a ``with``; None if it is no such context."""
+        ...
+
+    def of_global(self, name: cst.Name) -> Value:
+        """What a name of the module is."""
+        ...
+
+    def of_attribute(self, node: cst.Attribute) -> Value:
+        """What the class of a method gives an attribute."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One run of a function, or of the module: what its expressions are."""
+
+    function: cst.FunctionDef | cst.Module
+    ambient: Ambient
+    values: dict[int, Value] = field(default_factory=dict)
+    ambients: dict[int, Ambient] = field(default_factory=dict)
+    """For operations and subscripts: the autocast state in which they run."""
+    result: Value | None = None
+    calls: tuple[cst.Call, ...] = ()
+    """The calls that lead here from the outermost function, the innermost first."""
+
+    def of(self, node: cst.CSTNode | None) -> Value:
+        """What an expression may be; unknown where it was not reached."""
+        return self.values.get(id(node), UNKNOWN)
+
+    def state(self, node: cst.CSTNode) -> Ambient | None:
+        """The autocast state of an operation; None where it was not reached."""
+        return self.ambients.get(id(node))
+
+
+class Runner:
+    """Goes through the statements of one function."""
+
+    def __init__(self, program: Program, calls: Calls, run: Run) -> None:
+        self.program = program
+        self.calls = calls
+        self.run = run
+        self.ambient = run.ambient
+        self._loops: list[list[Env]] = []
+        function = run.function
+        self.configures = (
+            isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+        )
+
+    # --- statements ---------------------------------------------------------------------------
+
+    def suite(self, statements: Iterable[cst.CSTNode], env: Env | None) -> Env | None:
+        """The variables after some statements; None if their end is not reached."""
+        for statement in statements:
+            if env is None:
+                return None
+            env = self._statement(statement, env)
+        return env
+
+    def _statement(self, node: cst.CSTNode, env: Env) -> Env | None:
+        handler = _STATEMENTS.get(type(node))
+        return handler(self, node, env) if handler is not None else env
+
+    def _assign(self, node: cst.Assign, env: Env) -> Env:
+        value = self.value(node.value, env)
+        for target in node.targets:
+            self.bind(target.target, value, env)
+        return env
+
+    def _annotated(self, node: cst.AnnAssign, env: Env) -> Env:
+        if node.value is not None:
+            self.bind(node.target, self.value(node.value, env), env)
+        return env
+
+    def _augmented(self, node: cst.AugAssign, env: Env) -> Env:
+        """A tensor is changed in place, and keeps its dtype; a number may become a tensor."""
+        old, other = self.value(node.target, env), self.value(node.value, env)
+        self.run.ambients[id(node)] = self.ambient
+        if old.kind is Kind.TENSOR:
+            return env
+        name = _OPERATORS.get(type(node.operator), "")
+        new = self._operation(name, type(node.operator), (old, other), node)
+        self.bind(node.target, new, env)
+        return env
+
+    def _expression(self, node: cst.Expr, env: Env) -> Env:
+        self.value(node.value, env)
+        return env
+
+    def _return(self, node: cst.Return, env: Env) -> None:
+        value = self.value(node.value, env) if node.value is not None else OTHER
+        known = self.run.result
+        self.run.result = value if known is None else join(known, value)
+
+    def _leave(self, node: cst.CSTNode, env: Env) -> None:
+        if self._loops and not isinstance(node, cst.Raise):
+            self._loops[-1].append(env)
+
+    def _assert(self, node: cst.Assert, env: Env) -> Env:
+        self.value(node.test, env)
+        return self._told(node.test, True, env)
+
+    def _defined(self, node: cst.FunctionDef | cst.ClassDef, env: Env) -> Env:
+        env[node.name.value] = OTHER
+        return env
+
+    def _if(self, node: cst.If, env: Env) -> Env | None:
+        self.value(node.test, env)
+        then = self.suite(statements_of(node.body), self._told(node.test, True, dict(env)))
+        other: Env | None = self._told(node.test, False, env)
+        if isinstance(node.orelse, cst.If):
+            other = self._if(node.orelse, env)
+        elif node.orelse is not None:
+            other = self.suite(statements_of(node.orelse.body), other)
+        return joined(then, other)
+
+    def _told(self, test: cst.BaseExpression, holds: bool, env: Env) -> Env:
+        """The variables where a test of a dtype holds, or does not."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            return self._told(test.expression, not holds, env)
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            return env
+        comparison = test.comparisons[0]
+        same = isinstance(comparison.operator, (cst.Equal, cst.Is))
+        other = isinstance(comparison.operator, (cst.NotEqual, cst.IsNot))
+        name = dotted(test.left) or ""
+        owner, _, attribute = name.rpartition(".")
+        said = self.run.of(comparison.comparator)
+        known = env.get(owner)
+        if attribute != "dtype" or known is None or not (same or other) or not known.is_tensor:
+            return env
+        if said.kind is not Kind.DTYPE or len(said.dtypes) != 1 or ANY in said.dtypes:
+            return env
+        dtypes = said.dtypes if holds == same else known.dtypes - said.dtypes
+        env[owner] = replace(known, dtypes=dtypes or frozenset({ANY}))
+        return env
+
+    def _loop(self, node: cst.For | cst.While, env: Env) -> Env | None:
+        iterated = self.value(node.iter, env) if isinstance(node, cst.For) else None
+        self._loops.append([])
+        for round_ in range(3 * _ROUNDS):
+            start = dict(env)
+            if isinstance(node, cst.For) and iterated is not None:
+                self.bind(node.target, self._element(node.iter, iterated), start)
+            elif isinstance(node, cst.While):
+                self.value(node.test, start)
+            end = self.suite(statements_of(node.body), start)
+            after = env
+            for left in (end, *self._loops[-1]):
+                after = joined(after, left) or after
+            if after == env:
+                break
+            if round_ == 3 * _ROUNDS - 1:
+                after = dict.fromkeys(after, UNKNOWN)
+            env = after if round_ < _ROUNDS else _widened(env, after)
+        self._loops.pop()
+        if node.orelse is not None:
+            return self.suite(statements_of(node.orelse.body), env)
+        return env
+
+    def _element(self, node: cst.BaseExpression, iterated: Value) -> Value:
+        if iterated.kind is Kind.TENSOR:
+            return replace(iterated, dims=Dims.UNKNOWN)
+        if iterated.kind is Kind.ITEMS and iterated.items:
+            return functools.reduce(join, iterated.items)
+        counted = isinstance(node, cst.Call) and dotted(node.func) == "range"
+        return number(None, floating=False) if counted else UNKNOWN
+
+    def _with(self, node: cst.With, env: Env) -> Env | None:
+        before = self.ambient
+        for item in node.items:
+            self.value(item.item, env)
+            inside = self.program.ambient(item.item, self.ambient)
+            self.ambient = inside if inside is not None else self.ambient
+            if item.asname is not None:
+                self.bind(item.asname.name, UNKNOWN, env)
+        end = self.suite(statements_of(node.body), env)
+        self.ambient = before
+        return end
+
+    def _try(self, node: cst.Try | cst.TryStar, env: Env) -> Env | None:
+        start = dict(env)
+        end = self.suite(statements_of(node.body), env)
+        if end is not None and node.orelse is not None:
+            end = self.suite(statements_of(node.orelse.body), end)
+        broken = _widened(start, env)
+        for handler in node.handlers:
+            end = joined(end, self.suite(statements_of(handler.body), dict(broken)))
+        if node.finalbody is not None:
+            final = self.suite(statements_of(node.finalbody.body), end or dict(broken))
+            return final if end is not None else None
+        return end
+
+    def _match(self, node: cst.Match, env: Env) -> Env | None:
+        self.value(node.subject, env)
+        end: Env | None = env
+        for case in node.cases:
+            end = joined(end, self.suite(statements_of(case.body), dict(env)))
+        return end
+
+    # --- variables ----------------------------------------------------------------------------
+
+    def bind(self, target: cst.CSTNode, value: Value, env: Env) -> None:
+        """Give a target a value."""
+        if isinstance(target, (cst.Tuple, cst.List)):
+            for index, element in enumerate(target.elements):
+                self.bind(element.value, _item(value, index, len(target.elements)), env)
+        elif isinstance(target, cst.Subscript):
+            self.value(target, env)
+        elif isinstance(target, cst.StarredElement):
+            self.bind(target.value, UNKNOWN, env)
+        elif (name := dotted(target)) is not None:
+            if isinstance(target, cst.Attribute):
+                self.run.values[id(target)] = value
+            for known in [key for key in env if key.startswith(f"{name}.")]:
+                del env[known]
+            env[name] = value
+
+    # --- expressions --------------------------------------------------------------------------
+
+    def value(self, node: cst.BaseExpression, env: Env) -> Value:
+        """What an expression is; noted for those who ask."""
+        handler = _EXPRESSIONS.get(type(node))
+        found = handler(self, node, env) if handler is not None else self._rest(node, env)
+        known = self.run.values.get(id(node))
+        self.run.values[id(node)] = found if known is None else join(known, found)
+        return found
+
+    def _rest(self, node: cst.CSTNode, env: Env) -> Value:
+        """An expression of which nothing is known; what is in it is looked at."""
+        if not isinstance(node, (cst.Lambda, cst.FunctionDef)):
+            for child in children(node):
+                if isinstance(child, cst.BaseExpression):
+                    self.value(child, env)
+        return UNKNOWN
+
+    def _literal(self, node: cst.BaseExpression, env: Env) -> Value:
+        value = literal(node)
+        return (
+            number(float(value), isinstance(value, float))
+            if isinstance(value, (int, float))
+            else OTHER
+        )
+
+    def _name(self, node: cst.Name, env: Env) -> Value:
+        if node.value in env:
+            return env[node.value]
+        if (value := literal(node)) is not ...:
+            return number(None, False) if isinstance(value, bool) else OTHER
+        return self._torch_dtype(node) or self.program.of_global(node)
+
+    def _torch_dtype(self, node: cst.Name | cst.Attribute) -> Value | None:
+        found = {DTYPES.get(name) for name in self.program.names.qualified(node)}
+        if not found or None in found:
+            return None
+        return Value(Kind.DTYPE, frozenset(dtype for dtype in found if dtype))
+
+    def _attribute(self, node: cst.Attribute, env: Env) -> Value:
+        path = dotted(node)
+        if path is not None and path in env:
+            return env[path]
+        if path is not None and (dtype := self._torch_dtype(node)) is not None:
+            return dtype
+        if path in _CONSTANTS:
+            return number(_CONSTANTS[path])
+        if path is not None and path.partition(".")[0] in ("self", "cls"):
+            known = self.program.of_attribute(node) if path.count(".") == 1 else UNKNOWN
+            if path.count(".") == 1 or isinstance(node.value, cst.Name):
+                return self._held(known)
+        owner = self.value(node.value, env)
+        return _attribute_of(owner, node.attr.value)
+
+    def _held(self, known: Value) -> Value:
+        """What a module holds: somebody may have cast the module, unless autocast is on."""
+        if known.is_tensor and not self.ambient.is_on:
+            return replace(known, dtypes=known.dtypes | {ANY})
+        return known
+
+    def _binary(self, node: cst.BinaryOperation, env: Env) -> Value:
+        left, right = self.value(node.left, env), self.value(node.right, env)
+        power = literal(node) if isinstance(node.operator, cst.Power) else ...
+        if isinstance(power, (int, float)):
+            return number(float(power), isinstance(power, float))
+        name = _OPERATORS.get(type(node.operator), "")
+        return self._operation(name, type(node.operator), (left, right), node)
+
+    def _operation(
+        self,
+        name: str,
+        operator: type[cst.CSTNode],
+        operands: tuple[Value, ...],
+        node: cst.CSTNode,
+    ) -> Value:
+        """An operator of two values."""
+        self.run.ambients[id(node)] = self.ambient
+        kinds = {value.kind for value in operands}
+        if kinds == {Kind.NUMBER}:
+            return _computed(operator, operands)
+        if Kind.TENSOR not in kinds or Kind.ITEMS in kinds or not name:
+            return UNKNOWN
+        if self.configures:  # what a constructor computes with are settings
+            operands = tuple(SOME_NUMBER if v == UNKNOWN else v for v in operands)
+            if all(value.kind is Kind.NUMBER for value in operands):
+                return SOME_NUMBER if Kind.NUMBER in kinds else UNKNOWN
+        if name == "div" and operands[0].kind is Kind.NUMBER:
+            name = "reciprocal"
+        made = applied(name, operands, self.ambient, node)
+        first = next(v for v in operands if v.is_tensor)
+        still = first.counts and Kind.NUMBER in kinds and name in ("add", "sub", "mul")
+        return replace(made, counts=still, most=None) if still else made
+
+    def _unary(self, node: cst.UnaryOperation, env: Env) -> Value:
+        value = self.value(node.expression, env)
+        if isinstance(node.operator, cst.Not):
+            return number(None, floating=False)
+        if value.kind is Kind.NUMBER and value.number is not None:
+            return (
+                replace(value, number=-value.number)
+                if isinstance(node.operator, cst.Minus)
+                else value
+            )
+        return value
+
+    def _comparison(self, node: cst.Comparison, env: Env) -> Value:
+        values = [self.value(node.left, env)]
+        values += [self.value(each.comparator, env) for each in node.comparisons]
+        tensors = [value for value in values if value.is_tensor]
+        if not tensors or any(isinstance(c.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn))
+                              for c in node.comparisons):  # fmt: skip
+            return number(None, floating=False)
+        sure = any(value.dtypes != {ANY} for value in tensors)
+        return tensor(*({"bool"} if sure else {"bool", ANY}), dims=tensors[0].dims)
+
+    def _either(self, node: cst.BooleanOperation | cst.IfExp, env: Env) -> Value:
+        if isinstance(node, cst.IfExp):
+            self.value(node.test, env)
+            then = self.value(node.body, self._told(node.test, True, dict(env)))
+            return join(then, self.value(node.orelse, self._told(node.test, False, dict(env))))
+        left, right = self.value(node.left, env), self.value(node.right, env)
+        if self.configures and Kind.NUMBER in (left.kind, right.kind):
+            return SOME_NUMBER
+        return join(left, right)
+
+    def _walrus(self, node: cst.NamedExpr, env: Env) -> Value:
+        value = self.value(node.value, env)
+        self.bind(node.target, value, env)
+        return value
+
+    def _items(self, node: cst.Tuple | cst.List, env: Env) -> Value:
+        values = [self.value(element.value, env) for element in node.elements]
+        if any(isinstance(element, cst.StarredElement) for element in node.elements):
+            return UNKNOWN
+        return Value(Kind.ITEMS, items=tuple(values))
+
+    def _subscript(self, node: cst.Subscript, env: Env) -> Value:
+        self.run.ambients[id(node)] = self.ambient
+        owner = self.value(node.value, env)
+        for each in node.slice:
+            if isinstance(each.slice, cst.Index):
+                self.value(each.slice.value, env)
+            else:
+                self._rest(each.slice, env)
+        index = node.slice[0].slice if len(node.slice) == 1 else None
+        if owner.kind is Kind.ITEMS:
+            at = literal(index.value) if isinstance(index, cst.Index) else ...
+            known = isinstance(at, int) and -len(owner.items) <= at < len(owner.items)
+            return owner.items[at] if known and isinstance(at, int) else UNKNOWN
+        if owner.kind is Kind.TENSOR:
+            sliced = any(isinstance(each.slice, cst.Slice) for each in node.slice)
+            return replace(owner, dims=owner.dims if sliced else Dims.UNKNOWN)
+        return number(None, floating=False) if owner.kind is Kind.NUMBER else UNKNOWN
+
+    def _comprehension(self, node: cst.BaseSimpleComp, env: Env) -> Value:
+        inner = dict(env)
+        clause: cst.CompFor | None = node.for_in
+        while clause is not None:
+            iterated = self.value(clause.iter, inner)
+            self.bind(clause.target, self._element(clause.iter, iterated), inner)
+            for test in clause.ifs:
+                self.value(test.test, inner)
+            clause = clause.inner_for_in
+        return self.value(node.elt, inner)
+
+    def _call(self, node: cst.Call, env: Env) -> Value:
+        self.run.ambients[id(node)] = self.ambient
+        receiver = UNKNOWN
+        if isinstance(node.func, cst.Attribute):
+            receiver = self.value(node.func.value, env)
+        elif not isinstance(node.func, cst.Name):
+            self.value(node.func, env)
+        for arg in node.args:
+            self.value(arg.value, env)
+        return self.calls.result(node, receiver, self.run, self.ambient)
+
+
+def _computed(operator: type[cst.CSTNode], operands: Sequence[Value]) -> Value:
+    """What comes of two numbers."""
+    one, other = (value.number for value in operands)
+    compute = _COMPUTED.get(operator)
+    floating = any(value.floating for value in operands) or operator is cst.Divide
+    if one is None or other is None or compute is None or (operator is cst.Divide and not other):
+        return number(None, floating)
+    return number(compute(one, other), floating)
+
+
+def _attribute_of(owner: Value, name: str) -> Value:
+    """An attribute of what is known."""
+    if owner.kind is Kind.DTYPE:
+        return _limit(owner, name)
+    if owner.kind is Kind.NUMBER:
+        return SOME_NUMBER
+    if owner.kind is Kind.ITEMS and name in ("values", "indices") and len(owner.items) == 2:
+        return owner.items[name == "indices"]
+    if not owner.is_tensor:
+        return UNKNOWN
+    if name == "dtype":
+        return Value(Kind.DTYPE, owner.dtypes)
+    if name in SIZES:
+        return number(None, floating=False) if name == "ndim" else SOME_NUMBER
+    return owner if name in ATTRIBUTES and owner.dtypes != {ANY} else UNKNOWN
+
+
+def _limit(owner: Value, name: str) -> Value:
+    """``torch.finfo(dtype).min`` of a dtype that is known."""
+    (dtype, *others) = sorted(owner.dtypes)
+    if others or dtype not in RANGES or name not in ("min", "max"):
+        return number(None)
+    return number(RANGES[dtype][name == "max"])
+
+
+def _item(value: Value, index: int, count: int) -> Value:
+    """What one of several targets gets."""
+    if value.kind is Kind.ITEMS:
+        return value.items[index] if len(value.items) == count else UNKNOWN
+    if value.kind is Kind.TENSOR:
+        return replace(value, dims=Dims.UNKNOWN)
+    return number(None, floating=False) if value.kind is Kind.NUMBER else UNKNOWN
+
+
+def joined(one: Env | None, other: Env | None) -> Env | None:
+    """The variables after one of two ways; what only one of them binds is unknown."""
+    if one is None or other is None:
+        return one if other is None else other
+    return {
+        name: join(one[name], other[name]) if name in one and name in other else UNKNOWN
+        for name in one.keys() | other.keys()
+    }
+
+
+def _widened(one: Env, other: Env) -> Env:
+    """The variables of which two states say the same; the others are unknown."""
+    return {
+        name: one[name] if one.get(name) == other.get(name) else UNKNOWN
+        for name in one.keys() | other.keys()
+    }
+
+
+_CONSTANTS = {
+    "math.inf": float("inf"), "np.inf": float("inf"), "numpy.inf": float("inf"),
+    "torch.inf": float("inf"), "math.pi": 3.141592653589793, "torch.pi": 3.141592653589793,
+    "np.pi": 3.141592653589793,
+}  # fmt: skip
+_STATEMENTS: dict[type[cst.CSTNode], Callable[[Runner, Any, Env], Env | None]] = {
+    cst.Assign: Runner._assign, cst.AnnAssign: Runner._annotated, cst.AugAssign: Runner._augmented,
+    cst.Expr: Runner._expression, cst.Return: Runner._return, cst.Raise: Runner._leave,
+    cst.Break: Runner._leave, cst.Continue: Runner._leave, cst.Assert: Runner._assert,
+    cst.If: Runner._if, cst.For: Runner._loop, cst.While: Runner._loop, cst.With: Runner._with,
+    cst.Try: Runner._try, cst.TryStar: Runner._try, cst.Match: Runner._match,
+    cst.FunctionDef: Runner._defined, cst.ClassDef: Runner._defined,
+}  # fmt: skip
+_EXPRESSIONS: dict[type[cst.CSTNode], Callable[[Runner, Any, Env], Value]] = {
+    cst.Integer: Runner._literal, cst.Float: Runner._literal, cst.SimpleString: Runner._literal,
+    cst.ConcatenatedString: Runner._literal, cst.Name: Runner._name,
+    cst.Attribute: Runner._attribute, cst.BinaryOperation: Runner._binary,
+    cst.UnaryOperation: Runner._unary, cst.Comparison: Runner._comparison,
+    cst.BooleanOperation: Runner._either, cst.IfExp: Runner._either, cst.NamedExpr: Runner._walrus,
+    cst.Tuple: Runner._items, cst.List: Runner._items, cst.Subscript: Runner._subscript,
+    cst.ListComp: Runner._comprehension, cst.GeneratorExp: Runner._comprehension,
+    cst.SetComp: Runner._comprehension, cst.Call: Runner._call,
+}  # fmt: skip

@@ -1,0 +1,299 @@
+"""Abstract dtypes: what a value may be, and what an operation makes of values under autocast.
+
+A tensor is the set of dtypes that it may have; `ANY` in it stands for all that is not known. What
+is found is possible in some run, as far as the text tells: not in all.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import libcst as cst
+
+from amp_lint.vocabulary.operations import operations
+
+ANY = "?"
+LOW = frozenset({"float16", "bfloat16"})
+_CAST = LOW | {"float32"}
+"""What autocast casts; float64 and integers are left alone."""
+_FLOATING = _CAST | {"float64"}
+_ORDER = ("bool", "uint8", "int8", "int16", "int32", "int64", "bfloat16", "float16", "float32",
+          "float64", "complex32", "complex64", "complex128")  # fmt: skip
+_MIXING = ("_loss", "_with_logits")
+"""Operations that treat operands of two dtypes each in its own way."""
+_MOST_DTYPES = 5
+"""Beyond which a value is taken for unknown."""
+
+
+class Kind(enum.Enum):
+    """What a value is."""
+
+    TENSOR = "tensor"
+    NUMBER = "number"
+    DTYPE = "dtype"
+    ITEMS = "tuple"
+    OTHER = "other"
+    """A module, a string, a function: nothing that an operation computes with."""
+
+
+class Dims(enum.Enum):
+    """Whether a tensor has dimensions: one without does not promote those that have."""
+
+    NONE = "0"
+    SOME = "1 or more"
+    UNKNOWN = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What is known of one value."""
+
+    kind: Kind
+    dtypes: frozenset[str] = frozenset()
+    """Of a tensor those that it may have; of a dtype object those that it may be."""
+    dims: Dims = Dims.UNKNOWN
+    number: float | None = None
+    """The value of a number, if it is known."""
+    floating: bool = True
+    """Of a number: whether it is (or may be) a float."""
+    items: tuple[Value, ...] = ()
+    why: cst.CSTNode | None = field(default=None, compare=False)
+    """The operation or cast that made it low."""
+    counts: bool = False
+    """Whether it holds whole numbers as they come: positions, indices, times."""
+    most: float | None = None
+    """Then the largest, where that is written."""
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor, or may be one."""
+        return self.kind is Kind.TENSOR
+
+    @property
+    def low(self) -> frozenset[str]:
+        """The dtypes of 16 bits that it may have."""
+        return self.dtypes & LOW if self.is_tensor else frozenset()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it can only have the dtypes that are listed."""
+        return self.is_tensor and ANY not in self.dtypes
+
+    def may_be(self, dtype: str) -> bool:
+        """Whether some run gives the tensor this dtype, as far as the text tells."""
+        return self.is_tensor and dtype in self.dtypes
+
+
+UNKNOWN = Value(Kind.TENSOR, frozenset({ANY}))
+OTHER = Value(Kind.OTHER)
+SOME_NUMBER = Value(Kind.NUMBER)
+
+
+def tensor(*dtypes: str, dims: Dims = Dims.SOME, why: cst.CSTNode | None = None) -> Value:
+    """A tensor of one of some dtypes."""
+    return Value(Kind.TENSOR, frozenset(dtypes), dims, why=why)
+
+
+def number(value: float | None, floating: bool | None = None) -> Value:
+    """A number of Python's."""
+    is_float = isinstance(value, float) or value is None if floating is None else floating
+    return Value(Kind.NUMBER, number=value, floating=is_float)
+
+
+def join(one: Value, other: Value) -> Value:
+    """What is one of two values."""
+    if one == other:
+        return one
+    kinds = {one.kind, other.kind}
+    if kinds == {Kind.NUMBER}:
+        return number(None, one.floating or other.floating)
+    if kinds == {Kind.ITEMS} and len(one.items) == len(other.items):
+        return Value(Kind.ITEMS, items=tuple(map(join, one.items, other.items)))
+    if kinds == {Kind.OTHER}:
+        return OTHER
+    tensors = [value for value in (one, other) if value.kind in (Kind.TENSOR, Kind.DTYPE)]
+    if not tensors:
+        return UNKNOWN
+    mixed = len(kinds) > 1
+    dtypes = frozenset().union(*(value.dtypes for value in tensors), {ANY} if mixed else ())
+    if len(dtypes) > _MOST_DTYPES:
+        return UNKNOWN
+    kind = Kind.TENSOR if mixed else one.kind
+    dims = one.dims if one.dims is other.dims else Dims.UNKNOWN
+    why = next((value.why for value in tensors if value.why is not None), None)
+    counts = one.counts and other.counts
+    most = one.most if one.most == other.most else None
+    return Value(kind, dtypes, dims, why=why, counts=counts, most=most)
+
+
+@dataclass(frozen=True, slots=True)
+class Ambient:
+    """The autocast state in which code runs."""
+
+    device: str = "cuda"
+    dtypes: frozenset[str] = frozenset()
+    """What low precision may be; none where autocast is off."""
+    certain: bool = True
+    """Whether it is certainly so; else autocast may be off, or on though nothing says so."""
+    region: cst.CSTNode | None = field(default=None, compare=False)
+    """What opens the region."""
+    elsewhere: str = ""
+    """Path and line of the region, where it is in another file."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether autocast is on in some run that is known."""
+        return bool(self.dtypes)
+
+
+OFF = Ambient()
+WHATEVER = Ambient(certain=False)
+
+
+def applied(
+    name: str, operands: Sequence[Value], ambient: Ambient, node: cst.CSTNode | None = None
+) -> Value:
+    """What an operation of the table gives.
+
+    Args:
+        name: as the table has it.
+        operands: all tensors and numbers that it gets, the first one first.
+        ambient: the autocast state.
+        node: where it stands, for `Value.why`.
+    """
+    table = operations()
+    given = [value for value in operands if value.kind in (Kind.TENSOR, Kind.NUMBER)]
+    plain = _plain(name, given)
+    policy = table.policies.get(ambient.device, {}).get(name, "")
+    if not policy or not ambient.is_on:
+        uncertain = not ambient.is_on and not ambient.certain and table.is_listed(name)
+        dtypes = plain.dtypes | {ANY} if uncertain else plain.dtypes
+    else:
+        dtypes = _cast(policy, plain, [value for value in given if value.is_tensor], ambient.dtypes)
+        if not ambient.certain:
+            dtypes |= plain.dtypes
+    if len(dtypes) > _MOST_DTYPES:
+        dtypes = frozenset({ANY})
+    inherited = next((v.why for v in given if v.low and v.why is not None), None)
+    why = (
+        (node if policy == "low" and ambient.is_on else inherited or node) if dtypes & LOW else None
+    )
+    return replace(plain, dtypes=dtypes, why=why)
+
+
+def _cast(policy: str, plain: Value, given: Sequence[Value], low: frozenset[str]) -> frozenset[str]:
+    """What a listed operation gives where autocast is on."""
+    if plain.dtypes and not plain.dtypes & _FLOATING and ANY not in plain.dtypes:
+        return plain.dtypes  # of integers, or not of floating point
+    kept = frozenset({"float64"} if any("float64" in value.dtypes for value in given) else ())
+    if policy == "low":
+        return low | kept
+    if policy == "float32":
+        first = given[0].dtypes if given else frozenset({ANY})
+        uncast = plain.dtypes - LOW if first - _CAST else frozenset()
+        return uncast | kept | (frozenset({"float32"}) if first & {*_CAST, ANY} else frozenset())
+    if not any(value.dtypes & {*_CAST, ANY} for value in given):
+        return plain.dtypes
+    if policy == "varies" or any(ANY in value.dtypes for value in given):
+        return frozenset({ANY})
+    wide = any("float32" in value.dtypes for value in given)
+    narrow = all(value.dtypes - {"float32"} for value in given)
+    return (
+        (frozenset({"float32"}) if wide else frozenset()) | (low if narrow else frozenset()) | kept
+    )
+
+
+def _plain(name: str, given: Sequence[Value]) -> Value:
+    """What an operation gives where autocast is off."""
+    table = operations()
+    gives = table.gives.get(name, "float")
+    tensors = [value for value in given if value.is_tensor]
+    dims = Dims.UNKNOWN if name in table.fewer else _dims(tensors)
+    if gives != "float":
+        if gives == "complex64" and any(not v.dtypes <= {"float32"} for v in tensors):
+            return Value(Kind.TENSOR, frozenset({ANY}), dims)
+        return Value(Kind.TENSOR, frozenset({gives}), dims)
+    if not tensors:
+        return Value(Kind.TENSOR, frozenset({ANY}), dims)
+    if name in table.follows_first:
+        return Value(Kind.TENSOR, tensors[0].dtypes, tensors[0].dims)
+    dtypes = promoted(given)
+    if any(d in _ORDER[10:] for d in dtypes):
+        return UNKNOWN
+    if any("bool" in value.dtypes for value in tensors):
+        dtypes |= {"bool", "int64"} if dtypes & {"bool", "int64"} else frozenset()
+    if name in table.float_of_integers:
+        dtypes = frozenset("float32" if d in _ORDER[:6] else d for d in dtypes)
+    if name.endswith(_MIXING) and len({v.dtypes for v in tensors}) > 1:
+        return UNKNOWN
+    return Value(Kind.TENSOR, dtypes, dims)
+
+
+def _dims(tensors: Iterable[Value]) -> Dims:
+    """Whether a result has dimensions."""
+    known = {value.dims for value in tensors}
+    if Dims.SOME in known:
+        return Dims.SOME
+    return Dims.NONE if known == {Dims.NONE} else Dims.UNKNOWN
+
+
+def promoted(given: Sequence[Value]) -> frozenset[str]:
+    """The dtypes that operands may give together, by torch's rules of promotion."""
+    numbers = tuple(value.floating for value in given if value.kind is Kind.NUMBER)
+    choices = [
+        [(dtype, dims) for dtype in sorted(value.dtypes) for dims in _possible(value.dims)]
+        for value in given
+        if value.is_tensor
+    ]
+    found: set[str] = set()
+    for combination in itertools.islice(itertools.product(*choices), 256):
+        found.add(_promoted(combination, numbers))
+    return frozenset(found)
+
+
+def _possible(dims: Dims) -> Iterator[bool]:
+    """Whether a tensor has dimensions: what may be."""
+    if dims is not Dims.NONE:
+        yield True
+    if dims is not Dims.SOME:
+        yield False
+
+
+@functools.lru_cache(maxsize=4096)
+def _promoted(operands: tuple[tuple[str, bool], ...], numbers: tuple[bool, ...]) -> str:
+    """The dtype of a result.
+
+    Args:
+        operands: dtype of each tensor, and whether it has dimensions.
+        numbers: for each number of Python's, whether it is a float.
+    """
+    if any(dtype == ANY for dtype, _ in operands):
+        return ANY
+    solid = [dtype for dtype, has_dims in operands if has_dims]
+    loose = [dtype for dtype, has_dims in operands if not has_dims]
+    best = max(map(_category, (*solid, *loose)))
+    wanted = max(best, 2 if any(numbers) else 1 if numbers else 0)
+    for group in (solid, loose):
+        highest = [dtype for dtype in group if _category(dtype) == wanted]
+        if highest and (group is loose or max(map(_category, group)) == wanted):
+            return _widest(highest)
+    return "float32" if wanted == 2 else "int64"
+
+
+def _category(dtype: str) -> int:
+    """0 for bool, 1 for integers, 2 for floating point, 3 for complex numbers."""
+    place = _ORDER.index(dtype)
+    return 0 if place == 0 else 1 if place < 6 else 2 if place < 10 else 3
+
+
+def _widest(dtypes: Sequence[str]) -> str:
+    """The dtype of a result of operands of one category."""
+    if {"float16", "bfloat16"} <= {*dtypes} and not {"float32", "float64"} & {*dtypes}:
+        return "float32"
+    if "uint8" in dtypes and {"int8"} & {*dtypes} and not {"int32", "int64"} & {*dtypes}:
+        return "int16"
+    return max(dtypes, key=_ORDER.index)

@@ -1,0 +1,145 @@
+"""What each operation of torch does with dtypes: measured, see ``benchmarks/operations.py``."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+HOMES = {
+    "torch": "", "torch.nn.functional": "", "torch.special": "", "torch.Tensor": "",
+    "torch.linalg": "linalg.", "torch.fft": "fft.",
+}  # fmt: skip
+"""Module -> what its functions are called by in the table."""
+DTYPES = {
+    "torch.float16": "float16", "torch.half": "float16", "torch.bfloat16": "bfloat16",
+    "torch.float32": "float32", "torch.float": "float32", "torch.float64": "float64",
+    "torch.double": "float64", "torch.int64": "int64", "torch.long": "int64",
+    "torch.int32": "int32", "torch.int": "int32", "torch.int16": "int16", "torch.short": "int16",
+    "torch.int8": "int8", "torch.uint8": "uint8", "torch.bool": "bool",
+    "torch.complex64": "complex64", "torch.cfloat": "complex64", "torch.complex128": "complex128",
+}  # fmt: skip
+"""Qualified name -> dtype."""
+CASTS = {
+    "half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64",
+    "int": "int32", "long": "int64", "short": "int16", "bool": "bool", "byte": "uint8",
+    "char": "int8",
+}  # fmt: skip
+"""Methods that cast, and what to."""
+RANGES = {
+    "float16": (-65504.0, 65504.0), "bfloat16": (-3.3895313892515355e38, 3.3895313892515355e38),
+    "float32": (-3.4028234663852886e38, 3.4028234663852886e38),
+    "float64": (-1.7976931348623157e308, 1.7976931348623157e308),
+}  # fmt: skip
+"""Dtype -> its least and largest number."""
+EXACT = {"float16": 2048, "bfloat16": 256}
+"""Up to which number all integers are exact."""
+MAKERS = frozenset(
+    {"zeros", "ones", "empty", "rand", "randn", "eye", "linspace", "logspace", "hann_window",
+     "hamming_window", "blackman_window", "normal"}
+)  # fmt: skip
+"""Functions that make a tensor of the default dtype."""
+INTEGER_MAKERS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
+LIKE = frozenset({"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"})
+NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"})
+"""Functions and methods that make a tensor of the dtype of another."""
+MOVES = frozenset({"cuda", "cpu", "contiguous", "detach", "clone", "requires_grad_", "pin_memory",
+                   "unfold", "share_memory_", "to_dense", "item"})  # fmt: skip
+"""Methods that change no dtype, and are in no table of operations."""
+VIEWS = frozenset(
+    {"unsqueeze", "squeeze", "view", "reshape", "expand", "expand_as", "repeat", "flatten",
+     "permute", "transpose", "t", "contiguous", "to", "cuda", "clone", "detach", "flip",
+     "repeat_interleave", "unflatten"}
+) | frozenset(CASTS)  # fmt: skip
+"""Methods that leave the numbers as they are, but for rounding."""
+INDEXED_WRITES = {
+    "index_copy_": 2, "index_add_": 2, "scatter_": 2, "scatter_add_": 2, "scatter_reduce_": 2,
+    "masked_scatter_": 1, "index_put_": 1, "put_": 1,
+}  # fmt: skip
+"""Methods that write by index, in whose dtype the source has to be, and where they take it."""
+LIKELIHOODS = frozenset({"cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp",
+                         "gaussian_nll_loss", "ctc_loss"})  # fmt: skip
+"""What computes logarithms of probabilities."""
+FILLS = {
+    "masked_fill": 1, "masked_fill_": 1, "index_fill": 2, "index_fill_": 2, "fill_": 0,
+    "clamp": 0, "clamp_": 0, "clip": 0, "clamp_min": 0, "clamp_max": 0,
+}  # fmt: skip
+"""Methods that write a number, and where they take it."""
+FILLED = {"full_like": 1, "full": 1, "new_full": 1}
+"""What makes a tensor of one number, and where it takes that."""
+FLOORS = frozenset({"add", "add_", "clamp", "clamp_", "clamp_min", "clamp_min_", "clip"})
+"""Methods whose first argument may keep a tensor from being 0."""
+PICKS = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "cummax", "cummin",
+                   "nanmedian"})  # fmt: skip
+"""Operations that give values and where they were."""
+COMPOSITES = frozenset({"cov", "corrcoef", "linalg.pinv", "pinverse"})
+"""Operations that autocast does not list, made of products that it does."""
+REDUCTIONS = frozenset(
+    {"sum", "mean", "prod", "std", "var", "max", "min", "amax", "amin", "norm", "median", "dot",
+     "logsumexp", "nansum", "dist", "vdot", "linalg.norm", "linalg.vector_norm",
+     "trace", "count_nonzero", "any", "all"}
+)  # fmt: skip
+"""Operations that give a tensor without dimensions, if they are not told which to reduce."""
+ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "grad", "real", "values"})
+"""Attributes of a tensor that are tensors of its dtype."""
+SIZES = frozenset({"shape", "ndim", "device", "is_cuda", "requires_grad", "layout", "itemsize"})
+SIZE_METHODS = frozenset({"size", "dim", "numel", "item", "tolist", "get_device", "stride",
+                          "nelement", "element_size"})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """The table, by the names of operations: ``softmax``, ``linalg.inv``, ``fft.fft``."""
+
+    policies: dict[str, dict[str, str]]
+    """Device -> operation -> what its autocast does: low, float32, widest."""
+    gives: dict[str, str]
+    """Operation -> what it gives for float32: ``float``, or a dtype that is no such."""
+    follows_first: frozenset[str]
+    """Those whose result has the dtype of the first operand, whatever the others are."""
+    float_of_integers: frozenset[str]
+    no_half: frozenset[str]
+    """Those without a kernel for float16 on CUDA, and the Fourier transforms."""
+    fewer: frozenset[str]
+    """Those whose result may have fewer dimensions than what they get."""
+    methods: frozenset[str]
+    modules: dict[str, str]
+    """Class of torch.nn -> the operation that it applies."""
+
+    def short(self, qualified: str) -> str | None:
+        """What a function is called in the table: ``softmax`` for torch.nn.functional.softmax."""
+        home, _, name = qualified.rpartition(".")
+        known = HOMES.get(home)
+        if known is None or f"{known}{name}" not in self.gives:
+            return None
+        return f"{known}{name}"
+
+    def is_listed(self, name: str) -> bool:
+        """Whether autocast of some device casts what the operation gets."""
+        return any(name in policies for policies in self.policies.values())
+
+
+@functools.cache
+def operations() -> Operations:
+    """The table as it was measured."""
+    text = Path(__file__).with_name("operations.json").read_text("utf-8")
+    data = json.loads(text)
+
+    def each(key: str) -> dict[str, str]:
+        return {name: kind for kind, names in data[key].items() for name in names.split()}
+
+    kinds = each("gives")
+    fourier = {
+        name for name, kind in kinds.items() if name.startswith("fft.") and "shift" not in name
+    }
+    return Operations(
+        policies={"cuda": each("cuda"), "cpu": each("cpu")},
+        gives=kinds,
+        follows_first=frozenset(each("follows")),
+        float_of_integers=frozenset(each("integers")),
+        no_half=frozenset(each("kernels")) | fourier,
+        fewer=frozenset(each("shape")),
+        methods=frozenset(each("written")),
+        modules=data["modules"],
+    )

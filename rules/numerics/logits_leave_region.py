@@ -1,0 +1,53 @@
+"""AMP318: logarithms of probabilities in low precision, after the region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary.operations import LIKELIHOODS
+
+from ._low import LOWERING, shown, sightings
+
+if TYPE_CHECKING:
+    from amp_lint.amp.dtype_runs import Run
+    from amp_lint.model import Model
+
+
+class LogitsLeaveRegion(Rule):
+    """``F.cross_entropy(logits, y)`` of float16 logits where autocast is off."""
+
+    code = "AMP318"
+    name = "logits-leave-region"
+    severity = Severity.INFO
+    preview = True
+    requires = (
+        LOWERING,
+        frozenset({"cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "log_softmax",
+                   "LogSoftmax", "kl_div", "KLDivLoss", "logsumexp"}),
+    )  # fmt: skip
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Judge every such call that autocast does not cast."""
+        for call in model.tree.nodes(cst.Call):
+            found = (self._judge(model, run, call) for run in sightings(model, call))
+            yield from [each for each in found if each is not None][:1]
+
+    def _judge(self, model: Model, run: Run, call: cst.Call) -> Diagnostic | None:
+        known, state = model.dtypes.operation(call, run), run.state(call)
+        if known is None or state is None or state.is_on or known[0] not in LIKELIHOODS:
+            return None
+        value, made = run.of(known[1]), run.of(call)
+        if not value.low or not made.low:
+            return None
+        dtype = sorted(value.low)[0]
+        error = "0.25" if dtype == "bfloat16" else "0.03"
+        message = (
+            f"{known[0]} outside of autocast is computed in {dtype}, as its logits are: "
+            f"log-probabilities are off by up to {error}"
+        )
+        help = "give it `.float()` of them, or compute it inside of the region"
+        return self.report(model, call, message, shown(model, run, value), help=help)

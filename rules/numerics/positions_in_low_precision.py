@@ -1,0 +1,90 @@
+"""AMP315: positions in a dtype that does not have all whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary.operations import EXACT, operations
+
+from ._low import LOWERING, REGIONS, elsewhere, shown, sightings
+
+if TYPE_CHECKING:
+    from amp_lint.amp.dtype_runs import Run
+    from amp_lint.amp.dtypes import Value
+    from amp_lint.model import Model
+
+
+class PositionsInLowPrecision(Rule):
+    """``torch.arange(n, dtype=torch.bfloat16)``, and positions in a product under autocast."""
+
+    code = "AMP315"
+    name = "positions-in-low-precision"
+    severity = Severity.WARNING
+    preview = True
+    requires = (LOWERING, frozenset({"arange"}))
+    elsewhere = REGIONS
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Judge what is made or cast, and every product of positions."""
+        for node in (*model.tree.nodes(cst.Call), *model.tree.nodes(cst.BinaryOperation)):
+            found = (self._judge(model, run, node) for run in sightings(model, node))
+            yield from [each for each in found if each is not None][:1]
+
+    def _judge(self, model: Model, run: Run, node: cst.BaseExpression) -> Diagnostic | None:
+        value = run.of(node)
+        if value.counts and value.low and _is_new(run, node):
+            return self._diagnose(model, run, node, value, frozenset(value.low), value.most)
+        factor = _factor(model, run, node)
+        state = run.state(node)
+        if factor is None or state is None:
+            return None
+        return self._diagnose(model, run, node, value, state.dtypes, factor.most)
+
+    def _diagnose(
+        self,
+        model: Model,
+        run: Run,
+        node: cst.BaseExpression,
+        value: Value,
+        dtypes: frozenset[str],
+        most: float | None,
+    ) -> Diagnostic | None:
+        bad = [d for d in sorted(dtypes) if d in EXACT and (most is None or most > EXACT[d] + 1)]
+        if not bad:
+            return None
+        message = (
+            f"positions are rounded to {bad[0]} here, in which whole numbers are not exact from "
+            f"{EXACT[bad[0]]} on{elsewhere(run)}"
+        )
+        help = "keep them in float32, with autocast off where they are multiplied"
+        return self.report(model, node, message, shown(model, run, value), help=help)
+
+
+def _is_new(run: Run, node: cst.BaseExpression) -> bool:
+    """Whether positions become low at a node: what it is made of is not."""
+    if not isinstance(node, cst.Call):
+        return False
+    owner = node.func.value if isinstance(node.func, cst.Attribute) else None
+    before = run.of(owner)
+    return not (before.counts and before.low) and run.of(node).why is not None
+
+
+def _factor(model: Model, run: Run, node: cst.BaseExpression) -> Value | None:
+    """The positions in float32 that autocast casts for a product."""
+    state = run.state(node)
+    if state is None or not state.is_on:
+        return None
+    operands: list[cst.BaseExpression] = []
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
+        operands = [node.left, node.right]
+    elif isinstance(node, cst.Call):
+        known = model.dtypes.operation(node, run)
+        if known is None or operations().policies.get(state.device, {}).get(known[0]) != "low":
+            return None
+        operands = [known[1], *(arg.value for arg in node.args)]
+    values = (run.of(operand) for operand in operands)
+    return next((v for v in values if v.counts and "float32" in v.dtypes), None)

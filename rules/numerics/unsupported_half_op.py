@@ -1,0 +1,63 @@
+"""AMP319: an operation that has no kernel for low precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary.operations import COMPOSITES, operations
+
+from ._low import LOWERING, REGIONS, elsewhere, shown, sightings
+
+if TYPE_CHECKING:
+    from amp_lint.amp.dtype_runs import Run
+    from amp_lint.model import Model
+
+_ISLAND = "compute it in float32: `.float()` under `autocast(enabled=False)`"
+
+
+class UnsupportedHalfOp(Rule):
+    """``torch.linalg.inv(x @ y)`` under autocast."""
+
+    code = "AMP319"
+    name = "unsupported-half-op"
+    severity = Severity.ERROR
+    preview = True
+    requires = (LOWERING,)
+    elsewhere = REGIONS
+    pattern = "|".join(
+        rf"\b{name.rpartition('.')[2]}\b" for name in sorted(operations().no_half | COMPOSITES)
+    )
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Judge every call of such an operation."""
+        for call in model.tree.nodes(cst.Call):
+            found = (self._judge(model, run, call) for run in sightings(model, call))
+            yield from [each for each in found if each is not None][:1]
+
+    def _judge(self, model: Model, run: Run, call: cst.Call) -> Diagnostic | None:
+        known = model.dtypes.operation(call, run)
+        state = run.state(call)
+        if known is None or state is None or known[0] not in operations().no_half | COMPOSITES:
+            return None
+        name, value = known[0], run.of(known[1])
+        policy = operations().policies.get(state.device, {}).get(name) if state.is_on else None
+        where = elsewhere(run)
+        if name in COMPOSITES and policy == "low" and value.dtypes == {"float32"}:
+            low = " or ".join(sorted(state.dtypes))
+            message = f"{name} of a float32 tensor computes its products in {low} here{where}"
+            related = [(state.region, "autocast is on here")] if state.region is not None else []
+            return self.report(model, call, message, related, help=_ISLAND)
+        if name not in operations().no_half or not value.low or policy in ("float32", "varies"):
+            return None
+        dtype = sorted(value.low)[-1]
+        only = name.startswith("fft.") and dtype == "float16"
+        sizes = " but for sizes that are powers of two" if only else ""
+        message = (
+            f"{name} raises RuntimeError in {dtype}{sizes}, and autocast does not cast it{where}"
+        )
+        help = "give it `.float()`"
+        return self.report(model, call, message, shown(model, run, value), help=help)

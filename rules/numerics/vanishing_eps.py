@@ -1,0 +1,73 @@
+"""AMP312: an eps that is 0 in float16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.vocabulary.operations import FLOORS
+
+from ._low import LOWERING, REGIONS, elsewhere, shown, sightings
+
+if TYPE_CHECKING:
+    from amp_lint.amp.dtype_runs import Run
+    from amp_lint.model import Model
+
+_LARGEST = 2.0**-25
+"""The largest number that rounds to 0 in float16."""
+
+
+class VanishingEps(Rule):
+    """``x / (x.abs().max() + 1e-8)`` where x is float16."""
+
+    code = "AMP312"
+    name = "vanishing-eps"
+    severity = Severity.WARNING
+    preview = True
+    requires = (LOWERING,)
+    elsewhere = REGIONS
+    pattern = r"[eE]-0*(?:[89]|[1-9]\d)|\.0000000|\*\*\s*-"
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Judge every number that is added, or that a tensor is kept above."""
+        for node, tensor, eps in _places(model):
+            for run in sightings(model, node):
+                value, number = run.of(tensor), run.of(eps).number
+                if number is not None and 0 < number <= _LARGEST and value.may_be("float16"):
+                    yield self._diagnose(model, run, tensor, eps)
+                    break
+
+    def _diagnose(
+        self, model: Model, run: Run, tensor: cst.BaseExpression, eps: cst.BaseExpression
+    ) -> Diagnostic:
+        written = quoted(model.tree.source(eps))
+        message = (
+            f"{written} is 0 in float16, so that it keeps nothing from being 0{elsewhere(run)}"
+        )
+        help = "add it to a value in float32, as of `.float()`, or use 1e-5"
+        return self.report(model, eps, message, shown(model, run, run.of(tensor)), help=help)
+
+
+def _places(
+    model: Model,
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression]]:
+    """(Operation, tensor, number) of sums, floors, and maxima of two."""
+    for operation in model.tree.nodes(cst.BinaryOperation):
+        if isinstance(operation.operator, cst.Add):
+            yield operation, operation.left, operation.right
+            yield operation, operation.right, operation.left
+    for call in model.tree.nodes(cst.Call):
+        func = call.func
+        name = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
+        if name in FLOORS:
+            values = [a.value for a in call.args if a.keyword is None and not a.star]
+            named = [
+                a.value for a in call.args if a.keyword and a.keyword.value in ("min", "other")
+            ]
+            function = bool(model.names.qualified(func))
+            owner = values[0] if function and values else getattr(func, "value", call)
+            for eps in [*values[function : function + 1], *named]:
+                yield call, owner, eps

@@ -1,0 +1,153 @@
+"""Which value has which dtype where."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from amp_lint.amp.dtypes import ANY
+from amp_lint.model import Model
+from amp_lint.text.source import Source
+
+HEAD = "import math\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
+PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "dtype_programs.py"
+IN_FLOAT16 = {
+    "x @ w": "float16",
+    "torch.matmul(x, w) * 0.5": "float16",
+    "x.bmm(w).softmax(-1)": "float32",
+    "F.linear(x, w).exp()": "float32",
+    "torch.exp(x @ w).half()": "float16",
+    "(x @ w).float() @ w": "float16",
+    "(x @ w) + torch.zeros(3)": "float32",
+    "(x @ w) + torch.tensor(1.0)": "float16|float32",
+    "(x @ w) * math.sqrt(3)": "float16",
+    "(x @ w) + b": ANY,
+    "x": ANY,
+    "x.to(torch.bfloat16)": "bfloat16",
+    "(x @ w).to(torch.zeros(2).dtype)": "float32",
+    "(x @ w).type_as(w)": ANY,
+    "(x @ w).add_(torch.zeros(3))": "float16",
+    "(x @ w).exp_()": "float16",
+    "torch.zeros_like(x @ w)": "float16",
+    "(x @ w).new_zeros(3)": "float16",
+    "torch.arange(10)": "int64",
+    "torch.arange(10).float() / 3": "float32",
+    "torch.arange(10, dtype=torch.float16)": "float16",
+    "(x @ w).max(-1, keepdim=True)[0]": "float16",
+    "(x @ w).sum(-1)": "float32",
+    "(x @ w).mean(-1)": "float16",
+    "F.softmax(x @ w, -1, dtype=torch.float16)": "float16",
+    "torch.where(x > 0, x @ w, -1.0)": "float16",
+    "torch.cat([x @ w, x @ w])": "float16",
+    "torch.cat([x @ w, torch.zeros(3)])": "float32",
+    "(x @ w).argmax(-1)": "int64",
+    "(x @ w) ** 2": "float32",
+    "2 / (x @ w)": "float32",
+    "(x @ w)[:, 0].reshape(-1)": "float16",
+    "torch.einsum('ij,jk->ik', x, w)": "float16",
+    "x.cuda().double()": "float64",
+    "unknown(x @ w)": ANY,
+    "[x @ w for _ in range(3)][0]": "float16",
+    "(x @ w) if b else (x.float() @ w)": "float16",
+    "(x @ w).device": "",
+}
+
+
+def values(text: str) -> dict[str, str]:
+    """Every variable of a program -> the dtypes it may have, of all runs."""
+    model = Model(Source((HEAD + text).encode(), "x.py"))
+    found: dict[str, set[str]] = {}
+    for target in model.tree.nodes(cst.AssignTarget):
+        node = model.tree.parent(target)
+        assert isinstance(node, cst.Assign)
+        for run in model.dtypes.runs(node):
+            value = run.of(node.value)
+            kinds = value.dtypes if value.is_tensor else set[str]()
+            found.setdefault(model.tree.source(target.target), set()).update(kinds)
+    return {name: "|".join(sorted(dtypes)) for name, dtypes in found.items()}
+
+
+def test_operations_under_autocast() -> None:
+    lines = [f"        v{i} = {line}\n" for i, line in enumerate(IN_FLOAT16)]
+    region = '    with torch.autocast("cuda", dtype=torch.float16):\n'
+    found = values(f"def f(x, w, b):\n{region}" + "".join(lines))
+    assert dict(zip(IN_FLOAT16, found.values(), strict=True)) == IN_FLOAT16
+
+
+STATEMENTS = {
+    "outside": ("y = x @ w", ANY),
+    "outside of half": ("y = x.half() * 2", "float16"),
+    "rebound": ("y = x.half()\ny = y.float()", "float16|float32"),
+    "branches": ("if w:\n    z = x.half()\nelse:\n    z = x.float()\ny = z", "float16|float32"),
+    "one leaves": ("if w:\n    return\nelse:\n    z = x.float()\ny = z", "float32"),
+    "a loop": ("z = x.float()\nfor i in w:\n    z = z.half()\ny = z", "float16|float32"),
+    "an accumulator": ("z = torch.zeros(3)\nfor i in w:\n    z += i.half()\ny = z", "float32"),
+    "in place": ("z = x.half()\nz += torch.zeros(3)\ny = z", "float16"),
+    "asked": (
+        "z = x.half() if w else x.float()\nif z.dtype == torch.float16:\n    y = z",
+        "float16",
+    ),
+    "undecided": ("with torch.autocast('cuda', enabled=w):\n    y = x @ x", f"{ANY}|float16"),
+    "off": ("with torch.autocast('cuda', enabled=False):\n    y = x.half() @ x.half()", "float16"),
+    "on a CPU": ("with torch.autocast('cpu'):\n    y = x @ x", "bfloat16"),
+    "unpacked": ("z, i = x.half().max(-1)\ny = z", "float16"),
+    "the second": ("z, i = x.half().max(-1)\ny = i", "int64"),
+    "of two": ("y = x.half().chunk(2)[0]", "float16"),
+    "try": ("try:\n    z = x.half()\nexcept OSError:\n    z = x.float()\ny = z", "float16|float32"),
+    "a call": ("y = helper(x.half())", "float16"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_statements(name: str) -> None:
+    text, expected = STATEMENTS[name]
+    body = "".join(f"    {line}\n" for line in text.split("\n"))
+    found = values(f"def helper(a):\n    return a * 2\n\n\ndef f(x, w):\n{body}")
+    assert found["y"] == expected
+
+
+MODULE = """
+class Net(nn.Module):
+    def __init__(self, dim, scale=None):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.body = nn.Sequential(nn.Linear(dim, dim), nn.LayerNorm(dim))
+        self.scale = scale or dim ** -0.5
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.register_buffer("table", torch.arange(dim).float())
+
+    def forward(self, x):
+        a = self.proj(x) * self.scale
+        b = a + self.bias
+        c = self.body(x)
+        d = self.table * 2
+        return a
+
+
+def train(x):
+    net = Net(3)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        out = net(x)
+"""
+
+
+def test_modules() -> None:
+    found = values(MODULE)
+    assert {name: found[name] for name in ("a", "b", "c", "d", "out")} == {
+        "a": "bfloat16", "b": "float32", "c": "float32", "d": "float32", "out": "bfloat16"
+    }  # fmt: skip
+
+
+def test_random_programs() -> None:
+    """What is inferred holds what torch gives, for CPU autocast and with CUDA's lists."""
+    made = subprocess.run(
+        [sys.executable, str(PROGRAMS), "240"], check=True, capture_output=True, text=True
+    )
+    for found in json.loads(made.stdout).values():
+        assert found["wrong"] == []
+        assert found["single"] >= 0.9 * found["variables"]

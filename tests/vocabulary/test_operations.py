@@ -1,0 +1,77 @@
+"""The table of operations against the torch that is installed."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_lint.vocabulary.operations import (
+    ATTRIBUTES,
+    CASTS,
+    DTYPES,
+    HOMES,
+    INTEGER_MAKERS,
+    LIKE,
+    MAKERS,
+    MOVES,
+    NEW,
+    RANGES,
+    REDUCTIONS,
+    operations,
+)
+
+torch = pytest.importorskip("torch")
+KEYS = {"cuda": "AutocastCUDA", "cpu": "AutocastCPU"}
+UNTOLD = {"binary_cross_entropy", "_", "rnn", "gru", "lstm", "upsample", "norm", "linear_cross",
+          "cat", "stack", "polar"}  # fmt: skip
+"""Of what is listed: what raises, is private, or is reached by another name,
+promotes as it does without autocast."""
+
+
+def listed(device: str) -> set[str]:
+    """The operations of which autocast of a device has an own kernel."""
+    names = torch._C._dispatch_get_registrations_for_dispatch_key(KEYS[device])
+    return {name.removeprefix("aten::").partition(".")[0] for name in names}
+
+
+@pytest.mark.parametrize("device", KEYS)
+def test_what_autocast_lists_has_a_policy(device: str) -> None:
+    names = listed(device) & operations().gives.keys()
+    told = {name for name in names if not any(word in name for word in UNTOLD)}
+    assert len(told) > 20
+    assert sorted(told - operations().policies[device].keys()) == []
+
+
+def test_names_are_those_of_torch() -> None:
+    homes = {prefix: set[str]() for prefix in HOMES.values()}
+    for home, prefix in HOMES.items():
+        owner = torch
+        for part in home.split(".")[1:]:
+            owner = getattr(owner, part)
+        homes[prefix] |= set(dir(owner))
+    unknown = [
+        name for name in operations().gives if name.rpartition(".")[2] not in homes[_prefix(name)]
+    ]
+    assert unknown == []
+    assert all(hasattr(torch.Tensor, n) for n in operations().methods)
+    assert all(hasattr(torch.nn, name) for name in operations().modules)
+
+
+def _prefix(name: str) -> str:
+    home = name.rpartition(".")[0]
+    return f"{home}." if home else ""
+
+
+def test_dtypes_and_their_limits() -> None:
+    for name, dtype in DTYPES.items():
+        assert getattr(torch, name.removeprefix("torch.")) is getattr(torch, dtype)
+    for name, dtype in CASTS.items():
+        assert getattr(torch.ones(1), name)().dtype is getattr(torch, dtype)
+    for dtype, (least, largest) in RANGES.items():
+        limits = torch.finfo(getattr(torch, dtype))
+        assert (limits.min, limits.max) == (least, largest)
+
+
+def test_what_makes_tensors_is_there() -> None:
+    assert all(hasattr(torch, name) for name in MAKERS | INTEGER_MAKERS | LIKE)
+    assert all(hasattr(torch.Tensor, name) for name in NEW | MOVES | ATTRIBUTES - {"values"})
+    assert {name for name in REDUCTIONS if name not in operations().gives} == set()
