@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import libcst as cst
 
@@ -48,6 +49,8 @@ from amp_lint.vocabulary.table import words
 
 _MAX_POLICIES = 16
 _TOO_MANY = ("too many operations run in another region",)
+_LOW = {"half": "float16", "bfloat16": "bfloat16"}
+"""Methods that cast a module to a low precision."""
 _EXITS = frozenset({"break", "continue", "raise", "return"})
 
 
@@ -321,6 +324,8 @@ def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
             other = replace(other, inputs="float16" if [*_fed_half(before, after, removed)] else "")
         elif _concerns(kept, before, name):
             one, other = replace(one, half=("*",)), replace(other, half=("*",))
+        elif any(event.forward for trace in other.traces for event in trace):
+            one = replace(one, **_cast_before(before, after, name))
         different = changed(one, other)
         if different is None and _concerns(moved, before, name):
             different = one, other  # the cast is still made, only elsewhere
@@ -329,6 +334,28 @@ def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
             yield Step(place, *different, splits=splits(one, other))
     if removed and not seen:
         yield _training(before, removed[0])
+
+
+def _cast_before(before: Side, after: Side, name: str) -> dict[str, Any]:
+    """That the modules of a function were of a low precision, where it casts them no more.
+
+    The optimizer may be made elsewhere: the module is called, and so it is what is trained.
+    """
+    old, new = ({*_low_modules(side, name)} for side in (before, after))
+    dtypes = {dtype for _, dtype in old}
+    if new or len(dtypes) != 1:
+        return {}
+    return {"half": ("*",), "half_dtype": dtypes.pop()}
+
+
+def _low_modules(side: Side, name: str) -> Iterator[tuple[str, str]]:
+    """The modules that a function casts to a low precision and calls, each with its dtype."""
+    calls = side.calls.get(id(side.units[name]), ()) if name in side.units else ()
+    called = {side.model.tree.source(call.func) for call in calls}
+    for call in calls:
+        dtype = isinstance(call.func, cst.Attribute) and _LOW.get(call.func.attr.value)
+        if dtype and not call.args:
+            yield from ((text, dtype) for text in called.intersection(_module_names(side, call)))
 
 
 def _without_regions(program: Program) -> Program:
@@ -382,8 +409,8 @@ def _module_names(side: Side, cast: cst.Call) -> Iterator[str]:
     """How a module is written that a call casts: ``model`` in ``model = Net().half()``."""
     assert isinstance(cast.func, cst.Attribute)
     yield side.model.tree.source(cast.func.value)
-    holder = side.model.tree.parent(cast)
-    if isinstance(holder, cst.Assign):
+    holder = side.model.tree.ancestor(cast, cst.Assign)
+    if holder is not None:
         yield from (side.model.tree.source(target.target) for target in holder.targets)
 
 

@@ -45,6 +45,12 @@ T = TypeVar("T")
 _MOST_SCENARIOS = 10
 _MOST_BOUNDS = 2
 _DTYPE = "dtype"
+_PRECISION = "precision"
+"""Left out, a region may round whatever is computed in it to its dtype."""
+_SIZE = "size"
+_RANK = "rank"
+"""Left out, only inputs of as many axes are tried as are first found to have a meaning."""
+_WIDE = "float32"
 _ORDINARY = InputCase(std=1.0)
 _MOST_CHANGE = 1e-3
 """How much of an ordinary row an eps may change."""
@@ -92,6 +98,11 @@ class Examination:
         return not self._not_lifted
 
     @property
+    def loses_guard(self) -> bool:
+        """Whether the new code leaves a guard out: what it is of must be looked at then."""
+        return self.is_comparable and self._experiment.pair.loses_guard
+
+    @property
     def is_repair(self) -> bool:
         """Whether the old code was seen to fail, and the new one was not."""
         if self._refuted_at_once is not None or self._before is None:
@@ -110,7 +121,8 @@ class Examination:
     def _refuted_at_once(self) -> Failure | Finding | None:
         """Why the new code is wrong, by fixed inputs."""
         changed = self._tried(Experiment.changed_too_much)
-        return changed or self._tried(Experiment.failure_after)
+        failed = changed or self._tried(Experiment.failure_after)
+        return failed or self._tried(Experiment.other_guards)
 
     @functools.cached_property
     def _refuted_by_search(self) -> Failure | Finding | None:
@@ -146,27 +158,49 @@ class Examination:
             found = experiment.smaller(at_once)
         failure = found.failure() if isinstance(found, Finding) else found
         judged = self._described(experiment.failure_before(experiment.precisions[:1]), failure)
-        changes = self._other_dtype(at_once) if isinstance(at_once, Finding) else None
+        changes = self._other_rounding(at_once) if isinstance(at_once, Finding) else None
+        if isinstance(at_once, Failure) and self._holds_without(_SIZE):
+            changes = experiment.guards_changed
         return replace(judged, changes=changes)
 
-    def _other_dtype(self, found: Finding) -> Changed | None:
-        """The dtypes of the result, if nothing else is another than before, and they may be so.
+    def _other_rounding(self, found: Finding) -> Changed | None:
+        """The dtypes of the result, or of what it is made of, if nothing else is another one.
 
         A result may become wider; or narrower where autocast decides that, and not the code.
         """
+        precision = found.precision
+        if found.problem.check == "value":
+            return self._other_function(found)
         if found.problem.check != _DTYPE:
             return None
-        precision = found.precision
         outcomes = (found.trial.outcome(w, _ORDINARY, precision) for w in ("before", "after"))
         old, new = ([value.dtype for value in one.values] for one in outcomes)
         narrower = any(b.itemsize < a.itemsize for a, b in zip(old, new, strict=False))
-        if narrower and not precision.autocast:
-            return None
-        settings = replace(self._settings, disabled=self._settings.disabled | {_DTYPE})
-        if Examination(self._obligation, settings).verdict is not Verdict.PROVEN:
+        if (narrower and not precision.autocast) or not self._holds_without(_DTYPE):
             return None
         texts = (", ".join(map(_short, each)) for each in (old, new))
         return Changed(*(f"a result in {text} ({precision.name})" for text in texts))
+
+    def _other_function(self, found: Finding) -> Changed | None:
+        """What a region rounds, and for how many axes it is right, if nothing else is wrong."""
+        precision = found.precision
+        if not precision.autocast and not found.trial.is_other:
+            return None
+        if not self._holds_without(_PRECISION, _RANK):
+            return None
+        dtypes = _WIDE, _short(precision.dtype)
+        rounding = [f"a result rounded to {each} ({precision.name})" for each in dtypes]
+        if self._holds_without(_PRECISION):
+            return Changed(*rounding)
+        alone = self._holds_without(_RANK)
+        texts = ("a function of any number of axes", "the same function of few axes alone")
+        pairs = zip(rounding, texts, strict=True)
+        return Changed(*(texts if alone else map(", ".join, pairs)))
+
+    def _holds_without(self, *checks: str) -> bool:
+        """Whether the new code is right but for some checks."""
+        settings = replace(self._settings, disabled=self._settings.disabled | {*checks})
+        return Examination(self._obligation, settings).verdict is Verdict.PROVEN
 
     def _proof(self, experiment: Experiment) -> Judgement:
         compiled = experiment.failure_compiled()
@@ -288,7 +322,8 @@ class Experiment:
 
     def _trial(self, scenario: Scenario) -> Trial:
         scenario = replace(scenario, constant=self.constant)
-        return Trial(self.pair, scenario, self.settings.device)
+        coarse = _PRECISION in self.settings.disabled
+        return Trial(self.pair, scenario, self.settings.device, is_coarse=coarse)
 
     def _trials(self) -> list[Trial]:
         """Scenarios of different shapes in which BEFORE has a meaning, and their variations."""
@@ -314,7 +349,10 @@ class Experiment:
         for bound in sorted(cut)[-_MOST_BOUNDS:]:
             varied += map(self._trial, inputs.longer(found[0].scenario, bound))
         runs = [trial for trial in varied if self._runs(trial, "oracle")]
-        return [*self._with_distinct(found[0]), *runs, *found[1:]][:_MOST_SCENARIOS]
+        others = found[1:] if self.is_on(_RANK) else []
+        for trial in others:
+            trial.is_other = True
+        return [*self._with_distinct(found[0]), *runs, *others][:_MOST_SCENARIOS]
 
     def _runs(self, trial: Trial, *forms: str) -> bool:
         """Whether forms run in a trial; one that is too large does not."""
@@ -379,7 +417,7 @@ class Experiment:
             runs = not trial.outcome("before", case, precision).error
             raises = [Problem("raises", f"raises {new.error}")]
             return raises if runs and self.is_on("raises") else []
-        lost = self._lost_guard(trial, case, precision) if self.pair.loses_guard else []
+        lost = self._lost_guard(trial, case, precision) if self.pair.has_guard else []
         return lost or self.misses(trial, case, precision, new, "eager")
 
     def _lost_guard(self, trial: Trial, case: InputCase, precision: Precision) -> list[Problem]:
@@ -407,7 +445,7 @@ class Experiment:
         if held is None:
             return found
         misses = [miss for miss in held.misses if self.is_on(miss.check)]
-        hard = trial.is_hard(case, precision) if misses else False
+        hard = bool(misses) and (trial.is_hard(case, precision) or trial.is_tiny(case, precision))
         left = [m for m in misses if not self._is_excused(m, trial, case, precision, hard)]
         if len(left) == len(misses):
             self.record.add(mode, precision, held.value_error, held.gradient_error)
@@ -419,7 +457,8 @@ class Experiment:
         """Whether BEFORE was no better, where that is enough.
 
         It is for a rounding error that is not much larger than what is tolerated, and at most
-        twice that of BEFORE, and for inputs so large that sums of them overflow. What is not
+        twice that of BEFORE, and for inputs so large that sums of them overflow, or so small that
+        they have no digits and gradients by them overflow. What is not
         finite then needs no excuse: BEFORE may be finite because a guard of it cut the number off.
         """
         if miss.check == "finite" and trial.is_beyond_sums(case, precision):
@@ -427,11 +466,16 @@ class Experiment:
         slight = miss.ratio <= _NO_WORSE
         if not slight and not hard:
             return False
+        overflows = miss.check == "finite" and miss.is_gradient
+        if hard and (slight or overflows) and trial.is_tiny(case, precision):
+            return True
         old = trial.outcome("before", case, precision)
+        if hard and old.is_same(trial.outcome("after", case, precision)):
+            return True
         held = trial.hold(case, precision, old) if not old.error else None
         if held is None:
             return bool(old.error)
-        if not held.is_finite:
+        if not held.is_finite(miss.is_gradient):
             return hard and miss.check == "finite"
         before = held.gradient_error if miss.is_gradient else held.value_error
         return miss.ratio <= 2 * before or (hard and before > 1)
@@ -557,6 +601,21 @@ class Experiment:
             return Failure("guard", text)
         self.record.notes.append(text)
         return None
+
+    @property
+    def guards_changed(self) -> Changed | None:
+        """The sizes of guards, where both have some and the new ones are others."""
+        old, new = guards.sizes(self.pair.before), guards.sizes(self.pair.after)
+        if not old or not new - old:
+            return None
+        return Changed(*(f"a guard of {', '.join(sorted(each))}" for each in (old, new)))
+
+    def other_guards(self) -> Failure | None:
+        """The failure of guards that are of another size."""
+        changed = self.guards_changed
+        if changed is None or not self.is_on(_SIZE):
+            return None
+        return Failure(_SIZE, f"{changed.before} became {changed.after}")
 
     def _change(self, std: float) -> tuple[float, float]:
         """The mean and the largest change of an output, for rows of a standard deviation."""

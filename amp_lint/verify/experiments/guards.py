@@ -1,7 +1,8 @@
 """Numerical guards of a term, and the term without them: what its author meant to compute.
 
 A guard is a small constant that keeps a logarithm, a root or a quotient away from 0: an addition
-below one of these, a clamp there, the eps of a norm.
+below one of these, a clamp there, the eps of a norm. So is a very low number that stands for no
+number at all in front of a softmax.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 
 from amp_lint.verify.experiments.names import words
 from amp_lint.verify.experiments.operations import parameters
-from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, show
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children, show
 
 SMALL = 1e-3
 """The largest constant that is taken for a guard."""
@@ -31,6 +32,19 @@ _NORMS = words(
     """LayerNorm GroupNorm RMSNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d layer_norm
     group_norm rms_norm instance_norm"""
 )
+_LENGTHS = words("normalize cosine_similarity pairwise_distance CosineSimilarity PairwiseDistance")
+"""Functions that divide by lengths, and keep those away from 0 by themselves."""
+_SHARES = words("softmax log_softmax Softmax LogSoftmax logsumexp cross_entropy CrossEntropyLoss")
+"""Functions for which a very low number is as good as none."""
+_LEAST = -1e4
+"""The largest number that is taken for none."""
+_EPS = {
+    "RMSNorm": None, "rms_norm": None, "normalize": 1e-12, "cosine_similarity": 1e-8,
+    "CosineSimilarity": 1e-8, "pairwise_distance": 1e-6, "PairwiseDistance": 1e-6,
+}  # fmt: skip
+"""What eps is if it is not given, where that is not 1e-5."""
+NONE = -1e300
+"""Stands for no number, in float64."""
 _LOW = frozenset(
     f"torch.{name}"
     for name in ["float16", "half", "bfloat16", "float32", "float", "float64", "double"]
@@ -65,14 +79,73 @@ def erase(term: Term, guarded: bool = False) -> Term:
         inner = _inside_guard(term)
         if inner is not None:
             return erase(inner, guarded)
-    logits = _logits(term)
-    if logits is not None:
-        name = f"{term.name}_with_logits"
-        return erase(Op(term.form, name, (logits, *term.args[1:]), term.keywords))
     args = tuple(
         erase(arg, _is_guarded(term, index, guarded)) for index, arg in enumerate(term.args)
     )
-    return Op(term.form, term.name, args, tuple((k, erase(v)) for k, v in term.keywords))
+    bare = Op(term.form, term.name, args, tuple((k, erase(v)) for k, v in term.keywords))
+    if _name(bare) in _SHARES:
+        bare = _without_fills(bare)
+    if _name(bare) in _LENGTHS and bare.form is not Form.APPLY and _is_size(_eps_of(bare)):
+        return _set_eps(bare, Const(0.0))
+    logits = _logits(bare)
+    if logits is None:
+        return bare
+    return Op(bare.form, f"{bare.name}_with_logits", (logits, *bare.args[1:]), bare.keywords)
+
+
+def sizes(term: Term) -> frozenset[str]:
+    """The small constants of the guards that `erase` takes away, as they are written."""
+    return frozenset(map(text, _sizes(term)))
+
+
+def largest(term: Term) -> float:
+    """The largest of them; 0.0 if none is a literal."""
+    literal = (size.value for size in _sizes(term) if isinstance(size, Const))
+    return max((abs(v) for v in literal if isinstance(v, (int, float))), default=0.0)
+
+
+def _sizes(term: Term) -> set[Term]:
+    found: set[Term] = set()
+
+    def visit(part: Term, guarded: bool) -> None:
+        if isinstance(part, Op) and guarded and _inside_guard(part) is not None:
+            found.update(other for other in children(part) if _is_size(other))
+        if isinstance(part, Op) and _name(part) in _LENGTHS and part.form is not Form.APPLY:
+            found.add(_eps_of(part))
+        for index, child in enumerate(children(part)):
+            visit(child, isinstance(part, Op) and _is_guarded(part, index, guarded))
+
+    visit(term, False)
+    return found
+
+
+def _is_size(term: Term) -> bool:
+    return is_small(term) and term != Const(0.0)
+
+
+def _name(op: Op) -> str:
+    """The last word of what is called."""
+    called = op.args[0] if op.form is Form.APPLY else op
+    return called.name.rpartition(".")[2] if isinstance(called, Op) else ""
+
+
+def _without_fills(op: Op) -> Op:
+    """A softmax of something that has no number where it was filled with a very low one."""
+
+    def visit(term: Term) -> Term:
+        match term:
+            case Const(int() | float() as value) if value <= _LEAST:
+                return Const(NONE)
+            case Op(Form.ATTRIBUTE, "min", (Op(_, "torch.finfo"),)):
+                return Const(NONE)
+            case Op(Form.OPERATOR, "neg", (Const(int() | float() as value),)) if -value <= _LEAST:
+                return Const(NONE)
+            case Op(form, name, args, keywords):
+                named = tuple((key, visit(value)) for key, value in keywords)
+                return Op(form, name, tuple(map(visit, args)), named)
+        return term
+
+    return Op(op.form, op.name, tuple(map(visit, op.args)), op.keywords)
 
 
 def _logits(op: Op) -> Term | None:
@@ -92,6 +165,8 @@ def _is_guarded(op: Op, index: int, guarded: bool) -> bool:
     short = op.name.rpartition(".")[2]
     if short in {"truediv", "div", "divide", "true_divide"}:
         return index == 1
+    if short in {"mul", "multiply"}:
+        return guarded
     if index:
         return False
     return short in _GUARDED or (guarded and short in _TRANSPARENT)
@@ -104,11 +179,23 @@ def _inside_guard(op: Op) -> Term | None:
         for kept, other in (op.args, op.args[::-1]):
             if is_small(other):
                 return kept
-    if short in _CLAMPS:
-        bounds = [*op.args[1:], *(value for _, value in op.keywords)]
-        if all(is_small(bound) or _is_near_one(bound) for bound in bounds):
+    if short in _CLAMPS and len(op.args) > 1 - len(op.keywords):
+        least, most = _bounds(op, short)
+        if (is_small(least) or least == Const(None)) and _is_near_one(most):
             return op.args[0]
     return None
+
+
+def _bounds(op: Op, short: str) -> tuple[Term, Term]:
+    """What a clamp keeps its first argument between."""
+    given = [*op.args[1:], Const(None), Const(None)]
+    named = dict(op.keywords)
+    least, most = named.get("min", given[0]), named.get("max", given[1])
+    if short == "clamp_max":
+        return Const(None), named.get("max", given[0])
+    if short in ("clamp_min", "maximum"):
+        return named.get("other", least), Const(None)
+    return (least, most) if "min" in named or op.args[1:] else (Const(None), most)
 
 
 def is_small(term: Term) -> bool:
@@ -192,7 +279,7 @@ def _eps_of(op: Op) -> Term:
         if name == "eps":
             return value
     position = _position(op)
-    default = Const(None) if "rms" in op.name.lower() else Const(1e-5)
+    default = Const(_EPS.get(_name(op), 1e-5))
     return op.args[position] if position < len(op.args) else default
 
 

@@ -166,7 +166,8 @@ def _by_name(op: Op, name: str) -> tuple[int, InputKind]:
     if name in {"weight", "bias"}:
         is_vector = "norm" in short or short in _CLASS_LOSSES
         return (4, InputKind.VECTOR) if is_vector else (3, InputKind.TENSOR)
-    kind = _BY_PARAMETER.get(name, InputKind.TENSOR)
+    is_product = short == "scaled_dot_product_attention"  # whose value is a tensor
+    kind = InputKind.TENSOR if is_product else _BY_PARAMETER.get(name, InputKind.TENSOR)
     return _RANK.get(kind, 4), kind
 
 
@@ -491,11 +492,18 @@ def _ordinary(kind: InputKind, shape: Shape, seed: int) -> torch.Tensor:
     return drawn.softmax(-1) if kind is InputKind.PROBABILITY and shape else drawn
 
 
+_ROWS = 4
+"""Rows of a mask of which two are all alike."""
+
+
 def _discrete(kind: InputKind, shape: Shape, scenario: Scenario, position: int) -> torch.Tensor:
     """Indices that are valid along every axis, all of them used; a mask with both values."""
     count = torch.arange(math.prod(shape)) + position + 1
     if kind is InputKind.MASK:
-        return (count % 3 == 0).view(shape)
+        mask = (count % 3 == 0).view(shape)
+        if len(shape) > 1 and shape[0] >= _ROWS:  # all of a row is masked, and nothing of another
+            mask[0], mask[1] = True, False
+        return mask
     axes = [
         size
         for name, sizes in scenario.shapes.items()

@@ -36,7 +36,7 @@ def _decisive(levels: Sequence[Expression], settings: ProofSettings) -> Examinat
         if tried[-1].is_repair:
             return tried[-1]
     found = _outermost(tried)
-    if found.verdict is Verdict.REFUTED:
+    if found.verdict is Verdict.REFUTED and not found.loses_guard:
         apart = map(_apart, levels)
         examined = (Examination(each, settings) for each in apart if each not in levels)
         return next((one for one in examined if one.is_repair), found)

@@ -75,6 +75,14 @@ class ModeOutcome:
     gradients: tuple[torch.Tensor, ...] = ()
     error: str = ""
 
+    def is_same(self, other: ModeOutcome) -> bool:
+        """Whether another one has the same numbers everywhere, NaN for NaN."""
+        mine, others = (*self.values, *self.gradients), (*other.values, *other.gradients)
+        return len(mine) == len(others) and all(
+            one.dtype is two.dtype and torch.equal(one.nan_to_num(), two.nan_to_num())
+            for one, two in zip(mine, others, strict=True)
+        )
+
 
 def program(
     term: Term,

@@ -125,5 +125,7 @@ MOVES = words(
     unbind stack cat masked_fill where"""
 )
 """Operations that round nothing."""
+FUSED = words("scaled_dot_product_attention")
+"""Operations that round many times inside."""
 HAZARDS = words("exp exp2 expm1 sinh cosh pow square sigmoid reciprocal rsqrt")
 """Operations that overflow because of how code is written, not because its inputs are large."""

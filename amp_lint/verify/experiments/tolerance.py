@@ -7,12 +7,14 @@ of eps make of the result is added: of the old or the new program, whichever is 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
+from amp_lint.verify.experiments import guards
 from amp_lint.verify.experiments.names import MOVES
 
 _MIXER = 0x1E3779B97F4A7C15
@@ -51,7 +53,7 @@ class Watched:
 
     def overflow(self, limit: float) -> str:
         """The operation that first exceeds a limit; "" if none does."""
-        return next((name for name, tensor in self.results if _largest(tensor) > limit), "")
+        return next((n for n, tensor in self.results if _largest(_numbers(tensor)) > limit), "")
 
     def largest_gradient(self) -> float:
         """The largest finite number that came back through any operation."""
@@ -59,7 +61,7 @@ class Watched:
 
     def largest_sum(self) -> float:
         """The largest sum of magnitudes of any result: what a reduction of it may come to."""
-        sums = (float(tensor.abs().nan_to_num(0.0).sum()) for _, tensor in self.results)
+        sums = (float(_numbers(t).abs().nan_to_num(0.0).sum()) for _, t in self.results)
         return max(sums, default=0.0)
 
     def eps(self, without: frozenset[str]) -> float:
@@ -96,6 +98,11 @@ def rounded_at_random(tensor: torch.Tensor, eps: float, seed: int) -> torch.Tens
     return tensor * (1 + eps * signs)
 
 
+def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """A result with 0 for what stands for no number."""
+    return tensor.masked_fill(tensor <= guards.NONE, 0.0)
+
+
 def _largest(tensor: torch.Tensor) -> float:
     """The largest magnitude, NaN aside."""
     sizes = tensor.abs().nan_to_num(0.0, posinf=math.inf)
@@ -112,6 +119,63 @@ class Target:
     """How far off it may be; inf for an element that only has to be finite."""
     required: torch.Tensor
     """Which elements are asked for at all."""
+    moved: torch.Tensor | None = None
+    """Another answer that is as good, and so is all between; None without one."""
+    open: torch.Tensor | None = None
+    """Which elements need not be finite; None if all must be."""
+
+    def moved_to(self, own: torch.Tensor, bare: torch.Tensor, meant: torch.Tensor) -> Target:
+        """The target with what guards make of the answer, where they alone do.
+
+        Args:
+            own: what new code computes exactly.
+            bare: what it would compute without its guards.
+            meant: what it is meant to compute, where that is known.
+        """
+        alike = (bare - meant).abs() <= self.slack
+        return replace(self, moved=torch.where(alike & own.isfinite(), own, self.exact))
+
+    def reached_by(self, near: Sequence[torch.Tensor]) -> Target:
+        """The target that guards move no further than ``near``: the answers of nearby inputs."""
+        assert self.moved is not None
+        low, high = (
+            functools.reduce(pick, near).nan_to_num(nan=limit)
+            for pick, limit in ((torch.minimum, -math.inf), (torch.maximum, math.inf))
+        )
+        reached = (self.moved >= low - self.slack) & (self.moved <= high + self.slack)
+        return replace(self, moved=torch.where(reached, self.moved, self.exact))
+
+    def guarded_by(
+        self, guarded: torch.Tensor, meant: torch.Tensor, was: torch.Tensor | None
+    ) -> Target:
+        """The target with what a guard of the old code says, where nothing else does.
+
+        Args:
+            guarded: what the old code computes exactly.
+            meant: what it was meant to compute.
+            was: what it does compute, if it does.
+        """
+        if was is None:
+            return self
+        decides = ~meant.isfinite() & guarded.isfinite() & was.isfinite()
+        return replace(self, exact=torch.where(decides, guarded, self.exact))
+
+    def as_finite_as(self, was: torch.Tensor | None, unknown: torch.Tensor) -> Target:
+        """The target that need not be finite where the old code was not, and something is unknown.
+
+        Args:
+            was: what the old code computes, if it does.
+            unknown: where a guard decides what is meant, or nothing does.
+        """
+        return replace(self, open=unknown if was is None else unknown & ~was.isfinite())
+
+    def error(self, value: torch.Tensor) -> torch.Tensor:
+        """How far off a result is, in units of what is tolerated."""
+        nearest = self.exact
+        if self.moved is not None:
+            low, high = (pick(self.exact, self.moved) for pick in (torch.minimum, torch.maximum))
+            nearest = value.clamp(low, high)
+        return (value - nearest).abs() / self.slack
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +236,10 @@ def compare(got: torch.Tensor, want: Target, is_gradient: bool) -> tuple[float, 
     """The largest error in units of the tolerance, and the worst miss of each check."""
     value = got.detach().double()
     wrong = want.required & ~value.isfinite()
-    error = torch.where(
-        want.required & value.isfinite() & want.exact.isfinite(),
-        (value - want.exact).abs() / want.slack,
-        0.0,
-    ).nan_to_num(0.0)
+    if want.open is not None:
+        wrong &= ~want.open
+    comparable = want.required & value.isfinite() & want.exact.isfinite()
+    error = torch.where(comparable, want.error(value), 0.0).nan_to_num(0.0)
     misses = []
     if bool(wrong.any()):
         misses.append(
@@ -209,10 +272,9 @@ class Held:
     gradient_error: float
     misses: list[Miss]
 
-    @property
-    def is_finite(self) -> bool:
-        """Whether all is finite that has to be."""
-        return not any(miss.check == "finite" for miss in self.misses)
+    def is_finite(self, is_gradient: bool) -> bool:
+        """Whether all results or all gradients are finite that have to be."""
+        return not any(m.check == "finite" and m.is_gradient is is_gradient for m in self.misses)
 
 
 def hold(

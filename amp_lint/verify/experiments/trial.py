@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,12 +23,13 @@ from amp_lint.verify.experiments.modes import (
     rounded,
     run,
 )
-from amp_lint.verify.experiments.names import HAZARDS, MOVES
+from amp_lint.verify.experiments.names import FUSED, HAZARDS, MOVES
 from amp_lint.verify.experiments.operations import Program, Watch
 from amp_lint.verify.experiments.tolerance import (
     Held,
     Noise,
     Reference,
+    Target,
     Watched,
     finite_only,
     hold,
@@ -35,12 +37,14 @@ from amp_lint.verify.experiments.tolerance import (
     target,
 )
 from amp_lint.verify.kept import Kept
-from amp_lint.verify.terms import Const, Term
+from amp_lint.verify.terms import Const, Op, Term, walk
 
 _MODERATE = 100.0
 """The largest input for which a guard has to hold."""
 _HARD = 512.0
 """From here on, code that never was finite need not become so."""
+_MOVED = 1e-3
+"""How much of a result a guard may change, so that it does not decide."""
 _DRAWS = 4
 _WIDE = "wide "
 """Before the name of a form: evaluated with wide exponents."""
@@ -55,6 +59,8 @@ class _Scale:
     """The largest input."""
     passed: float
     """The largest gradient that passed through any operation."""
+    factors: float
+    """What gradients may have been multiplied by on the way, where that cannot be followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ class Pair:
     """BEFORE without its guards, in float64, with the eps of AFTER's norms."""
     own: Term
     """AFTER in float64, to be asked where the oracle has no answer."""
+    own_bare: Term
+    """AFTER without its guards, in float64."""
     bare: Term | None
     """The oracle with norms of eps 0: not finite where the eps decides. None without norms."""
     meant: Term
@@ -80,10 +88,14 @@ class Pair:
         return self.oracle != self.meant
 
     @property
+    def has_guard(self) -> bool:
+        """Whether BEFORE had a guard, other than the eps of a norm."""
+        return guards.erase(self.before) != self.before
+
+    @property
     def loses_guard(self) -> bool:
         """Whether BEFORE had a guard, other than the eps of a norm, that AFTER has not."""
-        bare = guards.erase(self.before)
-        return bare != self.before and guards.erase(self.after) == self.after
+        return self.has_guard and guards.erase(self.after) == self.after
 
 
 def pair(before: Term, after: Term) -> Pair:
@@ -93,7 +105,8 @@ def pair(before: Term, after: Term) -> Pair:
     old, new = guards.norm_eps(meant), guards.norm_eps(own)
     oracle = guards.with_norm_eps(meant, new) if len(old) == len(new) else meant
     bare = guards.with_norm_eps(oracle, (Const(0.0),) * len(old)) if old else None
-    return Pair(before, after, oracle, own, bare, meant, guards.exact(before))
+    own_bare = guards.exact(guards.erase(after))
+    return Pair(before, after, oracle, own, own_bare, bare, meant, guards.exact(before))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +167,10 @@ class Trial:
     _nearby: Kept[list[list[ModeOutcome]]] = field(init=False)
     _results: Kept[Any] = field(init=False)
     _numbers: dict[str, object] = field(default_factory=dict)
+    is_coarse: bool = False
+    """Whether in a region all may be rounded to its dtype, whatever the programs show of it."""
+    is_other: bool = False
+    """Whether its inputs have another number of axes than those that are tried first."""
     holds_itself: bool = False
     """Whether AFTER was held against itself in float64 somewhere, for want of another answer."""
 
@@ -258,13 +275,74 @@ class Trial:
         if known.is_degenerate:
             return _finite(oracle, known.given)
         oracle = self._widened("oracle", known.oracle, known.given, known.bits, case)
+        answer = oracle
         if not own.error and _same_shapes(own, oracle):
             self.holds_itself |= _fills(own, oracle)
-            oracle = _merge(oracle, own)
+            answer = _merge(oracle, own)
         eps = self.eps(precision)
-        moved = self._moved(case, precision, eps, oracle) if nearby else []
+        moved = self._moved(case, precision, eps, answer) if nearby else []
         passed = min(run.seen.largest_gradient() for run in known.runs)
-        return _targets(oracle, moved, _Scale(eps, _largest(known.given), passed), case, got)
+        largest = _largest(known.given)
+        factors = _incoming(case) * largest if self._is_fused or largest > _HARD else 0.0
+        scale = _Scale(eps, largest, passed, factors)
+        reference = _targets(answer, moved, scale, case, got)
+        return self._with_guards(reference, oracle, case, precision)
+
+    def _with_guards(
+        self, reference: Reference, oracle: ModeOutcome, case: InputCase, precision: Precision
+    ) -> Reference:
+        """The reference with what guards allow, and what they ask for.
+
+        Where AFTER without its guards is what is meant, its guards may move it. Where only a guard
+        of BEFORE has an answer, that is it; where BEFORE has none, AFTER need not have one.
+        """
+        has_guards = self.pair.has_guard or self.pair.own_bare != self.pair.own
+        if not has_guards and not _is_open(oracle):
+            return reference
+        old = self.outcome("before", case, precision)
+        was = _parts(old) if _same_form(old, oracle) else [None] * len(_parts(oracle))
+        meant, aims = _parts(oracle), [*reference.values, *reference.gradients]
+        if has_guards:
+            aims = self._moved_by_guards(aims, oracle, case, precision)
+        guarded = self.exactly("guarded", case, precision)
+        decides = False
+        if self.pair.has_guard and _same_form(guarded, oracle):
+            for at, value in enumerate(guarded.values):
+                decides |= bool(((value - meant[at]).abs() > _MOVED * value.abs()).any())
+                aims[at] = aims[at].guarded_by(value, meant[at], was[at])
+        for at, aim in enumerate(aims):
+            unknown = ~meant[at].isfinite() | decides
+            aims[at] = aim.as_finite_as(was[at], unknown)
+        count = len(reference.values)
+        return Reference(tuple(aims[:count]), tuple(aims[count:]))
+
+    def _moved_by_guards(
+        self, aims: list[Target], oracle: ModeOutcome, case: InputCase, precision: Precision
+    ) -> list[Target]:
+        """What AFTER may be where its guards alone keep it from what is meant."""
+        bare = self.widely("own_bare", case, precision)
+        own = self.exactly("own", case, precision)
+        if not _same_form(bare, oracle) or not _same_form(own, oracle):
+            return aims
+        parts = zip(aims, _parts(own), _parts(bare), _parts(oracle), strict=True)
+        moved = [aim.moved_to(mine, plain, meant) for aim, mine, plain, meant in parts]
+        if self.pair.has_guard:
+            return moved
+        near = [_parts(one) for one in self._around(case, precision)]
+        return [
+            aim.reached_by([one[at] for one in near]) if near else aims[at]
+            for at, aim in enumerate(moved)
+        ]
+
+    def _around(self, case: InputCase, precision: Precision) -> list[ModeOutcome]:
+        """What is meant for inputs that are as far off as the guards that AFTER adds are large."""
+        known = self._of(case, precision)
+        size = guards.largest(self.pair.after)
+        found = []
+        for draw, by in itertools.product(range(_DRAWS // 2), (size, -size) if size else ()):
+            near = {key: _shifted(tensor, by, draw) for key, tensor in known.given.items()}
+            found.append(self._run("oracle", near, case, EXACT).outcome)
+        return [one for one in found if _same_form(one, known.oracle.outcome)]
 
     def _moved(
         self, case: InputCase, precision: Precision, eps: float, exact: ModeOutcome
@@ -273,15 +351,22 @@ class Trial:
 
         def compute() -> list[list[ModeOutcome]]:
             known = self._of(case, precision)
-            return [self._noisy(which, known, case, eps) for which in ("oracle", "own")]
+            return [self._noisy(which, known, case, eps) for which in forms]
 
+        forms = ("oracle",) if self._is_fused else ("oracle", "own")
         groups = self._nearby.get((precision.dtype, eps, case.key), compute)
         own = self._of(case, precision).own.outcome
         return [
             (center, [one for one in group if _same_shapes(one, exact)])
-            for center, group in zip((exact, own), groups, strict=True)
+            for center, group in zip((exact, own), groups, strict=False)
             if _same_shapes(center, exact)
         ]
+
+    @property
+    def _is_fused(self) -> bool:
+        """Whether AFTER has an operation of which the roundings inside cannot be followed."""
+        parts = walk(self.pair.own)
+        return any(isinstance(p, Op) and p.name.rpartition(".")[2] in FUSED for p in parts)
 
     def _noisy(self, which: str, known: _Known, case: InputCase, eps: float) -> list[ModeOutcome]:
         key = self._number(which), known.bits, case.cotangent, eps
@@ -313,6 +398,8 @@ class Trial:
     def _measure_eps(self, precision: Precision) -> float:
         case, found, dtypes = InputCase(std=1.0), [], []
         finest = float(torch.finfo(precision.dtype).eps)
+        if self.is_coarse and precision.autocast:
+            return finest
         for which in ("after", "before"):
             done = self._run(which, self.bindings(case, precision), case, precision)
             if not done.outcome.error:
@@ -353,6 +440,13 @@ class Trial:
         seen = max(run.seen.largest_sum() for run in known.runs)
         return _largest(known.given) > _HARD or seen > limit
 
+    def is_tiny(self, case: InputCase, precision: Precision) -> bool:
+        """Whether a number is so small that the dtype holds fewer digits of it; 0 is not."""
+        given = self._of(case, precision).given.values()
+        least = float(torch.finfo(precision.dtype).smallest_normal)
+        floats = (tensor.abs() for tensor in given if tensor.is_floating_point())
+        return any(bool(((t > 0) & (t < least)).any()) for t in floats)
+
     def is_beyond_sums(self, case: InputCase, precision: Precision) -> bool:
         """Whether the numbers of an input add up to more than the dtype holds.
 
@@ -385,7 +479,7 @@ def _targets(
     for at, (value, result) in enumerate(zip(exact.gradients, got.gradients, strict=False)):
         near = [(c.gradients[at], [one.gradients[at] for one in group]) for c, group in moved]
         coarse = max(scale.eps, torch.finfo(result.dtype).eps)
-        largest = max(scale.passed, _largest_finite(value), _incoming(case))
+        largest = max(scale.passed, _largest_finite(value), _incoming(case), scale.factors)
         gradients.append(target(value, near, coarse, largest, result.dtype))
     return Reference(tuple(values), tuple(gradients))
 
@@ -419,6 +513,14 @@ def _exact(scenario: Scenario) -> Scenario:
 
 def _same_shapes(one: ModeOutcome, other: ModeOutcome) -> bool:
     return [value.shape for value in one.values] == [value.shape for value in other.values]
+
+
+def _parts(outcome: ModeOutcome) -> list[torch.Tensor]:
+    return [*outcome.values, *outcome.gradients]
+
+
+def _same_form(one: ModeOutcome, other: ModeOutcome) -> bool:
+    return not one.error and _same_shapes(one, other)
 
 
 def _is_open(outcome: ModeOutcome) -> bool:
@@ -461,6 +563,15 @@ def _bits(given: Tensors) -> _Bits:
 
 def _near(tensor: torch.Tensor, eps: float, seed: int) -> torch.Tensor:
     return rounded_at_random(tensor, eps, seed) if tensor.is_floating_point() else tensor
+
+
+def _shifted(tensor: torch.Tensor, size: float, seed: int) -> torch.Tensor:
+    """Each number of a float64 tensor, larger or smaller by ``size`` at random."""
+    if not tensor.is_floating_point():
+        return tensor
+    generator = torch.Generator().manual_seed(seed)
+    signs = torch.randint(0, 2, tensor.shape, generator=generator).mul(2).sub(1)
+    return tensor + size * signs.to(tensor.device)
 
 
 def _largest_finite(tensor: torch.Tensor) -> float:
