@@ -54,10 +54,10 @@ class Search:
         together = set().union(*self._words)
         idle = []
         for rule in self.rules:
-            count = sum(bool(wanted([rule], words)) for words in self._words)
+            count = sum(bool(wanted([rule], words, words)) for words in self._words)
             if rule.code in had:
                 continue
-            if count or wanted([rule], together):
+            if count or wanted([rule], together, together):
                 files = "1 file" if count == 1 else f"{count or len(self._words)} files"
                 yield f"{rule.code} {rule.name}: nothing found in {files}"
             else:

@@ -10,9 +10,9 @@ import pytest
 from tests.programs import model_of
 
 if TYPE_CHECKING:  # where mypy finds what is installed below `amp_lint.rules`
-    from rules.autocast._adapters import Adapters
+    from rules.dtypes._adapters import Adapters
 else:
-    from amp_lint.rules.autocast._adapters import Adapters
+    from amp_lint.rules.dtypes._adapters import Adapters
 
 CHOICE = "t = torch.float16 if args.fp16 else torch.float32\n"
 TRAIN = "torch.optim.AdamW(filter(lambda p: p.requires_grad, m.parameters()))\n"
