@@ -273,3 +273,20 @@ def test_caller_owns_the_scaler() -> None:
     (found,) = incomplete(program)
     assert found.scaler is None
     assert not incomplete(program.replace("    save(opt, path)\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("made", "optional"),
+    [
+        ("if path.amp:\n        s = GradScaler()", "s if path.amp"),
+        ("if path.amp:\n        print(1)\n        s = GradScaler()", "s if path.amp"),
+        ("if path.amp() > 1:\n        s = GradScaler()", None),
+        ("s = None\n    if path.amp:\n        s = GradScaler()", None),
+        ("if path.amp:\n        pass\n    else:\n        s = GradScaler()", None),
+        ("if opt:\n        if path.amp:\n            s = GradScaler()", None),
+    ],
+)
+def test_optional(made: str, optional: str | None) -> None:
+    (found,) = incomplete(SCRIPT, "s = GradScaler()", made)
+    assert found.scaler is None
+    assert found.optional == optional
