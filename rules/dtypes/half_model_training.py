@@ -9,12 +9,17 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
+from amp_lint.vocabulary.amp import AUTOCAST
+from amp_lint.vocabulary.meaning import Part
 
 if TYPE_CHECKING:
     from amp_lint.amp.modules import HalfTraining
     from amp_lint.model import Model
 
+    from ._adapters import Adopted
 
+
+_DTYPE = AUTOCAST.keyword(Part.DTYPE)
 _ADAPTER = (
     "what is added here to be trained takes the dtype of the model, which can be float16: updates "
     "under 2**-11 of a weight are lost, and GradScaler refuses it",
@@ -36,7 +41,7 @@ class HalfModelTraining(Rule):
     code = "AMP203"
     name = "half-model-training"
     severity = Severity.ERROR
-    fixes = (Applicability.UNSAFE,)
+    fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (
         frozenset({"HalfTensor", "float16", "half"}),
         frozenset({"parameters", "named_parameters"}),
@@ -60,7 +65,18 @@ class HalfModelTraining(Rule):
         for adopted in model.part(Adapters).adopted:
             message, label, help = _PIPELINE if adopted.shared else _ADAPTER
             related = [(adopted.cause, label), (adopted.trained, "its parameters are trained here")]
-            yield self.report(model, adopted.node, message, related, help=help)
+            fix = _device_only(model, adopted) if adopted.shared else None
+            yield self.report(model, adopted.node, message, related, fix, help=help)
+
+
+def _device_only(model: Model, adopted: Adopted) -> Fix | None:
+    """Leave out the dtype of ``pipeline.to(device, dtype=...)``."""
+    named = [arg for arg in adopted.node.args if arg.keyword and arg.keyword.value == _DTYPE]
+    if len(adopted.node.args) < 2 or len(named) != 1:
+        return None
+    edit = edits.remove_argument(model.tree, adopted.node, named[0])
+    title = "Move the pipeline to its device only"
+    return Fix(title, (edit,), Applicability.SUGGEST) if edit is not None else None
 
 
 def _fix(model: Model, training: HalfTraining) -> Fix | None:

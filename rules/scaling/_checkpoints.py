@@ -59,6 +59,8 @@ class Checkpoint:
     """How to write the scaler where the checkpoint is made, if that is certain."""
     load: Load | None
     """Where to restore the scaler too, if there is one place and it can be written there."""
+    optional: str | None = None
+    """What to write instead where one test decides whether there is a scaler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +278,8 @@ class Checkpoints:
             return None
         if scaler is not None:
             code = self._spelling(scaler, holder) if isinstance(holder, cst.Dict) else None
-            return Checkpoint(holder, optimizer, scaler.call, code, self._load(scaler))
+            optional = self._optional(scaler, holder) if code is None else None
+            return Checkpoint(holder, optimizer, scaler.call, code, self._load(scaler), optional)
         if not any(map(self.own.is_own, self._loads)) and not self._is_loaded(optimizer):
             return None
         return Checkpoint(holder, optimizer, step.call, None, None) if step is not None else None
@@ -493,6 +496,21 @@ class Checkpoints:
         if method is start:
             return name if before else None
         return name if self._is_later(method, start, scaler) else None
+
+    def _optional(self, scaler: _Scaler, place: cst.CSTNode) -> str | None:
+        """``s if args.amp``, for a local variable that is made under ``if args.amp:`` before."""
+        name, home = dotted(scaler.target) or ".", self._scope(scaler.call)
+        holder = self.tree.ancestor(scaler.call, cst.If)
+        test = dotted(holder.test) if holder is not None else None
+        if "." in name or holder is None or test is None or self._scope(place) is not home:
+            return None
+        body = home if isinstance(home, cst.Module) else home.body
+        only = all(value is scaler.call for value in self.values.alternatives(scaler.target))
+        first = only and self.tree.order(scaler.call) < self.tree.order(place)
+        plain = first and self.tree.parent(holder) is body and len(self._scalers) == 1
+        return (
+            f"{name} if {test}" if plain and self.tree.contains(holder.body, scaler.call) else None
+        )
 
     def _is_unconditional(self, scaler: _Scaler) -> bool:
         """Whether the scaler is made on every path of its function, and nowhere else.

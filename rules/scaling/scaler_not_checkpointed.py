@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MESSAGE = "the checkpoint lacks the scaler of {}: a resumed run skips steps to find its scale again"
 HELP = "save {} and load it"
 _OPTIMIZER = re.compile(r"optimi[sz]er|optim(?=_|\b)|\bopt(?=_|\b)")
+_HALF_DONE = "Save the scaler's state, which has to be loaded as well"
 CREATED, STEPPED = "the scaler is created here", "it is stepped by a scaler here"
 
 
@@ -61,9 +62,16 @@ def _related(model: Model, checkpoint: Checkpoint) -> tuple[cst.CSTNode, str]:
 
 def _fix(model: Model, checkpoint: Checkpoint) -> Fix | None:
     """Save the state, and load it where the optimizer's is loaded in the same file."""
-    if checkpoint.scaler is None or not isinstance(checkpoint.node, cst.Dict):
+    if not isinstance(checkpoint.node, cst.Dict):
         return None
     key = _key(model, checkpoint.node)
+    if checkpoint.optional is not None:
+        scaler, _, test = checkpoint.optional.partition(" ")
+        entry = f"{key}: {scaler}.state_dict() {test} else None"
+        edit = dict_edits.add_entry(model.tree, checkpoint.node, entry)
+        return Fix(_HALF_DONE, (edit,), Applicability.SUGGEST)
+    if checkpoint.scaler is None:
+        return None
     entry = f"{key}: {checkpoint.scaler}.state_dict()"
     changes: list[Edit] = [dict_edits.add_entry(model.tree, checkpoint.node, entry)]
     if checkpoint.load is not None:
@@ -72,8 +80,7 @@ def _fix(model: Model, checkpoint: Checkpoint) -> Fix | None:
         guard = f"{loaded}.get({key})"
         changes.append(edits.insert_before(model.tree, checkpoint.load.statement, line, guard))
         return Fix("Save and load the scaler's state", tuple(changes), Applicability.UNSAFE)
-    title = "Save the scaler's state, which has to be loaded as well"
-    return Fix(title, tuple(changes), Applicability.SUGGEST)
+    return Fix(_HALF_DONE, tuple(changes), Applicability.SUGGEST)
 
 
 def _key(model: Model, literal: cst.Dict) -> str:

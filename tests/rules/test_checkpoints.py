@@ -340,3 +340,20 @@ def test_the_rest_of_what_is_given() -> None:
     assert not incomplete(REST, "loss=x", "scale=self.s")
     assert not incomplete(REST, "**rest}", "**self.rest}")
     assert not incomplete(REST, "self.save(path, loss=x)", "keep(self.save)")
+
+
+@pytest.mark.parametrize(
+    ("made", "optional"),
+    [
+        ("if path.amp:\n        s = GradScaler()", "s if path.amp"),
+        ("if path.amp:\n        print(1)\n        s = GradScaler()", "s if path.amp"),
+        ("if path.amp() > 1:\n        s = GradScaler()", None),
+        ("s = None\n    if path.amp:\n        s = GradScaler()", None),
+        ("if path.amp:\n        pass\n    else:\n        s = GradScaler()", None),
+        ("if opt:\n        if path.amp:\n            s = GradScaler()", None),
+    ],
+)
+def test_optional(made: str, optional: str | None) -> None:
+    (found,) = incomplete(SCRIPT, "s = GradScaler()", made)
+    assert found.scaler is None
+    assert found.optional == optional
