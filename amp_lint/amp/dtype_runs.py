@@ -351,15 +351,14 @@ class Runner:
     ) -> Value:
         """An operator of two values."""
         self.run.ambients[id(node)] = self.ambient
+        if self.configures:  # what a constructor computes with are settings
+            known = [value for value in operands if value != UNKNOWN]
+            operands = tuple(SOME_NUMBER if v == UNKNOWN and known else v for v in operands)
         kinds = {value.kind for value in operands}
         if kinds == {Kind.NUMBER}:
             return _computed(operator, operands)
         if Kind.TENSOR not in kinds or Kind.ITEMS in kinds or not name:
             return UNKNOWN
-        if self.configures:  # what a constructor computes with are settings
-            operands = tuple(SOME_NUMBER if v == UNKNOWN else v for v in operands)
-            if all(value.kind is Kind.NUMBER for value in operands):
-                return SOME_NUMBER if Kind.NUMBER in kinds else UNKNOWN
         if name == "div" and operands[0].kind is Kind.NUMBER:
             name = "reciprocal"
         made = applied(name, operands, self.ambient, node)

@@ -151,3 +151,7 @@ def test_random_programs() -> None:
     for found in json.loads(made.stdout).values():
         assert found["wrong"] == []
         assert found["single"] >= 0.9 * found["variables"]
+
+
+def test_what_no_operation_computes_with() -> None:
+    assert values("class A:\n    def __init__(self, x):\n        y = x + 'a'\n") == {"y": ANY}
