@@ -230,7 +230,7 @@ class Evaluator(ABC):
                 path = self.emit(path, self._backward(node, scaled, path, frame))
             case Kind.UNSCALE if meaning is not None and meaning.every:
                 if not self._unscaled_others(node, path):
-                    path = self.emit(path, Event(kind, node, name, EVERY))
+                    path = self.emit(path, Event(kind, node, name, EVERY, params=first))
             case Kind.UNSCALE if self._is_disabled(receiver, path):
                 path = self.emit(path, Event(Kind.OPAQUE, node, optimizer=name))
             case Kind.UNSCALE | Kind.UPDATE:

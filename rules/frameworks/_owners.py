@@ -16,13 +16,14 @@ from amp_lint.vocabulary.table import rows
 ACCELERATOR_OF_TRAINER = "self.accelerator"
 
 
-def owner_of(model: Model, step: Event) -> str:
+def owner_of(model: Model, step: Event) -> cst.BaseExpression:
     """What prepared the optimizer of a step: ``self.accelerator``."""
     assert isinstance(step.node, cst.Call) and isinstance(step.node.func, cst.Attribute)
     optimizer = stepped(step.node) if step.scaler is not None else None
     prepared = model.roles.frameworks.preparations(optimizer or step.node.func.value)
     made = prepared[0].call.func
-    return text(made.value) if isinstance(made, cst.Attribute) else text(made)
+    assert isinstance(made, cst.Attribute)
+    return made.value
 
 
 def backward_of(model: Model, bare: Event, role: Role, owner: str) -> str:
@@ -40,13 +41,21 @@ def _holds(call: cst.Call, loss: cst.BaseExpression) -> bool:
     return any(arg.value is loss for arg in call.args)
 
 
-def suggested(model: Model, call: cst.CSTNode, owner: str, code: str) -> Fix | None:
+def instead(
+    model: Model, call: cst.CSTNode, owner: str, code: str, trust: Applicability
+) -> Fix | None:
     """Write ``code`` in the stead of a call, where the framework's object is known by that name."""
     root, _, _ = owner.partition(".")
     if not model.names.visible(call, root):
         return None
     edit = edits.replace_node(model.tree, call, code)
-    return Fix(f"Call {quoted(code)}", (edit,), Applicability.SUGGEST)
+    return Fix(f"Call {quoted(code)}", (edit,), trust)
+
+
+def trust_in(model: Model, role: Role, owner: cst.BaseExpression) -> Applicability:
+    """Unsafe where a framework's object is made in this file, for a step with every batch."""
+    known = not model.roles.frameworks.accumulates(owner, role)
+    return Applicability.UNSAFE if known else Applicability.SUGGEST
 
 
 def clip_of(model: Model, clip: Event, backward: Event) -> tuple[str, Fix | None]:
@@ -64,5 +73,6 @@ def clip_of(model: Model, clip: Event, backward: Event) -> tuple[str, Fix | None
         return f"call {quoted(f'{owner}.unscale_gradients()')} before", None
     given = arguments(call)
     fits = len(given.positional) <= len(row.order) and given.keywords.keys() <= {*row.order}
-    fix = suggested(model, call.func, owner, f"{owner}.{name}") if fits else None
+    trust = trust_in(model, row.owner or Role.ACCELERATOR, made.func.value)
+    fix = instead(model, call.func, owner, f"{owner}.{name}", trust) if fits else None
     return f"clip by {quoted(f'{owner}.{name}')}, which unscales them", fix

@@ -34,12 +34,14 @@ class BareBackward(Rule):
     name = "bare-backward"
     severity = Severity.ERROR
     preview = True
-    fixes = (Applicability.SUGGEST,)
+    fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (words(Kind.BACKWARD), words(Role.PREPARED, Role.TRAINER))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every plain backward whose gradients only a framework steps."""
-        from ._owners import ACCELERATOR_OF_TRAINER, owner_of
+        from amp_lint.flow.conditions import text
+
+        from ._owners import ACCELERATOR_OF_TRAINER, owner_of, trust_in
 
         seen: set[int] = set()
         for found in model.mistakes.bare_backwards:
@@ -47,7 +49,9 @@ class BareBackward(Rule):
             if role is not None and id(found.cause.node) not in seen:
                 seen.add(id(found.cause.node))
                 related = [(found.event.node, "stepped here")]
-                yield self._found(model, found.cause, role, owner_of(model, found.event), related)
+                owner = owner_of(model, found.event)
+                trust = trust_in(model, role, owner)
+                yield self._found(model, found.cause, role, text(owner), related, trust)
         for event, role in model.mistakes.bare_hooks:
             yield self._found(model, event, role, ACCELERATOR_OF_TRAINER, [])
 
@@ -55,10 +59,12 @@ class BareBackward(Rule):
         yield from self._unprepared(model)
 
     def _own_scalers(self, model: Model) -> Iterator[Diagnostic]:
+        from amp_lint.flow.conditions import text
+
         from ._owners import owner_of
 
         for found in model.mistakes.own_scalers:
-            owner = owner_of(model, found.event)
+            owner = text(owner_of(model, found.event))
             message = _OWN_SCALER.format(quoted(owner), _STEP_RAISES)
             related = [(found.cause.node, "scaled here")]
             help = f"leave it to {quoted(f'{owner}.backward')} and the optimizer's `step`"
@@ -72,13 +78,19 @@ class BareBackward(Rule):
             yield self.report(model, found.event.node, message, related, help=help)
 
     def _found(
-        self, model: Model, bare: Event, role: Role, owner: str, related: _Related
+        self,
+        model: Model,
+        bare: Event,
+        role: Role,
+        owner: str,
+        related: _Related,
+        trust: Applicability = Applicability.SUGGEST,
     ) -> Diagnostic:
-        from ._owners import backward_of, suggested
+        from ._owners import backward_of, instead
 
         message = _MESSAGE.format(
             _NAMES.get(role) or quoted(owner), _RAISES.get(role, _STEP_RAISES)
         )
         code = backward_of(model, bare, role, owner)
-        fix = suggested(model, bare.node, owner, code)
+        fix = instead(model, bare.node, owner, code, trust)
         return self.report(model, bare.node, message, related, fix, help=f"call {quoted(code)}")

@@ -23,7 +23,7 @@ class ScaledClip(Rule):
     name = "framework-scaled-clip"
     severity = Severity.ERROR
     preview = True
-    fixes = (Applicability.SUGGEST,)
+    fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (words(Kind.CLIP), words(Role.PREPARED) | called(Kind.BACKWARD))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

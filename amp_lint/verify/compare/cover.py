@@ -21,7 +21,7 @@ from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Covered, Expression, Place, Program, Step
 from amp_lint.verify.terms import Term, walk
-from amp_lint.vocabulary.meaning import Part
+from amp_lint.vocabulary.meaning import Meaning, Part
 
 _DOES_MORE = frozenset({"antigravity", "readline", "rlcompleter", "site", "this", "turtle"})
 """Modules whose import does something."""
@@ -204,7 +204,11 @@ class _Events:
         return False
 
     def _kind(self, node: cst.CSTNode) -> Kind | None:
-        return self._model.steps.recognizer.kind(node) if isinstance(node, cst.Call) else None
+        """The kind of event that a call is; a clip, also where it unscales before."""
+        recognizer = self._model.steps.recognizer
+        if not isinstance(node, cst.Call) or _unscales_too(recognizer.meaning(node)):
+            return Kind.CLIP if isinstance(node, cst.Call) else None
+        return recognizer.kind(node)
 
     def are_all(self, statement: Plain, others: _Events, *, gone: bool) -> bool:
         """Whether a statement is nothing but events that are replayed, under tests that only ask.
@@ -276,12 +280,14 @@ class _Events:
         if not isinstance(node, cst.Call):
             return None
         meaning = self._model.steps.recognizer.meaning(node)
-        if meaning is None or not meaning.keyword(Part.STRICT):
+        unscales = _unscales_too(meaning)
+        if meaning is None or not (meaning.keyword(Part.STRICT) or unscales):
             return None
+        kind = Kind.CLIP if unscales else meaning.kind
         limit = arguments(node).get(*meaning.place(Part.LIMIT))
         given = {
             name: value
-            for name, value in leftover(self._model, meaning.kind or Kind.CLIP, node)
+            for name, value in leftover(self._model, kind or Kind.CLIP, node)
             if value is not limit
         }
         tree = self._eraser
@@ -298,6 +304,11 @@ class _Events:
                 if is_made_from_scale(side, values):
                     return self._limit(other)
         return None if limit is None else self._eraser.plain(limit).digest
+
+
+def _unscales_too(meaning: Meaning | None) -> bool:
+    """Whether a clip is one of a framework that unscales the gradients itself."""
+    return meaning is not None and meaning.every and Kind.CLIP in meaning.does
 
 
 def _shown(side: Side, piece: Plain | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -66,6 +67,7 @@ class Tracer:
         self._alias = alias
         model = self._model
         parts = (model.program, model.roles, model.regions)
+        self._whole = whole
         self._steps = Steps(*parts, exact=True, whole=whole)
         self._caches = Caches(model.linked, model.regions, model.steps, doubtful=True)
 
@@ -88,13 +90,25 @@ class Tracer:
 
     def _program(self, cycles: Sequence[Cycle]) -> Program:
         stepped = {e.optimizer for c in cycles for e in c if e.kind in (Kind.STEP, Kind.UNSCALE)}
-        traces = {self._trace(cycle, stepped): None for cycle in cycles}
+        traces = {
+            part: None for cycle in cycles for part in self._rounds(self._trace(cycle, stepped))
+        }
         nodes = [event for cycle in cycles for event in cycle]
         return Program(
             tuple(trace for trace in traces if trace),
             tuple(sorted(self._scalers(nodes).items())),
             tuple(sorted(self._optimizers(nodes).items())),
         )
+
+    def _rounds(self, trace: Trace) -> Iterator[Trace]:
+        """The parts of a trace up to each update that a framework's step is followed by."""
+        start = 0
+        for end, (step, event) in enumerate(itertools.pairwise(trace), 2):
+            by_framework = event.kind is Kind.UPDATE and event.source == step.source
+            if by_framework and not self._whole:
+                yield trace[start:end]
+                start = end
+        yield trace[start:]
 
     # --- events -------------------------------------------------------------------------------
 
@@ -105,11 +119,12 @@ class Tracer:
         change them.
         """
         cleared = {_key(key) for key in stepped}
+        events = (each for event in self._events(cycle) for each in _of_each(event, cleared))
         return tuple(
             event
             if event.kind not in (Kind.ZERO_GRAD, Kind.GRADIENT_WRITE) or event.optimizer in cleared
             else replace(event, optimizer=None)
-            for event in self._events(cycle)
+            for event in events
         )
 
     def _events(self, cycle: Cycle) -> Iterator[Event]:
@@ -118,8 +133,46 @@ class Tracer:
             place = self._model.tree.order(event.node)
             yield from self._made_between(last, place, event)
             if event.kind in _KINDS:
-                yield self._event(event)
+                yield from self._by_framework(event, self._event(event))
             last = place
+
+    def _by_framework(self, event: model_events.Event, plain: Event) -> Iterator[Event]:
+        """What a framework that scales does: its scaler scales, and steps and is updated."""
+        if event.kind is Kind.UNSCALE and Kind.CLIP in self._does(event):
+            yield plain
+            clip = self._clip(event)
+            yield replace(plain, kind=Kind.CLIP, scaler=None, optimizer=None, clip=clip)
+            return
+        owner = self._scaling_owner(event) if event.scaler is None else None
+        if owner is None:
+            yield plain
+            return
+        yield replace(plain, scaler=owner)
+        if event.kind is Kind.STEP:
+            yield replace(plain, kind=Kind.UPDATE, scaler=owner, optimizer=None)
+
+    def _does(self, event: model_events.Event) -> tuple[Kind, ...]:
+        call = event.node
+        meaning = self._model.steps.recognizer.meaning(call) if isinstance(call, cst.Call) else None
+        return meaning.does if meaning is not None else ()
+
+    def _scaling_owner(self, event: model_events.Event) -> str | None:
+        """The framework's object that an event is by, if it scales, and each batch has a step."""
+        call, role, frameworks = event.node, event.framework, self._model.roles.frameworks
+        if (
+            role is None
+            or not isinstance(call, cst.Call)
+            or not isinstance(call.func, cst.Attribute)
+        ):
+            return None
+        owner = call.func.value
+        if event.kind is Kind.STEP:
+            made = [each.call.func for each in frameworks.preparations(owner)]
+            if not made or not isinstance(made[0], cst.Attribute):
+                return None
+            owner = made[0].value
+        scales = frameworks.may_scale(role, owner) and not frameworks.accumulates(owner, role)
+        return self._model.tree.source(owner) if scales else None
 
     def _made_between(self, last: int, place: int, event: model_events.Event) -> Iterator[Event]:
         """The scaler of an event, if a loop makes it anew on the way to here."""
@@ -370,6 +423,15 @@ def _closed(term: Term) -> Term:
 def _key(key: str | None) -> str | None:
     """A key without the places of calls, which move when a text changes."""
     return None if key is None else _PLACE.sub("", key)
+
+
+def _of_each(event: Event, optimizers: Iterable[str | None]) -> Iterator[Event]:
+    """An event for each of the optimizers, if it is for all."""
+    known = sorted(key for key in optimizers if key is not None and key != model_events.EVERY)
+    if event.optimizer != model_events.EVERY:
+        yield event
+    else:
+        yield from (replace(event, optimizer=key) for key in known)
 
 
 def _names_in(model: Model, node: cst.BaseExpression) -> Iterator[cst.Name]:
