@@ -139,6 +139,23 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Hunk:
+    """Lines that differ, and what is said of them, if the rest of the change is taken."""
+
+    line_before: int
+    """The first of them in the old text."""
+    lines_before: int
+    """How many they are there."""
+    line_after: int
+    lines_after: int
+    verdict: Verdict
+    code: str
+    """A word that stays the same: ``shown``, ``same``, ``layout``; ``refuted``, ``changes``; or one
+    of `Proof.codes`."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """The outcome of comparing two texts."""
 
@@ -154,6 +171,8 @@ class Proof:
     """For each reason a word that stays the same: ``unowned``, ``not-followed``, ``not-judged``."""
     coverage: tuple[Covered, ...] = ()
     """Every place at which the texts differ without AMP, and what answers for it."""
+    hunks: tuple[Hunk, ...] = ()
+    """The verdict on each run of lines that differ."""
 
     @property
     def not_run(self) -> tuple[str, ...]:

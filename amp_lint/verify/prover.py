@@ -16,7 +16,7 @@ from types import TracebackType
 from amp_lint.run import import_path
 from amp_lint.run.target import Version
 from amp_lint.run.workers import Pool, Worker, WorkerError
-from amp_lint.verify import subjects, worker
+from amp_lint.verify import hunks, subjects, worker
 from amp_lint.verify.obligations import Comparison, Obligation, Unbound
 from amp_lint.verify.proof import (
     Environment,
@@ -203,7 +203,7 @@ class Prover:
         left = [*_open(shown)]
         verdict = Verdict.NOT_COMPARABLE if comparison.reasons or left else _lightest(shown)
         ran = any(not isinstance(obligation, Unbound) for obligation in obligations)
-        return Proof(
+        proof = Proof(
             verdict=Verdict.REFUTED if _refuted(shown) else verdict,
             shown=tuple(shown),
             reasons=(*comparison.reasons, *left),
@@ -213,6 +213,9 @@ class Prover:
             sha256_before=sha256(change.before),
             sha256_after=sha256(change.after),
         )
+        unjudged = [each.place for each in obligations[len(shown) :]]
+        found = hunks.hunks(change.before, change.after, proof, unjudged)
+        return replace(proof, hunks=found)
 
     def prove_all(
         self,

@@ -10,7 +10,7 @@ from amp_lint import registry
 from amp_lint.report import Style
 from amp_lint.report.color import BOLD, GREEN, RED, YELLOW, paint
 from amp_lint.verify.obligations import Covered
-from amp_lint.verify.proof import Environment, Failure, Judgement, Proof, Shown, Verdict
+from amp_lint.verify.proof import Environment, Failure, Hunk, Judgement, Proof, Shown, Verdict
 from amp_lint.verify.record import Entry
 
 NOT_ON_CUDA = "not verified on CUDA (CUDA's autocast policy emulated on the CPU)"
@@ -89,11 +89,21 @@ def proof(shown: Proof, style: Style) -> Iterator[str]:
         yield from _wrapped("because", reason, style)
     if shown.coverage and shown.verdict is not Verdict.REFUTED:
         yield from _wrapped("differs", _accounted(shown.coverage), style)
+    if len(shown.hunks) > 1 and shown.verdict is not Verdict.PROVEN:
+        for hunk in shown.hunks:
+            yield from _wrapped("hunk", _hunk(hunk), style, limit=2)
     if not decisive and not shown.reasons:
         same = shown.sha256_before == shown.sha256_after
         yield "  nothing differs" if same else "  nothing differs that computes anything"
         for judged in shown.shown:
             yield from _wrapped(judged.subject, judged.judgement.statement, style)
+
+
+def _hunk(hunk: Hunk) -> str:
+    """Where a hunk is, as a diff says it, and what is said of it."""
+    where = f"-{hunk.line_before},{hunk.lines_before} +{hunk.line_after},{hunk.lines_after}"
+    why = f": {hunk.reason}" if hunk.reason and hunk.verdict is not Verdict.PROVEN else ""
+    return f"{where}: {hunk.verdict.value} ({hunk.code}){why}"
 
 
 def _accounted(coverage: Sequence[Covered]) -> str:
