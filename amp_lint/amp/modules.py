@@ -21,7 +21,7 @@ from amp_lint.vocabulary.frameworks import KEEPING_MASTER_WEIGHTS
 from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import names as names_of
 from amp_lint.vocabulary.table import place, words
-from amp_lint.vocabulary.training import OPTIMIZERS, SCHEDULERS
+from amp_lint.vocabulary.training import OPTIMIZERS, OTHER_OPTIMIZERS, SCHEDULERS
 
 HALF = frozenset({"torch.float16", "torch.half", "torch.HalfTensor", "torch.cuda.HalfTensor"})
 HALF_TEXT = frozenset({"float16", "torch.float16", "torch.HalfTensor", "torch.cuda.HalfTensor"})
@@ -49,7 +49,6 @@ _CLIPS, _BACKWARD, _STEP = (
     words(Kind.STEP),
 )
 _COPIES = frozenset({"clone", "detach", "double", "float"})
-_OTHER_OPTIMIZERS = frozenset({"transformers.AdamW", "transformers.optimization.AdamW"})
 _MASTER_WEIGHTS = re.compile(KEEPING_MASTER_WEIGHTS, re.IGNORECASE)
 _ELSEWHERE = re.compile(
     r"deepspeed|fsdp|apex|zero|colossal|megatron|eval|infer|test|predict|sampl|export|deploy"
@@ -488,7 +487,7 @@ class _Trace:
 
 def _is_optimizer(name: str) -> bool:
     module, _, last = name.rpartition(".")
-    return name in _OTHER_OPTIMIZERS or (
+    return name in OTHER_OPTIMIZERS or (
         name.startswith(OPTIMIZERS)
         and not name.startswith(SCHEDULERS)
         and "swa_utils" not in module

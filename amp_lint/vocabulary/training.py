@@ -7,6 +7,9 @@ from amp_lint.vocabulary.meaning import Kind, Meaning, Parameter, Part, Role
 OPTIMIZERS = "torch.optim."
 SCHEDULERS = "torch.optim.lr_scheduler."
 """Where the constructors of optimizers and of learning-rate schedulers are."""
+OTHER_OPTIMIZERS = frozenset({"transformers.AdamW", "transformers.optimization.AdamW"})
+OPTIMIZER_WORDS = frozenset({"optim", *(name.rpartition(".")[2] for name in OTHER_OPTIMIZERS)})
+"""Identifiers of which a file has one that makes an optimizer by its name."""
 
 _PARAMETERS = Parameter("parameters")
 _NORM_TYPE = Parameter("norm_type", Part.NORM_TYPE)

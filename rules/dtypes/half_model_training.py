@@ -10,7 +10,9 @@ from amp_lint.edit import edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
 from amp_lint.vocabulary.amp import AUTOCAST
-from amp_lint.vocabulary.meaning import Part
+from amp_lint.vocabulary.meaning import Kind, Part
+from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.training import OPTIMIZER_WORDS
 
 if TYPE_CHECKING:
     from amp_lint.amp.modules import HalfTraining
@@ -45,6 +47,7 @@ class HalfModelTraining(Rule):
     requires = (
         frozenset({"HalfTensor", "float16", "half"}),
         frozenset({"parameters", "named_parameters"}),
+        OPTIMIZER_WORDS | words(Kind.CLIP),
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
