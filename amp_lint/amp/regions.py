@@ -232,14 +232,14 @@ class Regions:
             if isinstance(holder, cst.With):
                 items = [item for item in holder.items if self.of(item.item) is not None]
                 if items:
-                    named = any(item.asname is not None for item in holder.items)
+                    named = len(holder.items) > 1 and any(each.asname for each in holder.items)
                     return items[0] if len(items) == 1 and not named else None
         return None
 
     def _can_be_made_again(self, item: cst.WithItem) -> bool:
         """Whether a second region can be opened like the first: by torch's own class."""
         region = self.of(item.item)
-        return region is not None and region.node is item.item
+        return region is not None and region.node is item.item and item.asname is None
 
     def _is_inert(self, statement: cst.CSTNode, steps: int = 2) -> bool:
         """Whether autocast makes no difference to a statement, by the calls in it."""

@@ -43,7 +43,7 @@ from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Binding, dotted
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary import written
-from amp_lint.vocabulary.amp import BFLOAT16_FLAGS
+from amp_lint.vocabulary.amp import BFLOAT16_FLAGS, SCALE_ATTRIBUTES
 from amp_lint.vocabulary.frameworks import ACCELERATE
 from amp_lint.vocabulary.meaning import Part
 
@@ -181,6 +181,8 @@ class Precision:
             return None
         if not all(self._is_readable(key, call) for key in atoms(wanted)):
             return None
+        if wanted is not False and any(self.tree.named(name) for name in SCALE_ATTRIBUTES):
+            return None  # a scaler that is off has no scale to read
         if wanted is False or switch is None or literal(switch) is True:
             return code
         if not any(value is switch for value in given.keywords.values()):

@@ -302,6 +302,12 @@ def test_nothing_moves_out_of(header: str) -> None:
     assert tail("loss = k()\nloss.backward()\n", header=header) is None
 
 
+def test_a_region_with_a_name() -> None:
+    header = "with autocast('cuda') as on:\n"
+    assert tail("loss = k()\nloss.backward()\n", header=header) == "loss.backward()"
+    assert tail("loss = k()\nloss.backward()\nk(on)\n", header=header) is None
+
+
 def test_nothing_stays() -> None:
     assert tail("loss.backward()\n") == "loss.backward()"
     assert tail("x = k(); loss.backward()\n") is None

@@ -377,6 +377,7 @@ def f(loader, net):
     [
         (made(), CHOICE, "not args.bf16"),
         (made(", enabled=amp"), CHOICE, "amp and not args.bf16"),
+        (f"{made()}\nprint(grad_scaler._scale)", CHOICE, None),
         (made(", enabled=amp or args.x"), CHOICE, "(amp or args.x) and not args.bf16"),
         (made(", enabled=True"), "torch.float16 if args.fp16 else torch.bfloat16", "args.fp16"),
         (made(), TABLE, 'args.dtype != "bf16"'),
