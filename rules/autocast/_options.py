@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -14,6 +15,7 @@ from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary import written
 
 _BF16 = re.compile(r"bf16|bfloat16", re.IGNORECASE)
+_PLAIN = re.compile(r"bfloat16|float(16|32|64)|half|double")
 _DTYPE = re.compile(
     rf"((amp|{written.REGION}|mixed|model|torch|train|compute)_?)?(dtype|precision)"
 )
@@ -28,6 +30,10 @@ class Option:
     """The attribute under which it is read."""
     offers_bf16: bool
     """Whether it chooses a dtype, and bfloat16 is a choice that it names."""
+    is_switch: bool = False
+    """Whether it is that by being on."""
+    dtypes: bool = False
+    """Whether all that it names are attributes of torch, or it is a switch."""
 
 
 class CommandLineOptions:
@@ -63,7 +69,10 @@ class CommandLineOptions:
             return None
         dest = literal(given.keywords.get("dest"))
         name = dest if isinstance(dest, str) else longest.strip("-").replace("-", "_")
-        return Option(call, name, _offers_bf16(name, given.keywords))
+        switch = literal(given.keywords.get("action")) == "store_true"
+        named = [literal(part) for part in _named(given.keywords)]
+        plain = bool(named) and all(isinstance(n, str) and _PLAIN.fullmatch(n) for n in named)
+        return Option(call, name, _offers_bf16(name, given.keywords), switch, switch or plain)
 
 
 def _offers_bf16(name: str, keywords: dict[str, cst.BaseExpression]) -> bool:
@@ -71,9 +80,10 @@ def _offers_bf16(name: str, keywords: dict[str, cst.BaseExpression]) -> bool:
         return literal(keywords.get("action")) == "store_true"
     if not _DTYPE.fullmatch(name):
         return False
-    named = (keywords[word] for word in ("choices", "default") if word in keywords)
-    return any(
-        isinstance(part, cst.SimpleString) and bool(_BF16.search(part.value))
-        for value in named
-        for part in descendants(value)
-    )
+    return any(bool(_BF16.search(part.value)) for part in _named(keywords))
+
+
+def _named(keywords: dict[str, cst.BaseExpression]) -> Iterator[cst.SimpleString]:
+    """The texts that an option may be, as far as it says so."""
+    for value in (keywords[word] for word in ("choices", "default") if word in keywords):
+        yield from (part for part in descendants(value) if isinstance(part, cst.SimpleString))

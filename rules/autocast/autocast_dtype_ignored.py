@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.edit import call_edits
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
@@ -32,6 +33,7 @@ class AutocastDtypeIgnored(Rule):
     name = "autocast-dtype-ignored"
     severity = Severity.WARNING
     preview = True
+    fixes = (Applicability.SUGGEST,)
     requires = (words(Role.REGION), frozenset({"add_argument"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -55,8 +57,26 @@ class AutocastDtypeIgnored(Rule):
                 f"autocast casts to float16 whatever {quoted(f'--{option.name}')} says: it gets no "
                 "`dtype`",
                 [(option.call, "bfloat16 can be chosen here")],
+                _fix(model, option, region),
                 help="pass the chosen one as `dtype=`",
             )
+
+
+def _fix(model: Model, option: Option, region: Region) -> Fix | None:
+    """Give the region what the option chooses, where what holds the options is known there."""
+    read = (node for node in model.tree.nodes(cst.Attribute) if node.attr.value == option.name)
+    holders = (node.value.value for node in read if isinstance(node.value, cst.Name))
+    holder = next((name for name in holders if model.names.visible(region.node, name)), None)
+    torch = model.names.spelling(region.node, "torch")
+    call = region.node
+    if not holder or not torch or not isinstance(call, cst.Call) or not option.dtypes:
+        return None
+    chosen = f"{holder}.{option.name}"
+    code = f"getattr({torch}, {chosen})"
+    if option.is_switch:
+        code = f"{torch}.bfloat16 if {chosen} else {torch}.float16"
+    changes = call_edits.set_keyword(model.tree, call, "dtype", code)
+    return Fix("Cast to the dtype that is chosen", changes, Applicability.SUGGEST)
 
 
 def _is_set_elsewhere(model: Model) -> bool:
