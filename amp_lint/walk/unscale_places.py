@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.amp.events import Event, Kind, stepped
+from amp_lint.amp.events import EVERY, Event, Kind, stepped
 from amp_lint.flow.conditions import is_mode_test, one_line
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.text.diagnostic import quoted
@@ -68,7 +68,11 @@ class UnscalePlaces:
         steps = {
             id(e.node): e for cycle in cycles for e in cycle if e.kind is Kind.STEP and e.scaler
         }
-        if not steps or any(e.kind is Kind.UNSCALE for cycle in cycles for e in cycle):
+        ready = self._ready(seen, cycles)
+        if ready:
+            nodes = [seen.place]
+        steps = {key: step for key, step in steps.items() if step.optimizer not in (ready or ())}
+        if not steps or ready is None:
             return None
         for step in steps.values():
             if any(self._runs_again(seen, step, cycle) for cycle in cycles):
@@ -81,6 +85,22 @@ class UnscalePlaces:
         place = self._place(nodes, every, certain=not root.truncated)
         early = place is not None and any(self._reads_early(place, step) for step in every)
         return None if early else place
+
+    def _ready(self, seen: Event, cycles: list[Cycle]) -> frozenset[str | None] | None:
+        """The optimizers that are unscaled before a clip or read, the same on every path.
+
+        None where others are unscaled later, or something else looks at gradients before the step.
+        """
+        found: set[frozenset[str | None] | None] = set()
+        for cycle in cycles:
+            places = [event.place for event in cycle]
+            at = places.index(seen.place) if seen.place in places else len(places)
+            early = frozenset(e.optimizer for e in cycle[:at] if e.kind is Kind.UNSCALE)
+            kinds = {event.kind for event in cycle[at + 1 :]}
+            unclear = bool(kinds & {*_SEEN, Kind.BACKWARD}) and bool(early)
+            known = Kind.UNSCALE not in kinds and EVERY not in early and not unclear
+            found.add(early if known else None)
+        return found.pop() if len(found) == 1 else None
 
     def _place(
         self, nodes: list[cst.CSTNode], steps: list[Event], *, certain: bool
