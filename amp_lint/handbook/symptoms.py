@@ -37,7 +37,7 @@ _SPAN = 40
 """Words that are looked at together in a line of any length."""
 _LEAST = 0.5
 """Share of a question that a symptom has to explain."""
-_NEAR_BEST = 0.7
+_NEAR_BEST = 0.66
 """Worse results than this share of the best one are left out."""
 _SAME_WORDS = 0.1
 """What the same words count more than others for the same thing."""

@@ -37,14 +37,13 @@ _FUNCTIONAL = "torch.nn.functional"
 HOMES = {
     "binary_cross_entropy_with_logits": (_FUNCTIONAL,),
     "log_softmax": ("torch", _FUNCTIONAL, "torch.special"),
-    "logaddexp": ("torch",),
     "logsumexp": ("torch", "torch.special"),
     "softmax": (_FUNCTIONAL, "torch", "torch.special"),
     "softplus": (_FUNCTIONAL,),
     "vector_norm": ("torch.linalg",),
 }
 """The modules that have a function, the usual one first."""
-METHODS = frozenset({"flatten", "log_softmax", "logaddexp", "logsumexp", "softmax"})
+METHODS = frozenset({"flatten", "log_softmax", "logsumexp", "softmax"})
 """Those that tensors have as well."""
 SELECTS = frozenset(
     {

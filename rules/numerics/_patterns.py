@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Applicability, Diagnostic, Severity
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.expressions import BETWEEN, CLASSES, Pair, parsed, words
 
 from ._fuse import last_name
@@ -75,9 +76,15 @@ class PatternRule(Rule):
                 last = match.steps[-1]
                 apart = bool(match.hops) and not last.elsewhere
                 related = [(last.node, self.inner)] if apart and self.inner else []
-                found = fix(model, match)
-                found = found if found and found.applicability in self.fixes else None
+                found = self._offered(fix(model, match))
                 yield self.report(model, node, message, related, found, help=self.help)
+
+    def _offered(self, found: Fix | None) -> Fix | None:
+        """A fix, if the rule offers fixes of its kind, or shows those that it does not."""
+        if found is None or found.applicability in self.fixes:
+            return found
+        shown = replace(found, applicability=Applicability.SUGGEST)
+        return shown if shown.applicability in self.fixes else None
 
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether a place is right as it stands, for a reason that the pair does not show."""
@@ -97,14 +104,13 @@ def is_shifted(model: Model, match: Match) -> bool:
 
 def _is_chosen(model: Model, match: Match) -> bool:
     """Whether ``where`` may take something else in the place of a result."""
-    named = [b for b in model.names.every_binding() if b.value is match.node]
-    uses = [match.node, *(name for binding in named for name in model.flow.readers(binding))]
-    arguments = (model.tree.parent(use) for use in uses)
-    calls = [model.tree.parent(arg) for arg in arguments if isinstance(arg, cst.Arg)]
-    return any(
-        isinstance(call, cst.Call) and getattr(last_name(call.func), "value", "") == "where"
-        for call in calls
-    )
+    tree, flow = model.tree, model.flow
+    line = tree.statement(match.node)
+    made = [b for b in model.names.every_binding() if tree.statement(b.node) is line]
+    uses = [match.node, *(name for binding in made for name in flow.readers(binding))]
+    holders = (holder for use in uses for holder in tree.ancestors(use))
+    calls = (holder for holder in holders if isinstance(holder, cst.Call))
+    return any(getattr(last_name(call.func), "value", "") == "where" for call in calls)
 
 
 def _is_bounded_entropy(model: Model, match: Match) -> bool:

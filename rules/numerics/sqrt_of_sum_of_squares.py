@@ -25,7 +25,7 @@ class SqrtOfSumOfSquares(PatternRule):
     name = "sqrt-of-sum-of-squares"
     severity = Severity.WARNING
     preview = True
-    fixes = (Applicability.SAFE,)
+    fixes = (Applicability.SUGGEST,)
     pairs = (Pair("sqrt(sum(x ** 2, *settings))", "vector_norm(x, *settings)"),)
     message = "the gradient of the root of a sum of squares is NaN for a row of zeros"
     help = "use `torch.linalg.vector_norm`, whose gradient is 0 there"

@@ -31,6 +31,11 @@ class Watched:
     gradients: list[float] = field(default_factory=list)
     """The largest number of each gradient that came back."""
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The operations."""
+        return frozenset(name for name, _ in self.results)
+
     def copy(self) -> Watched:
         """What was seen so far, by itself."""
         return Watched([*self.results], [*self.gradients])
@@ -58,6 +63,11 @@ class Watched:
     def largest_gradient(self) -> float:
         """The largest finite number that came back through any operation."""
         return max(filter(math.isfinite, self.gradients), default=0.0)
+
+    def largest_logarithm(self) -> float:
+        """The largest logarithm of a sum: its own rounding is the error of its gradient."""
+        logs = (t for name, t in self.results if name in ("logsumexp", "logaddexp"))
+        return max(filter(math.isfinite, map(_largest, logs)), default=0.0)
 
     def largest_sum(self) -> float:
         """The largest sum of magnitudes of any result: what a reduction of it may come to."""

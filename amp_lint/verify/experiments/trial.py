@@ -39,6 +39,8 @@ from amp_lint.verify.experiments.tolerance import (
 from amp_lint.verify.kept import Kept
 from amp_lint.verify.terms import Const, Op, Term, walk
 
+_LARGEST_EXPONENT = 1e12
+"""What float64 knows an exponent of to 1e-4: beyond it, it is no reference."""
 _MODERATE = 100.0
 """The largest input for which a guard has to hold."""
 _HARD = 512.0
@@ -272,6 +274,8 @@ class Trial:
         oracle, own = known.oracle.outcome, known.own.outcome
         if oracle.error or _is_out_of_range(known, precision):
             return None
+        if "exp" in known.oracle.seen.names and _largest(known.given) > _LARGEST_EXPONENT:
+            return None
         if known.is_degenerate:
             return _finite(oracle, known.given)
         oracle = self._widened("oracle", known.oracle, known.given, known.bits, case)
@@ -282,6 +286,7 @@ class Trial:
         eps = self.eps(precision)
         moved = self._moved(case, precision, eps, answer) if nearby else []
         passed = min(run.seen.largest_gradient() for run in known.runs)
+        passed *= max(1.0, known.own.seen.largest_logarithm())
         largest = _largest(known.given)
         factors = _incoming(case) * largest if self._is_fused or largest > _HARD else 0.0
         scale = _Scale(eps, largest, passed, factors)
