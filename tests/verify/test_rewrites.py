@@ -250,3 +250,37 @@ def test_literals_count_by_type_and_value(old: str, new: str) -> None:
 @pytest.mark.parametrize("same", ["0x10", "16", "1_6", "(16)"])
 def test_the_spelling_of_a_literal_does_not_count(same: str) -> None:
     assert compare("x = 16\n", f"x = {same}\n").reasons == ()
+
+
+FORMATTED = """
+    def tell(log, loss, step, best):
+        log.info(f"step {step}: {loss:.3f} {best!r}")
+"""
+WRITTEN = 'f"step {step}: {loss:.3f} {best!r}"'
+
+
+@pytest.mark.parametrize(
+    ("other", "owners"),
+    [
+        ('"step {}: {:.3f} {!r}".format(step, loss, best)', []),
+        ("f'step {step}: {loss:.3f} {best!r}'", []),
+        ('"step {}: {:.3f} {!r}".format(loss, step, best)', [""] * 2),
+        ('"step {}: {:.2f} {!r}".format(step, loss, best)', [""]),
+        ('"step {}: {:.3f} {}".format(step, loss, best)', [""]),
+        ('"step {}: {:.3f}  {!r}".format(step, loss, best)', [""]),
+        ('"step {1}: {0:.3f} {2!r}".format(loss, step, best)', [""]),
+        ('"step {}: {:.3f} {!r}".format(step, loss, best, log)', [""]),
+        ('"step {}: {:.3f} {!r}".format(step, loss, log.pop())', [""]),
+        ('"step %s: %.3f %r" % (step, loss, best)', [""]),
+        ('f"step {step}: {loss:.3f} {best=!r}"', [""]),
+    ],
+)
+def test_forms_of_one_string(other: str, owners: list[str]) -> None:
+    assert differing(FORMATTED, ((WRITTEN, other),)) == owners
+
+
+def test_a_value_by_itself_may_be_called() -> None:
+    one, other = ('def f(x):\n    return f"{x()}"\n', 'def f(x):\n    return "{}".format(x())\n')
+    assert compare(one, other).reasons == ()
+    two = other.replace("{}", "{} {}").replace("x()", "x(), x()")
+    assert compare(one.replace("{x()}", "{x()} {x()}"), two).reasons

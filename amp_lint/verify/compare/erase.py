@@ -18,6 +18,7 @@ from amp_lint.flow.branches import leaves
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.names import PARTIAL, canonical
 from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.formats import format_of
 from amp_lint.verify.compare.lift import is_amp
 from amp_lint.verify.compare.plain import (
     BLOCK,
@@ -113,6 +114,9 @@ class Eraser:
         text = literal_text(node)
         if text is not None:
             return plain("literal", text, (), node)
+        form = format_of(node)
+        if form is not None:
+            return plain("format", form.words, map(self.plain, form.values), node)
         if isinstance(node, cst.Call) and self._steps(node):
             return self._direct_step(node)
         if isinstance(node, cst.Arg) and id(node) in self._positional:

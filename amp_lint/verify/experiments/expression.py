@@ -182,15 +182,19 @@ class Examination:
         return Changed(*(f"a result in {text} ({precision.name})" for text in texts))
 
     def _other_function(self, found: Finding) -> Changed | None:
-        """What a region rounds, and for how many axes it is right, if nothing else is wrong."""
+        """What a region rounds, and for how many axes it is right, if nothing else is wrong.
+
+        A loss of classes has them on its second axis, which is the last one only of two.
+        """
         precision = found.precision
-        if not precision.autocast and not found.trial.is_other:
+        ranks = {_RANK} if inputs.picks_classes(self._experiment.pair.before) else set()
+        if not precision.autocast and not (ranks and found.trial.is_other):
             return None
-        if not self._holds_without(_PRECISION, _RANK):
+        if not self._holds_without(_PRECISION, *ranks):
             return None
         dtypes = _WIDE, _short(precision.dtype)
         rounding = [f"a result rounded to {each} ({precision.name})" for each in dtypes]
-        if self._holds_without(_PRECISION):
+        if not ranks or self._holds_without(_PRECISION):
             return Changed(*rounding)
         alone = self._holds_without(_RANK)
         texts = ("a function of any number of axes", "the same function of few axes alone")

@@ -90,6 +90,12 @@ def kinds(*terms: Term) -> dict[str, InputKind]:
     return {key: kind for key, (_, kind) in ranked.items()}
 
 
+def picks_classes(term: Term) -> bool:
+    """Whether a term is a loss of classes."""
+    parts = (part for part in walk(term) if isinstance(part, Op))
+    return any(part.name.rpartition(".")[2] in _CLASS_LOSSES for part in parts)
+
+
 def _uses(term: Term) -> Iterator[tuple[str, int, InputKind]]:
     """Each input, what it is taken for, and how sure that is."""
     for child in children(term):
