@@ -36,6 +36,7 @@ RENAMED = {"axis": "dim", "keepdims": "keepdim"}
 _FUNCTIONAL = "torch.nn.functional"
 HOMES = {
     "binary_cross_entropy_with_logits": (_FUNCTIONAL,),
+    "flatten": ("torch",),
     "log_softmax": ("torch", _FUNCTIONAL, "torch.special"),
     "logsumexp": ("torch", "torch.special"),
     "softmax": (_FUNCTIONAL, "torch", "torch.special"),

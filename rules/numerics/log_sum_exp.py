@@ -24,6 +24,7 @@ class LogSumExp(PatternRule):
     pairs = (
         Pair("log(sum(exp(x), *settings))", "logsumexp(x, *settings)"),
         Pair("log(sum(exp(x)))", "logsumexp(flatten(x), 0)"),
+        Pair("log(1 + sum(exp(x)))", "softplus(logsumexp(flatten(x), 0))"),
         Pair("log(1 + sum(exp(x), *settings))", "softplus(logsumexp(x, *settings))"),
         Pair("log(exp(x) + exp(y))", ""),
     )

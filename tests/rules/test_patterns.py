@@ -48,7 +48,7 @@ SPELLINGS = {
         torch.log(e(x) + e(y))
         torch.log(input=torch.sum(input=e(x), dim=(0, 1))) | f"{x.exp().sum(1).log()}"
         (1 + e(x).sum(1)).log()
-        (lambda: x.exp().sum(1).log())
+        (lambda: x.exp().sum(1).log()) | torch.log(1 + torch.sum(e(x))) | torch.log(e(x).sum())
     """,
     "AMP304": """
         torch.exp(x) / torch.exp(x).sum(1, keepdim=True) | x.exp() / x.exp().sum(-1, True)
