@@ -1,0 +1,272 @@
+"""Does the verifier call a random edit proven that changes what a program does?
+
+    python benchmarks/mutations.py [--count N] [--seconds S] [--seed N] [--list]
+
+Each mutant is one edit of a fixed text of a page, or of a program in ``programs/``: an operator, a
+literal, a name, the order of two statements, the arguments of a call, a statement that is gone. It
+is judged against the text without the edit, by eager experiments. Of a program both are run, in
+processes of their own, if the edit was called proven: what they print has to be the same, to the
+last digit. A fixed text of a page cannot be run; with ``--list`` its proven edits are shown, to be
+read. Texts are written by ``ast.unparse``, so layout is no edit.
+
+Prints how many edits of each kind got which verdict. Exits with 1 if a proven one changes what is
+printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import difflib
+import functools
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from amp_lint import registry
+from amp_lint.handbook import pages
+from amp_lint.verify import Change, ProofSettings, Prover, Verdict
+
+PROGRAMS = Path(__file__).with_name("programs")
+TO_RUN = 120.0
+"""Seconds for a program, which prints in two if the machine is idle."""
+_OPERATORS: tuple[type[ast.operator], ...] = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+_TESTS: tuple[type[ast.cmpop], ...] = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+Choose = random.Random
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text to be edited."""
+
+    name: str
+    code: str
+    runs: bool
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A text with one edit."""
+
+    of: Text
+    kind: str
+    code: str
+
+    @property
+    def diff(self) -> str:
+        """What was edited."""
+        old, new = self.of.code.splitlines(), self.code.splitlines()
+        return "\n".join(
+            line for line in difflib.unified_diff(old, new, n=0, lineterm="") if line[:2] != "@@"
+        )
+
+
+def main() -> int:
+    args = _arguments()
+    choose, began = random.Random(args.seed), time.monotonic()
+    counts: Counter[tuple[str, Verdict]] = Counter()
+    proven: list[Mutant] = []
+    with Prover(ProofSettings(modes=("eager",), seed=args.seed)) as prover:
+        for mutant in _mutants([*texts()], choose, args.count):
+            if time.monotonic() - began > args.seconds:
+                break
+            verdict = prover.prove(Change(mutant.of.code, mutant.code)).verdict
+            counts[mutant.kind, verdict] += 1
+            proven += [mutant] * (verdict is Verdict.PROVEN)
+    print(table(counts))
+    wrong = [each for each in proven if each.of.runs and not is_same(each)]
+    read = [each for each in proven if not each.of.runs]
+    runs = len(proven) - len(read)
+    print(f"{runs} proven edits of programs were run: {len(wrong)} print something else;")
+    print(f"{len(read)} proven edits are of texts that cannot be run")
+    for each in [*wrong, *(read if args.list else [])]:
+        print(f"\n{each.of.name}, {each.kind}\n{each.diff}")
+    return 1 if wrong else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=2000, help="edits to judge")
+    parser.add_argument("--seconds", type=float, default=1200.0, help="begin no more after these")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--list", action="store_true", help="show the proven edits of pages too")
+    return parser.parse_args()
+
+
+def texts() -> Iterator[Text]:
+    """The programs, and the fixed texts of all pages."""
+    for path in sorted(PROGRAMS.glob("*.py")):
+        yield Text(path.name, _plain(path.read_text("utf-8")), True)
+    for rule in registry.all_rules():
+        for example in pages.parse(registry.page(rule)).examples:
+            for fence in filter(None, (example.fixed, example.unsafe)):
+                yield Text(f"{rule.code}, line {fence.line}", _plain(fence.text), False)
+
+
+def _plain(code: str) -> str:
+    return ast.unparse(ast.parse(code)) + "\n"
+
+
+def _mutants(of: Sequence[Text], choose: Choose, count: int) -> Iterator[Mutant]:
+    """Different edits; every second one is of a program."""
+    programs = [text for text in of if text.runs]
+    seen: set[tuple[str, str]] = set()
+    for number in range(20 * count):
+        text = choose.choice(programs if number % 2 else of)
+        kind = choose.choice([*EDITS])
+        tree = ast.parse(text.code)
+        if not EDITS[kind](tree, choose):
+            continue
+        code = ast.unparse(tree) + "\n"
+        if code != text.code and (text.name, code) not in seen:
+            seen.add((text.name, code))
+            yield Mutant(text, kind, code)
+            if len(seen) == count:
+                return
+
+
+# --- edits: each changes a tree at one place, or says that it cannot ------------------------------
+
+
+def _operator(tree: ast.Module, choose: Choose) -> bool:
+    found = [n for n in ast.walk(tree) if isinstance(n, (ast.BinOp, ast.Compare, ast.UnaryOp))]
+    if not found:
+        return False
+    node = choose.choice(found)
+    if isinstance(node, ast.BinOp):
+        node.op = choose.choice(_OPERATORS)()
+    elif isinstance(node, ast.Compare):
+        node.ops[0] = choose.choice(_TESTS)()
+    else:
+        node.op = ast.UAdd() if isinstance(node.op, ast.USub) else ast.USub()
+    return True
+
+
+def _literal(tree: ast.Module, choose: Choose) -> bool:
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and n.value is not None]
+    if not found:
+        return False
+    node = choose.choice(found)
+    value = node.value
+    if isinstance(value, bool):
+        node.value = not value
+    elif isinstance(value, int):
+        node.value = value + choose.choice((-1, 1))
+    elif isinstance(value, float):
+        node.value = value * choose.choice((0.1, 2.0, 10.0, -1.0))
+    else:
+        node.value = f"{value}_" if isinstance(value, str) else 0
+    return True
+
+
+def _name(tree: ast.Module, choose: Choose) -> bool:
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    if len(found) < 2:
+        return False
+    node, other = choose.sample(found, 2)
+    node.id = other.id
+    return True
+
+
+def _blocks(tree: ast.Module) -> list[list[ast.stmt]]:
+    named = ("body", "orelse", "finalbody")
+    lists = (getattr(node, name, None) for node in ast.walk(tree) for name in named)
+    return [block for block in lists if isinstance(block, list) and len(block) > 1]
+
+
+def _order(tree: ast.Module, choose: Choose) -> bool:
+    found = _blocks(tree)
+    if not found:
+        return False
+    block = choose.choice(found)
+    at = choose.randrange(len(block) - 1)
+    block[at], block[at + 1] = block[at + 1], block[at]
+    return True
+
+
+def _deleted(tree: ast.Module, choose: Choose) -> bool:
+    found = _blocks(tree)
+    if not found:
+        return False
+    block = choose.choice(found)
+    del block[choose.randrange(len(block))]
+    return True
+
+
+def _argument(tree: ast.Module, choose: Choose) -> bool:
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and (n.args or n.keywords)]
+    if not calls:
+        return False
+    call = choose.choice(calls)
+    if len(call.args) > 1 and choose.random() < 0.5:
+        call.args.reverse()
+    elif call.keywords:
+        del call.keywords[choose.randrange(len(call.keywords))]
+    else:
+        del call.args[choose.randrange(len(call.args))]
+    return True
+
+
+def _repeated(tree: ast.Module, choose: Choose) -> bool:
+    found = _blocks(tree)
+    if not found:
+        return False
+    block = choose.choice(found)
+    at = choose.randrange(len(block))
+    block.insert(at, copy.deepcopy(block[at]))
+    return True
+
+
+EDITS: dict[str, Callable[[ast.Module, Choose], bool]] = {
+    "operator": _operator,
+    "literal": _literal,
+    "name": _name,
+    "order": _order,
+    "argument": _argument,
+    "deleted": _deleted,
+    "repeated": _repeated,
+}
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+def is_same(mutant: Mutant) -> bool:
+    """Whether a program prints the same with the edit; hashes and threads are the same in both."""
+    return _printed(mutant.of.code) == _printed(mutant.code)
+
+
+@functools.cache
+def _printed(code: str) -> tuple[int, str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-W", "ignore", "-c", code],
+            capture_output=True, text=True, timeout=TO_RUN, env=environment,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return -1, ""
+    return done.returncode, done.stdout
+
+
+def table(counts: Counter[tuple[str, Verdict]]) -> str:
+    """Markdown: how many edits of each kind got which verdict."""
+    lines = ["| edit | " + " | ".join(v.value for v in Verdict) + " | all |"]
+    lines.append("|---|" + "--:|" * (len(Verdict) + 1))
+    for kind in EDITS:
+        row = [counts[kind, verdict] for verdict in Verdict]
+        lines.append(f"| {kind} | " + " | ".join(map(str, (*row, sum(row)))) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
