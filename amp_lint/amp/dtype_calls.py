@@ -243,7 +243,7 @@ class Calls:
         made = applied(name, flat, ambient, call)
         made = self._shaped(name, made, given, plain, [v for v in flat if v.is_tensor])
         first = flat[0]
-        if name in VIEWS | {"add", "sub", "mul", "clamp", "cat", "stack"} and first.counts:
+        if name in VIEWS | {"add", "sub", "mul", "cat", "stack"} and first.counts:
             made = replace(made, counts=True, most=first.most if name in VIEWS else None)
         return made
 
