@@ -260,7 +260,9 @@ class Calls:
         if name in REDUCTIONS and len(tensors) == 1:
             told = plain > 1 or "dim" in given.keywords or "axis" in given.keywords
             kept = literal(given.keywords.get("keepdim")) is True
-            return replace(made, dims=Dims.SOME if kept else Dims.UNKNOWN if told else Dims.NONE)
+            if kept:
+                return replace(made, dims=tensors[0].dims)
+            return replace(made, dims=Dims.UNKNOWN if told else Dims.NONE)
         if name in REDUCTIONS and name in ("dot", "vdot", "dist"):
             return replace(made, dims=Dims.NONE)
         if (

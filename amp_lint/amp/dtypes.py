@@ -194,8 +194,9 @@ def _cast(policy: str, plain: Value, given: Sequence[Value], low: frozenset[str]
         return low | kept
     if policy == "float32":
         first = given[0].dtypes if given else frozenset({ANY})
+        castable = any(value.dtypes & {*_CAST, ANY} for value in given)
         uncast = plain.dtypes - LOW if first - _CAST else frozenset()
-        return uncast | kept | (frozenset({"float32"}) if first & {*_CAST, ANY} else frozenset())
+        return uncast | kept | frozenset({"float32"} if castable else ())
     if not any(value.dtypes & {*_CAST, ANY} for value in given):
         return plain.dtypes
     if policy == "varies" or any(ANY in value.dtypes for value in given):
