@@ -154,4 +154,5 @@ def test_random_programs() -> None:
 
 
 def test_what_no_operation_computes_with() -> None:
+    assert values("def f(x):\n    y = torch.bucketize(x, x) * x.half()\n") == {"y": ANY}
     assert values("class A:\n    def __init__(self, x):\n        y = x + 'a'\n") == {"y": ANY}
