@@ -163,6 +163,11 @@ def first(outcomes: Iterator[Outcome]) -> Outcome:
     return VARIES if len(known) > 1 else known.pop() if known else ""
 
 
+def special(name: str) -> str:
+    """What CUDA's autocast does that a run of the emulation does not tell."""
+    return "widest" if name in WIDEST else VARIES if name == "inner" else ""
+
+
 def policy(found: dict[str, Outcome], low: str) -> str:
     """What a region does to the result of an operation."""
     narrow, wide = found["on half" if low == "float16" else "on bf16"], found["on float32"]
@@ -183,7 +188,7 @@ def table(cpu: dict[str, dict[str, Outcome]], cuda: dict[str, dict[str, Outcome]
         result = plain["float32"]
         lists["gives"]["float" if result == "float32" else result].append(name)
         lists["cpu"][VARIES if name in VARIOUS else policy(plain, "bfloat16")].append(name)
-        lists["cuda"]["widest" if name in WIDEST else policy(emulated, "float16")].append(name)
+        lists["cuda"][special(name) or policy(emulated, "float16")].append(name)
         lists["integers"]["float" if plain["int64"] == "float32" else ""].append(name)
         if plain["mixed"] == "float16":
             lists["follows"]["first"].append(name)

@@ -243,7 +243,7 @@ class Calls:
         made = applied(name, flat, ambient, call)
         made = self._shaped(name, made, given, plain, [v for v in flat if v.is_tensor])
         first = flat[0]
-        if name in VIEWS | {"add", "sub", "mul", "clamp", "cat", "stack"} and first.counts:
+        if name in VIEWS | {"add", "sub", "mul", "cat", "stack"} and first.counts:
             made = replace(made, counts=True, most=first.most if name in VIEWS else None)
         return made
 
@@ -260,7 +260,9 @@ class Calls:
         if name in REDUCTIONS and len(tensors) == 1:
             told = plain > 1 or "dim" in given.keywords or "axis" in given.keywords
             kept = literal(given.keywords.get("keepdim")) is True
-            return replace(made, dims=Dims.SOME if kept else Dims.UNKNOWN if told else Dims.NONE)
+            if kept:
+                return replace(made, dims=tensors[0].dims)
+            return replace(made, dims=Dims.UNKNOWN if told else Dims.NONE)
         if name in REDUCTIONS and name in ("dot", "vdot", "dist"):
             return replace(made, dims=Dims.NONE)
         if (

@@ -194,8 +194,9 @@ def _cast(policy: str, plain: Value, given: Sequence[Value], low: frozenset[str]
         return low | kept
     if policy == "float32":
         first = given[0].dtypes if given else frozenset({ANY})
+        castable = any(value.dtypes & {*_CAST, ANY} for value in given)
         uncast = plain.dtypes - LOW if first - _CAST else frozenset()
-        return uncast | kept | (frozenset({"float32"}) if first & {*_CAST, ANY} else frozenset())
+        return uncast | kept | frozenset({"float32"} if castable else ())
     if not any(value.dtypes & {*_CAST, ANY} for value in given):
         return plain.dtypes
     if policy == "varies" or any(ANY in value.dtypes for value in given):
@@ -213,6 +214,8 @@ def _plain(name: str, given: Sequence[Value]) -> Value:
     gives = table.gives.get(name, "float")
     tensors = [value for value in given if value.is_tensor]
     dims = Dims.UNKNOWN if name in table.fewer else _dims(tensors)
+    if not gives:
+        return UNKNOWN
     if gives != "float":
         if gives == "complex64" and any(not v.dtypes <= {"float32"} for v in tensors):
             return Value(Kind.TENSOR, frozenset({ANY}), dims)
@@ -271,7 +274,7 @@ def _promoted(operands: tuple[tuple[str, bool], ...], numbers: tuple[bool, ...])
         operands: dtype of each tensor, and whether it has dimensions.
         numbers: for each number of Python's, whether it is a float.
     """
-    if any(dtype == ANY for dtype, _ in operands):
+    if any(dtype not in _ORDER for dtype, _ in operands):
         return ANY
     solid = [dtype for dtype, has_dims in operands if has_dims]
     loose = [dtype for dtype, has_dims in operands if not has_dims]

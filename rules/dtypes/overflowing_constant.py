@@ -58,10 +58,10 @@ class OverflowingConstant(Rule):
         dtype = _too_small(value, constant)
         if dtype is None or constant is None:
             return None
-        if isinstance(place.node, cst.BinaryOperation) and not _overflows(place.node, constant):
+        if not place.raises and not _is_mask(place.node, constant):
             return None
         written, limit = quoted(model.tree.source(place.constant)), f"{RANGES[dtype][1]:.5g}"
-        what = "raises RuntimeError" if place.raises else f"becomes {'-' * (constant < 0)}inf"
+        what = "raises RuntimeError" if place.raises else "makes -inf"
         message = f"{written} {what} in {dtype}, which ends at {limit}{elsewhere(run)}"
         end = "min" if constant < 0 else "max"
         help = f"use `torch.finfo(x.dtype).{end}`, or compute in float32"
@@ -75,9 +75,13 @@ def _too_small(value: Value, constant: float | None) -> str | None:
     return next((d for d in sorted(value.low) if abs(constant) > RANGES[d][1] * 1.0002), None)
 
 
-def _overflows(node: cst.BinaryOperation, constant: float) -> bool:
-    """Whether a sum does for sure, or a product of nearly everything."""
-    return isinstance(node.operator, (cst.Add, cst.Subtract)) or abs(constant) >= _PRODUCT
+def _is_mask(node: cst.BaseExpression, constant: float) -> bool:
+    """Whether -inf comes of it for sure; inf is as good as any limit that is larger than all."""
+    if not isinstance(node, cst.BinaryOperation):
+        return constant < 0
+    if isinstance(node.operator, cst.Subtract):
+        return constant > 0
+    return constant < 0 and (isinstance(node.operator, cst.Add) or constant <= -_PRODUCT)
 
 
 def _places(model: Model) -> Iterator[_Place]:
