@@ -7,19 +7,27 @@ from __future__ import annotations
 
 import ast
 import difflib
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from amp_lint.verify.obligations import Covered, Place
+from amp_lint.verify.obligations import Covered, Expression, Place, Step
 from amp_lint.verify.proof import Hunk, Proof, Shown, Verdict
 
 SHOWN, LAYOUT, SAME = "shown", "layout", "same"
 """Why a hunk is proven: experiments show it, it is layout, or nothing that runs is another."""
 REFUTED, CHANGES, UNJUDGED = "refuted", "changes", "not-judged"
 
-_OWNERS = {"expression": "expression", "training step": "step"}
+_EXPRESSION, _STEP = (kind.__name__.lower() for kind in (Expression, Step))
+_OWNERS = {_EXPRESSION: _EXPRESSION, f"training {_STEP}": _STEP}
 """What answers for places that differ -> what is judged then."""
+_HOLDERS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""What statements stand in."""
+MAX_PAIRS = 1_000_000
+"""Pairs of lines that are compared."""
+MAX_TEXT = 500_000
+"""Characters of a text of which the functions are told; nested lists take seconds a megabyte."""
 _LINE = re.compile(r"line (\d+): ")
 _WEIGHT = (Verdict.REFUTED, Verdict.NOT_COMPARABLE, Verdict.CHANGES, Verdict.PROVEN)
 _CODES = {Verdict.REFUTED: REFUTED, Verdict.CHANGES: CHANGES, Verdict.PROVEN: SHOWN}
@@ -63,12 +71,30 @@ def hunks(before: str, after: str, proof: Proof, unjudged: Sequence[Place]) -> t
 def _lines(before: str, after: str) -> Iterator[_Lines]:
     old, new = before.splitlines(), after.splitlines()
     inside = _functions(before), _functions(after)
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for i, j, k, m in _different(old, new):
+        ranges = range(i + 1, j + 1), range(k + 1, m + 1)
+        named = (name(n) for name, lines in zip(inside, ranges, strict=True) for n in lines)
+        same = _code(old[i:j]) == _code(new[k:m])
+        yield _Lines(*ranges, frozenset(named), same)
+
+
+def _different(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Start and end of each run of lines that differ, in both texts; all as one where it is long.
+
+    Lines are compared in pairs, but for those that both texts begin and end with.
+    """
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))
+    start = sum(1 for _ in pairs)
+    ends = zip(reversed(old[start:]), reversed(new[start:]), strict=False)
+    end = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], ends))
+    one, other = old[start : len(old) - end], new[start : len(new) - end]
+    if len(one) * len(other) > MAX_PAIRS:
+        yield start, start + len(one), start, start + len(other)
+        return
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    for tag, i, j, k, m in matcher.get_opcodes():
         if tag != "equal":
-            ranges = range(i + 1, j + 1), range(k + 1, m + 1)
-            named = (name(n) for name, lines in zip(inside, ranges, strict=True) for n in lines)
-            same = _code(old[i:j]) == _code(new[k:m])
-            yield _Lines(*ranges, frozenset(named), same)
+            yield i + start, j + start, k + start, m + start
 
 
 def _code(lines: Sequence[str]) -> list[str]:
@@ -79,10 +105,10 @@ def _code(lines: Sequence[str]) -> list[str]:
 def _functions(text: str) -> Callable[[int], str]:
     """The name of the function or class that a line of a text is in; "" outside of all."""
     try:
-        tree = ast.parse(text)
+        tree = ast.parse(text if len(text) < MAX_TEXT else "")
     except (SyntaxError, ValueError, RecursionError):
         return lambda line: ""
-    found = [*_definitions(tree, "")]
+    found = _definitions(tree)
 
     def name(line: int) -> str:
         return next((n for n, first, last in reversed(found) if first <= line <= last), "")
@@ -90,14 +116,19 @@ def _functions(text: str) -> Callable[[int], str]:
     return name
 
 
-def _definitions(tree: ast.AST, around: str) -> Iterator[tuple[str, int, int]]:
+def _definitions(tree: ast.Module) -> list[tuple[str, int, int]]:
     """Functions and classes with their first and last line, the outer ones first."""
-    for node in ast.iter_child_nodes(tree):
-        name = around
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            name = f"{around}.{node.name}".lstrip(".")
-            yield name, node.lineno, node.end_lineno or node.lineno
-        yield from _definitions(node, name)
+    found: list[tuple[str, int, int]] = []
+    todo: list[tuple[ast.AST, str]] = [(tree, "")]
+    for node, around in todo:  # grows while it is read
+        for child in ast.iter_child_nodes(node):
+            name = around
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                name = f"{around}.{child.name}".lstrip(".")
+                found.append((name, child.lineno, child.end_lineno or child.lineno))
+            if isinstance(child, _HOLDERS):
+                todo.append((child, name))
+    return found
 
 
 class _Judge:
@@ -166,7 +197,7 @@ class _Judge:
         if lines.is_layout and not owners:
             return here
         for owner, subject in _OWNERS.items():
-            is_asked = owner in owners or (subject == "step" and not owners)
+            is_asked = owner in owners or (subject == _STEP and not owners)
             of = [one for one in shown if one.subject == subject and is_asked]
             inside = [one for one in of if one.function in lines.functions]
             here += [one for one in inside or of if one not in here]

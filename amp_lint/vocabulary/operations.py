@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,6 +122,8 @@ class Operations:
 @functools.cache
 def operations() -> Operations:
     """The table as it was measured."""
+    import json  # only where a rule asks
+
     text = Path(__file__).with_name("operations.json").read_text("utf-8")
     data = json.loads(text)
 

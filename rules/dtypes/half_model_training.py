@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 
 _DTYPE = AUTOCAST.keyword(Part.DTYPE)
 _ADAPTER = (
-    "what is added here to be trained takes the dtype of the model, which can be float16: updates "
-    "under 2**-11 of a weight are lost, and GradScaler refuses it",
+    "what is added can be float16, as its model is: small updates are lost, GradScaler refuses it",
     "the model gets its dtype here",
     "cast the parameters that are trained to float32 after this",
 )
 _PIPELINE = (
-    "this casts a model to float16 that is still being trained: updates under 2**-11 of a weight "
-    "are lost, and GradScaler refuses it",
+    "casts a model to float16 that is still trained: small updates are lost, GradScaler refuses it",
     "the pipeline gets the model here",
     "move it to its device only, and use autocast",
 )

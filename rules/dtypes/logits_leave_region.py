@@ -46,8 +46,8 @@ class LogitsLeaveRegion(Rule):
         dtype = sorted(value.low)[0]
         error = "0.25" if dtype == "bfloat16" else "0.03"
         message = (
-            f"{known[0]} outside of autocast is computed in {dtype}, as its logits are: "
-            f"log-probabilities are off by up to {error}"
+            f"{known[0]} outside of autocast is in {dtype}: log-probabilities are off by up to "
+            f"{error}"
         )
         help = "give it `.float()` of them, or compute it inside of the region"
         return self.report(model, call, message, shown(model, run, value), help=help)

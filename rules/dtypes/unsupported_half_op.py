@@ -15,6 +15,7 @@ from ._low import LOWERING, REGIONS, elsewhere, shown, sightings
 if TYPE_CHECKING:
     from amp_lint.amp.dtype_runs import Run
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
 _ISLAND = "compute it in float32: `.float()` under `autocast(enabled=False)`"
 
@@ -28,9 +29,11 @@ class UnsupportedHalfOp(Rule):
     preview = True
     requires = (LOWERING,)
     elsewhere = REGIONS
-    pattern = "|".join(
-        rf"\b{name.rpartition('.')[2]}\b" for name in sorted(operations().no_half | COMPOSITES)
-    )
+
+    def may(self, facts: Facts) -> bool:
+        """Whether one of them is named, here or in a file that this one imports from."""
+        names = {name.rpartition(".")[2] for name in operations().no_half | COMPOSITES}
+        return not names.isdisjoint(facts.words | facts.linked)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every call of such an operation."""

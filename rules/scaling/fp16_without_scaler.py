@@ -20,7 +20,7 @@ MESSAGE = (
     "this forward runs in float16{} and nothing scales its loss: gradients below 6e-8 become 0"
 )
 HELP = "scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
-BY_DEFAULT, CHOSEN = " by default", ", if that is chosen,"
+BY_DEFAULT, CHOSEN = " by default", ", if chosen,"
 
 
 class Fp16WithoutScaler(Rule):

@@ -328,7 +328,8 @@ def _line(lines: list[str], code: str) -> str:
 def test_a_prefix_lists_rules(main: Run) -> None:
     done = main("rule", "amp3")
     assert done.code == 0
-    assert [line[:6] for line in done.out.splitlines()[::2]] == ["AMP301", "AMP311"]
+    codes = [rule.code for rule in registry.all_rules() if rule.code.startswith("AMP3")]
+    assert [line[:6] for line in done.out.splitlines()[::2]] == codes
 
 
 def test_color_only_where_wanted(amp_lint: Run, clip: str) -> None:

@@ -19,11 +19,14 @@ from amp_lint.text.source import Source
 ALL = Selection(registry.all_rules(), preview=True)
 TOLD_BY_NAME = {
     ("AMP103", "AMP103"): "a parameter called accelerator",
+    ("AMP110", "AMP110"): "parameters called optimizer, of which only `step()` is called",
     ("AMP112", "AMP112"): "a parameter called scheduler, of which only `step()` is called",
     ("AMP201", "AMP110"): "a parameter called optimizer, of which only `step()` is called",
     ("AMP201", "AMP201"): "parameters called accelerator and engine",
     ("AMP204", "AMP204"): "a parameter called accelerator",
+    ("AMP205", "AMP205"): "a parameter called mask",
     ("AMP301", "AMP301"): "a global called eps",
+    ("AMP501", "AMP501"): "a parameter called accelerator",
 }
 """Page and code of findings that differ, and what nothing but its name tells."""
 
