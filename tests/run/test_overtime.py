@@ -130,3 +130,17 @@ def test_without_a_thread_there_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_megabyte_has_nearly_two_minutes() -> None:
     assert [allowed(size) for size in (0, 1000, 1_000_000)] == [10.0, pytest.approx(10.1), 110.0]
+
+
+def test_what_a_file_imports_holds_up_no_run(
+    amp_lint: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amp_lint.run.session.leads", lambda data, links: spin())
+    monkeypatch.setattr("amp_lint.run.session.allowed", lambda size: 0.1)
+    monkeypatch.setattr(overtime, "_AGAIN", 0.1)
+    Path("b.py").write_text("def step(loss):\n    loss.backward()\n")
+    Path("a.py").write_text(
+        "import torch\nfrom b import step\nwith torch.cuda.amp.autocast():\n    step(loss)\n"
+    )
+    done = amp_lint("--isolated", "--select", "AMP201,AMP401", ".")
+    assert done.code == 1 and "AMP401" in done.out and not done.err
