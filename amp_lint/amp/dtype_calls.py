@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -16,6 +16,7 @@ from amp_lint.amp.dtypes import (
     Ambient,
     Dims,
     Kind,
+    Run,
     Value,
     applied,
     number,
@@ -37,9 +38,6 @@ from amp_lint.vocabulary.operations import (
     VIEWS,
     operations,
 )
-
-if TYPE_CHECKING:
-    from amp_lint.amp.dtype_runs import Run
 
 _CONTAINERS = frozenset({"torch.nn.Sequential"})
 _HOLDERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
@@ -199,7 +197,7 @@ class Calls:
             return tensor(default) if known else tensor("int64", "bool", default)
         return tensor(default)
 
-    @property
+    @functools.cached_property
     def _has_other_default(self) -> bool:
         """Whether the file changes the dtype that tensors are made in."""
         return any(self.names.tree.named(name) for name in _DEFAULTS)

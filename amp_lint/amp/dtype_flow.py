@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from amp_lint.amp.dtype_calls import Calls
-from amp_lint.amp.dtype_runs import Env, Run, Runner
-from amp_lint.amp.dtypes import ANY, OFF, UNKNOWN, WHATEVER, Ambient, Value, join, number
+from amp_lint.amp.dtype_runs import Env, Runner
+from amp_lint.amp.dtypes import ANY, OFF, UNKNOWN, WHATEVER, Ambient, Run, Value, join, number
 from amp_lint.amp.reach import Reach
 from amp_lint.amp.regions import Region, Regions
 from amp_lint.flow.program import Program

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import libcst as cst
@@ -22,6 +22,7 @@ from amp_lint.amp.dtypes import (
     Ambient,
     Dims,
     Kind,
+    Run,
     Value,
     applied,
     join,
@@ -67,28 +68,6 @@ class Program(Protocol):
     def of_attribute(self, node: cst.Attribute) -> Value:
         """What the class of a method gives an attribute."""
         ...
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """One run of a function, or of the module: what its expressions are."""
-
-    function: cst.FunctionDef | cst.Module
-    ambient: Ambient
-    values: dict[int, Value] = field(default_factory=dict)
-    ambients: dict[int, Ambient] = field(default_factory=dict)
-    """For operations and subscripts: the autocast state in which they run."""
-    result: Value | None = None
-    calls: tuple[cst.Call, ...] = ()
-    """The calls that lead here from the outermost function, the innermost first."""
-
-    def of(self, node: cst.CSTNode | None) -> Value:
-        """What an expression may be; unknown where it was not reached."""
-        return self.values.get(id(node), UNKNOWN)
-
-    def state(self, node: cst.CSTNode) -> Ambient | None:
-        """The autocast state of an operation; None where it was not reached."""
-        return self.ambients.get(id(node))
 
 
 class Runner:

@@ -154,6 +154,28 @@ OFF = Ambient()
 WHATEVER = Ambient(certain=False)
 
 
+@dataclass(slots=True, eq=False)
+class Run:
+    """One run of a function, or of the module: what its expressions are."""
+
+    function: cst.FunctionDef | cst.Module
+    ambient: Ambient
+    values: dict[int, Value] = field(default_factory=dict)
+    ambients: dict[int, Ambient] = field(default_factory=dict)
+    """For operations and subscripts: the autocast state in which they run."""
+    result: Value | None = None
+    calls: tuple[cst.Call, ...] = ()
+    """The calls that lead here from the outermost function, the innermost first."""
+
+    def of(self, node: cst.CSTNode | None) -> Value:
+        """What an expression may be; unknown where it was not reached."""
+        return self.values.get(id(node), UNKNOWN)
+
+    def state(self, node: cst.CSTNode) -> Ambient | None:
+        """The autocast state of an operation; None where it was not reached."""
+        return self.ambients.get(id(node))
+
+
 def applied(
     name: str, operands: Sequence[Value], ambient: Ambient, node: cst.CSTNode | None = None
 ) -> Value:
