@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from amp_lint._lazy import cst
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
-    from amp_lint.amp.dtype_runs import Run
-    from amp_lint.amp.dtypes import Value
+    from amp_lint.amp.dtypes import Run, Value
     from amp_lint.model import Model
+    from amp_lint.text.diagnostic import Diagnostic
 
+T = TypeVar("T")
 REGIONS = words(Role.REGION)
 LOWERING = REGIONS | {"half", "float16", "HalfTensor", "bfloat16"}
 """Words without one of which nothing is low."""
@@ -22,6 +24,17 @@ LOWERING = REGIONS | {"half", "float16", "HalfTensor", "bfloat16"}
 def sightings(model: Model, node: cst.CSTNode) -> Iterator[Run]:
     """The runs in which an operation is reached."""
     return (run for run in model.dtypes.runs(node) if run.state(node) is not None)
+
+
+def first(
+    model: Model,
+    node: cst.CSTNode,
+    judge: Callable[[Model, Run, T], Diagnostic | None],
+    what: T,
+) -> Iterator[Diagnostic]:
+    """What is wrong with ``what``, in the first of the runs that reach ``node`` where it is."""
+    found = (judge(model, run, what) for run in sightings(model, node))
+    yield from itertools.islice(filter(None, found), 1)
 
 
 def shown(model: Model, run: Run, value: Value) -> list[tuple[cst.CSTNode, str]]:

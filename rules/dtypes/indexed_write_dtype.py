@@ -10,11 +10,10 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.operations import INDEXED_WRITES
 
-from ._low import LOWERING, REGIONS, elsewhere, shown, sightings
+from ._low import LOWERING, REGIONS, elsewhere, first, shown
 
 if TYPE_CHECKING:
-    from amp_lint.amp.dtype_runs import Run
-    from amp_lint.amp.dtypes import Value
+    from amp_lint.amp.dtypes import Run, Value
     from amp_lint.model import Model
 
 _INDICES = frozenset({"bool", "int64", "int32", "uint8"})
@@ -42,8 +41,7 @@ class IndexedWriteDtype(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every write by a mask, or by a tensor of indices."""
         for write in _writes(model):
-            found = (self._judge(model, run, write) for run in sightings(model, write.node))
-            yield from [each for each in found if each is not None][:1]
+            yield from first(model, write.node, self._judge, write)
 
     def _judge(self, model: Model, run: Run, write: _Write) -> Diagnostic | None:
         target, value = run.of(write.tensor), run.of(write.value)

@@ -10,10 +10,10 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.operations import LIKELIHOODS
 
-from ._low import LOWERING, shown, sightings
+from ._low import LOWERING, first, shown
 
 if TYPE_CHECKING:
-    from amp_lint.amp.dtype_runs import Run
+    from amp_lint.amp.dtypes import Run
     from amp_lint.model import Model
 
 
@@ -33,8 +33,7 @@ class LogitsLeaveRegion(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every such call that autocast does not cast."""
         for call in model.tree.nodes(cst.Call):
-            found = (self._judge(model, run, call) for run in sightings(model, call))
-            yield from [each for each in found if each is not None][:1]
+            yield from first(model, call, self._judge, call)
 
     def _judge(self, model: Model, run: Run, call: cst.Call) -> Diagnostic | None:
         known, state = model.dtypes.operation(call, run), run.state(call)

@@ -11,11 +11,10 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary.operations import FILLED, FILLS, RANGES
 
-from ._low import LOWERING, REGIONS, elsewhere, shown, sightings
+from ._low import LOWERING, REGIONS, elsewhere, first, shown
 
 if TYPE_CHECKING:
-    from amp_lint.amp.dtype_runs import Run
-    from amp_lint.amp.dtypes import Value
+    from amp_lint.amp.dtypes import Run, Value
     from amp_lint.model import Model
 
 _ONE_OF = ("where",)
@@ -47,11 +46,7 @@ class OverflowingConstant(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every number that is written into a tensor."""
         for place in _places(model):
-            for run in sightings(model, place.node):
-                found = self._judge(model, run, place)
-                if found is not None:
-                    yield found
-                    break
+            yield from first(model, place.node, self._judge, place)
 
     def _judge(self, model: Model, run: Run, place: _Place) -> Diagnostic | None:
         value, constant = run.of(place.tensor), run.of(place.constant).number

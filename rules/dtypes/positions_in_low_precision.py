@@ -10,11 +10,10 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.operations import EXACT, operations
 
-from ._low import LOWERING, REGIONS, elsewhere, shown, sightings
+from ._low import LOWERING, REGIONS, elsewhere, first, shown
 
 if TYPE_CHECKING:
-    from amp_lint.amp.dtype_runs import Run
-    from amp_lint.amp.dtypes import Value
+    from amp_lint.amp.dtypes import Run, Value
     from amp_lint.model import Model
 
 
@@ -31,8 +30,7 @@ class PositionsInLowPrecision(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge what is made or cast, and every product of positions."""
         for node in (*model.tree.nodes(cst.Call), *model.tree.nodes(cst.BinaryOperation)):
-            found = (self._judge(model, run, node) for run in sightings(model, node))
-            yield from [each for each in found if each is not None][:1]
+            yield from first(model, node, self._judge, node)
 
     def _judge(self, model: Model, run: Run, node: cst.BaseExpression) -> Diagnostic | None:
         value = run.of(node)

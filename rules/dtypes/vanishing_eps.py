@@ -10,10 +10,10 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary.operations import FLOORS
 
-from ._low import LOWERING, REGIONS, elsewhere, shown, sightings
+from ._low import LOWERING, REGIONS, elsewhere, first, shown
 
 if TYPE_CHECKING:
-    from amp_lint.amp.dtype_runs import Run
+    from amp_lint.amp.dtypes import Run
     from amp_lint.model import Model
 
 _LARGEST = 2.0**-25
@@ -34,21 +34,21 @@ class VanishingEps(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every number that is added, or that a tensor is kept above."""
         for node, tensor, eps in _places(model):
-            for run in sightings(model, node):
-                value, number = run.of(tensor), run.of(eps).number
-                if number is not None and 0 < number <= _LARGEST and value.may_be("float16"):
-                    yield self._diagnose(model, run, tensor, eps)
-                    break
+            yield from first(model, node, self._judge, (tensor, eps))
 
-    def _diagnose(
-        self, model: Model, run: Run, tensor: cst.BaseExpression, eps: cst.BaseExpression
-    ) -> Diagnostic:
+    def _judge(
+        self, model: Model, run: Run, place: tuple[cst.BaseExpression, cst.BaseExpression]
+    ) -> Diagnostic | None:
+        tensor, eps = place
+        value, number = run.of(tensor), run.of(eps).number
+        if number is None or not 0 < number <= _LARGEST or not value.may_be("float16"):
+            return None
         written = quoted(model.tree.source(eps))
         message = (
             f"{written} is 0 in float16, so that it keeps nothing from being 0{elsewhere(run)}"
         )
         help = "add it to a value in float32, as of `.float()`, or use 1e-5"
-        return self.report(model, eps, message, shown(model, run, run.of(tensor)), help=help)
+        return self.report(model, eps, message, shown(model, run, value), help=help)
 
 
 def _places(
