@@ -15,6 +15,7 @@ from amp_lint.report.terminal import style_of
 from amp_lint.run import runner, streams
 from amp_lint.run.config import Choice, ConfigError, Settings
 from amp_lint.run.discover import Discovery, Found, unreadable
+from amp_lint.run.garbage import collect_seldom
 from amp_lint.run.job import Action, Job, Outcome
 from amp_lint.run.overtime import OvertimeError, allowed, limited
 from amp_lint.run.progress import Progress
@@ -139,6 +140,7 @@ class Session:
 
     def run(self) -> int:
         """Lint, fix and print, or show what would be linted; the exit code."""
+        collect_seldom()
         self._warn_about_selection()
         if self._options.show_files or self._options.show_settings:
             code = self._show()

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+from amp_lint.run.garbage import collect_seldom
+
 TOO_DEEP = "nests too deeply"
 NOT_STARTED = 71
 """The exit status of a process that could not begin, for want of memory, handles or a thread."""
@@ -26,6 +28,7 @@ def serve(memory: int, recursion: int) -> None:
     ``recursion`` is how many calls of Python functions may be under way.
     """
     _limit_memory(memory)
+    collect_seldom()
     todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
     try:
         calls, answers = _take_over_streams()

@@ -1,0 +1,14 @@
+"""How often Python looks for garbage in circles."""
+
+from __future__ import annotations
+
+import gc
+
+
+def collect_seldom() -> None:
+    """Look a hundred times less often than Python does by itself.
+
+    A tree is a hundred thousand objects that live as long as their file is judged. To go through
+    them again for every 700 more takes as long as to make them.
+    """
+    gc.set_threshold(100_000, 10, 10)
