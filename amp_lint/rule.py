@@ -37,12 +37,12 @@ class Rule:
     """A file is looked at when it has at least one identifier of every set."""
     anchors: ClassVar[tuple[frozenset[str], ...]] = ()
     """Parts of identifiers; the file itself, whatever it imports, has one of every set."""
-    pattern: ClassVar[str] = ""
-    """What the file has besides, or one that it imports from: a regular expression."""
+    pattern: ClassVar[Look | None] = None
+    """What the file has besides, or one that it imports from."""
     elsewhere: ClassVar[frozenset[str]] = frozenset()
     """Identifiers of `requires` that a file which trains this one may have in its stead.
 
-    Such files are looked for then, and the rule finds them as ``model.trainer``.
+    Such files are looked for in preview, and the rule finds them as ``model.trainer``.
     """
     called_for: ClassVar[Look | None] = None
     """What a file has that makes it worth to look into the files that import it.

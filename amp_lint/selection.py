@@ -20,4 +20,4 @@ class Selection:
     sieve: Sieve = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sieve", Sieve(self.rules))
+        object.__setattr__(self, "sieve", Sieve(self.rules, preview=self.preview))

@@ -1,9 +1,9 @@
 """Which files deserve a parse, and which rules may have something to say about them.
 
-Three sieves, each dearer than the one before. The first looks for the identifiers that a rule
-``requires`` in the bytes, and for its ``anchors``. The second asks ``ast`` which the code uses, so
-that words in comments and prose do not count; it also refuses what would overflow the parser. The
-third is ``Rule.may``, on the same tree.
+Each sieve is dearer than the one before. The first looks for the identifiers that a rule
+``requires`` in the bytes, and for its ``anchors``; the second does the same where prose is taken
+out. The third asks ``ast`` which the code uses; it also refuses what would overflow the parser. The
+last is ``Rule.may``, on the same tree.
 """
 
 from __future__ import annotations
@@ -16,14 +16,21 @@ from collections.abc import Iterable, Sequence, Set
 from amp_lint.rule import Rule
 from amp_lint.syntax.facts import Facts, facts
 from amp_lint.syntax.parse import parse
+from amp_lint.text.prose import without_prose
 from amp_lint.vocabulary.table import FUNCTIONS
+from amp_lint.vocabulary.written import Look
+
+_LEAST_LETTERS = 4
+"""Shorter words are everywhere."""
 
 
 class Sieve:
     """The sieves for one selection of rules."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], *, preview: bool = False) -> None:
+        """Prepare; what depends on who trains elsewhere is found in ``preview`` alone."""
         self.rules = tuple(rules)
+        self._preview = preview
         self._groups = {rule.code: _rare_first(rule.requires) for rule in self.rules}
 
     def by_bytes(self, data: bytes, *linked: bytes) -> tuple[Rule, ...]:
@@ -32,16 +39,19 @@ class Sieve:
         One of them in its own, and what anchors the rule.
         """
         texts = _Texts(data, linked)
-        return tuple(rule for rule in self.rules if self._passes(rule, texts))
+        rules = [rule for rule in self.rules if self._passes(rule, texts)]
+        code = texts.without_prose() if rules else texts
+        return tuple(rule for rule in rules if self._passes(rule, code))
 
     def by_own_bytes(self, data: bytes) -> tuple[Rule, ...]:
         """The rules of whose identifiers at least one occurs in the bytes of a file."""
-        text = _Texts(data)
+        text = _Texts(data).without_prose()
         return tuple(rule for rule in self.rules if self._mentions(rule, text))
 
     def wants_trainers(self, data: bytes) -> bool:
         """Whether a rule asks who trains elsewhere what a file with these bytes defines."""
-        return self._any(data, (rule for rule in self.rules if rule.elsewhere))
+        asking = (rule for rule in self.rules if rule.elsewhere)
+        return self._preview and self._any(data, asking)
 
     def wants_callers(self, data: bytes) -> bool:
         """Whether a rule asks who calls what a file with these bytes defines."""
@@ -68,8 +78,8 @@ class Sieve:
         return wanted(allowed(rules, found), found.words, found.done)
 
     def _passes(self, rule: Rule, texts: _Texts) -> bool:
-        found = all(map(texts.have, self._groups[rule.code])) and texts.match(rule.pattern)
-        return found and self._mentions(rule, texts)
+        found = all(map(texts.have, self._groups[rule.code])) and self._mentions(rule, texts)
+        return found and texts.show(rule.pattern)
 
     def _mentions(self, rule: Rule, texts: _Texts) -> bool:
         if not all(any(part.encode() in texts.own for part in group) for group in rule.anchors):
@@ -94,6 +104,10 @@ class _Texts:
         self._own: dict[str, bool] = {}
         self._found: dict[frozenset[str], bool] = {}
 
+    def without_prose(self) -> _Texts:
+        """The same texts as far as they are code."""
+        return _Texts(without_prose(self.own), [*map(without_prose, self._linked)])
+
     def has(self, word: str) -> bool:
         """Whether the file itself has an identifier."""
         if word not in self._own:
@@ -103,15 +117,28 @@ class _Texts:
     def have(self, group: frozenset[str]) -> bool:
         """Whether one of some identifiers is anywhere."""
         if group not in self._found:
-            self._found[group] = any(map(self.has, group)) or any(
-                _occurs_in_linked(word, text) for text in self._linked for word in group
-            )
+            self._found[group] = (
+                any(part in self.own for part in _parts(group)) and any(map(self.has, group))
+            ) or any(_occurs_in_linked(word, text) for text in self._linked for word in group)
         return self._found[group]
 
-    def match(self, pattern: str) -> bool:
-        """Whether a pattern is found anywhere; "" is."""
-        texts = (self.own, *self._linked)
-        return not pattern or any(map(re.compile(pattern.encode()).search, texts))
+    def show(self, what: Look | None) -> bool:
+        """Whether something is found anywhere; nothing is."""
+        return what is None or any(map(what.found_in, (self.own, *self._linked)))
+
+
+@functools.cache
+def _parts(group: frozenset[str]) -> tuple[bytes, ...]:
+    """A few words of identifiers of which each of a group has one: one look for all its forms."""
+    words = {word for each in group for word in each.split("_") if len(word) >= _LEAST_LETTERS}
+    left, found = {*group}, list[str]()
+    while words and left:
+        found.append(max(sorted(words), key=lambda word: sum(word in each for each in left)))
+        rest = {each for each in left if found[-1] not in each}
+        if len(rest) == len(left):
+            break
+        left = rest
+    return tuple(part.encode() for part in (*found, *left))
 
 
 def _rare_first(groups: Iterable[frozenset[str]]) -> tuple[frozenset[str], ...]:

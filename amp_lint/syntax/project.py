@@ -21,6 +21,7 @@ from typing import Protocol
 
 from amp_lint.text import files
 from amp_lint.text.files import absolute
+from amp_lint.text.prose import without_prose
 from amp_lint.vocabulary import written
 
 MAX_HOPS = 3
@@ -37,9 +38,11 @@ MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
 _REGION, _BACKWARD = written.look({written.REGION}), written.look(written.BACKWARD)
-_IMPORT = re.compile(rb"(?:\A|\n)[ \t]*(from|import)(?=[ \t.\\])")
-_KEYWORD = re.compile(rb"\bimport\b")
+_BEGINNING = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
+_KEYWORD = re.compile(rb"import(?<!\wimport)(?!\w)")
+_CONTINUED = (b"\\\n", b"\\\r\n")
 _MODULE = re.compile(rb"\A[.\w]+\Z")
+_PACKAGE = "__init__"
 _PART = re.compile(r"\.py$|[/\\]")
 OUTSIDE = sys.stdlib_module_names | {"torch"}
 """Packages that no project has."""
@@ -99,6 +102,7 @@ class Project:
         """Prepare; ``fixing`` says that names which others import will have to stay."""
         self._fixing = fixing
         self._paths = {str(absolute(path)): path for path in paths}
+        self._modules = _modules(self._paths)
         self._words = {word for path in self._paths for word in _PART.split(path)}
         self._bytes = functools.cache(self._read)
         self._imports = functools.cache(self._find_imports)
@@ -115,7 +119,7 @@ class Project:
         if start not in self._paths:
             return None
         callers = self._callers(start) if wishes and wishes.wants_callers(data) else []
-        linked = self._linked(start, callers) if callers or written.TRAINS.found_in(data) else None
+        linked = self._linked(start, callers) if callers or _says(data, written.TRAINS) else None
         trainers = self._trainers(start) if wishes and wishes.wants_trainers(data) else ()
         moving = self._fixing and wishes is not None and wishes.wants_exports(data)
         exported = self._exported(start) if moving else frozenset()
@@ -130,7 +134,7 @@ class Project:
         """The files that import a file, first those that train, and of them the nearest."""
         importers = {*self._survey.importers.get(start, ())} - {start}
         near = self._nearest(start, importers)[:MAX_IMPORTERS]
-        near.sort(key=lambda file: not written.TRAINS.found_in(self._bytes(file)))
+        near.sort(key=lambda file: not _says(self._bytes(file), written.TRAINS))
         small = (file for file in near if len(self._bytes(file)) * (MAX_CALLERS + 1) <= MAX_BYTES)
         return [*itertools.islice(small, MAX_CALLERS)]
 
@@ -179,12 +183,12 @@ class Project:
         survey = _Survey()
         for file in self._paths:
             data = self._read(file)
-            if _REGION.found_in(data) and _BACKWARD.found_in(data):
+            if _says(data, _REGION) and _says(data, _BACKWARD):
                 survey.running_models.add(file)
             for _, to in self._resolved(file, data):
                 survey.imported[file].append(to)
                 survey.importers[to].append(file)
-            for module, name in imports(data):
+            for module, name in imports(data) if self._fixing else ():
                 source = self._resolve(file, module) if name else None
                 if source is not None:
                     survey.names[source].add(name)
@@ -192,7 +196,7 @@ class Project:
 
     def _find_out(self, file: str, hops: int) -> bool:
         """Whether a file has something that matters, or imports it over so many hops."""
-        if written.MATTERS.found_in(self._bytes(file)):
+        if _says(self._bytes(file), written.MATTERS):
             return True
         return hops > 0 and any(self._leads(to, hops - 1) for _, to in self._imports(file))
 
@@ -235,9 +239,24 @@ class Project:
 
     def _module(self, folder: str, name: str) -> str | None:
         """The file of a module or package below a directory, if it is one of the run."""
-        path = os.path.join(folder, *name.split(".")) if name else folder  # noqa: PTH118
-        files = (*([f"{path}.py"] if name else []), os.path.join(path, "__init__.py"))  # noqa: PTH118
-        return next((file for file in files if file in self._paths), None)
+        below = name.replace(".", os.sep) or _PACKAGE
+        return self._modules.get(f"{folder.rstrip(os.sep)}{os.sep}{below}")
+
+
+def _modules(paths: Iterable[str]) -> dict[str, str]:
+    """The files of modules, by their paths without suffix, and of packages, also by their folder.
+
+    Where both are there, the folder's name is that of the module.
+    """
+    modules = {path.removesuffix(".py"): path for path in paths if path.endswith(".py")}
+    end = f"{os.sep}{_PACKAGE}"
+    packages = ((stem, path) for stem, path in modules.items() if stem.endswith(end))
+    return {stem.removesuffix(end): path for stem, path in packages} | modules
+
+
+def _says(data: bytes, what: written.Look) -> bool:
+    """Whether something is in the code of a file."""
+    return what.found_in(data) and what.found_in(without_prose(data))
 
 
 def _closure(start: Iterable[str], leads: Mapping[str, Iterable[str]]) -> set[str]:
@@ -258,11 +277,24 @@ def imports(data: bytes) -> Iterator[tuple[str, str]]:
     ``""`` for the module itself, ``*`` for everything. What looks like an import in a string or in
     prose is among them.
     """
-    starts = [*_IMPORT.finditer(data)]
+    starts = [*_beginnings(data)]
     ends = [*(match.start() for match in starts[1:]), len(data)]
     for match, end in zip(starts, ends, strict=False):
         rest = _logical_line(data, match.end(), end)
         yield from _taken(rest) if match[1] == b"from" else _whole(rest)
+
+
+def _beginnings(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Where imports begin: at the start of the lines that have the word."""
+    previous = 0
+    for word in _KEYWORD.finditer(data):
+        start = data.rfind(b"\n", previous, word.start()) + 1
+        while start > previous and data.endswith(_CONTINUED, 0, start):
+            start = data.rfind(b"\n", previous, start - 1) + 1
+        is_first = start or not previous  # on its line
+        if is_first and (match := _BEGINNING.match(data, start)):
+            yield match
+        previous = word.end()
 
 
 def _logical_line(data: bytes, start: int, end: int) -> bytes:

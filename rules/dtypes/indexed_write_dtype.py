@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import INDEXED_WRITES
 
 from ._low import LOWERING, REGIONS, elsewhere, first, shown
@@ -36,7 +37,7 @@ class IndexedWriteDtype(Rule):
     preview = True
     requires = (LOWERING,)
     elsewhere = REGIONS
-    pattern = r"\]\s*=[^=]|" + "|".join(INDEXED_WRITES)
+    pattern = written.pattern(r"\]\s*=[^=]", "]") | written.look(INDEXED_WRITES)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every write by a mask, or by a tensor of indices."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import FILLED, FILLS, RANGES
 
 from ._low import LOWERING, REGIONS, elsewhere, first, shown
@@ -41,7 +42,11 @@ class OverflowingConstant(Rule):
     preview = True
     requires = (LOWERING,)
     elsewhere = REGIONS
-    pattern = r"\d[eE]\+?0*(?:[5-9]|[1-9]\d)|\d{5}|\bfinfo\b|10\.?\s*\*\*"
+    pattern = (
+        written.pattern(r"\d[eE]\+?0*(?:[5-9]|[1-9]\d)|\d{5}")
+        | written.pattern(r"\bfinfo\b", "finfo")
+        | written.pattern(r"10\.?\s*\*\*", "10")
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every number that is written into a tensor."""

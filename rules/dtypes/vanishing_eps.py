@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import FLOORS
 
 from ._low import LOWERING, REGIONS, elsewhere, first, shown
@@ -29,7 +30,11 @@ class VanishingEps(Rule):
     preview = True
     requires = (LOWERING,)
     elsewhere = REGIONS
-    pattern = r"[eE]-0*(?:[89]|[1-9]\d)|\.0000000|\*\*\s*-"
+    pattern = (
+        written.pattern(r"[eE]-0*(?:[89]|[1-9]\d)", "e-", "E-")
+        | written.pattern(r"\.0000000", ".0000000")
+        | written.pattern(r"\*\*\s*-", "**")
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every number that is added, or that a tensor is kept above."""

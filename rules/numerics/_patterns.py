@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
@@ -10,6 +13,7 @@ from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.expressions import BETWEEN, CLASSES, Pair, parsed, words
+from amp_lint.vocabulary.written import Look, pattern
 
 from ._fuse import last_name
 
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.syntax.facts import Facts
     from amp_lint.syntax.names import Binding
+
+
+_OF_NUMBERS = (r"\bmath\.", r"\bnp\.", r"\bnumpy\.", r"\w")
+"""What stands before the name of a function that is not torch's."""
 
 
 class PatternRule(Rule):
@@ -43,6 +51,8 @@ class PatternRule(Rule):
         shared = set.intersection(*({*shape.names()} for shape in shapes))
         groups = [cls._last, cls._first, *map(words, sorted(shared)), frozenset({"torch"})]
         cls.requires = tuple(dict.fromkeys(filter(None, groups)))
+        if cls._last:
+            cls.pattern = functools.reduce(operator.or_, map(_of_tensors, sorted(cls._last)))
 
     def may(self, facts: Facts) -> bool:
         """Whether something that may be the last operation is made of the first one."""
@@ -126,3 +136,12 @@ def _any_word(names: Iterable[str]) -> frozenset[str]:
     """The identifiers of which a file has one where it has one of some operations."""
     found = [words(name) for name in names]
     return frozenset().union(*found) if all(found) else frozenset()
+
+
+def _of_tensors(word: str) -> Look:
+    """The name of a function, where it is not of Python's or NumPy's numbers.
+
+    It begins with plain letters, which `re` looks for quickly.
+    """
+    others = "".join(f"(?<!{before}{re.escape(word)})" for before in _OF_NUMBERS)
+    return pattern(rf"{re.escape(word)}{others}(?!\w)", word)

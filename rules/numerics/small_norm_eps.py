@@ -14,6 +14,7 @@ from amp_lint.syntax.facts import argument
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.written import pattern
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -36,7 +37,22 @@ _PARTIAL = "functools.partial"
 _NAMES = frozenset({*_PLACES, "partial"})
 _LEAST = 1e-7
 _DEFAULT = "1e-5"
-_SMALL_NUMBER = r"[eE]-0*(?:[7-9]|\d_|[1-9]\d)|\.0[\d_]*[eE]-|\.0000000|[\d.)]\s*\*\*\s*[-(\d]"
+
+
+def _power(before: str) -> str:
+    """A power of what ends so; it begins with plain letters, which `re` looks for quickly."""
+    return rf"\*\*(?:(?<={before}\*\*)|(?<={before}\s\*\*)|(?<=\s\s\*\*))"
+
+
+_EXPONENT = r"-0*(?:[7-9]|\d_|[1-9]\d)"
+_SMALL_NUMBER = (
+    pattern(rf"e{_EXPONENT}", "e-")
+    | pattern(rf"E{_EXPONENT}", "E-")
+    | pattern(r"\.0[\d_]*[eE]-", ".0")
+    | pattern(r"\.0000000", ".0000000")
+    | pattern(rf"{_power('[0-9.)]')}[\s(]*-", "**")
+    | pattern(rf"{_power('[0-9.]')}[\s(+]*[0-9.]", "**")
+)
 """How a number under `_LEAST` may be written."""
 
 

@@ -194,7 +194,7 @@ def test_sieve_fails() -> None:
     with pytest.raises(AssertionError, match="byte sieve"):
         pages.check_sieve(Deaf(), EXAMPLE)
     with pytest.raises(AssertionError, match="syntax sieve"):
-        pages.check_sieve(Toy(), Fence("", "good()  # bad\n", 1))
+        pages.check_sieve(Toy(), Fence("", "good('not bad')\n", 1))
 
 
 @pytest.mark.parametrize(

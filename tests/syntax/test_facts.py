@@ -117,9 +117,10 @@ def test_files_without_a_log_of_a_softmax_are_not_parsed() -> None:
     assert rule is not None
     sieve = Sieve([rule])
     common = b"import torch\nlogger.info(1)\ny = x.softmax(-1)\n"
-    assert sieve.by_bytes(common) == ()
-    assert sieve.by_bytes(common + b"# log\n") == (rule,)
-    assert sieve.by_syntax(common + b"z = math.log(2)\n", [rule]) == ()
+    for other in (b"", b"# log\n", b'"""A log."""\n', b"z = math.log(2)\n", b"loglog(2)\n"):
+        assert sieve.by_bytes(common + other) == ()
+    assert sieve.by_bytes(common + b"from math import log\nlog(2)\n") == (rule,)
+    assert sieve.by_syntax(common + b"from math import log\nlog(2)\n", [rule]) == ()
     assert sieve.by_syntax(common + b"y.log()\n", [rule]) == (rule,)
 
 

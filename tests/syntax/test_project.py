@@ -15,7 +15,7 @@ from amp_lint.run import runner
 from amp_lint.run.job import Action, Job
 from amp_lint.selection import Selection
 from amp_lint.syntax import links as linking
-from amp_lint.syntax.project import Links, Project
+from amp_lint.syntax.project import Links, Project, imports
 from amp_lint.text.diagnostic import Diagnostic
 from amp_lint.text.source import Source
 from tests.conftest import Result
@@ -954,3 +954,24 @@ def test_names_that_are_imported_for_others_stay(tmp_path: Path, main: Run, line
     (tmp_path / "common.py").write_text(text)
     main("--fix", "--select", "AMP401", "-q", tmp_path)
     assert line in (tmp_path / "common.py").read_text()
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("import a, b.c as d", [("a", ""), ("b.c", "")]),
+        ("x = 1\nfrom .a import b; import c", [("..a", "b")]),
+        ("from a \\\n    import b, \\\n    c", [("a", "b"), ("a", "c")]),
+        ("from a \\\r\n import b", [("a", "b")]),
+        (
+            "from a import (  # of import\n    b,\n    important,\n)",
+            [("a", "b"), ("a", "important")],
+        ),
+        ("important = reimport = 1", []),
+        ("if x:\n\timport a", [("a", "")]),
+        ("if x: import a", []),
+        ("from a import (b", []),
+    ],
+)
+def test_what_is_imported(text: str, found: list[tuple[str, str]]) -> None:
+    assert [*imports(text.encode())] == found
