@@ -8,7 +8,6 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterator
-from importlib.resources import files
 
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import SYNTAX_ERROR
@@ -55,6 +54,8 @@ def summary(rule: Rule) -> str:
 
 def page(rule: Rule) -> str:
     """The rule's documentation, Markdown."""
+    from importlib.resources import files  # 10 ms
+
     package, _, module = type(rule).__module__.rpartition(".")
     return files(package).joinpath(f"{module}.md").read_text(encoding="utf-8")
 

@@ -8,11 +8,6 @@ from typing import Any
 
 from amp_lint.text import files
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 class TomlError(Exception):
     """A file is there but cannot be read or is not TOML; the message says why in one line."""
@@ -43,6 +38,10 @@ def loads(text: str) -> dict[str, Any]:
     Raises:
         TomlError: the text cannot be parsed.
     """
+    if sys.version_info >= (3, 11):  # here, as most runs read no such file
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -19,7 +19,6 @@ from amp_lint.run.garbage import collect_seldom
 from amp_lint.run.job import Action, Job, Outcome
 from amp_lint.run.overtime import OvertimeError, allowed, limited
 from amp_lint.run.progress import Progress
-from amp_lint.syntax.links import leads
 from amp_lint.syntax.project import Links, Project
 from amp_lint.text import files
 from amp_lint.text.diagnostic import Diagnostic
@@ -382,6 +381,8 @@ def _output(name: str) -> Output:
 
 def _leads(data: bytes, links: Links) -> bool:
     """As `leads`; where that takes long, the file is judged with all that it imports."""
+    from amp_lint.syntax.links import leads  # where there is anything to follow
+
     try:
         return limited(allowed(len(data)), leads, data, links)
     except (OvertimeError, MemoryError):
