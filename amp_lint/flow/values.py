@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Binding, Names, dotted
-from amp_lint.syntax.tree import Tree
+from amp_lint.syntax.tree import Tree, is_a
 from amp_lint.vocabulary.training import OPTIMIZERS
 
 _MAX_BITS = 1024  # a float has no larger numbers
@@ -295,11 +295,25 @@ class Values:
         return found
 
 
+_LITERALS = (
+    cst.Name,
+    cst.Float,
+    cst.Integer,
+    cst.SimpleString,
+    cst.ConcatenatedString,
+    cst.UnaryOperation,
+    cst.BinaryOperation,
+)
+"""What may be a literal."""
+
+
 def literal(node: cst.BaseExpression | None) -> object:
     """The value of a literal number, string, bool or None; ``...`` when it is not one.
 
     An integer that no float can hold counts as none: what is done with it would raise.
     """
+    if not is_a(node, _LITERALS):
+        return ...
     if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
         return {"True": True, "False": False, "None": None}[node.value]
     if isinstance(node, cst.Float):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_lint.syntax.tree import Tree
+from amp_lint.syntax.tree import Tree, is_a
 
 Pair = tuple[cst.BaseExpression, cst.BaseExpression | None]
 """One target, no tuple, and its value; None where no expression is the value of it alone."""
@@ -35,9 +35,10 @@ def assigned(node: cst.CSTNode) -> Iterator[Pair]:
 
 def paired(target: cst.BaseExpression, value: cst.BaseExpression | None) -> Iterator[Pair]:
     """The targets in ``a, (b, c.d)`` with what each gets of a value."""
-    if not isinstance(target, _SEQUENCES):
+    if not is_a(target, _SEQUENCES):
         yield target, value
         return
+    assert isinstance(target, _SEQUENCES)
     parts = value.elements if isinstance(value, _SEQUENCES) else ()
     starred = any(isinstance(item, cst.StarredElement) for item in (*target.elements, *parts))
     known = len(parts) == len(target.elements) and not starred

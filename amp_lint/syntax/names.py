@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from amp_lint.syntax.assignments import assigned
-from amp_lint.syntax.tree import Tree, children, descendants
+from amp_lint.syntax.tree import Tree, children, descendants, is_a
 
 ScopeNode = (
     cst.Module
@@ -25,7 +25,7 @@ ScopeNode = (
     | cst.GeneratorExp
 )
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
-_SCOPES = (cst.Module, cst.FunctionDef, cst.ClassDef, cst.Lambda, *_COMPREHENSIONS)
+_INNER_SCOPES = (cst.FunctionDef, cst.ClassDef, cst.Lambda, *_COMPREHENSIONS)
 _NOQA = re.compile(r"#[ \t]?noqa\b(:?)", re.IGNORECASE)
 PARTIAL = frozenset({"functools.partial"})
 """What binds some arguments of a function beforehand."""
@@ -121,19 +121,23 @@ class Names:
         while stack:
             node, scope = stack.pop()
             self._scope_at[id(node)] = scope
-            for binding in _bindings(node, self._package):
-                self._bind(binding, scope)
-            if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
-                scope.star_imports.append(_import_module(node, self._package))
-            elif isinstance(node, (cst.Global, cst.Nonlocal)):
+            if is_a(node, _BINDERS):
+                for binding in _bindings(node, self._package):
+                    self._bind(binding, scope)
+            if is_a(node, cst.ImportFrom):
+                if isinstance(node.names, cst.ImportStar):
+                    scope.star_imports.append(_import_module(node, self._package))
+            elif is_a(node, cst.Global) or is_a(node, cst.Nonlocal):
                 scope.foreign.update(item.name.value for item in node.names)
-            stack.extend(reversed(list(self._below(node, scope))))
+            stack += [*self._below(node, scope)][::-1]
 
     def _below(self, node: cst.CSTNode, scope: Scope) -> Iterator[tuple[cst.CSTNode, Scope]]:
         """The children of a node with the scope that each is evaluated in."""
-        if not isinstance(node, _SCOPES) or isinstance(node, cst.Module):
-            yield from ((child, scope) for child in children(node))
+        if not is_a(node, _INNER_SCOPES):
+            for child in children(node):
+                yield child, scope
             return
+        assert isinstance(node, _INNER_SCOPES)
         inner = self._open(node, scope)
         if isinstance(node, (cst.FunctionDef, cst.Lambda)):
             for param in _parameters(node.params):
@@ -623,6 +627,10 @@ def _(node: cst.MatchAs, package: str) -> Iterator[Binding]:
 @_bindings.register
 def _(node: cst.Del, package: str) -> Iterator[Binding]:
     yield from (Binding(name, "del", node) for name in _target_names(node.target))
+
+
+_BINDERS = tuple(kind for kind in _bindings.registry if kind is not object)
+"""The types of nodes that may bind names."""
 
 
 def _target_names(target: cst.CSTNode) -> Iterator[str]:

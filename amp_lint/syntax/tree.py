@@ -45,7 +45,7 @@ def _child_fields(node_type: type[cst.CSTNode]) -> tuple[str, ...]:
 _KINDS: dict[tuple[type, object], bool] = {}
 
 
-def _is_a(value: object, wanted: type[Node] | tuple[type[Node], ...]) -> TypeGuard[Node]:
+def is_a(value: object, wanted: type[Node] | tuple[type[Node], ...]) -> TypeGuard[Node]:
     """``isinstance``, which is slow to ask since the types of nodes are abstract; asked once."""
     key = type(value), wanted
     known = _KINDS.get(key)
@@ -58,10 +58,10 @@ def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The child nodes that mean something, in source order; not white space, not punctuation."""
     for name in _child_fields(type(node)):
         value = getattr(node, name)
-        if _is_a(value, cst.CSTNode):
+        if is_a(value, cst.CSTNode):
             yield value
         elif isinstance(value, (list, tuple)):
-            yield from (item for item in value if _is_a(item, cst.CSTNode))
+            yield from (item for item in value if is_a(item, cst.CSTNode))
 
 
 def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -168,7 +168,7 @@ class Tree:
     def ancestor(self, node: cst.CSTNode, *types: type[Node]) -> Node | None:
         """The innermost holder of one of these types."""
         for holder in self.ancestors(node):
-            if _is_a(holder, types):
+            if is_a(holder, types):
                 return holder
         return None
 

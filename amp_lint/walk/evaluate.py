@@ -31,7 +31,7 @@ from amp_lint.flow.conditions import (
 from amp_lint.flow.forwarding import returned
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import arguments, literal
-from amp_lint.syntax.tree import last_statement
+from amp_lint.syntax.tree import is_a, last_statement
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
 from amp_lint.walk.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
@@ -461,7 +461,7 @@ class Evaluator(ABC):
         """What an expression without events stands for."""
         if isinstance(node, cst.Name) and node.value in _CONSTANTS:
             return None
-        if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+        if is_a(node, (cst.Name, cst.Attribute, cst.Subscript)):
             key = self.own_key(node, path, frame)
             if key is not None:
                 found = path.env.get(key)
@@ -482,10 +482,10 @@ class Evaluator(ABC):
         """The key of a variable, attribute or item itself."""
         if isinstance(node, cst.Name):
             return frame.prefix + node.value if node.value in frame.local else self.names.key(node)
-        if isinstance(node, cst.Attribute):
+        if is_a(node, cst.Attribute):
             base = self.key(node.value, path, frame)
             return f"{base}.{node.attr.value}" if base is not None else None
-        if isinstance(node, cst.Subscript):
+        if is_a(node, cst.Subscript):
             base = self.key(node.value, path, frame)
             inner = ", ".join(
                 item_text(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)

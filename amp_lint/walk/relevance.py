@@ -18,7 +18,7 @@ from amp_lint.flow.program import Program
 from amp_lint.syntax.assignments import assigned, assignments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.references import is_read
-from amp_lint.syntax.tree import children, descendants
+from amp_lint.syntax.tree import children, descendants, is_a
 from amp_lint.vocabulary.amp import SCALE, STAGES
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import ROWS, methods
@@ -90,7 +90,7 @@ class Relevance:
         """Whether a line has no events, assigns nothing and goes on to the next one."""
         return all(
             id(small) not in self.hot
-            and isinstance(small, (cst.Expr, cst.Pass, cst.Import, cst.ImportFrom))
+            and is_a(small, (cst.Expr, cst.Pass, cst.Import, cst.ImportFrom))
             for small in line.body
         )
 

@@ -15,6 +15,7 @@ from amp_lint.flow.branches import leaves
 from amp_lint.flow.conditions import Facts, Formula, atoms, both, captured, matches, text
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import paired
+from amp_lint.syntax.tree import is_a
 from amp_lint.walk.evaluate import MAX_DEPTH, Evaluator, Parts
 from amp_lint.walk.paths import Exit, Frame, Path, Ref, Scaled, Value
 
@@ -99,13 +100,13 @@ class Run(Evaluator):
         if self.budget < 0:  # what the path would go on to do is unknown: nothing is said of it
             self.truncated = True
             return []
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+        if is_a(node, (cst.FunctionDef, cst.ClassDef)):
             return [path]
-        if isinstance(node, cst.SimpleStatementLine):
+        if is_a(node, cst.SimpleStatementLine):
             if self.relevance.is_idle(node):
                 return [path]
             return self._simple_line(node.body, path, frame)
-        if isinstance(node, cst.If) and self.relevance.sets_flag(node):
+        if is_a(node, cst.If) and self.relevance.sets_flag(node):
             return self._if(node, path, frame)
         if id(node) not in self.relevance.hot and id(node) not in self.relevance.leaving:
             return [self._forget(path, self.program.assigned(node), frame)]
