@@ -12,7 +12,7 @@ from amp_lint.text.diagnostic import Diagnostic, applicable
 from amp_lint.text.printable import printable
 from amp_lint.text.source import Source
 
-FORMATS = ("full", "concise", "json", "github")
+FORMATS = ("full", "concise", "json", "github", "gitlab", "junit", "rdjson", "sarif")
 """The names for ``--output-format``."""
 FOR_PEOPLE = ("full", "concise")
 """The formats whose findings are ordered by harm and folded, and followed by a summary."""

@@ -1,0 +1,56 @@
+"""Reviewdog's diagnostics, which it writes into pull requests as comments with suggestions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from amp_lint.report import Finding, Style
+from amp_lint.report.place import relative
+from amp_lint.text.diagnostic import Applicability, Severity
+from amp_lint.text.source import Source
+
+_SEVERITIES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}
+
+
+def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
+    """One object; rows count from 1, columns in bytes of UTF-8 from 1, ends are exclusive."""
+    result = {"source": {"name": "amp-lint"}, "diagnostics": [*map(_diagnostic, findings)]}
+    yield json.dumps(result, indent=2)
+    yield "\n"
+
+
+def _diagnostic(finding: Finding) -> dict[str, Any]:
+    source, diagnostic = finding.source, finding.diagnostic
+    path = relative(source.name)
+    found: dict[str, Any] = {
+        "message": finding.text,
+        "location": {"path": path, "range": _range(source, diagnostic.start, diagnostic.end)},
+        "severity": _SEVERITIES[diagnostic.severity],
+        "code": {"value": diagnostic.code},
+    }
+    fix = diagnostic.fix
+    if fix is not None and fix.applicability is not Applicability.SUGGEST:
+        found["suggestions"] = [
+            {"range": _range(source, edit.start, edit.end), "text": edit.content}
+            for edit in fix.edits
+        ]
+    related = [
+        {
+            "message": place.label,
+            "location": {"path": path, "range": _range(source, place.start, place.end)},
+        }
+        for place in diagnostic.related
+    ]
+    return found | ({"relatedLocations": related} if related else {})
+
+
+def _range(source: Source, start: int, end: int) -> dict[str, Any]:
+    return {"start": _position(source, start), "end": _position(source, end)}
+
+
+def _position(source: Source, offset: int) -> dict[str, int]:
+    row, column = source.position(offset)
+    before = source.line(row)[: column - 1]
+    return {"line": row, "column": len(before.encode("utf-8", "surrogatepass")) + 1}
