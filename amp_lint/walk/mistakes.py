@@ -174,7 +174,7 @@ class Mistakes:
 
     def _in_root(self, root: Root) -> Iterator[Found]:
         for cycle in root.cycles:
-            gradients = Gradients()
+            gradients: Gradients[Event] = Gradients()
             for index, event in enumerate(cycle):
                 comes_later = event.kind is Kind.LEAVE and _goes_on(cycle[index + 1 :])
                 judged = [] if comes_later else list(self._judge(event, gradients))
@@ -312,7 +312,7 @@ class Mistakes:
 
     # --- mistakes -----------------------------------------------------------------------------
 
-    def _judge(self, event: Event, gradients: Gradients) -> Iterator[tuple[Mistake, Event]]:
+    def _judge(self, event: Event, gradients: Gradients[Event]) -> Iterator[tuple[Mistake, Event]]:
         """What is wrong with an event in this state, each with its cause."""
         if gradients.unknown:
             return
