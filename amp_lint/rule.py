@@ -14,6 +14,7 @@ from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Related, Se
 if TYPE_CHECKING:
     import libcst as cst
 
+    from amp_lint.mistake import Account
     from amp_lint.model import Model
     from amp_lint.syntax.facts import Facts
     from amp_lint.vocabulary.written import Look
@@ -56,6 +57,8 @@ class Rule:
 
     Uses of a word are not reported in code that must run on an older torch.
     """
+    observed: ClassVar[tuple[Account, ...]] = ()
+    """What to say where a run shows it: of one mistake the first for which enough is known."""
     calls: ClassVar[frozenset[str]] = frozenset()
     """Qualified names; a call of one of them is handed to `visit_call`."""
 

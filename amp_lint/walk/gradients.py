@@ -132,7 +132,7 @@ class Gradients(Generic[E]):
             case Kind.ZERO_GRAD:
                 return self._with(event, **self._cleared(key, event))
             case Kind.UPDATE:
-                return Gradients(
+                return type(self)(
                     last=self.last, since=self.since, kinds=self.kinds, by_scaler=self.by_scaler
                 )._with(event)
             case _:

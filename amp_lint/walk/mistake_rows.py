@@ -6,35 +6,13 @@ certain to come in one round, `amp_lint.walk.mistakes` asks of the program.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from amp_lint.mistake import Mistake
 from amp_lint.vocabulary.meaning import Kind
 from amp_lint.walk.gradients import E, Gradients
-
-
-class Mistake(enum.Enum):
-    """What is wrong."""
-
-    SCALED_CLIP = "gradients are clipped that are still scaled"
-    SCALED_READ = "gradients are measured that are still scaled"
-    STRICT_CLIP = "a clip raises where the scaler would skip the step"
-    REPEATED_UNSCALE = "unscale_ twice before update"
-    BYPASS = "the optimizer steps on scaled gradients"
-    DOUBLE_STEP = "stepped by the scaler and directly"
-    NO_UPDATE = "two steps without update"
-    LEFT_EARLY = "left before step and update"
-    EARLY_UPDATE = "update before the last step"
-    UNSCALED = "a loss that was not scaled, then a step that divides by the scale"
-    MISMATCH = "scaled by one scaler, stepped by another"
-    BARE_BACKWARD = "the loss of a framework's optimizer is not scaled"
-    OWN_SCALER = "a framework's optimizer is stepped by a scaler that is not the framework's"
-    UNPREPARED = "a framework scaled the loss, and did not prepare the optimizer"
-    LOOSE_CLIP = "gradients are clipped that a framework scaled"
-    SCHEDULED = "the scheduler steps, whether or not the optimizer did"
-
 
 Cause = Callable[[Gradients[Any], Any], Any]
 """The event that explains a mistake; None where an event is right in a state."""
@@ -195,4 +173,4 @@ _CALLS = (
 CALLS = {kind: tuple(row for row in _CALLS if kind in row.kinds) for kind in Kind}
 """The rows of a protocol's calls, by the kind of event that they judge."""
 ROWS = (SCALED_CLIP, SCALED_READ, STRICT_CLIP, LOOSE_CLIP, *_CALLS)
-"""Each mistake but an early update, which is a matter of two steps: `Path.updated`."""
+"""Each mistake that one event is; an early update is a matter of two steps: `Path.updated`."""
