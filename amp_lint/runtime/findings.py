@@ -19,12 +19,17 @@ _MOST = 1000
 """Observations that are kept, and call sites that are counted."""
 
 
+class WatchedError(Exception):
+    """An error that a run has shown, where the user wants it to end there."""
+
+
 class Findings:
     """Collects what is seen, and writes it down at once where there is a file."""
 
-    def __init__(self, recorder: Recorder | None = None) -> None:
+    def __init__(self, recorder: Recorder | None = None, *, raising: bool = False) -> None:
         self._seen: dict[tuple[Mistake, Place], Observation] = {}
         self._recorder = recorder
+        self._raising = raising
         self.record = Record()
 
     @property
@@ -48,6 +53,8 @@ class Findings:
             self.record.observations.append(found)
             if self._recorder is not None:
                 self._recorder.write(seen_line(found))
+            if self._raising:
+                _raise(found)
 
     def misplaced(self, place: Place, given: object, parameter: str, function: str) -> None:
         """An argument has landed in a parameter that is for something else."""
@@ -64,3 +71,17 @@ class Findings:
         """Write the counts down."""
         if self._recorder is not None:
             self._recorder.write(state_line(self.record))
+
+
+def _raise(seen: Observation) -> None:
+    """End the run where it happened.
+
+    Raises:
+        WatchedError: the mistake is an error.
+    """
+    from amp_lint.runtime.tell import said
+    from amp_lint.text.diagnostic import Severity
+
+    for each in said(Record([seen])):
+        if each.rule.severity is Severity.ERROR:
+            raise WatchedError(f"{each.rule.code}: {each.message}; {each.account.help}")

@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 import sysconfig
+from collections.abc import Iterable
 from itertools import islice
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -46,7 +47,9 @@ _SKIPPED = (f"torch{os.sep}", "typing_extensions.py")
 _INTERACTIVE = ("<stdin>", "<ipython")
 _MOST = 10_000
 """Call sites that are remembered."""
-_places: dict[tuple[CodeType, int], Place] = {}
+_places: dict[tuple[int, int], tuple[CodeType, Place]] = {}
+_owners: dict[int, tuple[CodeType, _Owner]] = {}
+"""By the ids of code objects, which are kept: equal ones may come from different files."""
 
 
 def here(depth: int = 1) -> Place:
@@ -67,13 +70,14 @@ def here(depth: int = 1) -> Place:
 
 
 def _place(frame: FrameType) -> Place:
-    site = (frame.f_code, frame.f_lasti)
+    code = frame.f_code
+    site = (id(code), frame.f_lasti)
     found = _places.get(site)
     if found is None:
         if len(_places) >= _MOST:
             _places.clear()
-        found = _places[site] = _located(frame)
-    return found
+        found = _places[site] = code, _located(frame)
+    return found[1]
 
 
 def _located(frame: FrameType) -> Place:
@@ -86,9 +90,26 @@ def _located(frame: FrameType) -> Place:
     return Place(code.co_filename, row, function=code.co_name)
 
 
-@functools.lru_cache(maxsize=_MOST)
+def project_files(folders: Iterable[str]) -> list[str]:
+    """The files in some folders that were imported, or in which something was watched."""
+    imported = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+    named = [name for name in imported if isinstance(name, str) and os.path.isabs(name)]  # noqa: PTH117
+    named += [place.file for _, place in _places.values()]
+    inside = tuple(os.path.join(folder, "") for folder in folders)  # noqa: PTH118
+    own = (name for name in dict.fromkeys(named) if _owned(name) is _Owner.PROJECT)
+    return [name for name in own if name.endswith(".py") and name.startswith(inside)]
+
+
 def _owner(code: CodeType) -> _Owner:
-    name = code.co_filename
+    found = _owners.get(id(code))
+    if found is None:
+        if len(_owners) >= _MOST:
+            _owners.clear()
+        found = _owners[id(code)] = code, _owned(code.co_filename)
+    return found[1]
+
+
+def _owned(name: str) -> _Owner:
     if name.startswith("<"):
         return _Owner.PROJECT if name.startswith(_INTERACTIVE) else _Owner.NOBODY
     if name.startswith(_libraries()):

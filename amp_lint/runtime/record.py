@@ -67,8 +67,8 @@ class Record:
     passed: Counter[Place] = field(default_factory=Counter)
     """And how often with AMP off."""
     summary: Summary = field(default_factory=Summary)
-    directory: str = ""
-    """Where the run was started."""
+    files: list[str] = field(default_factory=list)
+    """The project's files that were imported, with their full paths."""
 
 
 class Recorder:
@@ -118,6 +118,7 @@ def state_line(record: Record) -> dict[str, Any]:
         "reached": [[list(place), count] for place, count in record.reached.items()],
         "passed": [[list(place), count] for place, count in record.passed.items()],
         "summary": asdict(record.summary),
+        "files": record.files,
     }
 
 
@@ -155,7 +156,6 @@ def _lines(text: str) -> Iterator[dict[str, Any]]:
 def _record(lines: Iterable[dict[str, Any]]) -> Record:
     record = Record()
     for line in lines:
-        record.directory = line.get("directory", record.directory)
         if "seen" in line:
             record.observations.append(_observation(line["seen"]))
         elif "counts" in line:
@@ -163,6 +163,7 @@ def _record(lines: Iterable[dict[str, Any]]) -> Record:
                 seen.count = int(count)
             record.reached, record.passed = _counted(line["reached"]), _counted(line["passed"])
             record.summary = Summary(**line["summary"])
+            record.files = [*map(str, line["files"])]
     return record
 
 
@@ -180,7 +181,7 @@ def folded(records: Iterable[Record]) -> Record:
     whole, known = Record(), dict[tuple[Mistake, Place], Observation]()
     whole.summary.ended = True
     for record in records:
-        whole.directory = whole.directory or record.directory
+        whole.files = [*dict.fromkeys([*whole.files, *record.files])]
         whole.reached.update(record.reached)
         whole.passed.update(record.passed)
         _add(whole.summary, record.summary)

@@ -21,7 +21,7 @@ Boundary = Callable[[int, bool], None]
 class Watch:
     """Watches from ``with`` to its end, or from `start` to `stop`; for one training at a time."""
 
-    def __init__(self, recorder: Recorder | None = None) -> None:
+    def __init__(self, recorder: Recorder | None = None, *, raising: bool = False) -> None:
         from amp_lint.runtime.checkpoints import Checkpoints
         from amp_lint.runtime.patches import Patches
         from amp_lint.runtime.protocol import Protocol
@@ -30,7 +30,7 @@ class Watch:
         from amp_lint.runtime.scales import Scales
         from amp_lint.runtime.training_hooks import TrainingHooks
 
-        self.findings = Findings(recorder)
+        self.findings = Findings(recorder, raising=raising)
         self.protocol = Protocol(self.findings)
         self.regions = Regions(self.findings)
         self.scales = Scales(self.findings, self.protocol)
