@@ -1,7 +1,6 @@
 """Finds mixed-precision (AMP) bugs in PyTorch training code and fixes them."""
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from amp_lint.runtime.watch import watch as watch
 

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-import torch._dynamo  # which optimizers import, and which cannot be imported twice
+import torch._dynamo  # noqa: F401  (optimizers import it, and it cannot be imported twice)
 
 from tests.runtime.programs import CLEAN, PLANTED, program
 
