@@ -34,7 +34,9 @@ class Rule:
     """Off unless ``--preview``: the labelled code has not yet shown the rule to be precise."""
     fixes: ClassVar[tuple[Applicability, ...]] = ()
     """The kinds of fix that it may offer, the most trusted first."""
-    requires: ClassVar[tuple[frozenset[str], ...]]
+    run_only: ClassVar[bool] = False
+    """Whether only a run that is watched shows it: the linter never asks the rule then."""
+    requires: ClassVar[tuple[frozenset[str], ...]] = ()
     """A file is looked at when it has at least one identifier of every set."""
     anchors: ClassVar[tuple[frozenset[str], ...]] = ()
     """Parts of identifiers; the file itself, whatever it imports, has one of every set."""

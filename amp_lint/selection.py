@@ -20,4 +20,6 @@ class Selection:
     sieve: Sieve = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sieve", Sieve(self.rules))
+        object.__setattr__(
+            self, "sieve", Sieve(tuple(rule for rule in self.rules if not rule.run_only))
+        )

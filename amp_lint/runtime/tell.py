@@ -52,7 +52,7 @@ def said(record: Record) -> list[Said]:
 
 
 def _accounts(seen: Observation) -> Iterator[Said]:
-    for rule in registry.all_rules():
+    for rule in registry.every_rule():
         of_it = (each for each in rule.observed if each.mistake is seen.mistake)
         known = (each for each in of_it if each.needed <= seen.numbers.keys())
         account = next(known, None)

@@ -267,6 +267,29 @@ PLANTED = {
             with region:  # here
                 model(data[0][0])
     """,
+    "AMP602": """
+        for x, y in data * 4:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y) * float("inf")).backward()
+            scaler.step(optimizer)  # here
+            scaler.update()
+    """,
+    "AMP605": """
+        import io
+
+        states = {"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}
+        states["optimizer"]["state"] = {0: {"momentum_buffer": torch.zeros(16, 8)}}
+        file = io.BytesIO()
+        torch.save(states, file)
+        file.seek(0)
+        loaded = torch.load(file)
+        optimizer.load_state_dict(loaded["optimizer"])  # here
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
 }
 """Code, with a word where it has several programs -> a training in which `# here` is found."""
 CLEAN = {
