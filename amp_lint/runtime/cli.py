@@ -20,7 +20,7 @@ from amp_lint.runtime.frames import project_files
 from amp_lint.runtime.join import Join
 from amp_lint.runtime.record import Record, Recorder, RecordError, folded, read
 from amp_lint.runtime.sources import Sources
-from amp_lint.runtime.tell import closing, is_silenced, said, shown
+from amp_lint.runtime.tell import Said, closing, is_silenced, said, shown
 from amp_lint.text.diagnostic import Severity
 from amp_lint.text.printable import printable
 
@@ -121,12 +121,19 @@ def report_records(given: Sequence[str]) -> int:
 def _tell(record: Record, options: TellOptions) -> int:
     """Print what a record shows, together with what the linter finds; 1 for an error."""
     sources = Sources()
-    joined = Join(record, sources).joined(_linted(record.files), said(record))
+    wanted = _wanted(said(record))
+    joined = Join(record, sources).joined(_linted(record.files), wanted)
     found = [each for each in joined if not is_silenced(each)]
     _print(found, record, options)
     wrong = (each for each in found if "first" in each.shown)  # which the run has shown
     errors = any(each.diagnostic.severity is Severity.ERROR for each in wrong)
     return FOUND if errors and not options.exit_zero else CLEAN
+
+
+def _wanted(seen: Sequence[Said]) -> list[Said]:
+    """What no setting of its file leaves out; a run is certain also of rules in preview."""
+    settings = arguments.parse(["--preview"]).settings(lambda problem: None)
+    return [each for each in seen if each.rule in settings.selection(Path(each.place.file)).rules]
 
 
 def _linted(files: Iterable[str]) -> list[Finding]:
