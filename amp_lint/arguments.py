@@ -60,6 +60,8 @@ def parser() -> Parser:
         "       amp-lint rule [CODE|NAME|--all] [--full]\n"
         "       amp-lint why TEXT|LOG [PATHS]\n"
         "       amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]\n"
+        "       amp-lint run [OPTIONS] SCRIPT|-m MODULE [ARGUMENTS]\n"
+        "       amp-lint report [OPTIONS] RECORD ...\n"
         "       amp-lint help [COMMAND] | version",
         description="Find mixed-precision bugs in PyTorch code and fix them.",
         epilog="`amp-lint rule` lists the rules, `amp-lint rule AMP101` explains one,\n"

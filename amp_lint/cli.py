@@ -15,7 +15,7 @@ from amp_lint.run.session import CLEAN, ERROR, Session
 from amp_lint.run.suggest import did_you_mean
 from amp_lint.text.printable import printable
 
-COMMANDS = ("check", "help", "rule", "verify", "version", "why")
+COMMANDS = ("check", "help", "report", "rule", "run", "verify", "version", "why")
 """What the first argument may be; a path that is called so is written ``./check``."""
 _TOO_LONG = 12
 """Letters of a word that is no misspelled command."""
@@ -73,6 +73,10 @@ def _command(arguments: Sequence[str]) -> int:
         from amp_lint.verify import cli
 
         return cli.main(rest)
+    if command in ("run", "report"):
+        from amp_lint.runtime import cli as runtime
+
+        return (runtime.run if command == "run" else runtime.report_records)(rest)
     if command == "help":
         return _help(rest)
     if command == "version":
@@ -102,4 +106,5 @@ def _help(arguments: Sequence[str]) -> int:
     if command not in COMMANDS:
         meant = did_you_mean(command, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
         raise ConfigError(f"help: {command}: no such command{meant}")
-    return _command([command if command in ("rule", "verify", "why") else "check", "--help"])
+    own = ("report", "rule", "run", "verify", "why")
+    return _command([command if command in own else "check", "--help"])

@@ -52,9 +52,9 @@ def explain(arguments: Sequence[str]) -> int:
     if chosen.full and not (chosen.rule or chosen.all):
         parser.error("--full needs a rule, as in `amp-lint rule AMP101 --full`")
     if chosen.all:
-        return _print(map(_page, registry.all_rules()), between="\n\n")
+        return _print(map(_page, registry.every_rule()), between="\n\n")
     if not chosen.rule:
-        return _print([*_list(registry.all_rules()), _LEGEND])
+        return _print([*_list(registry.every_rule()), _LEGEND])
     if asked.upper() == SYNTAX_ERROR:
         return _print([_SYNTAX_ERROR_PAGE])
     if rule := registry.find(asked) or registry.find("-".join(asked.replace("_", " ").split())):
@@ -86,7 +86,7 @@ def _other(asked: str) -> int:
 
 
 def _words() -> Iterator[str]:
-    for rule in registry.all_rules():
+    for rule in registry.every_rule():
         yield from (rule.code, rule.name)
 
 
@@ -126,7 +126,7 @@ def _page(rule: Rule) -> str:
 def _list(rules: Sequence[Rule]) -> Iterator[str]:
     """Two lines for each rule: what it is called and offers, what it finds."""
     style = style_of(sys.stdout)
-    width = max(len(rule.name) for rule in registry.all_rules())
+    width = max(len(rule.name) for rule in registry.every_rule())
     for rule in rules:
         fixes = ", ".join(page.FIXES[kind] for kind in rule.fixes)
         offers = f"fix: {fixes}" if fixes else "no fix"

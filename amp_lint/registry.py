@@ -22,7 +22,17 @@ class RegistryError(Exception):
 
 @functools.cache
 def all_rules() -> tuple[Rule, ...]:
-    """One instance of every rule, in order of code.
+    """Every rule that the linter asks, in order of code.
+
+    Raises:
+        RegistryError: as of `every_rule`.
+    """
+    return tuple(rule for rule in every_rule() if not rule.run_only)
+
+
+@functools.cache
+def every_rule() -> tuple[Rule, ...]:
+    """One instance of every rule, in order of code, also of those for runs alone.
 
     Raises:
         RegistryError: if a code or name is taken twice or is not of the form AMP123.
@@ -43,7 +53,7 @@ def all_rules() -> tuple[Rule, ...]:
 def find(key: str) -> Rule | None:
     """The rule with this code or name, in any case."""
     wanted = key.lower()
-    return next((r for r in all_rules() if wanted in (r.code.lower(), r.name)), None)
+    return next((r for r in every_rule() if wanted in (r.code.lower(), r.name)), None)
 
 
 def summary(rule: Rule) -> str:

@@ -14,6 +14,7 @@ from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Related, Se
 if TYPE_CHECKING:
     import libcst as cst
 
+    from amp_lint.mistake import Account
     from amp_lint.model import Model
     from amp_lint.syntax.facts import Facts
     from amp_lint.vocabulary.written import Look
@@ -33,7 +34,9 @@ class Rule:
     """Off unless ``--preview``: the labelled code has not yet shown the rule to be precise."""
     fixes: ClassVar[tuple[Applicability, ...]] = ()
     """The kinds of fix that it may offer, the most trusted first."""
-    requires: ClassVar[tuple[frozenset[str], ...]]
+    run_only: ClassVar[bool] = False
+    """Whether only a run that is watched shows it: the linter never asks the rule then."""
+    requires: ClassVar[tuple[frozenset[str], ...]] = ()
     """A file is looked at when it has at least one identifier of every set."""
     anchors: ClassVar[tuple[frozenset[str], ...]] = ()
     """Parts of identifiers; the file itself, whatever it imports, has one of every set."""
@@ -56,6 +59,8 @@ class Rule:
 
     Uses of a word are not reported in code that must run on an older torch.
     """
+    observed: ClassVar[tuple[Account, ...]] = ()
+    """What to say where a run shows it: of one mistake the first for which enough is known."""
     calls: ClassVar[frozenset[str]] = frozenset()
     """Qualified names; a call of one of them is handed to `visit_call`."""
 

@@ -20,4 +20,5 @@ class Selection:
     sieve: Sieve = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sieve", Sieve(self.rules, preview=self.preview))
+        static = tuple(rule for rule in self.rules if not rule.run_only)
+        object.__setattr__(self, "sieve", Sieve(static, preview=self.preview))

@@ -24,6 +24,7 @@ from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants, statements_of
 from amp_lint.vocabulary.frameworks import OWNERS
+from amp_lint.vocabulary.meaning import EVERY as EVERY
 from amp_lint.vocabulary.meaning import Kind as Kind
 from amp_lint.vocabulary.meaning import Meaning, Part, Role
 from amp_lint.vocabulary.purity import ASKING
@@ -31,7 +32,6 @@ from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, rows
 from amp_lint.vocabulary.training import NORMS
 from amp_lint.vocabulary.written import UNSCALE, reads_scale
 
-EVERY = "*"
 _SCALING = methods(Role.SCALER, rows(Role.SCALED_LOSS))
 _BACKWARD = methods(Role.LOSS, rows(Kind.BACKWARD))
 (_STEPPED,) = {row.place(Part.OPTIMIZER) for row in rows(Kind.STEP, Role.SCALER)}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from amp_lint import registry
@@ -39,6 +39,10 @@ class Finding:
     diagnostic: Diagnostic
     folded: tuple[Diagnostic, ...] = ()
     """The findings that it stands for in one line; () if it is shown in full."""
+    notes: tuple[str, ...] = ()
+    """What else is known of it, as of a run, each in one line."""
+    shown: Mapping[str, object] = field(default_factory=dict)
+    """What a run has shown of it, as JSON has it; empty without a run."""
 
     @property
     def place(self) -> str:

@@ -10,6 +10,7 @@ from amp_lint.report.color import BLUE, BOLD, CYAN, OF_SEVERITY, paint
 from amp_lint.report.concise import head, title
 from amp_lint.report.frame import Mark, frame
 from amp_lint.text.diagnostic import Applicability
+from amp_lint.text.printable import printable
 
 _NOTES = {
     Applicability.UNSAFE: "This is an unsafe fix and may change runtime behavior",
@@ -58,5 +59,9 @@ def _help(finding: Finding, style: Style) -> Iterator[str]:
         yield from change(finding.source, fix, style)
     if fix and fix.applicability in _NOTES:
         yield f"{paint('note', BOLD, style)}: {_NOTES[fix.applicability]}"
+    for note in finding.notes:
+        first, *rest = wrapped(printable(note), style, "note: ")
+        yield f"{paint('note', BOLD, style)}: {first}"
+        yield from rest
     if finding.preview:
         yield f"{paint('note', BOLD, style)}: {_PREVIEW}"

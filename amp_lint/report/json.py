@@ -1,7 +1,7 @@
 """ruff's JSON, so that whatever reads ruff's reads ours.
 
 One key is ours: ``preview`` says whether a finding is reported with ``--preview`` only, because it
-is less certain than others.
+is less certain than others. What a run has shown of a finding stands in ``run``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
 def _finding(finding: Finding) -> dict[str, Any]:
     source, diagnostic = finding.source, finding.diagnostic
     row, _ = source.position(diagnostic.start)
+    run = {"run": finding.shown} if finding.shown else {}
     return {
         "cell": None,
         "code": diagnostic.code,
@@ -40,7 +41,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "preview": finding.preview,
         "severity": diagnostic.severity.value,
         "url": None,
-    }
+    } | run
 
 
 def _fix(source: Source, fix: Fix) -> dict[str, Any]:

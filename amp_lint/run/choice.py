@@ -49,10 +49,10 @@ def matching(selector: str) -> tuple[Rule, ...]:
     """The rules that a selector names: ``ALL``, a code or a prefix of codes, or a name."""
     upper = selector.upper()
     if upper == "ALL":
-        return registry.all_rules()
+        return registry.every_rule()
     return tuple(
         rule
-        for rule in registry.all_rules()
+        for rule in registry.every_rule()
         if rule.name == selector.lower()
         or (upper.startswith(_PREFIX) and rule.code.startswith(upper))
     )
@@ -64,12 +64,12 @@ def resolve(layers: Sequence[Choice]) -> tuple[Rule, ...]:
     Within a layer a longer selector wins over a shorter one: ``select = ["AMP101"]`` with
     ``ignore = ["AMP1"]`` runs AMP101. A layer without ``select`` changes what the one below chose.
     """
-    chosen = set(registry.all_rules())
+    chosen = set(registry.every_rule())
     for layer in layers:
         chosen = _choose(layer, chosen)
     preview = is_preview(layers)
     return tuple(
-        rule for rule in registry.all_rules() if rule in chosen and preview >= rule.preview
+        rule for rule in registry.every_rule() if rule in chosen and preview >= rule.preview
     )
 
 
@@ -119,5 +119,5 @@ def _similar(selector: str) -> str:
     """A rule that is spelled nearly so; a code that there is not is no misspelling of another."""
     if selector.upper().startswith(_PREFIX) and selector[len(_PREFIX) :].isdecimal():
         return ""
-    rules = registry.all_rules()
+    rules = registry.every_rule()
     return did_you_mean(selector, [word for rule in rules for word in (rule.code, rule.name)])

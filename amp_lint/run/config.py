@@ -62,7 +62,7 @@ class Governing:
 
     def asks_for(self, code: str) -> bool:
         """Whether a rule or its family is selected, and not only all there are."""
-        every = registry.all_rules()
+        every = registry.every_rule()
         for layer in reversed(self.layers):
             named = map(matching, layer.selectors)
             if any(rules != every and code in {rule.code for rule in rules} for rules in named):

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+AT_START = sys.path[:]
+"""What Python has put there."""
 NEEDED = ("libcst", "packaging", *["tomli"] * (sys.version_info < (3, 11)))
 """What linting imports beside itself."""
 

@@ -74,8 +74,8 @@ def _rules(governing: Governing, silences: dict[Rule, Silence]) -> Iterator[str]
     for rule in running:
         partly = f", {silences[rule].why(silences[rule].words)}" if rule in silences else ""
         yield f"{rule.code} {rule.name}{partly}"
-    yield f"# {len(registry.all_rules()) - len(running)} rules do not:"
-    for rule in registry.all_rules():
+    yield f"# {len(registry.every_rule()) - len(running)} rules do not:"
+    for rule in registry.every_rule():
         if rule not in running:
             yield f"{rule.code} {rule.name}: {_why_not(rule, governing, silences)}"
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+EVERY = "*"
+"""The key that stands for all optimizers there are."""
+
 
 class Kind(enum.Enum):
     """What happens in a training step."""

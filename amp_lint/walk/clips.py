@@ -116,7 +116,7 @@ class Clips:
             if backward is not None and not self._is_exempt(event):
                 yield event, backward
 
-    def _of_another(self, clip: Event, state: Gradients, following: Cycle) -> Event | None:
+    def _of_another(self, clip: Event, state: Gradients[Event], following: Cycle) -> Event | None:
         """The backward, if one optimizer is unscaled and the module of another one clipped.
 
         Which modules they train is seen where they are made; the scaler steps the other one later.
@@ -171,7 +171,7 @@ class Clips:
         calls = self.steps.program.calls_of(function) if function is not None else ()
         return any(mentions_scale(call, self.values) for call in calls)
 
-    def _entry(self, root: Root, cycle: Cycle) -> Gradients:
+    def _entry(self, root: Root, cycle: Cycle) -> Gradients[Event]:
         """The state a function is entered in: scaled, if it steps what another method scaled.
 
         Certain only when nothing in this file calls the function, it neither runs backward nor
@@ -238,7 +238,7 @@ class Clips:
         return float(scale) if isinstance(scale, (int, float)) and scale > 0 else INITIAL_SCALE
 
 
-def _before_other_step(state: Gradients, step: Event | None) -> Event | None:
+def _before_other_step(state: Gradients[Event], step: Event | None) -> Event | None:
     """The backward, if the scaler has stepped, and the next step is that of another optimizer.
 
     What that one steps on is scaled, until the scaler divides it right before.

@@ -3,50 +3,78 @@
 The gradients of each optimizer go from cleared over scaled, or plain, and unscaled to stepped, and
 with the next update it all begins anew. The state keeps the event that brought each about, which is
 what a finding shows as its cause.
+
+It asks of an event what an `Occurrence` has, so that the events may be those of a path through the
+code or those of a real run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
 
-from amp_lint.amp.events import EVERY, Event, Kind
+from amp_lint.vocabulary.meaning import EVERY, Kind, Role
 
-Causes = Mapping[str, Event]
-"""Key of an optimizer -> the event that did something to its gradients."""
+
+class Occurrence(Protocol):
+    """An event of a training step. Objects are named by keys: equal keys are the same object."""
+
+    @property
+    def kind(self) -> Kind:
+        """What happens."""
+
+    @property
+    def node(self) -> object:
+        """The place in the code: one object for each."""
+
+    @property
+    def scaler(self) -> str | None:
+        """BACKWARD: the scaler that scaled the loss. STEP: the scaler that steps, if one does."""
+
+    @property
+    def optimizer(self) -> str | None:
+        """UNSCALE, STEP, ZERO_GRAD: the optimizer; `EVERY` if it is all there are."""
+
+    @property
+    def framework(self) -> Role | None:
+        """BACKWARD: what scales the loss by itself. STEP: what prepared the optimizer."""
+
+
+E = TypeVar("E", bound=Occurrence)
 
 
 @dataclass(frozen=True, slots=True)
-class Gradients:
+class Gradients(Generic[E]):
     """What happened since the last update."""
 
-    scaled: Event | None = None
+    scaled: E | None = None
     """The last backward of a scaled loss."""
     scalers: frozenset[str] = frozenset()
     """All that scaled a loss: it may be the loss that they step for."""
-    plain: Event | None = None
+    plain: E | None = None
     """The last backward of a loss that was not scaled."""
-    bare: Event | None = None
+    bare: E | None = None
     """``plain``, if no framework ran it either."""
-    owned: Event | None = None
+    owned: E | None = None
     """The last backward that a framework ran."""
-    loose: Event | None = None
+    loose: E | None = None
     """``owned``, until its gradients are unscaled, stepped or cleared."""
-    pending: Event | None = None
+    pending: E | None = None
     """``scaled``, until its gradients are stepped or cleared."""
     divided: frozenset[str] = frozenset()
     """The optimizers whose pending gradients are unscaled, and not yet stepped."""
     touched: bool = False
     """Whether somebody may have unscaled by hand what is pending."""
-    unscaled: Causes = field(default_factory=dict)
+    unscaled: Mapping[str, E] = field(default_factory=dict)
     """By the scaler, which keeps that in mind until it steps or is updated."""
-    stepped: Causes = field(default_factory=dict)
+    stepped: Mapping[str, E] = field(default_factory=dict)
     """By the scaler."""
-    direct: Causes = field(default_factory=dict)
+    direct: Mapping[str, E] = field(default_factory=dict)
     """By the optimizer itself, until its gradients are cleared."""
     used: frozenset[str] = frozenset()
     """The optimizers that the scaler stepped on the present gradients, which it divided for it."""
-    waiting: Event | None = None
+    waiting: E | None = None
     """``scaled``, until any gradients are cleared: other optimizers may still have to step."""
     round: int = 0
     """How many backward passes there were."""
@@ -54,7 +82,7 @@ class Gradients:
     """Id of an event -> its round."""
     unknown: bool = False
     """Whether code that is not in this file had the scaler, or gradients were written."""
-    last: Event | None = None
+    last: E | None = None
     """The last backward, scaled or plain; also beyond an update."""
     since: frozenset[Kind] = frozenset()
     """What happened after it."""
@@ -62,7 +90,7 @@ class Gradients:
     """All that happened; also beyond an update."""
     by_scaler: bool = False
     """Whether a scaler took part in any of it, or may have."""
-    cleared: Causes = field(default_factory=dict)
+    cleared: Mapping[str, E] = field(default_factory=dict)
     """``zero_grad`` of an optimizer or a module, the last of each."""
 
     @property
@@ -76,18 +104,18 @@ class Gradients:
         return self.waiting is not None and not self.unknown and done.isdisjoint({optimizer, EVERY})
 
     @property
-    def scaled_last(self) -> Event | None:
+    def scaled_last(self) -> E | None:
         """The last backward, if its loss was scaled."""
         return self.last if self.last is not None and self.last.scaler is not None else None
 
-    def belongs(self, cause: Event, event: Event) -> bool:
+    def belongs(self, cause: E, event: E) -> bool:
         """Whether two events are of one round, or the same call in two rounds.
 
         Two calls in different rounds may be under conditions that exclude each other.
         """
         return cause.node is event.node or self.rounds[id(cause)] == self.round
 
-    def after(self, event: Event) -> Gradients:
+    def after(self, event: E) -> Gradients[E]:
         """The state that an event leads to."""
         key = event.optimizer or ""
         match event.kind:
@@ -104,13 +132,13 @@ class Gradients:
             case Kind.ZERO_GRAD:
                 return self._with(event, **self._cleared(key, event))
             case Kind.UPDATE:
-                return Gradients(
+                return type(self)(
                     last=self.last, since=self.since, kinds=self.kinds, by_scaler=self.by_scaler
                 )._with(event)
             case _:
                 return self._with(event)
 
-    def _with(self, event: Event, **changes: object) -> Gradients:
+    def _with(self, event: E, **changes: object) -> Gradients[E]:
         """After an event that changes some fields, and the records of all events."""
         backward = event.kind is Kind.BACKWARD
         current = self.round + backward
@@ -124,7 +152,7 @@ class Gradients:
         }
         return replace(self, **records, **changes)  # type: ignore[arg-type]
 
-    def _backward(self, event: Event) -> dict[str, object]:
+    def _backward(self, event: E) -> dict[str, object]:
         owned = {"owned": event, "loose": event} if event.framework is not None else {}
         if event.scaler is None:
             return {"plain": event, "bare": self.bare if owned else event, **owned}
@@ -132,7 +160,7 @@ class Gradients:
         scaled = {"scaled": event, "pending": event, "waiting": event, "scalers": scalers}
         return {**scaled, **owned}
 
-    def _cleared(self, key: str, event: Event) -> dict[str, object]:
+    def _cleared(self, key: str, event: E) -> dict[str, object]:
         """By ``zero_grad`` of an optimizer, or of a module, which may be that of any of them."""
         known = key in self.direct or key in self.used
         return {
@@ -145,7 +173,7 @@ class Gradients:
             "cleared": {**self.cleared, key: event},
         }
 
-    def _stepped(self, key: str, event: Event) -> dict[str, object]:
+    def _stepped(self, key: str, event: E) -> dict[str, object]:
         rest = self.divided - {key}
         changes: dict[str, object] = {
             "pending": self.pending if rest else None,
@@ -158,18 +186,18 @@ class Gradients:
             return changes | {"direct": {**self.direct, key: event}}
         return changes | {"stepped": {**self.stepped, key: event}, "used": self.used | {key}}
 
-    def left(self) -> Gradients:
+    def left(self) -> Gradients[E]:
         """The state where a round is left early: what is unscaled is so by that mistake."""
         return replace(self, unscaled={})
 
 
-def _without(causes: Causes, key: str) -> Causes:
+def _without(causes: Mapping[str, E], key: str) -> Mapping[str, E]:
     return {name: cause for name, cause in causes.items() if name != key}
 
 
 def replay(
-    cycle: Iterable[Event], start: Gradients | None = None
-) -> Iterator[tuple[Event, Gradients]]:
+    cycle: Iterable[E], start: Gradients[E] | None = None
+) -> Iterator[tuple[E, Gradients[E]]]:
     """Each event of a cycle with the state it comes in."""
     state = start or Gradients()
     for event in cycle:

@@ -6,36 +6,15 @@ certain to come in one round, `amp_lint.walk.mistakes` asks of the program.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from amp_lint.amp.events import Event, Kind
-from amp_lint.walk.gradients import Gradients
+from amp_lint.mistake import Mistake
+from amp_lint.vocabulary.meaning import Kind
+from amp_lint.walk.gradients import E, Gradients
 
-
-class Mistake(enum.Enum):
-    """What is wrong."""
-
-    SCALED_CLIP = "gradients are clipped that are still scaled"
-    SCALED_READ = "gradients are measured that are still scaled"
-    STRICT_CLIP = "a clip raises where the scaler would skip the step"
-    REPEATED_UNSCALE = "unscale_ twice before update"
-    BYPASS = "the optimizer steps on scaled gradients"
-    DOUBLE_STEP = "stepped by the scaler and directly"
-    NO_UPDATE = "two steps without update"
-    LEFT_EARLY = "left before step and update"
-    EARLY_UPDATE = "update before the last step"
-    UNSCALED = "a loss that was not scaled, then a step that divides by the scale"
-    MISMATCH = "scaled by one scaler, stepped by another"
-    BARE_BACKWARD = "the loss of a framework's optimizer is not scaled"
-    OWN_SCALER = "a framework's optimizer is stepped by a scaler that is not the framework's"
-    UNPREPARED = "a framework scaled the loss, and did not prepare the optimizer"
-    LOOSE_CLIP = "gradients are clipped that a framework scaled"
-    SCHEDULED = "the scheduler steps, whether or not the optimizer did"
-
-
-Cause = Callable[[Gradients, Event], Event | None]
+Cause = Callable[[Gradients[Any], Any], Any]
 """The event that explains a mistake; None where an event is right in a state."""
 
 
@@ -51,66 +30,67 @@ class Row:
     through_scaler: bool | None = None
     """STEP: whether it is the scaler's, or the optimizer's own."""
 
-    def judge(self, event: Event, gradients: Gradients) -> Event | None:
+    def judge(self, event: E, gradients: Gradients[E]) -> E | None:
         """The cause, if an event in this state is the mistake as far as events can tell."""
         if event.kind not in self.kinds:
             return None
         if self.through_scaler not in (None, event.scaler is not None):
             return None
-        return self.cause(gradients, event)
+        cause: E | None = self.cause(gradients, event)
+        return cause
 
 
-def _pending(gradients: Gradients, event: Event) -> Event | None:
+def _pending(gradients: Gradients[E], event: E) -> E | None:
     return gradients.pending if gradients.is_scaled else None
 
 
-def _repeated(gradients: Gradients, event: Event) -> Event | None:
+def _repeated(gradients: Gradients[E], event: E) -> E | None:
     key = event.optimizer or ""
     cause = gradients.unscaled.get(key) or gradients.stepped.get(key)
     return cause if cause and gradients.belongs(cause, event) else None
 
 
-def _used(gradients: Gradients, event: Event) -> Event | None:
+def _used(gradients: Gradients[E], event: E) -> E | None:
     key = event.optimizer or ""
     return gradients.stepped[key] if key in gradients.used else None
 
 
-def _bypassed(gradients: Gradients, event: Event) -> Event | None:
+def _bypassed(gradients: Gradients[E], event: E) -> E | None:
     key = event.optimizer or ""
     done = key in gradients.stepped or key in gradients.unscaled
     done = done or event.framework is not None  # its step is by a scaler too
     return None if done or gradients.plain else gradients.scaled
 
 
-def _stepped_again(gradients: Gradients, event: Event) -> Event | None:
+def _stepped_again(gradients: Gradients[E], event: E) -> E | None:
     cause = gradients.stepped.get(event.optimizer or "")
     return cause if cause and gradients.belongs(cause, event) else None
 
 
-def _stepped_directly(gradients: Gradients, event: Event) -> Event | None:
+def _stepped_directly(gradients: Gradients[E], event: E) -> E | None:
     return gradients.direct.get(event.optimizer or "") if gradients.scaled else None
 
 
-def _other_scaler(gradients: Gradients, event: Event) -> Event | None:
+def _other_scaler(gradients: Gradients[E], event: E) -> E | None:
     if event.scaler in gradients.scalers or gradients.plain:
         return None  # it may be the loss that was not scaled that it steps for
     return gradients.scaled
 
 
-def _bare(gradients: Gradients, event: Event) -> Event | None:
+def _bare(gradients: Gradients[E], event: E) -> E | None:
     return gradients.bare if event.framework is not None and gradients.owned is None else None
 
 
-def _scaled_by_hand(gradients: Gradients, event: Event) -> Event | None:
+def _scaled_by_hand(gradients: Gradients[E], event: E) -> E | None:
     known = event.framework is not None and gradients.owned is None
     return gradients.scaled if known else None
 
 
-def _unprepared(gradients: Gradients, event: Event) -> Event | None:
+def _unprepared(gradients: Gradients[E], event: E) -> E | None:
     return gradients.loose if event.framework is None else None
 
 
-def _scheduled(gradients: Gradients, event: Event) -> Event | None:
+def _scheduled(gradients: Gradients[E], event: E) -> E | None:
     if gradients.plain and not gradients.scaled:
         return None  # the scaler is not in use
     return next(iter(gradients.stepped.values()), None)
@@ -193,4 +173,4 @@ _CALLS = (
 CALLS = {kind: tuple(row for row in _CALLS if kind in row.kinds) for kind in Kind}
 """The rows of a protocol's calls, by the kind of event that they judge."""
 ROWS = (SCALED_CLIP, SCALED_READ, STRICT_CLIP, LOOSE_CLIP, *_CALLS)
-"""Each mistake but an early update, which is a matter of two steps: `Path.updated`."""
+"""Each mistake that one event is; an early update is a matter of two steps: `Path.updated`."""

@@ -12,6 +12,7 @@ from amp_lint.amp.events import EVERY, Event, Kind, is_made_from_scale, stepped
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.branches import contradict, deciding, guards
 from amp_lint.flow.conditions import is_mode_test, text
+from amp_lint.mistake import Mistake
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.tree import Tree, descendants
@@ -19,7 +20,7 @@ from amp_lint.vocabulary.amp import SCALE
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 from amp_lint.walk.gradients import Gradients, replay
-from amp_lint.walk.mistake_rows import CALLS, Mistake
+from amp_lint.walk.mistake_rows import CALLS
 from amp_lint.walk.paths import Cycle, last_name
 from amp_lint.walk.steps import Root, Steps
 
@@ -174,7 +175,7 @@ class Mistakes:
 
     def _in_root(self, root: Root) -> Iterator[Found]:
         for cycle in root.cycles:
-            gradients = Gradients()
+            gradients: Gradients[Event] = Gradients()
             for index, event in enumerate(cycle):
                 comes_later = event.kind is Kind.LEAVE and _goes_on(cycle[index + 1 :])
                 judged = [] if comes_later else list(self._judge(event, gradients))
@@ -312,7 +313,7 @@ class Mistakes:
 
     # --- mistakes -----------------------------------------------------------------------------
 
-    def _judge(self, event: Event, gradients: Gradients) -> Iterator[tuple[Mistake, Event]]:
+    def _judge(self, event: Event, gradients: Gradients[Event]) -> Iterator[tuple[Mistake, Event]]:
         """What is wrong with an event in this state, each with its cause."""
         if gradients.unknown:
             return

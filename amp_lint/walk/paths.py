@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import functools
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -56,7 +55,7 @@ class Path:
     env: dict[str, Value] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
     trace: Cycle = ()
-    gradients: Gradients = field(default_factory=Gradients)
+    gradients: Gradients[Event] = field(default_factory=Gradients)
     """What the events of the trace did."""
     regions: tuple[tuple[Region, Formula], ...] = ()
     updated: Event | None = None
@@ -90,7 +89,9 @@ class Path:
 
     def with_events(self, *events: Event) -> Path:
         """This path as if these were the events since the last update."""
-        gradients = functools.reduce(Gradients.after, events, Gradients())
+        gradients: Gradients[Event] = Gradients()
+        for event in events:
+            gradients = gradients.after(event)
         return replace(self, trace=events, gradients=gradients)
 
     def without(self, prefix: str) -> Path:

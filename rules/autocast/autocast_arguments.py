@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Role
@@ -29,6 +30,13 @@ class AutocastArguments(Rule):
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (words(Role.REGION, Role.SCALER),)
     calls = frozenset(name for row in misfits.JUDGED for name in row.names)
+    observed = (
+        Account(
+            Mistake.MISPLACED_ARGUMENT,
+            "`{argument}` lands in `{parameter}` of `{function}`, which is for something else",
+            "pass it by keyword",
+        ),
+    )
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
         """Report the first argument that does not fit."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.meaning import Role
@@ -30,6 +31,15 @@ class AutocastGenerator(Rule):
     name = "autocast-generator"
     severity = Severity.WARNING
     requires = (words(Role.REGION),)
+    observed = (
+        Account(
+            Mistake.REGION_LEFT_LATE,
+            "this region is left while one that was entered later is still open: autocast "
+            "is off in that one",
+            "yield after the region",
+            {At.REGION: "this one was entered later", At.STEP: "it is left here"},
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report decorated generators and coroutines, and regions with a ``yield`` inside."""

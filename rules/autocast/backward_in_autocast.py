@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Kind, Role
@@ -20,6 +21,7 @@ MESSAGE = (
     "1e-7"
 )
 HELP = "end the autocast region before `backward`"
+_ON = "autocast is on from here"
 
 
 class BackwardInAutocast(Rule):
@@ -30,6 +32,7 @@ class BackwardInAutocast(Rule):
     severity = Severity.WARNING
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (words(Kind.BACKWARD), words(Role.REGION))
+    observed = (Account(Mistake.BACKWARD_IN_REGION, MESSAGE, HELP, {At.REGION: _ON}),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every backward with an active region around it."""
@@ -39,7 +42,7 @@ class BackwardInAutocast(Rule):
                     model,
                     event.place,
                     MESSAGE,
-                    related=[(event.region.node, "autocast is on from here")],
+                    related=[(event.region.node, _ON)],
                     fix=_fix(model, event),
                     help=HELP,
                 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.meaning import Role
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
     from ._instances import Reentry
+_STAYS = "autocast stays on for good: this object is entered again while it is active"
+_HELP = "make a new object for each region"
 
 
 class ReenteredAutocast(Rule):
@@ -24,6 +27,9 @@ class ReenteredAutocast(Rule):
     name = "reentered-autocast"
     severity = Severity.WARNING
     requires = (words(Role.REGION),)
+    observed = (
+        Account(Mistake.REENTERED_REGION, _STAYS, _HELP, {At.REGION: "it is entered here"}),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the inner of two regions that are one object."""
@@ -35,9 +41,7 @@ class ReenteredAutocast(Rule):
             if outer is not inner:
                 related.append((outer, "it is entered here"))
             related += [(call, "this enters it again") for call in reentry.chain.calls]
-            yield self.report(
-                model, inner, _message(reentry), related, help="make a new object for each region"
-            )
+            yield self.report(model, inner, _message(reentry), related, help=_HELP)
 
 
 def _message(reentry: Reentry) -> str:
@@ -45,4 +49,4 @@ def _message(reentry: Reentry) -> str:
         return (
             "autocast stays on for good: this decorator's one object is entered again from inside"
         )
-    return "autocast stays on for good: this object is entered again while it is active"
+    return _STAYS

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit.call_edits import set_keyword
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
 from amp_lint.vocabulary.amp import AUTOCAST
@@ -27,6 +28,7 @@ _NEXT = (
     "close the region before the step",
 )
 """What happens, and what to do."""
+_BEGINS = "the region begins here"
 _OWN = "this region keeps casts whatever the one around it says"
 
 
@@ -38,11 +40,18 @@ class StepInAutocast(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.SAFE,)
     requires = (words(Role.REGION), words(Kind.STEP), words(Kind.BACKWARD))
+    observed = (
+        Account(
+            Mistake.STEP_IN_REGION,
+            *_NEXT,
+            {At.REGION: _BEGINS, At.CAUSE: "a forward after the step led here"},
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every step inside a region in which another forward follows."""
         for stale in model.caches.stale:
-            related: list[tuple[cst.CSTNode, str]] = [(stale.region.node, "the region begins here")]
+            related: list[tuple[cst.CSTNode, str]] = [(stale.region.node, _BEGINS)]
             if not stale.loops:
                 related.append((stale.forward, "another forward was run for this"))
             related += ((each.node, _OWN) for each in stale.own if model.tree.is_own(each.node))

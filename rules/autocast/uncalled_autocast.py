@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity, quoted
 from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
@@ -43,6 +44,13 @@ class UncalledAutocast(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (words(Role.REGION),)
+    observed = (
+        Account(
+            Mistake.UNENTERED_REGION,
+            "this region is thrown away before it is entered: autocast is off",
+            _ALONE[1],
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report each class in a ``with``, as a decorator, and each call that is a statement."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
 from amp_lint.vocabulary.amp import AUTOCAST
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _DTYPE = AUTOCAST.keyword(Part.DTYPE)
+_HELP = "keep the parameters float32 and use autocast"
 _ADAPTER = (
     "what is added can be float16, as its model is: small updates are lost, GradScaler refuses it",
     "the model gets its dtype here",
@@ -47,6 +49,14 @@ class HalfModelTraining(Rule):
         frozenset({"parameters", "named_parameters"}),
         OPTIMIZER_WORDS | words(Kind.CLIP),
     )
+    observed = (
+        Account(
+            Mistake.HALF_PARAMETERS,
+            "{half:g} of {all:g} trained parameters are float16: updates under 2**-11 of "
+            "a weight are lost",
+            _HELP,
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every cast to float16 of a module that is trained."""
@@ -61,7 +71,7 @@ class HalfModelTraining(Rule):
                 "are inf or NaN",
                 [(training.trained, "its parameters are trained here")],
                 _fix(model, training),
-                help="keep the parameters float32 and use autocast",
+                help=_HELP,
             )
         for adopted in model.part(Adapters).adopted:
             message, label, help = _PIPELINE if adopted.shared else _ADAPTER

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Kind, Role
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _COMPENSATING_LIMIT = 1e3  # such a max_norm was chosen to make up for the scale
 _HELP = "{} right before the step, after `unscale_` of each optimizer"
+_SCALED, _DIVIDED = "gradients are scaled here", "and divided by the scale only here"
+_RELATED = {At.CAUSE: _SCALED, At.STEP: _DIVIDED}
 
 
 class ClipBeforeUnscale(Rule):
@@ -28,6 +31,22 @@ class ClipBeforeUnscale(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (words(Kind.CLIP) | HOOKS, words(Role.SCALED_LOSS))
+    observed = (
+        Account(
+            Mistake.SCALED_CLIP,
+            "`{function}` clips gradients that are still scaled: at scale {scale:g} the "
+            "limit is {effective:.2g}, not {limit:g}",
+            _HELP.format("clip"),
+            _RELATED,
+        ),
+        Account(
+            Mistake.SCALED_CLIP,
+            "`{function}` measures gradients that are still scaled: the norm is {scale:g} "
+            "times too large",
+            _HELP.format("measure"),
+            _RELATED,
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every clip that some path reaches with scaled gradients."""
@@ -38,8 +57,8 @@ class ClipBeforeUnscale(Rule):
                 model,
                 clip.call,
                 _message(clip),
-                related=[(clip.backward.node, "gradients are scaled here")]
-                + ([(clip.step.node, "and divided by the scale only here")] if clip.step else []),
+                related=[(clip.backward.node, _SCALED)]
+                + ([(clip.step.node, _DIVIDED)] if clip.step else []),
                 fix=_fix(model, clip),
                 help=_HELP.format("clip" if clip.clips else "measure"),
             )

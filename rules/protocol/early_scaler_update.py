@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Kind, Role
@@ -33,6 +34,7 @@ class EarlyScalerUpdate(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.SAFE,)
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.UPDATE))
+    observed = (Account(Mistake.EARLY_UPDATE, _BEFORE_STEP, _HELP, {At.CAUSE: "stepped here"}),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the update that comes too early, or the second one."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary import written
@@ -51,6 +52,14 @@ class MissingScalerUpdate(Rule):
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
     called_for = written.STEP_ALONE
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.BACKWARD))
+    observed = (
+        Account(Mistake.NO_UPDATE, *_STEP, {At.CAUSE: "stepped"}),
+        Account(
+            Mistake.NEVER_UPDATED,
+            "`step` is never followed by `update`: the scale stays as it is",
+            _STEP[1],
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the step that is repeated without update, and what leaves before it."""

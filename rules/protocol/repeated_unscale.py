@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Kind, Role
@@ -43,6 +44,15 @@ class RepeatedUnscale(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
     requires = (words(Kind.UNSCALE), words(Role.SCALED_LOSS) | called(Kind.UNSCALE))
+    observed = (
+        Account(Mistake.REPEATED_UNSCALE, *_TWICE, {At.CAUSE: "unscaled or stepped here"}),
+        Account(
+            Mistake.ADDED_SCALED,
+            "gradients that are unscaled get scaled ones added: they are {scale:g} times too large",
+            "unscale only in the round that steps",
+            {At.CAUSE: "scaled gradients are added here", At.STEP: "and stepped on here"},
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the second call, or the one call that the next round repeats."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Role
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
     from ._reads import ScaledRead
+
+_HELP = "divide what is read by `get_scale()`, or read it after `unscale_`"
+_SCALED, _DIVIDED = "gradients are scaled here", "and divided by the scale only here"
 
 
 class ScaledGradientRead(Rule):
@@ -29,6 +33,15 @@ class ScaledGradientRead(Rule):
         frozenset({"grad", "watch"}) | NORMS | CLIP_NORM.words,
         words(Role.SCALED_LOSS, Role.SCALER),
     )
+    observed = (
+        Account(
+            Mistake.SCALED_READ,
+            "these gradients are still scaled: they look {scale:g} times too large, and "
+            "change with the scale",
+            _HELP,
+            {At.CAUSE: _SCALED, At.STEP: _DIVIDED},
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report what reads gradients on a path where they are scaled, and `wandb.watch`."""
@@ -36,15 +49,15 @@ class ScaledGradientRead(Rule):
 
         scale = f"{model.clips.initial_scale:g}"
         for read in model.part(Reads).scaled:
-            step = [(read.step.node, "and divided by the scale only here")] if read.step else []
+            step = [(read.step.node, _DIVIDED)] if read.step else []
             yield self.report(
                 model,
                 read.call,
                 f"these gradients are still scaled: they look {scale} times too large, and change "
                 "with the scale",
-                related=[(read.backward.node, "gradients are scaled here"), *step],
+                related=[(read.backward.node, _SCALED), *step],
                 fix=_fix(model, read),
-                help="divide what is read by `get_scale()`, or read it after `unscale_`",
+                help=_HELP,
             )
         for watch in model.part(Reads).watched:
             yield self.report(

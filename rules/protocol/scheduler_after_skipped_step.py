@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.amp import GET_SCALE
@@ -32,6 +33,14 @@ class SchedulerAfterSkippedStep(Rule):
     preview = True
     fixes = (Applicability.SUGGEST,)
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.UPDATE))
+    observed = (
+        Account(
+            Mistake.SCHEDULED,
+            "the scheduler steps after a step that was skipped: the learning rate runs ahead",
+            _HELP,
+            {At.CAUSE: "skipped here"},
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every scheduler step between a scaled step and its update."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary.meaning import Kind, Role
@@ -21,6 +22,7 @@ _BYPASS = (
     "this step takes gradients that are still scaled: updates of SGD are {:g} times too large at "
     "first"
 )
+_THROUGH, _ALONE = "call `scaler.step(optimizer)` instead", "keep `scaler.step(optimizer)` alone"
 _DOUBLE = "the optimizer steps twice on the same gradients, once by the scaler and once directly"
 
 
@@ -32,18 +34,28 @@ class StepBypassesScaler(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (words(Kind.STEP), words(Role.SCALED_LOSS), words(Kind.BACKWARD))
+    observed = (
+        Account(
+            Mistake.BYPASS,
+            "this step takes gradients that are still scaled: updates of SGD are "
+            "{scale:g} times too large",
+            _THROUGH,
+            {At.CAUSE: "the gradients are scaled here"},
+        ),
+        Account(Mistake.DOUBLE_STEP, _DOUBLE, _ALONE, {At.CAUSE: "stepped here too"}),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every direct step that some path reaches with scaled gradients."""
         bypass = _BYPASS.format(model.clips.initial_scale)
         for found in model.mistakes.bypasses:
             related = [(found.cause.node, "the gradients are scaled here")]
-            fix, help = _fix(model, found), "call `scaler.step(optimizer)` instead"
+            fix, help = _fix(model, found), _THROUGH
             yield self.report(model, found.event.node, bypass, related, fix, help=help)
         for found in model.mistakes.double_steps:
             related = [(found.cause.node, "stepped here too")]
             direct = found.event if found.event.scaler is None else found.cause
-            fix, help = _without(model, direct), "keep `scaler.step(optimizer)` alone"
+            fix, help = _without(model, direct), _ALONE
             yield self.report(model, found.event.node, _DOUBLE, related, fix, help=help)
 
 

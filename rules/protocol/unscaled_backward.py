@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary.meaning import Kind
@@ -31,6 +32,16 @@ class UnscaledBackward(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
     requires = (words(Kind.BACKWARD), words(Kind.STEP), words(Kind.UPDATE))
+    observed = (
+        Account(
+            Mistake.UNSCALED,
+            "this loss is not scaled, and `scaler.step` divides by {scale:g}: the update "
+            "is that much too small",
+            _HELP,
+            {At.EVENT: "divided by the scale here"},
+            at=At.CAUSE,
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every plain backward whose gradients only the scaler steps."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import call_edits, edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Kind, Role
@@ -21,6 +22,7 @@ MESSAGE = (
 )
 HELP = "scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
 BY_DEFAULT, CHOSEN = " by default", ", if chosen,"
+_PLAIN, _STEP = "gradients are not scaled here", "and stepped here"
 
 
 class Fp16WithoutScaler(Rule):
@@ -32,6 +34,9 @@ class Fp16WithoutScaler(Rule):
     preview = True
     fixes = (Applicability.SUGGEST,)
     requires = (words(Role.REGION), words(Kind.BACKWARD), words(Kind.STEP))
+    observed = (
+        Account(Mistake.NO_SCALER, MESSAGE.format(""), HELP, {At.CAUSE: _PLAIN, At.STEP: _STEP}),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every such region."""
@@ -43,8 +48,8 @@ class Fp16WithoutScaler(Rule):
                 forward.region.node,
                 MESSAGE.format(_why(model, forward.region)),
                 related=[
-                    (forward.backward, "gradients are not scaled here"),
-                    (forward.step, "and stepped here"),
+                    (forward.backward, _PLAIN),
+                    (forward.step, _STEP),
                 ],
                 fix=_fix(model, forward.region),
                 help=HELP,

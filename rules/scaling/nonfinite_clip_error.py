@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Kind, Part, Role
@@ -20,6 +21,7 @@ MESSAGE = (
     "`error_if_nonfinite=True` ends the run at the first overflow, by which a scaler finds its "
     "scale"
 )
+_HELP, _SCALED = "leave it out, or pass False", "the scaled loss may overflow here"
 
 
 class NonfiniteClipError(Rule):
@@ -30,6 +32,7 @@ class NonfiniteClipError(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
     requires = (words(Kind.CLIP, part=Part.STRICT), words(Role.SCALED_LOSS))
+    observed = (Account(Mistake.STRICT_CLIP, MESSAGE, _HELP, {At.CAUSE: _SCALED}),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the argument of every such clip."""
@@ -40,9 +43,9 @@ class NonfiniteClipError(Rule):
                 model,
                 clip.argument,
                 MESSAGE,
-                related=[(clip.backward.node, "the scaled loss may overflow here")],
+                related=[(clip.backward.node, _SCALED)],
                 fix=_fix(model, clip),
-                help="leave it out, or pass False",
+                help=_HELP,
             )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import dict_edits, edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary import written
@@ -37,6 +38,14 @@ class ScalerNotCheckpointed(Rule):
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     called_for = written.KEPT
     requires = (words(Role.SCALER) | SCALE.words, STATE_DICT.words, LOAD_STATE_DICT.words)
+    observed = (
+        Account(
+            Mistake.UNSAVED_SCALER,
+            MESSAGE.format("this optimizer"),
+            HELP.format("the state of the scaler, too,"),
+            {At.STEP: STEPPED},
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every such checkpoint."""

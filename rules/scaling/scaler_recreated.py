@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary import written
@@ -33,6 +34,15 @@ class ScalerRecreated(Rule):
     fixes = (Applicability.UNSAFE,)
     called_for = written.look(written.MAKERS, after=r"\(")
     requires = (words(Role.SCALER), words(Kind.STEP))
+    observed = (
+        Account(
+            Mistake.NEW_SCALER,
+            "`GradScaler` is new for an optimizer that one from here has stepped: it "
+            "skips steps to find the scale again",
+            "create it once, before the training",
+            {At.STEP: "stepped here"},
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the constructor of every such scaler."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint.edit import call_edits
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.amp import BFLOAT16_FLAGS
@@ -21,6 +22,7 @@ MESSAGE = (
     "`GradScaler` can be on with bfloat16, which needs none: it costs time and skips only inf and "
     "NaN"
 )
+_HELP = "enable it for float16 only, as `enabled=dtype == torch.float16` does"
 
 
 class ScalerWithBf16(Rule):
@@ -34,6 +36,15 @@ class ScalerWithBf16(Rule):
         words(Role.SCALER),
         BFLOAT16_FLAGS,
     )
+    observed = (
+        Account(
+            Mistake.BFLOAT16_SCALER,
+            "`GradScaler` is on and every region is bfloat16: it costs time and skips "
+            "only inf and NaN",
+            _HELP,
+            {At.REGION: "a bfloat16 region", At.STEP: "stepped here"},
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the constructor of every such scaler."""
@@ -46,7 +57,7 @@ class ScalerWithBf16(Rule):
                 MESSAGE,
                 related=[(scaler.dtype, "bfloat16 is chosen here")],
                 fix=_fix(model, scaler),
-                help="enable it for float16 only, as `enabled=dtype == torch.float16` does",
+                help=_HELP,
             )
 
 

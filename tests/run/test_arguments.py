@@ -77,7 +77,10 @@ def test_help(
         (["rules"], "rules: no such path; did you mean `rule`?"),
         (["-q", "check", "."], "check: no such path; as a command it stands before all options"),
         (["help", "chek"], "help: chek: no such command; did you mean `check`?"),
-        (["help", "xyz"], "no such command; there are check, help, rule, verify, version"),
+        (
+            ["help", "xyz"],
+            "no such command; there are check, help, report, rule, run, verify, version",
+        ),
         (["--fixx"], "unknown option --fixx; did you mean `--fix`? (`amp-lint --help` lists"),
         (["--select-rules=X"], "unknown option --select-rules; did you mean `--select`?"),
         (["--unsafe-fix", "a.py"], "unknown option --unsafe-fix; did you mean `--unsafe-fixes`?"),

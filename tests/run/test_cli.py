@@ -275,7 +275,7 @@ def test_syntax_errors_have_a_page_too(main: Run) -> None:
 def test_rule_prints_all_pages(amp_lint: Run) -> None:
     done = amp_lint("rule", "--all")
     assert done.code == 0
-    for rule in registry.all_rules():
+    for rule in registry.every_rule():
         assert "\n".join(render(registry.page(rule), Style())).rstrip() in done.out
 
 
@@ -312,7 +312,7 @@ def test_rules_are_listed(main: Run) -> None:
     lines = listed.splitlines()
     assert max(map(len, done.out.splitlines())) <= 80
     assert "--preview" in legend
-    for rule, head, summary in zip(registry.all_rules(), lines[::2], lines[1::2], strict=True):
+    for rule, head, summary in zip(registry.every_rule(), lines[::2], lines[1::2], strict=True):
         assert head.split()[:2] == [rule.code, rule.name]
         assert head.endswith("preview") is rule.preview
         assert summary.strip() == registry.summary(rule)
@@ -421,8 +421,8 @@ class _Preview(Rule):
 def test_selecting_a_preview_rule_without_preview(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    rules = (*registry.all_rules(), _Preview())
-    monkeypatch.setattr(registry, "all_rules", lambda: rules)
+    rules = (*registry.every_rule(), _Preview())
+    monkeypatch.setattr(registry, "every_rule", lambda: rules)
     (tmp_path / "a.py").touch()
     assert cli.main(["--select=some-preview", str(tmp_path)]) == 0
     assert capsys.readouterr().err == "warning: some-preview has no effect without --preview\n"

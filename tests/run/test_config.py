@@ -43,7 +43,7 @@ def target(path: Path, options: Choice | None = None) -> tuple[int, int] | None:
     return Settings(options or choice()).selection(path).target_torch
 
 
-STABLE = {rule.code for rule in registry.all_rules() if not rule.preview}
+STABLE = {rule.code for rule in registry.every_rule() if not rule.preview}
 
 
 @pytest.mark.parametrize("selector", ["AMP101", "amp101", "clip-before-unscale", "AMP10"])
@@ -54,7 +54,7 @@ def test_a_code_a_prefix_and_a_name_choose_a_rule(selector: str) -> None:
 
 @pytest.mark.parametrize("selector", ["ALL", "all", "AMP"])
 def test_all(selector: str) -> None:
-    assert matching(selector) == registry.all_rules()
+    assert matching(selector) == registry.every_rule()
 
 
 @pytest.mark.parametrize("selector", ["", "A", "E501", "AMP1010", "AMP900", "clip-before"])
@@ -92,8 +92,8 @@ class Preview(Rule):
 def test_preview_rules_need_preview(
     monkeypatch: pytest.MonkeyPatch, preview: bool | None, runs: bool
 ) -> None:
-    rules = (*registry.all_rules(), Preview())
-    monkeypatch.setattr(registry, "all_rules", lambda: rules)
+    rules = (*registry.every_rule(), Preview())
+    monkeypatch.setattr(registry, "every_rule", lambda: rules)
     assert ("AMP199" in codes(choice(select=("AMP199",), preview=preview))) is runs
 
 
@@ -482,7 +482,7 @@ def test_parse_version(text: str, version: tuple[int, int] | None) -> None:
 
 def test_rules_load_without_the_parser() -> None:
     program = (
-        "import sys; from amp_lint import registry; assert registry.all_rules(); "
+        "import sys; from amp_lint import registry; assert registry.every_rule(); "
         "sys.exit('libcst._nodes.module' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

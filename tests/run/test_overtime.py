@@ -64,7 +64,7 @@ def test_a_slow_file_costs_itself(
     main: Run, short: None, monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
     rules = (Slow(),)
-    monkeypatch.setattr(registry, "all_rules", lambda: rules)
+    monkeypatch.setattr(registry, "every_rule", lambda: rules)
     for name, text in (("a", ""), ("b", "slow"), ("c", "")):
         Path(f"{name}.py").write_text(f"GradScaler\n{text}\n")
     main("a.py")  # imports

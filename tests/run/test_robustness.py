@@ -248,7 +248,7 @@ def test_a_bad_fix_is_neither_offered_nor_applied(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, rule: type[Rule]
 ) -> None:
     rules = (rule(),)
-    monkeypatch.setattr(registry, "all_rules", lambda: rules)
+    monkeypatch.setattr(registry, "every_rule", lambda: rules)
     Path("a.py").write_text("GradScaler\n")
     for options in ([], ["--fix"], ["--unsafe-fixes", "--fix"]):
         assert cli.main([*options, CONCISE]) == 1
@@ -264,7 +264,7 @@ def test_a_bug_in_a_rule_costs_one_file(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     rules = (Failing(),)
-    monkeypatch.setattr(registry, "all_rules", lambda: rules)
+    monkeypatch.setattr(registry, "every_rule", lambda: rules)
     Path("a.py").write_text("GradScaler\n")
     Path("b.py").write_text("import torch\n")
     assert cli.main([]) == 2

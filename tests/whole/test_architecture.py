@@ -10,8 +10,9 @@ import pytest
 from marked import updated
 
 from amp_lint import registry
+from amp_lint.mistake import Mistake
 from amp_lint.text.diagnostic import SYNTAX_ERROR
-from amp_lint.walk.mistake_rows import ROWS, Mistake, Row
+from amp_lint.walk.mistake_rows import ROWS, Row
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "ARCHITECTURE.md"

@@ -15,6 +15,7 @@ UPWARDS = {("amp_lint.run.session", "amp_lint.verify.gate")}
 """An import inside a function: for ``--fix --prove``; linting knows nothing of proofs."""
 FLOORS = (
     ("__main__", "cli", "flake8", "explain", "why", "suspects"),
+    ("runtime",),
     ("verify",),
     ("arguments", "run", "pager"),
     ("report",),
@@ -31,7 +32,7 @@ FLOORS = (
     ("flow",),
     ("syntax",),
     ("text",),
-    ("vocabulary", "_lazy"),
+    ("mistake", "vocabulary", "_lazy"),
 )
 """From the top: each may import from those below it, and from itself without a circle."""
 MAX_FILES = 25

@@ -1,0 +1,82 @@
+"""What can be wrong in a training step, and what a rule says of a mistake that a run has shown.
+
+The linter finds mistakes on paths through the code, a run in what happens. They are the same.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from string import Formatter
+from typing import NamedTuple
+
+
+class Mistake(enum.Enum):
+    """What is wrong."""
+
+    SCALED_CLIP = "gradients are clipped that are still scaled"
+    SCALED_READ = "gradients are measured that are still scaled"
+    STRICT_CLIP = "a clip raises where the scaler would skip the step"
+    REPEATED_UNSCALE = "unscale_ twice before update"
+    BYPASS = "the optimizer steps on scaled gradients"
+    DOUBLE_STEP = "stepped by the scaler and directly"
+    NO_UPDATE = "two steps without update"
+    LEFT_EARLY = "left before step and update"
+    EARLY_UPDATE = "update before the last step"
+    UNSCALED = "a loss that was not scaled, then a step that divides by the scale"
+    MISMATCH = "scaled by one scaler, stepped by another"
+    BARE_BACKWARD = "the loss of a framework's optimizer is not scaled"
+    OWN_SCALER = "a framework's optimizer is stepped by a scaler that is not the framework's"
+    UNPREPARED = "a framework scaled the loss, and did not prepare the optimizer"
+    LOOSE_CLIP = "gradients are clipped that a framework scaled"
+    SCHEDULED = "the scheduler steps, whether or not the optimizer did"
+    # what a run sees, and the linter in other ways than by the order of events
+    ADDED_SCALED = "scaled gradients are added to unscaled ones"
+    NEVER_UPDATED = "the scaler steps, and is never updated"
+    NEW_SCALER = "a new scaler for an optimizer that another one from there has stepped"
+    BFLOAT16_SCALER = "a scaler is on, and every region is bfloat16"
+    NO_SCALER = "a float16 forward whose loss nothing scales"
+    UNSAVED_SCALER = "a checkpoint with the optimizer's state and not the scaler's"
+    BACKWARD_IN_REGION = "backward under autocast"
+    STEP_IN_REGION = "a step in a region that goes on with another forward"
+    HALF_PARAMETERS = "an optimizer steps float16 parameters"
+    MISPLACED_ARGUMENT = "an argument that lands in another parameter"
+    UNENTERED_REGION = "a region that is made and thrown away"
+    REGION_LEFT_LATE = "a region that is left after one that was entered before it"
+    REENTERED_REGION = "a region that is entered while it is active"
+    # what only a run sees
+    SCALE_COLLAPSE = "the scale falls below 1"
+    STALE_RESUME = "the optimizer's state is loaded, and the scaler's is not"
+
+
+class At(enum.Enum):
+    """The places of a mistake in a run."""
+
+    EVENT = enum.auto()
+    """Where it happens."""
+    CAUSE = enum.auto()
+    """What it is a mistake after."""
+    STEP = enum.auto()
+    """The step that it spoils."""
+    MADE = enum.auto()
+    """Where the object was made that it is about."""
+    REGION = enum.auto()
+    """Where the region begins that it is in."""
+
+
+class Account(NamedTuple):
+    """What a rule says of a mistake that a run has shown."""
+
+    mistake: Mistake
+    message: str
+    """A format for what was measured: `numbers` of the observation."""
+    help: str
+    related: Mapping[At, str] = {}
+    """What the other places show."""
+    at: At = At.EVENT
+    """The main place."""
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The numbers without which nothing can be said so."""
+        return frozenset(name for _, name, _, _ in Formatter().parse(self.message) if name)

@@ -1,0 +1,87 @@
+"""What a run has shown so far: one observation for each mistake and place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from amp_lint.mistake import At, Mistake
+from amp_lint.runtime.frames import Place
+from amp_lint.runtime.record import (
+    Numbers,
+    Observation,
+    Record,
+    Recorder,
+    seen_line,
+    state_line,
+)
+
+_MOST = 1000
+"""Observations that are kept, and call sites that are counted."""
+
+
+class WatchedError(Exception):
+    """An error that a run has shown, where the user wants it to end there."""
+
+
+class Findings:
+    """Collects what is seen, and writes it down at once where there is a file."""
+
+    def __init__(self, recorder: Recorder | None = None, *, raising: bool = False) -> None:
+        self._seen: dict[tuple[Mistake, Place], Observation] = {}
+        self._recorder = recorder
+        self._raising = raising
+        self.record = Record()
+
+    @property
+    def step(self) -> int:
+        """The step that is being made, from 1; those of all optimizers count."""
+        return self.record.summary.steps + 1
+
+    def see(
+        self, mistake: Mistake, places: Mapping[At, Place], measure: Callable[[], Numbers]
+    ) -> None:
+        """A mistake has happened; ``measure``, which may wait for the device, is asked once."""
+        known = {at: place for at, place in places.items() if place.file}
+        event = known.get(At.EVENT)
+        if event is None:
+            return  # no code of the user's is running
+        if (mistake, event) in self._seen:
+            self._seen[mistake, event].count += 1
+        elif len(self._seen) < _MOST:
+            found = Observation(mistake, known, measure(), self.step)
+            self._seen[mistake, event] = found
+            self.record.observations.append(found)
+            if self._recorder is not None:
+                self._recorder.write(seen_line(found))
+            if self._raising:
+                _raise(found)
+
+    def misplaced(self, place: Place, given: object, parameter: str, function: str) -> None:
+        """An argument has landed in a parameter that is for something else."""
+        numbers: Numbers = {"argument": str(given), "parameter": parameter, "function": function}
+        self.see(Mistake.MISPLACED_ARGUMENT, {At.EVENT: place}, lambda: numbers)
+
+    def reach(self, place: Place, *, on: bool = True) -> None:
+        """A call of the training is made; ``on``: with AMP."""
+        counts = self.record.reached if on else self.record.passed
+        if place.file and (place in counts or len(counts) < _MOST):
+            counts[place] += 1
+
+    def save(self) -> None:
+        """Write the counts down."""
+        if self._recorder is not None:
+            self._recorder.write(state_line(self.record))
+
+
+def _raise(seen: Observation) -> None:
+    """End the run where it happened.
+
+    Raises:
+        WatchedError: the mistake is an error.
+    """
+    from amp_lint.runtime.tell import said
+    from amp_lint.text.diagnostic import Severity
+
+    for each in said(Record([seen])):
+        if each.rule.severity is Severity.ERROR:
+            raise WatchedError(f"{each.rule.code}: {each.message}; {each.account.help}")

@@ -1,0 +1,63 @@
+"""Which scaler has scaled a loss: a mark on the node of the graph that multiplied it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Iterable
+from typing import Any
+
+import torch
+
+_MARK = "amp_lint.scaled"
+_NEAR = 48
+"""Nodes between a loss and the product with the scale: sums, means, gathers."""
+_FAR = 400
+"""Nodes that are looked at for an operation in half precision."""
+
+
+def mark(outputs: object, scaler: torch.amp.GradScaler) -> None:
+    """Remember the scaler of what it has multiplied: a tensor, or containers of them."""
+    if isinstance(outputs, torch.Tensor):
+        if outputs.grad_fn is not None:
+            _metadata(outputs.grad_fn)[_MARK] = scaler
+    elif isinstance(outputs, Iterable):
+        for each in outputs:
+            mark(each, scaler)
+
+
+def scaler_of(losses: Iterable[torch.Tensor]) -> torch.amp.GradScaler | None:
+    """The scaler that has scaled one of these losses."""
+    for node in _nodes(losses, _NEAR):
+        found = _metadata(node).get(_MARK)
+        if found is not None:
+            return found
+    return None
+
+
+def _metadata(node: Any) -> dict[str, torch.amp.GradScaler]:  # noqa: ANN401
+    """What a node of the graph carries; torch declares it as a method, and it is none."""
+    carried: dict[str, torch.amp.GradScaler] = node.metadata
+    return carried
+
+
+def ran_in(losses: Iterable[torch.Tensor], dtypes: Container[torch.dtype]) -> bool:
+    """Whether an operation in one of these is near in the graph of some losses."""
+    for node in _nodes(losses, _FAR):
+        for given in getattr(node, "_input_metadata", ()):
+            if given.dtype in dtypes:
+                return True
+    return False
+
+
+def _nodes(losses: Iterable[torch.Tensor], most: int) -> Iterable[Any]:
+    """The first nodes of a graph, breadth first."""
+    waiting = deque(loss.grad_fn for loss in losses if loss.grad_fn is not None)
+    known = {id(node): node for node in waiting}  # which keeps them, and so their ids
+    while waiting and most:
+        node = waiting.popleft()
+        most -= 1
+        yield node
+        for following, _ in node.next_functions:
+            if following is not None and id(following) not in known:
+                known[id(following)] = following
+                waiting.append(following)

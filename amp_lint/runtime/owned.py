@@ -1,0 +1,154 @@
+"""The gradients of one optimizer: their state by the automaton, and what is not settled yet."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from amp_lint.runtime.frames import Place
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.walk.gradients import Gradients
+
+if TYPE_CHECKING:
+    import torch
+
+_SAMPLED = 8
+"""Parameters of an optimizer that stand for all; the last one comes besides."""
+_MOST_ROUNDS = 100
+"""Backward passes between two updates after which nothing is known any more."""
+
+Stamp = list[tuple[int, int] | None]
+"""Of each sampled parameter: which tensor its gradient is, and how often that was written."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Happening:
+    """An event of a training step that has happened."""
+
+    kind: Kind
+    node: Place
+    scaler: str | None = None
+    optimizer: str | None = None
+    framework: Role | None = None
+
+
+class Lived(Gradients[Happening]):
+    """What has happened since the last update: no path excludes another, all was in one round."""
+
+    __slots__ = ()
+
+    def belongs(self, cause: Happening, event: Happening) -> bool:
+        """Whether two events are of one round: they are."""
+        return True
+
+
+@dataclass(slots=True, eq=False)
+class Unsettled:
+    """What becomes a mistake with the step of the scaler, unless something comes before."""
+
+    event: Happening
+    cause: Happening
+    numbers: dict[str, float | str] = field(default_factory=dict)
+
+
+class Owned:
+    """An optimizer and its gradients. Nothing here keeps it, or a tensor, alive."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, key: str) -> None:
+        self._ref = weakref.ref(optimizer)
+        self._sample: list[weakref.ref[torch.Tensor]] = []
+        self._lengths: list[int] = []
+        self.key = key
+        self.state: Gradients[Happening] = Lived()
+        self.known: Stamp = []
+        """The gradients after the last event that wrote them."""
+        self.scaler_ref: weakref.ref[torch.amp.GradScaler] | None = None
+        """What scaled them last."""
+        self.asked = False
+        """Whether the user has asked for the scale since they were scaled."""
+        self.unsettled: dict[Kind, list[Unsettled]] = {}
+        self.early: tuple[Happening, Happening] | None = None
+        """``unscale_`` and the update that came after it, with no step between."""
+        self.mixed: tuple[Happening, Happening] | None = None
+        """``unscale_`` and the backward that has added scaled gradients after it."""
+        self.done: Happening | None = None
+        """The scaler's step on them, until they are written again."""
+        self.half: Place | None = None
+        """The float16 region that their loss came from, if nothing scaled it."""
+        self.skipped = False
+        """Whether that is known to have changed nothing."""
+        self.steps = 0
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer | None:
+        """The optimizer; None if it is gone."""
+        return self._ref()
+
+    @property
+    def scaler(self) -> torch.amp.GradScaler | None:
+        """What scaled the gradients last."""
+        return self.scaler_ref() if self.scaler_ref is not None else None
+
+    def sample(self) -> list[torch.Tensor]:
+        """Some of its parameters, spread over all."""
+        optimizer = self._ref()
+        if optimizer is None:
+            return []
+        groups = [group["params"] for group in optimizer.param_groups]
+        lengths = [*map(len, groups)]
+        if lengths != self._lengths:
+            every = [param for group in groups for param in group]
+            stride = max(1, len(every) // _SAMPLED)
+            chosen = dict.fromkeys([*range(0, len(every), stride)][:_SAMPLED])
+            chosen |= dict.fromkeys([len(every) - 1] if every else [])
+            self._sample = [weakref.ref(every[index]) for index in chosen]
+            self._lengths = lengths
+        return [param for ref in self._sample if (param := ref()) is not None]
+
+    def stamp(self) -> Stamp:
+        """The gradients as they are now."""
+        found: Stamp = []
+        for param in self.sample():
+            grad = param.grad
+            found.append(None if grad is None else (id(grad), grad._version))
+        return found
+
+    def owns(self, ids: set[int]) -> bool:
+        """Whether some of its parameters, or of their gradients, are among those with these ids."""
+        for param in self.sample():
+            if id(param) in ids or (param.grad is not None and id(param.grad) in ids):
+                return True
+        return False
+
+    def catch_up(self, place: Place) -> None:
+        """Take note of what was written to the gradients since the last event, by whomever."""
+        now = self.stamp()
+        if now == self.known:
+            return
+        self.known, self.done = now, None
+        if not any(now):
+            self.clear(place)
+        elif self.state.pending or self.state.plain:
+            self.after(Happening(Kind.GRADIENT_WRITE, place))
+            self.forget()
+
+    def after(self, event: Happening) -> None:
+        """An event happens to the gradients."""
+        self.state = self.state.after(event)
+        if self.state.round > _MOST_ROUNDS:
+            self.state = Lived()
+
+    def clear(self, place: Place) -> None:
+        """The gradients are set to zero, or to None."""
+        if self.state.stepped or self.state.unscaled:  # which the scaler keeps until its update
+            self.after(Happening(Kind.ZERO_GRAD, place, optimizer=self.key))
+        else:
+            self.state = Lived()
+        self.done, self.mixed, self.early = None, None, None
+        self.forget()
+
+    def forget(self) -> None:
+        """What was not settled is right after all, or nobody knows."""
+        self.unsettled.clear()
+        self.asked = False

@@ -1,0 +1,105 @@
+"""Replaces functions of torch while a run is watched, also where they were imported before."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Function = Callable[..., Any]
+Wrap = Callable[[Function], Function]
+"""Makes what replaces a function of the function itself."""
+
+
+class Patches:
+    """What is replaced, and how it was."""
+
+    def __init__(self) -> None:
+        self._undo: list[tuple[Any, str, Function, Function]] = []
+        self._spaces: list[tuple[dict[str, Any], str, Function, Function]] = []
+        self._functions: dict[int, tuple[Function, Function]] = {}
+        self.inside = Inside()
+        self._active = True
+
+    def method(self, owner: type, name: str, wrap: Wrap) -> None:
+        """Replace what a class itself defines; where it inherits, its base is replaced."""
+        old = owner.__dict__.get(name)
+        if callable(old):
+            self._put(owner, name, old, self._made(old, wrap))
+
+    def methods(self, owner: type, name: str, wrap: Wrap) -> None:
+        """The same for a class and for all its subclasses."""
+        for each in dict.fromkeys(subclasses(owner)):
+            self.method(each, name, wrap)
+
+    def function(self, module: Any, name: str, wrap: Wrap) -> None:  # noqa: ANN401
+        """Replace a function in its module; see `rebind`."""
+        old = getattr(module, name, None)
+        if callable(old):
+            new = self._made(old, wrap)
+            self._put(module, name, old, new)
+            self._functions[id(old)] = old, new
+
+    def rebind(self) -> None:
+        """Replace functions also in the modules that have imported them by name."""
+        for module in [*sys.modules.values()]:
+            space = getattr(module, "__dict__", None)
+            if not isinstance(space, dict):
+                continue
+            known = [
+                (key, id(value)) for key, value in space.items() if id(value) in self._functions
+            ]
+            for key, function in known:
+                old, new = self._functions[function]
+                space[key] = new
+                self._spaces.append((space, key, old, new))
+
+    def undo(self) -> None:
+        """Put everything back; what somebody else has replaced since does nothing any more."""
+        self._active = False
+        for owner, name, old, new in reversed(self._undo):
+            if owner.__dict__.get(name) is new:
+                setattr(owner, name, old)
+        for space, name, old, new in self._spaces:
+            if space.get(name) is new:
+                space[name] = old
+        self._undo.clear()
+        self._spaces.clear()
+
+    def _put(self, owner: Any, name: str, old: Function, new: Function) -> None:  # noqa: ANN401
+        setattr(owner, name, new)
+        self._undo.append((owner, name, old, new))
+
+    def _made(self, old: Function, wrap: Wrap) -> Function:
+        """What watches the calls that the user makes, and not those that torch makes in them."""
+        inner, inside = wrap(old), self.inside
+
+        @functools.wraps(old)
+        def watched(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            if inside.depth or not self._active:
+                return old(*args, **keywords)
+            return inner(*args, **keywords)
+
+        return watched
+
+
+class Inside(threading.local):
+    """Whether this thread is in a call of torch that is watched as one."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+
+
+def subclasses(owner: type) -> Iterator[type]:
+    """A class and all that derive from it."""
+    yield owner
+    derived: list[type] = type.__subclasses__(owner)
+    for each in derived:
+        yield from subclasses(each)

@@ -1,0 +1,345 @@
+"""The protocol of scaler and optimizer: what happens goes through the automaton of the linter."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from amp_lint.mistake import At, Mistake
+from amp_lint.runtime.frames import Place
+from amp_lint.runtime.owned import Happening, Owned, Stamp, Unsettled
+from amp_lint.runtime.record import Numbers
+from amp_lint.vocabulary.amp import SCALE
+from amp_lint.vocabulary.meaning import Kind
+from amp_lint.walk.mistake_rows import CALLS, SCALED_CLIP, SCALED_READ, STRICT_CLIP
+
+if TYPE_CHECKING:
+    import torch
+
+    from amp_lint.runtime.findings import Findings
+
+_ENOUGH = 0.01
+"""A limit that is this large when divided by the scale was made for scaled gradients."""
+_LARGE = 1e3
+"""Whatever the scale is, nobody means such a limit for true gradients."""
+_MOST_SCALERS = 1000
+"""Scalers of which a log is kept when they are gone."""
+
+
+@dataclass(slots=True, eq=False)
+class ScalerLog:
+    """What a scaler has done."""
+
+    key: str
+    made: Place | None = None
+    touched: set[str] = field(default_factory=set)
+    """The optimizers that it has unscaled or stepped since its last update."""
+    asked: bool = False
+    """Whether the user has ever asked for its scale."""
+    loaded: bool = False
+    saved_at: int = -1
+    """The step of the run in which its state was last asked for."""
+    steps: int = 0
+    skips: int = 0
+    step: Place | None = None
+    """Where it stepped last."""
+    updates: int = 0
+
+
+class Protocol:
+    """All optimizers and scalers of a run, and what is wrong with the order of their calls."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self._owned: weakref.WeakKeyDictionary[torch.optim.Optimizer, Owned] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._logs: weakref.WeakKeyDictionary[torch.amp.GradScaler, ScalerLog] = (
+            weakref.WeakKeyDictionary()
+        )
+        self.logs: list[ScalerLog] = []
+        """Of all scalers, also of those that are gone."""
+        self._stepped_by: weakref.WeakKeyDictionary[torch.optim.Optimizer, ScalerLog] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._keys = 0
+
+    def owned(self, optimizer: torch.optim.Optimizer) -> Owned:
+        """What is known of the gradients of an optimizer."""
+        found = self._owned.get(optimizer)
+        if found is None:
+            self._keys += 1
+            found = self._owned[optimizer] = Owned(optimizer, str(self._keys))
+            found.known = found.stamp()
+        return found
+
+    def log(self, scaler: torch.amp.GradScaler) -> ScalerLog:
+        """What is known of a scaler."""
+        found = self._logs.get(scaler)
+        if found is None:
+            self._keys += 1
+            found = self._logs[scaler] = ScalerLog(str(self._keys))
+            if len(self.logs) < _MOST_SCALERS:
+                self.logs.append(found)
+        return found
+
+    def all(self) -> list[Owned]:
+        """Every optimizer that is there."""
+        return [*self._owned.values()]
+
+    # --- events -------------------------------------------------------------------------------
+
+    def before_backward(self, place: Place) -> list[tuple[Owned, Stamp]]:
+        """The gradients of all optimizers, to be compared with those after it."""
+        for owned in self.all():
+            owned.catch_up(place)
+        return [(owned, owned.known) for owned in self.all()]
+
+    def after_backward(
+        self,
+        before: Iterable[tuple[Owned, Stamp]],
+        place: Place,
+        scaler: torch.amp.GradScaler | None,
+    ) -> list[Owned]:
+        """The optimizers whose gradients a backward has written."""
+        fed = []
+        for owned, stamp in before:
+            now = owned.stamp()
+            if now == stamp:
+                continue
+            if not any(stamp):
+                owned.clear(place)
+            self._fed(owned, place, scaler)
+            owned.known = now
+            fed.append(owned)
+        return fed
+
+    def _fed(self, owned: Owned, place: Place, scaler: torch.amp.GradScaler | None) -> None:
+        key = None if scaler is None else self.log(scaler).key
+        event = Happening(Kind.BACKWARD, place, scaler=key, optimizer=owned.key)
+        if key is not None and owned.key in owned.state.divided:
+            owned.mixed = (owned.state.unscaled[owned.key], event)
+        owned.after(event)
+        owned.done, owned.early = None, None
+        if scaler is not None:
+            owned.scaler_ref = weakref.ref(scaler)
+
+    def unscale(self, scaler: torch.amp.GradScaler, owned: Owned, place: Place) -> None:
+        """The user calls ``unscale_``."""
+        owned.catch_up(place)
+        log = self.log(scaler)
+        event = Happening(Kind.UNSCALE, place, scaler=log.key, optimizer=owned.key)
+        self._judge(owned, event)
+        owned.after(event)
+        log.touched.add(owned.key)
+
+    def clip(
+        self,
+        place: Place,
+        ids: set[int],
+        function: str,
+        limit: float | None,
+        *,
+        strict: bool,
+    ) -> None:
+        """Gradients are clipped, or their norm is taken where there is no ``limit``."""
+        clipped = [owned for owned in self.all() if owned.owns(ids)]
+        for owned in clipped:
+            owned.catch_up(place)
+            event = Happening(Kind.CLIP, place)
+            cause = None if owned.state.unknown else SCALED_CLIP.judge(event, owned.state)
+            if cause is not None and not owned.asked and not self._compensated(owned, limit):
+                numbers: Numbers = {"function": function}
+                if limit is not None:
+                    numbers["limit"] = limit
+                owned.unsettled.setdefault(Kind.CLIP, []).append(Unsettled(event, cause, numbers))
+            cause = STRICT_CLIP.judge(event, owned.state) if strict else None
+            if cause is not None and not owned.state.unknown:
+                self._see(Mistake.STRICT_CLIP, owned, event, cause)
+            owned.after(event)
+
+    def after_clip(self, ids: set[int]) -> None:
+        """What a clip wrote is no surprise."""
+        for owned in self.all():
+            if owned.owns(ids):
+                owned.known = owned.stamp()
+
+    def read(self, grad_ids: set[int], place: Place, function: str) -> None:
+        """Gradients are measured by hand."""
+        for owned in self.all():
+            if not owned.owns(grad_ids):
+                continue
+            event = Happening(Kind.GRADIENT_READ, place)
+            cause = None if owned.state.unknown else SCALED_READ.judge(event, owned.state)
+            if cause is not None and not owned.asked:
+                unsettled = Unsettled(event, cause, {"function": function})
+                owned.unsettled.setdefault(Kind.GRADIENT_READ, []).append(unsettled)
+            return
+
+    def asked(self, scaler: torch.amp.GradScaler) -> None:
+        """The user asks for the scale: what is read of the gradients may be divided by it."""
+        self.log(scaler).asked = True
+        for owned in self.all():
+            owned.asked = True
+            owned.unsettled.pop(Kind.GRADIENT_READ, None)
+            clips = owned.unsettled.get(Kind.CLIP, [])
+            owned.unsettled[Kind.CLIP] = [each for each in clips if _clips(each)]
+
+    def scaler_step(self, scaler: torch.amp.GradScaler, owned: Owned, place: Place) -> None:
+        """``scaler.step(optimizer)``, before it does anything."""
+        owned.catch_up(place)
+        log = self.log(scaler)
+        event = Happening(Kind.STEP, place, scaler=log.key, optimizer=owned.key)
+        self._judge(owned, event)
+        self._settle(owned, event)
+        optimizer = owned.optimizer
+        if optimizer is not None:
+            self._is_new(log, optimizer, place)
+            self._stepped_by[optimizer] = log
+        owned.after(event)
+        log.touched.add(owned.key)
+        log.step = place
+
+    def scaler_stepped(
+        self, scaler: torch.amp.GradScaler, owned: Owned, place: Place, *, skipped: bool
+    ) -> None:
+        """``scaler.step(optimizer)``, when it is done."""
+        log = self.log(scaler)
+        log.steps += 1
+        log.skips += skipped
+        owned.known = owned.stamp()
+        owned.skipped = skipped
+        owned.done = None if skipped else Happening(Kind.STEP, place, scaler=log.key)
+        owned.forget()
+
+    def _settle(self, owned: Owned, step: Happening) -> None:
+        """The scaler steps: what was done with scaled gradients is a mistake."""
+        if owned.state.unknown:
+            return
+        for kind, mistake in (
+            (Kind.CLIP, Mistake.SCALED_CLIP),
+            (Kind.GRADIENT_READ, Mistake.SCALED_READ),
+        ):
+            for each in owned.unsettled.get(kind, ()):
+                self._see(mistake, owned, each.event, each.cause, each.numbers, step.node)
+        if owned.mixed is not None:
+            unscale, backward = owned.mixed
+            self._see(Mistake.ADDED_SCALED, owned, unscale, backward, step=step.node)
+        if owned.early is not None:
+            update, _ = owned.early
+            self._see(Mistake.EARLY_UPDATE, owned, update, step)
+        owned.mixed, owned.early = None, None
+
+    def direct_step(self, owned: Owned, place: Place) -> None:
+        """``optimizer.step()``, before it does anything."""
+        owned.catch_up(place)
+        event = Happening(Kind.STEP, place, optimizer=owned.key)
+        if owned.done is not None and any(owned.known) and not owned.state.used:
+            self._see(Mistake.DOUBLE_STEP, owned, event, owned.done)
+        elif not owned.asked:
+            self._judge(owned, event)
+        owned.after(event)
+
+    def stepped(self, owned: Owned, *, direct: bool) -> None:
+        """An optimizer has stepped, in whatever way."""
+        owned.steps += 1
+        owned.known = owned.stamp()
+        if direct:
+            owned.done = None
+            owned.forget()
+
+    def update(self, scaler: torch.amp.GradScaler, place: Place) -> None:
+        """``scaler.update()``."""
+        log = self.log(scaler)
+        log.updates += 1
+        event = Happening(Kind.UPDATE, place, scaler=log.key)
+        for owned in self.all():
+            if owned.key in log.touched:
+                unscaled = owned.state.unscaled.get(owned.key)
+                if unscaled is not None and owned.key in owned.state.divided:
+                    owned.early = (event, unscaled)
+                owned.after(event)
+        log.touched.clear()
+
+    def schedule(self, optimizer: torch.optim.Optimizer, place: Place) -> None:
+        """A scheduler of an optimizer steps."""
+        owned = self.owned(optimizer)
+        if owned.skipped:
+            self._judge(owned, Happening(Kind.SCHEDULE, place, optimizer=owned.key))
+
+    def zero(self, owned: Owned, place: Place) -> None:
+        """The gradients of an optimizer were cleared."""
+        owned.clear(place)
+        owned.known = owned.stamp()
+
+    # --- mistakes -----------------------------------------------------------------------------
+
+    def _judge(self, owned: Owned, event: Happening) -> None:
+        if owned.state.unknown:
+            return
+        for row in CALLS[event.kind]:
+            cause = row.judge(event, owned.state)
+            if cause is not None:
+                self._see(row.mistake, owned, event, cause)
+
+    def _see(
+        self,
+        mistake: Mistake,
+        owned: Owned,
+        event: Happening,
+        cause: Happening,
+        numbers: Numbers | None = None,
+        step: Place | None = None,
+    ) -> None:
+        def measured() -> Numbers:
+            return _with_scale(numbers or {}, owned.scaler or self._stepping(event))
+
+        places = {At.EVENT: event.node, At.CAUSE: cause.node}
+        if step is not None:
+            places[At.STEP] = step
+        self.findings.see(mistake, places, measured)
+
+    def _stepping(self, event: Happening) -> torch.amp.GradScaler | None:
+        """The scaler of an event."""
+        return next((s for s, log in self._logs.items() if log.key == event.scaler), None)
+
+    def _is_new(self, log: ScalerLog, optimizer: torch.optim.Optimizer, place: Place) -> None:
+        """See whether another scaler from the same place has stepped this optimizer before."""
+        before = self._stepped_by.get(optimizer)
+        if before is None or before is log or log.loaded or not before.steps:
+            return
+        if log.made is not None and log.made is before.made:
+            places = {At.EVENT: log.made, At.STEP: place}
+            self.findings.see(
+                Mistake.NEW_SCALER, places, lambda: {"steps": before.steps, "skips": before.skips}
+            )
+
+    def _compensated(self, owned: Owned, limit: float | None) -> bool:
+        """Whether somebody has thought of the scale when choosing a limit."""
+        if limit is None or limit >= _LARGE:
+            return limit is not None
+        scaler = owned.scaler
+        if scaler is None or not self.log(scaler).asked:
+            return False
+        return limit / scale_of(scaler) >= _ENOUGH
+
+
+def scale_of(scaler: torch.amp.GradScaler) -> float:
+    """The factor of a scaler now; waits for the device."""
+    scale = scaler._scale
+    return float(scaler._init_scale if scale is None else scale)
+
+
+def _with_scale(numbers: Numbers, scaler: torch.amp.GradScaler | None) -> Numbers:
+    if scaler is None:
+        return numbers
+    scale, limit = scale_of(scaler), numbers.get("limit")
+    known: Numbers = {**numbers, SCALE.word: scale}
+    return {**known, "effective": limit / scale} if isinstance(limit, float) and scale else known
+
+
+def _clips(each: Unsettled) -> bool:
+    """Whether a clip changes gradients, which nobody can put right by dividing what it gives."""
+    return "limit" in each.numbers

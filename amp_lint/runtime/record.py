@@ -1,0 +1,202 @@
+"""What a run has shown, as data: in memory, and in a file that is only appended to.
+
+A file of JSON lines can be read whatever ended the run: the last line may be cut. Each mistake is a
+line when it first happens; counts follow now and then, and at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TextIO, TypeAlias
+
+from amp_lint.mistake import At, Mistake
+from amp_lint.runtime.frames import Place
+
+Numbers: TypeAlias = "dict[str, float | str]"
+"""What was measured, by the names that messages use."""
+FORMAT = 1
+"""Of the file; one of a later version is refused."""
+
+
+class RecordError(Exception):
+    """A record cannot be read or written; the message says why in one line."""
+
+
+@dataclass(slots=True, eq=False)
+class Observation:
+    """A mistake that has happened at a place."""
+
+    mistake: Mistake
+    places: Mapping[At, Place]
+    numbers: Numbers
+    step: int
+    """The first step in which it happened, from 1."""
+    count: int = 1
+
+    @property
+    def key(self) -> tuple[Mistake, Place]:
+        """What is counted as one."""
+        return self.mistake, self.places[At.EVENT]
+
+
+@dataclass(slots=True)
+class Summary:
+    """What became of the training, in numbers."""
+
+    steps: int = 0
+    """Of all optimizers, those that were skipped as well."""
+    skips: int = 0
+    first_scale: float | None = None
+    last_scale: float | None = None
+    ended: bool = False
+    """Whether the run came to its end; else all counts are those of an earlier time."""
+
+
+@dataclass(slots=True)
+class Record:
+    """All of it."""
+
+    observations: list[Observation] = field(default_factory=list)
+    reached: Counter[Place] = field(default_factory=Counter)
+    """How often each call of the training was made with AMP on."""
+    passed: Counter[Place] = field(default_factory=Counter)
+    """And how often with AMP off."""
+    summary: Summary = field(default_factory=Summary)
+    files: list[str] = field(default_factory=list)
+    """The project's files that were imported, with their full paths."""
+
+
+class Recorder:
+    """Appends to the file of one process; a child that was forked has a file of its own."""
+
+    def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
+        """Begin a file.
+
+        Raises:
+            RecordError: it cannot be written.
+        """
+        self._path, self._about, self._pid = path, {"format": FORMAT, **about}, os.getpid()
+        self._stream = self._begun(path)
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Append a line; what the system refuses is let go, for the training goes on."""
+        try:
+            if os.getpid() != self._pid:
+                self._pid = os.getpid()
+                self._stream = self._begun(self._path.with_name(f"{self._path.name}.{self._pid}"))
+            print(json.dumps(line), file=self._stream, flush=True)
+        except (OSError, ValueError, RecordError):
+            return
+
+    def _begun(self, path: Path) -> TextIO:
+        try:
+            stream = path.open("w", encoding="utf-8")
+            print(json.dumps(self._about), file=stream, flush=True)
+        except OSError as error:
+            raise RecordError(
+                f"{path}: cannot be written: {error.strerror or error}; name another file"
+            ) from error
+        return stream
+
+
+def seen_line(seen: Observation) -> dict[str, Any]:
+    """An observation as a line of the file."""
+    places = {at.name: list(place) for at, place in seen.places.items()}
+    numbers = {"mistake": seen.mistake.name, "first": seen.step, "numbers": seen.numbers}
+    return {"seen": {**numbers, "places": places}}
+
+
+def state_line(record: Record) -> dict[str, Any]:
+    """All counts as a line of the file."""
+    return {
+        "counts": [seen.count for seen in record.observations],
+        "reached": [[list(place), count] for place, count in record.reached.items()],
+        "passed": [[list(place), count] for place, count in record.passed.items()],
+        "summary": asdict(record.summary),
+        "files": record.files,
+    }
+
+
+def read(path: Path) -> Record:
+    """What a file holds.
+
+    Raises:
+        RecordError: it cannot be read, or is no record.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise RecordError(f"{path}: cannot be read: {reason}; give a record of a run") from error
+    lines = [*_lines(text)]
+    if not lines or lines[0].get("format") != FORMAT:
+        raise RecordError(f"{path}: is no record of this version; `--record FILE` writes one")
+    try:
+        return _record(lines)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"{path}: is damaged ({error}); run again with `--record`") from error
+
+
+def _lines(text: str) -> Iterator[dict[str, Any]]:
+    """The lines up to one that is cut."""
+    for line in text.splitlines():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            return
+        if isinstance(found, dict):
+            yield found
+
+
+def _record(lines: Iterable[dict[str, Any]]) -> Record:
+    record = Record()
+    for line in lines:
+        if "seen" in line:
+            record.observations.append(_observation(line["seen"]))
+        elif "counts" in line:
+            for seen, count in zip(record.observations, line["counts"], strict=False):
+                seen.count = int(count)
+            record.reached, record.passed = _counted(line["reached"]), _counted(line["passed"])
+            record.summary = Summary(**line["summary"])
+            record.files = [*map(str, line["files"])]
+    return record
+
+
+def _observation(data: dict[str, Any]) -> Observation:
+    places = {At[name]: Place(*place) for name, place in data["places"].items()}
+    return Observation(Mistake[data["mistake"]], places, data["numbers"], int(data["first"]))
+
+
+def _counted(pairs: Iterable[tuple[list[Any], int]]) -> Counter[Place]:
+    return Counter({Place(*place): int(count) for place, count in pairs})
+
+
+def folded(records: Iterable[Record]) -> Record:
+    """Several processes of one training as one: what happened in more than one is one mistake."""
+    whole, known = Record(), dict[tuple[Mistake, Place], Observation]()
+    whole.summary.ended = True
+    for record in records:
+        whole.files = [*dict.fromkeys([*whole.files, *record.files])]
+        whole.reached.update(record.reached)
+        whole.passed.update(record.passed)
+        _add(whole.summary, record.summary)
+        for seen in record.observations:
+            first = known.setdefault(seen.key, seen)
+            if first is not seen:
+                first.count += seen.count
+                first.step = min(first.step, seen.step)
+    whole.observations = [*known.values()]
+    return whole
+
+
+def _add(whole: Summary, part: Summary) -> None:
+    whole.steps = max(whole.steps, part.steps)
+    whole.skips = max(whole.skips, part.skips)
+    whole.first_scale = whole.first_scale or part.first_scale
+    whole.last_scale = part.last_scale if whole.last_scale is None else whole.last_scale
+    whole.ended = whole.ended and part.ended

@@ -1,0 +1,206 @@
+"""The autocast regions of each thread: which are open, in which order, and what happens in them."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from amp_lint.mistake import At, Mistake
+from amp_lint.runtime.findings import Findings
+from amp_lint.runtime.frames import Place, here
+from amp_lint.runtime.patches import Function, Patches
+from amp_lint.vocabulary.amp import AUTOCAST
+from amp_lint.vocabulary.meaning import Part
+
+_ENABLED = AUTOCAST.keyword(Part.ENABLED)
+_SURE = 2
+"""Rounds in which a region was thrown away, after which nobody only looked what there is."""
+
+
+@dataclass(slots=True, eq=False)
+class Open:
+    """A region that is open."""
+
+    region: torch.autocast
+    place: Place
+    steps: dict[str, Place] = field(default_factory=dict)
+    """Key of an optimizer -> its last step since casts are kept: in the outermost region."""
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.open: list[Open] = []
+
+
+@dataclass(slots=True)
+class _Thrown:
+    """Regions of one place that nobody entered."""
+
+    rounds: set[int] = field(default_factory=set)
+
+
+class Regions:
+    """Watches autocast."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self._stack = _Stack()
+        self.dtypes: dict[torch.dtype, Place] = {}
+        """In which dtypes forwards ran that may go backward, and where the first of each began."""
+        self.half: Place | None = None
+        """The last float16 region since any optimizer stepped."""
+        self.backwards = 0
+        self._events = 0
+        self._made: weakref.WeakKeyDictionary[torch.autocast, Place] = weakref.WeakKeyDictionary()
+        self._refs: dict[int, weakref.ref[torch.autocast]] = {}
+        self._used: Counter[Place] = Counter()
+        self._thrown: dict[Place, _Thrown] = {}
+
+    def install(self, patches: Patches) -> None:
+        """Replace what makes, enters and leaves a region."""
+        owner = torch.autocast
+        patches.method(owner, "__init__", self._init)
+        patches.method(owner, "__enter__", self._enter)
+        patches.method(owner, "__exit__", self._exit)
+        patches.method(owner, "__call__", self._call)
+        patches.function(torch, "clear_autocast_cache", self._clear)
+
+    @property
+    def innermost(self) -> Open | None:
+        """The region of this thread that was entered last."""
+        return self._stack.open[-1] if self._stack.open else None
+
+    # --- what is watched ----------------------------------------------------------------------
+
+    def _init(self, old: Function) -> Function:
+        position = AUTOCAST.order.index(_ENABLED)
+
+        def __init__(region: torch.autocast, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
+            old(region, *args, **keywords)
+            place = here()
+            self._note(region, place)
+            given = args[position] if len(args) > position else keywords.get(_ENABLED)
+            if isinstance(given, torch.dtype):
+                self.findings.misplaced(place, given, _ENABLED, AUTOCAST.word)
+
+        return __init__
+
+    def _enter(self, old: Function) -> Function:
+        def __enter__(region: torch.autocast) -> object:
+            place = here()
+            self._use(region)
+            outer = next((each for each in self._stack.open if each.region is region), None)
+            if outer is not None:
+                places = {At.EVENT: place, At.REGION: outer.place}
+                self.findings.see(Mistake.REENTERED_REGION, places, dict)
+            given = old(region)
+            self._stack.open.append(Open(region, place))
+            self._entered(region, place)
+            return given
+
+        return __enter__
+
+    def _entered(self, region: torch.autocast, place: Place) -> None:
+        self._events += 1
+        self.findings.reach(place, on=region._enabled)
+        if region._enabled and torch.is_grad_enabled():
+            self.dtypes.setdefault(region.fast_dtype, place)
+            if region.fast_dtype is torch.float16:
+                self.half = place
+
+    def _exit(self, old: Function) -> Function:
+        def __exit__(region: torch.autocast, *error: Any) -> object:  # noqa: ANN401
+            stack = self._stack.open
+            index = max((i for i, each in enumerate(stack) if each.region is region), default=None)
+            if index is not None:
+                last = index == len(stack) - 1
+                left = stack.pop(index)
+                if not last and stack[-1].region is not region:
+                    places = {At.EVENT: left.place, At.REGION: stack[-1].place, At.STEP: here()}
+                    self.findings.see(Mistake.REGION_LEFT_LATE, places, dict)
+            return old(region, *error)
+
+        return __exit__
+
+    def _call(self, old: Function) -> Function:
+        def __call__(region: torch.autocast, function: Any) -> object:  # noqa: ANN401
+            self._use(region)
+            return old(region, function)
+
+        return __call__
+
+    def _clear(self, old: Function) -> Function:
+        def clear() -> None:
+            for each in self._stack.open:
+                each.steps.clear()
+            old()
+
+        return clear
+
+    # --- regions that nobody enters -------------------------------------------------------------
+
+    def _note(self, region: torch.autocast, place: Place) -> None:
+        """Remember where a region was made, until it is entered or gone."""
+        if not (place.file and region._enabled):
+            return
+        self._made[region] = place
+        events = self._events
+
+        def gone(ref: weakref.ref[torch.autocast]) -> None:
+            self._refs.pop(id(ref), None)
+            if events == self._events and not self._used[place]:
+                thrown = self._thrown.setdefault(place, _Thrown())
+                thrown.rounds.add(self.backwards)
+                if len(thrown.rounds) >= _SURE:
+                    self.findings.see(Mistake.UNENTERED_REGION, {At.EVENT: place}, dict)
+
+        ref = weakref.ref(region, gone)
+        self._refs[id(ref)] = ref
+
+    def _use(self, region: torch.autocast) -> None:
+        self._events += 1
+        place = self._made.pop(region, None)
+        if place is not None:
+            self._used[place] += 1
+
+    # --- what happens in regions ----------------------------------------------------------------
+
+    def backward(self, place: Place, device: str) -> None:
+        """A backward begins: autocast had better be off."""
+        self.backwards += 1
+        self._events += 1
+        if torch.is_autocast_enabled(device):
+            inner = self.innermost
+            places = {At.EVENT: place} | ({At.REGION: inner.place} if inner else {})
+            name = str(torch.get_autocast_dtype(device)).rpartition(".")[2]
+            self.findings.see(Mistake.BACKWARD_IN_REGION, places, lambda: {"dtype": name})
+
+    @property
+    def has_stepped(self) -> bool:
+        """Whether an optimizer has stepped in the outermost region, which may keep casts."""
+        return bool(self._stack.open and self._stack.open[0].steps)
+
+    def fed(self, key: str, place: Place) -> None:
+        """A backward through casts has written gradients of an optimizer that may have stepped."""
+        outermost = self._stack.open[0] if self._stack.open else None
+        if outermost is not None and key in outermost.steps:
+            places = {
+                At.EVENT: outermost.steps[key],
+                At.REGION: outermost.place,
+                At.CAUSE: place,
+            }
+            self.findings.see(Mistake.STEP_IN_REGION, places, dict)
+
+    def stepped(self, key: str, place: Place) -> None:
+        """An optimizer has changed its parameters."""
+        self.half = None
+        self._events += 1
+        stack = self._stack.open
+        on = any(each.region._enabled for each in stack)
+        if on and torch.is_autocast_cache_enabled():
+            stack[0].steps[key] = place

@@ -1,0 +1,99 @@
+"""How the scale goes up and down: kept on the device, and read many steps at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from amp_lint.mistake import At, Mistake
+from amp_lint.runtime.findings import Findings
+from amp_lint.runtime.protocol import Protocol, ScalerLog
+
+AT_A_TIME = 50
+"""Updates that are read together: waiting for the device is what watching must not do."""
+_MOST = 1000
+"""Scalers of which something is kept."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What was not read yet of one scaler, which may be gone."""
+
+    log: ScalerLog
+    first: float
+    """The scale that it began with."""
+    scales: list[torch.Tensor] = field(default_factory=list)
+    skips: list[torch.Tensor] = field(default_factory=list)
+
+
+class Scales:
+    """Watches the factor of each scaler."""
+
+    def __init__(self, findings: Findings, protocol: Protocol) -> None:
+        self.findings = findings
+        self._protocol = protocol
+        self._kept: dict[str, _Kept] = {}
+
+    def skipped(self, scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
+        """Keep whether a step was skipped that the optimizer itself decides about."""
+        found = [*scaler._found_inf_per_device(optimizer).values()]
+        if found:
+            self._of(scaler).skips.append(found[0])
+
+    def updated(self, scaler: torch.amp.GradScaler) -> None:
+        """Keep the scale after an update."""
+        scale = scaler._scale
+        if scale is not None:
+            kept = self._of(scaler)
+            kept.scales.append(scale.detach().clone())
+            if len(kept.scales) >= AT_A_TIME:
+                self._read(kept)
+                self.findings.save()
+
+    def finish(self) -> None:
+        """Read what is left."""
+        for kept in self._kept.values():
+            self._read(kept)
+        self._kept.clear()
+
+    def _of(self, scaler: torch.amp.GradScaler) -> _Kept:
+        log = self._protocol.log(scaler)
+        found = self._kept.get(log.key)
+        if found is None:
+            if len(self._kept) >= _MOST:
+                self.finish()
+            found = self._kept[log.key] = _Kept(log, float(scaler._init_scale))
+        return found
+
+    def _read(self, kept: _Kept) -> None:
+        log, summary = kept.log, self.findings.record.summary
+        scales, skips = _values(kept.scales), sum(value > 0 for value in _values(kept.skips))
+        kept.scales.clear()
+        kept.skips.clear()
+        log.skips += skips
+        summary.skips += skips
+        if scales:
+            first = kept.first
+            summary.first_scale = summary.first_scale or first
+            summary.last_scale = scales[-1]
+            if min(scales) < 1 <= first:
+                self._collapsed(log, first, min(scales))
+
+    def _collapsed(self, log: ScalerLog, first: float, least: float) -> None:
+        places = {At.EVENT: log.step} if log.step is not None else {}
+        if log.made is not None:
+            places[At.MADE] = log.made
+        self.findings.see(
+            Mistake.SCALE_COLLAPSE,
+            places,
+            lambda: {"first": first, "least": least, "skips": log.skips, "steps": log.steps},
+        )
+
+
+def _values(kept: list[torch.Tensor]) -> list[float]:
+    """What tensors of one element hold, in one transfer."""
+    if not kept:
+        return []
+    found: list[float] = torch.stack([each.reshape(()) for each in kept]).tolist()
+    return found

@@ -1,0 +1,260 @@
+"""What replaces the other calls of a training step: backward, clips, steps, schedulers, files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from amp_lint.mistake import At, Mistake
+from amp_lint.runtime import marks
+from amp_lint.runtime.frames import Place, here
+from amp_lint.runtime.owned import Owned
+from amp_lint.runtime.patches import Function, Patches
+from amp_lint.runtime.record import Numbers
+from amp_lint.vocabulary import amp, training
+from amp_lint.vocabulary.meaning import Kind, Meaning, Part
+from amp_lint.vocabulary.table import rows
+
+if TYPE_CHECKING:
+    from amp_lint.runtime.watch import Watch
+
+Optimizer = torch.optim.Optimizer
+_HALVES = (torch.float16, torch.bfloat16)
+_UTILITIES = "torch.nn.utils."
+_TORCH = "torch.optim."
+"""Where the optimizers are that compute in the dtype of their parameters."""
+_LOOKED_AT = 2
+"""Steps of an optimizer before which the dtypes of its parameters are looked at."""
+
+
+class TrainingHooks:
+    """Installs itself into torch."""
+
+    def __init__(self, watch: Watch, patches: Patches) -> None:
+        self.watch = watch
+        self.protocol = watch.protocol
+        self.regions = watch.regions
+        self.findings = watch.findings
+        self.inside = patches.inside
+        self._patches = patches
+        self._handles: list[Any] = []
+
+    def install(self) -> None:
+        """Replace what is watched."""
+        patches, (clearing,), (schedule,) = self._patches, rows(Kind.ZERO_GRAD), rows(Kind.SCHEDULE)
+        patches.function(torch.autograd, training.AUTOGRAD_BACKWARD.word, self._backward)
+        for row in rows(Kind.CLIP):
+            for name in (each for each in row.names if each.startswith(_UTILITIES)):
+                patches.function(torch.nn.utils, name[len(_UTILITIES) :], self._clip(row))
+        patches.methods(torch.optim.lr_scheduler.LRScheduler, schedule.word, self._schedule)
+        patches.function(torch, "save", self._save)
+        patches.function(torch, "load", self._load)
+        patches.method(Optimizer, clearing.word, self._zero_grad)
+        patches.method(torch.nn.Module, clearing.word, self._module_zero_grad)
+        patches.method(Optimizer, "__init__", self._optimizer_init)
+        patches.method(Optimizer, amp.LOAD_STATE_DICT.word, self._optimizer_load)
+        self._handles += [
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+        ]
+
+    def remove(self) -> None:
+        """Take the hooks of optimizers out; the patches are undone by themselves."""
+        for handle in self._handles:
+            handle.remove()
+
+    # --- gradients ------------------------------------------------------------------------------
+
+    def _backward(self, old: Function) -> Function:
+        def backward(tensors: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            if torch.compiler.is_compiling() or _is_running():
+                return old(tensors, *args, **keywords)
+            place, losses = here(), _tensors(tensors)
+            scaler = marks.scaler_of(losses)
+            self.findings.reach(place, on=scaler is not None or bool(self.regions.dtypes))
+            if losses:
+                self.regions.backward(place, losses[0].device.type)
+            half = (
+                scaler is None
+                and self.regions.half is not None
+                and marks.ran_in(losses, (torch.float16,))
+            )
+            cached = self.regions.has_stepped and marks.ran_in(losses, _HALVES)
+            before = self.protocol.before_backward(place)
+            with self.inside:
+                given = old(tensors, *args, **keywords)
+            for owned in self.protocol.after_backward(before, place, scaler):
+                owned.half = self.regions.half if half else None
+                if cached:
+                    self.regions.fed(owned.key, place)
+            return given
+
+        return backward
+
+    def _clip(self, row: Meaning) -> Callable[[Function], Function]:
+        limit, strict = row.place(Part.LIMIT), row.place(Part.STRICT)
+
+        def wrap(old: Function) -> Function:
+            def clip(given: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+                whole = [given] if isinstance(given, torch.Tensor) else [*given]
+                ids, place = {*map(id, whole)}, here()
+                bound = _argument((whole, *args), keywords, limit)
+                self.findings.reach(place)
+                self.protocol.clip(
+                    place,
+                    ids,
+                    old.__name__.lstrip("_"),
+                    _number(bound),
+                    strict=_argument((whole, *args), keywords, strict) is True,
+                )
+                with self.inside:
+                    result = old(whole, *args, **keywords)
+                self.protocol.after_clip(ids)
+                return result
+
+            return clip
+
+        return wrap
+
+    def _zero_grad(self, old: Function) -> Function:
+        def zero_grad(optimizer: Optimizer, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            with self.inside:
+                given = old(optimizer, *args, **keywords)
+            self.protocol.zero(self.protocol.owned(optimizer), here())
+            return given
+
+        return zero_grad
+
+    def _module_zero_grad(self, old: Function) -> Function:
+        def zero_grad(module: torch.nn.Module, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            place = here()
+            before = self.protocol.before_backward(place)
+            with self.inside:
+                given = old(module, *args, **keywords)
+            for owned, stamp in before:
+                if owned.stamp() != stamp:
+                    self.protocol.zero(owned, place)
+            return given
+
+        return zero_grad
+
+    # --- optimizers and schedulers --------------------------------------------------------------
+
+    def _optimizer_init(self, old: Function) -> Function:
+        def __init__(optimizer: Optimizer, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
+            old(optimizer, *args, **keywords)
+            self.protocol.owned(optimizer)
+
+        return __init__
+
+    def _optimizer_load(self, old: Function) -> Function:
+        def load_state_dict(optimizer: Optimizer, state: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            self.watch.checkpoints.optimizer_loaded(state, here())
+            return old(optimizer, state, **keywords)
+
+        return load_state_dict
+
+    def _before_step(self, optimizer: Optimizer, args: Any, keywords: Any) -> None:  # noqa: ANN401
+        if torch.compiler.is_compiling():
+            return
+        owned, place = self.protocol.owned(optimizer), here()
+        if not self.inside.depth:
+            self.findings.reach(place)
+            if len(args) < 2 and not keywords:  # a closure would run backward again
+                self._judge_unscaled(owned, place)
+                self.protocol.direct_step(owned, place)
+        if owned.steps < _LOOKED_AT:
+            self._judge_dtypes(optimizer, place)
+
+    def _judge_unscaled(self, owned: Owned, place: Place) -> None:
+        """See whether a float16 forward goes without a scaler."""
+        owned.catch_up(place)
+        plain, state = owned.state.plain, owned.state
+        if owned.half is None or plain is None or state.scaled or state.unknown or owned.asked:
+            return
+        if owned.scaler is None:
+            places = {At.EVENT: owned.half, At.CAUSE: plain.node, At.STEP: place}
+            self.findings.see(Mistake.NO_SCALER, places, dict)
+
+    def _judge_dtypes(self, optimizer: Optimizer, place: Place) -> None:
+        if not type(optimizer).__module__.startswith(_TORCH):
+            return  # it may keep copies in float32
+        params = [param for group in optimizer.param_groups for param in group["params"]]
+        half = [p for p in params if p.dtype is torch.float16 and p.grad is not None]
+        if half:
+            numbers: Numbers = {"half": len(half), "all": len(params)}
+            self.findings.see(Mistake.HALF_PARAMETERS, {At.EVENT: place}, lambda: numbers)
+
+    def _after_step(self, optimizer: Optimizer, args: Any, keywords: Any) -> None:  # noqa: ANN401
+        if torch.compiler.is_compiling():
+            return
+        owned, direct = self.protocol.owned(optimizer), not self.inside.depth
+        self.protocol.stepped(owned, direct=direct)
+        self.regions.stepped(owned.key, here())
+        if direct:
+            self.watch.boundary(skipped=False)
+
+    def _schedule(self, old: Function) -> Function:
+        def step(scheduler: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            place, optimizer = here(), getattr(scheduler, "optimizer", None)
+            self.findings.reach(place)
+            if isinstance(optimizer, Optimizer):
+                self.protocol.schedule(optimizer, place)
+            with self.inside:
+                return old(scheduler, *args, **keywords)
+
+        return step
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def _save(self, old: Function) -> Function:
+        def save(data: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            self.watch.checkpoints.saved(data, here())
+            return old(data, *args, **keywords)
+
+        return save
+
+    def _load(self, old: Function) -> Function:
+        def load(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            data = old(*args, **keywords)
+            self.watch.checkpoints.read(data)
+            return data
+
+        return load
+
+
+def _is_running() -> bool:
+    """Whether a backward is running in this thread, which recomputes a part of the forward."""
+    task = getattr(torch._C, "_current_graph_task_id", None)
+    return task is not None and task() >= 0
+
+
+def _tensors(given: object) -> list[torch.Tensor]:
+    if isinstance(given, torch.Tensor):
+        return [given]
+    listed = given if isinstance(given, Sequence) else ()
+    return [each for each in listed if isinstance(each, torch.Tensor)]
+
+
+def _argument(
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    place: tuple[int | None, str | None],
+) -> object:
+    """What a call gives for a parameter, by its position or keyword; None if nothing."""
+    position, keyword = place
+    if keyword is not None and keyword in keywords:
+        return keywords[keyword]
+    return args[position] if position is not None and position < len(args) else None
+
+
+def _number(given: object) -> float | None:
+    """A limit that is known without waiting for the device, and limits something."""
+    known = isinstance(given, (int, float)) and not isinstance(given, bool)
+    return float(given) if known and given != float("inf") else None  # type: ignore[arg-type]

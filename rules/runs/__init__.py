@@ -1,0 +1,1 @@
+"""What only a run shows: `amp-lint run` reports these, the linter does not."""

@@ -1,0 +1,608 @@
+"""Trainings that run in milliseconds: with one mistake each, and with none."""
+
+from __future__ import annotations
+
+import textwrap
+
+HEAD = """\
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+data = [(torch.randn(4, 8), torch.randn(4, 1)) for _ in range(4)]
+
+
+def loss_of(x, y, net=model, dtype=torch.float16):
+    with torch.autocast("cpu", dtype):
+        return nn.functional.mse_loss(net(x).float(), y)
+
+
+"""
+HERE = "# here"
+PLANTED = {
+    "AMP101": """
+        def clip(parameters):
+            nn.utils.clip_grad_norm_(parameters, 1.0)  # here
+
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            clip(model.parameters())
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP101 value": """
+        from torch.nn.utils import clip_grad_value_
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            clip_grad_value_(model.parameters(), clip_value=0.5)  # here
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP101 norm": """
+        for x, y in data:
+            model.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            print(nn.utils.get_total_norm([p.grad for p in model.parameters()]))  # here
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP103": """
+        for x, y in data:
+            optimizer.zero_grad()
+            for half in (x[:2], x[2:]):
+                scaler.scale(loss_of(half, y[:2])).backward()
+                try:
+                    scaler.unscale_(optimizer)  # here
+                except RuntimeError:
+                    pass
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP103 silent": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.unscale_(optimizer)  # here
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP104": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            optimizer.step()  # here
+    """,
+    "AMP104 twice": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            optimizer.step()  # here
+            scaler.update()
+    """,
+    "AMP104 after update": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.step()  # here
+    """,
+    "AMP105": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            try:
+                scaler.step(optimizer)  # here
+            except RuntimeError:
+                pass
+    """,
+    "AMP105 once": """
+        x, y = data[0]
+        scaler.scale(loss_of(x, y)).backward()
+        scaler.step(optimizer)  # here
+    """,
+    "AMP106": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.unscale_(optimizer)
+            scaler.update()  # here
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP107": """
+        scaler.scale(torch.ones(()))
+        for x, y in data:
+            optimizer.zero_grad()
+            loss_of(x, y).backward()  # here
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP108": """
+        def epoch():
+            scaler = torch.amp.GradScaler("cpu")  # here
+            for x, y in data:
+                optimizer.zero_grad()
+                scaler.scale(loss_of(x, y)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+
+        epoch()
+        epoch()
+    """,
+    "AMP109": """
+        scaler = torch.amp.GradScaler("cpu")  # here
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y, dtype=torch.bfloat16)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP110": """
+        def train(dtype):
+            for x, y in data:
+                optimizer.zero_grad()
+                with torch.autocast("cpu", dtype):  # here
+                    loss = model(x).float().sum()
+                loss.backward()
+                optimizer.step()
+
+        train(torch.float16)
+    """,
+    "AMP111": """
+        import io
+
+        def keep(**states):
+            torch.save(states, io.BytesIO())  # here
+
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        keep(model=model.state_dict(), optimizer=optimizer.state_dict())
+    """,
+    "AMP112": """
+        scheduler = LambdaLR(optimizer, lambda step: 1.0)
+        data[1] = (data[1][0] * float("inf"), data[1][1])
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scheduler.step()  # here
+            scaler.update()
+    """,
+    "AMP113": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)  # here
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP114": """
+        other = torch.amp.GradScaler("cpu")
+        other.scale(torch.ones(()))
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            other.step(optimizer)  # here
+            other.update()
+    """,
+    "AMP201": """
+        for x, y in data:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.float16):
+                loss = model(x).float().sum()
+                scaler.scale(loss).backward()  # here
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP202": """
+        def finish():
+            scaler.step(optimizer)  # here
+            scaler.update()
+
+        with torch.autocast("cpu", torch.float16):
+            for x, y in data:
+                optimizer.zero_grad()
+                loss = model(x).float().sum()
+                with torch.autocast("cpu", enabled=False):
+                    scaler.scale(loss).backward()
+                finish()
+    """,
+    "AMP203": """
+        dtype = getattr(torch, "float16")
+        half = model.to(dtype=dtype)
+        for x, y in data:
+            optimizer.zero_grad()
+            half(x.to(dtype)).float().sum().backward()
+            optimizer.step()  # here
+    """,
+    "AMP206": """
+        scaler = torch.amp.GradScaler("cpu", True)  # here
+    """,
+    "AMP206 dtype": """
+        for x, y in data:
+            try:
+                with torch.autocast("cpu", torch.bfloat16, torch.float16):  # here
+                    model(x)
+            except TypeError:
+                pass
+    """,
+    "AMP207": """
+        def amp():
+            return torch.autocast("cpu", torch.bfloat16)  # here
+
+        for x, y in data:
+            optimizer.zero_grad()
+            amp()
+            model(x).sum().backward()
+            optimizer.step()
+    """,
+    "AMP208": """
+        def batches():
+            with torch.autocast("cpu", torch.bfloat16):  # here
+                for x, y in data:
+                    yield x
+
+        found = batches()
+        next(found)
+        with torch.autocast("cpu", torch.bfloat16):
+            found.close()
+    """,
+    "AMP209": """
+        region = torch.autocast("cpu", torch.bfloat16)
+        with region:
+            with region:  # here
+                model(data[0][0])
+    """,
+    "AMP602": """
+        for x, y in data * 4:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y) * float("inf")).backward()
+            scaler.step(optimizer)  # here
+            scaler.update()
+    """,
+    "AMP605": """
+        import io
+
+        states = {"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}
+        states["optimizer"]["state"] = {0: {"momentum_buffer": torch.zeros(16, 8)}}
+        file = io.BytesIO()
+        torch.save(states, file)
+        file.seek(0)
+        loaded = torch.load(file)
+        optimizer.load_state_dict(loaded["optimizer"])  # here
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+}
+"""Code, with a word where it has several programs -> a training in which `# here` is found."""
+CLEAN = {
+    "clip": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "accumulation": """
+        for step, (x, y) in enumerate(data * 2):
+            (scaler.scale(loss_of(x, y)) / 4).backward()
+            if step % 4 == 3:
+                scaler.unscale_(optimizer)
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+    """,
+    "gan with one scaler": """
+        critic = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 1))
+        maker = nn.Linear(3, 8)
+        of_critic = torch.optim.Adam(critic.parameters(), betas=(0.5, 0.999))
+        of_maker = torch.optim.Adam(maker.parameters())
+        for x, y in data * 2:
+            made = maker(torch.randn(4, 3))
+            of_critic.zero_grad()
+            scaler.scale(loss_of(x, y, critic) + loss_of(made.detach(), -y, critic)).backward()
+            scaler.step(of_critic)
+            of_maker.zero_grad()
+            scaler.scale(loss_of(made, y, critic)).backward()
+            scaler.step(of_maker)
+            scaler.update()
+    """,
+    "gan with two scalers": """
+        def scaler_of():
+            return torch.amp.GradScaler("cpu", init_scale=2.0**10)
+
+        critic, maker = nn.Linear(8, 1), nn.Linear(3, 8)
+        of_critic = torch.optim.Adam(critic.parameters())
+        of_maker = torch.optim.Adam(maker.parameters())
+        first, second = scaler_of(), scaler_of()
+        for x, y in data * 2:
+            made = maker(torch.randn(4, 3))
+            of_critic.zero_grad(set_to_none=False)
+            first.scale(loss_of(x, y, critic) + loss_of(made.detach(), -y, critic)).backward()
+            first.step(of_critic)
+            first.update()
+            of_maker.zero_grad(set_to_none=False)
+            second.scale(loss_of(made, y, critic)).backward()
+            second.step(of_maker)
+            second.update()
+    """,
+    "two optimizers of one loss": """
+        last = model[2].parameters()
+        parts = [torch.optim.AdamW(model[0].parameters()), torch.optim.SGD(last, 0.1)]
+        for x, y in data:
+            for part in parts:
+                part.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            for part in parts:
+                scaler.unscale_(part)
+            nn.utils.clip_grad_value_(model.parameters(), 0.5)
+            for part in parts:
+                scaler.step(part)
+            scaler.update()
+    """,
+    "lbfgs": """
+        optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+        for x, y in data:
+            def closure():
+                optimizer.zero_grad()
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                return loss
+            optimizer.step(closure)
+    """,
+    "moving average, schedule, evaluation": """
+        average = torch.optim.swa_utils.AveragedModel(model)
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=8)
+        for epoch in range(2):
+            for x, y in data:
+                optimizer.zero_grad()
+                scaler.scale(loss_of(x, y)).backward()
+                before = scaler.get_scale()
+                scaler.step(optimizer)
+                scaler.update()
+                if scaler.get_scale() >= before:
+                    scheduler.step()
+                average.update_parameters(model)
+            with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+                average(x)
+    """,
+    "overflow at first": """
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20)
+        scheduler = LambdaLR(optimizer, lambda step: 1.0)
+        for x, y in data * 3:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y * 100)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            scheduler.step()
+    """,
+    "skipped batches": """
+        for step, (x, y) in enumerate(data * 2):
+            optimizer.zero_grad()
+            loss = loss_of(x, y)
+            scaler.scale(loss).backward()
+            if step % 3 == 1:
+                continue
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "flag off": """
+        scaler = torch.amp.GradScaler("cpu", enabled=False)
+        for x, y in data:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.float16, enabled=False):
+                loss = nn.functional.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "limit times scale": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "limit times an earlier scale": """
+        for x, y in data:
+            limit = 1.0 * scaler.get_scale()
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), limit)
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "unscaled by hand": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            for p in model.parameters():
+                p.grad.div_(2.0**10)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+    """,
+    "unscaled, then stepped directly": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.unscale_(optimizer)
+            optimizer.step()
+            scaler.update()
+    """,
+    "no scaler in bfloat16": """
+        region = torch.autocast("cpu", torch.bfloat16)
+        for x, y in data:
+            for p in model.parameters():
+                p.grad = None
+            with region:
+                loss = nn.functional.mse_loss(model(x).float(), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)
+            optimizer.step()
+    """,
+    "float16 teacher": """
+        teacher = nn.Linear(8, 1)
+        for x, y in data:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.float16), torch.no_grad():
+                wanted = teacher(x).float()
+            nn.functional.mse_loss(model(x), wanted).backward()
+            optimizer.step()
+    """,
+    "own loss scale": """
+        for x, y in data:
+            optimizer.zero_grad()
+            (loss_of(x, y) * 128).backward()
+            for p in model.parameters():
+                p.grad.mul_(1 / 128)
+            optimizer.step()
+    """,
+    "float32 under a float16 region": """
+        with torch.autocast("cpu", torch.float16):
+            with torch.autocast("cpu", enabled=False):
+                for x, y in data:
+                    optimizer.zero_grad()
+                    nn.functional.mse_loss(model(x), y).backward()
+                    optimizer.step()
+    """,
+    "nested regions, decorated forward": """
+        @torch.autocast("cpu", torch.float16)
+        def forward(x, y):
+            out = model(x)
+            with torch.autocast("cpu", enabled=False):
+                return nn.functional.mse_loss(out.float(), y)
+
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(forward(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "checkpointing": """
+        from torch.utils.checkpoint import checkpoint
+
+        for reentrant in (True, False):
+            for x, y in data:
+                optimizer.zero_grad()
+                with torch.autocast("cpu", torch.float16):
+                    hidden = model[0](x.requires_grad_())
+                    out = checkpoint(model[2], model[1](hidden), use_reentrant=reentrant)
+                    loss = nn.functional.mse_loss(out.float(), y)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+    """,
+    "states kept together or apart": """
+        import io
+
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        states = {"training": {"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}}
+        torch.save(states, io.BytesIO())
+        torch.save(optimizer.state_dict(), io.BytesIO())
+        torch.save(scaler.state_dict(), io.BytesIO())
+        torch.save(model.half().state_dict(), io.BytesIO())
+    """,
+    "resumed": """
+        import io
+
+        file = io.BytesIO()
+        states = {"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}
+        states["optimizer"]["state"] = {0: {"momentum_buffer": torch.zeros(16, 8)}}
+        torch.save(states, file)
+        file.seek(0)
+        loaded = torch.load(file)
+        optimizer.load_state_dict(loaded["optimizer"])
+        scaler.load_state_dict(loaded["scaler"])
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "fused": """
+        optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x * 1e4, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "gradients that are assigned": """
+        for x, y in data:
+            loss = scaler.scale(loss_of(x, y))
+            grads = torch.autograd.grad(loss, model.parameters())
+            for p, grad in zip(model.parameters(), grads):
+                p.grad = grad / scaler.get_scale()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+    """,
+    "gradient penalty": """
+        for x, y in data:
+            optimizer.zero_grad()
+            loss = loss_of(x.requires_grad_(), y)
+            scaled = torch.autograd.grad(scaler.scale(loss), x, create_graph=True)[0]
+            loss = loss + (scaled / scaler.get_scale()).norm()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "frozen half model with an adapter": """
+        model.half().requires_grad_(False)
+        adapter = nn.Linear(1, 1)
+        optimizer = torch.optim.AdamW([*model.parameters(), *adapter.parameters()])
+        for x, y in data:
+            optimizer.zero_grad()
+            adapter(model(x.half()).float()).sum().backward()
+            optimizer.step()
+    """,
+    "regions that nobody needed": """
+        def available(name):
+            try:
+                torch.autocast(name)
+            except RuntimeError:
+                return False
+            return True
+
+        usable = [available("cpu") for _ in range(3)]
+        for x, y in data:
+            region = torch.autocast("cpu", torch.bfloat16)
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+    """,
+}
+"""Trainings in which nothing is wrong."""
+
+
+def program(body: str) -> str:
+    """The text of a program."""
+    return HEAD + textwrap.dedent(body).lstrip("\n")

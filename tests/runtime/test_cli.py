@@ -1,0 +1,196 @@
+"""`amp-lint run` and `amp-lint report`: as python would run it, and what is told then."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from amp_lint import cli
+from amp_lint.run.session import CLEAN, ERROR, FOUND
+from amp_lint.runtime.record import read
+from tests.runtime.programs import CLEAN as RIGHT
+from tests.runtime.programs import PLANTED, program
+
+
+def amp_lint(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "amp_lint", *arguments]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a right training, and a wrong one that leaves its numbers out."""
+    (tmp_path / "right.py").write_text(program(RIGHT["clip"]))
+    (tmp_path / "wrong.py").write_text(program(PLANTED["AMP101"]))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.main(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_right_training(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = told(capsys, "run", "right.py")
+    assert (code, out) == (CLEAN, "")
+    assert err.endswith("The run showed 0 mistakes (4 steps, scale 1024 to 1024).\n")
+
+
+def test_a_wrong_training(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = told(capsys, "run", "--output-format=concise", "wrong.py")
+    first, last = err.splitlines()
+    assert code == FOUND
+    assert first.startswith("wrong.py:18:5: AMP101 ")
+    assert "at scale 1024 the limit is 0.00098, not 1" in first
+    assert last.startswith("The run showed 1 mistake ")
+    assert told(capsys, "run", "--exit-zero", "wrong.py")[0] == CLEAN
+
+
+def test_a_comment_silences_a_run_as_well(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (here / "wrong.py").read_text().replace("# here", "# noqa: AMP101")
+    (here / "wrong.py").write_text(text)
+    code, _, err = told(capsys, "run", "wrong.py")
+    assert code == CLEAN, err
+
+
+JOINED = """
+    for x, y in data:
+        optimizer.zero_grad()
+        scaler.scale(loss_of(x, y)).backward()
+        {}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+
+
+@pytest.mark.parametrize(
+    ("written", "status"),
+    [
+        (CLIP, "confirmed"),
+        (f"getattr(scaler, 'unscale_')(optimizer); {CLIP}", "in order"),
+        (f"len(data) > 9 and {CLIP}", "not reached"),
+    ],
+)
+def test_findings_of_the_linter_are_joined(
+    written: str, status: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "train.py").write_text(program(JOINED.format(written)))
+    told(capsys, "run", "--output-format=json", "-o", "found.json", "train.py")
+    found = json.loads((here / "found.json").read_text())
+    (clip,) = (each for each in found if each["code"] == "AMP101")
+    assert clip["run"]["status"] == status
+
+
+def test_settings_count_for_a_run_as_well(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "amp-lint.toml").write_text('ignore = ["AMP1"]\n')
+    code, _, err = told(capsys, "run", "wrong.py")
+    assert (code, err.partition(" (")[0]) == (CLEAN, "The run showed 0 mistakes")
+
+
+def test_what_only_a_run_shows(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "train.py").write_text(program(PLANTED["AMP203"]))
+    told(capsys, "run", "--output-format=json", "-o", "found.json", "train.py")
+    (found,) = json.loads((here / "found.json").read_text())
+    assert found["code"] == "AMP203"
+    assert found["run"]["status"] == "run time only"
+    assert found["run"]["numbers"] == {"half": 4, "all": 4}
+
+
+SHOWN = "import sys; print(sys.argv, __name__, __file__, sys.path[0], __package__)"
+
+
+@pytest.mark.parametrize("arguments", [["show.py"], ["-m", "package.show"]])
+def test_a_script_finds_what_python_would_give_it(
+    arguments: Sequence[str], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "show.py").write_text(SHOWN)
+    (here / "package").mkdir()
+    (here / "package" / "__init__.py").touch()
+    (here / "package" / "show.py").write_text(f"from . import other\n{SHOWN}")
+    (here / "package" / "other.py").touch()
+    command = [*arguments, "--lr", "1", "-m", "--", "x"]
+    plain = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    assert told(capsys, "run", *command)[1] == plain.stdout
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "shown"),
+    [
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('no data')", 1, "no data\n"),
+        ("raise KeyError(1)", 1, "KeyError: 1\n"),
+        ("raise KeyboardInterrupt", 130, "KeyboardInterrupt\n"),
+    ],
+)
+def test_the_end_of_a_script(
+    ending: str, code: int, shown: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "wrong.py").write_text(f"{(here / 'wrong.py').read_text()}\nimport sys\n{ending}\n")
+    given, _, err = told(capsys, "run", "--record", "run.jsonl", "wrong.py")
+    assert given == code
+    assert shown in err
+    assert "amp_lint" not in err.partition("Traceback")[2].partition(shown or "\n")[0]
+    assert told(capsys, "report", "run.jsonl")[0] == FOUND
+
+
+def test_what_a_killed_run_has_shown(here: Path) -> None:
+    text = (here / "wrong.py").read_text()
+    (here / "wrong.py").write_text(
+        f"{text}\nprint('trained', flush=True)\nimport time; time.sleep(60)\n"
+    )
+    command = amp_lint("run", "--record", "run.jsonl", "wrong.py")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "trained\n"
+        os.kill(process.pid, signal.SIGKILL)
+    record = read(here / "run.jsonl")
+    assert [each.mistake.name for each in record.observations] == ["SCALED_CLIP"]
+    assert not record.summary.ended
+
+
+def test_records_of_several_processes_are_one_run(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        told(capsys, "run", "--record", "run.jsonl", "wrong.py")
+    files = sorted(map(str, here.glob("*.jsonl")))
+    assert [Path(file).name for file in files] == ["run.rank0.jsonl", "run.rank1.jsonl"]
+    code, _, err = told(capsys, "report", *files)
+    assert code == FOUND
+    assert "happened 8 times, first in step 1" in err
+
+
+def test_an_error_may_be_raised_where_it_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = told(capsys, "run", "--raise", "wrong.py")
+    assert code == 1
+    assert "WatchedError: AMP101: `clip_grad_norm_` clips gradients" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "nowhere.py"], "nowhere.py: no such script"),
+        (["run"], "are required: SCRIPT"),
+        (["run", "--every", "right.py"], "--every"),
+        (["report", "right.py"], "right.py: is no record of this version"),
+        (["report", "nowhere.jsonl"], "nowhere.jsonl: cannot be read"),
+        (["run", "--record", "no/run.jsonl", "right.py"], "no/run.jsonl: cannot be written"),
+    ],
+)
+def test_errors_are_one_line(
+    arguments: Sequence[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = told(capsys, *arguments)
+    assert (code, out, err.count("\n")) == (ERROR, "", 1)
+    assert said in err

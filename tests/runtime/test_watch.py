@@ -1,0 +1,109 @@
+"""A watched training: what is wrong is seen at its line, nothing else, and nothing is changed."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.optim.optimizer import _global_optimizer_pre_hooks
+
+from amp_lint.runtime.tell import said
+from amp_lint.runtime.watch import Watch
+from tests.runtime.conftest import Run, execute
+from tests.runtime.programs import CLEAN, HERE, PLANTED, program
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_mistake_is_seen_at_its_line(name: str, run: Run) -> None:
+    lines = program(PLANTED[name]).splitlines()
+    (row,) = (number for number, line in enumerate(lines, 1) if line.endswith(HERE))
+    seen = said(run(PLANTED[name]))
+    assert [(each.rule.code, each.place.row) for each in seen] == [(name.partition(" ")[0], row)]
+    assert all(each.message and "{" not in each.message for each in seen)
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_nothing_is_said_of_what_is_right(name: str, run: Run) -> None:
+    record = run(CLEAN[name])
+    assert [each.message for each in said(record)] == []
+    assert record.summary.steps > 0
+    assert record.summary.ended
+
+
+def trained(body: str, path: Path) -> list[torch.Tensor]:
+    """The weights and the state of the random numbers when a program is over."""
+    space: dict[str, Any] = execute(program(body), path)
+    return [*space["model"].state_dict().values(), torch.get_rng_state()]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["clip", "accumulation", "checkpointing", "fused", "moving average, schedule, evaluation"],
+)
+def test_watching_changes_no_bit(name: str, tmp_path: Path) -> None:
+    alone = trained(CLEAN[name], tmp_path / "train.py")
+    with Watch() as watch:
+        watched = trained(CLEAN[name], tmp_path / "train.py")
+    assert watch.record.summary.steps > 0
+    assert all(torch.equal(one, other) for one, other in zip(alone, watched, strict=True))
+
+
+def test_everything_is_put_back() -> None:
+    import torch.nn.utils as imported_before
+    from torch.nn.utils import clip_grad_norm_
+
+    owners: list[Any] = [torch, torch.autograd, torch.nn.utils, torch.nn.Module, torch.autocast]
+    owners += [torch.amp.GradScaler, torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]
+    before = [dict(vars(owner)) for owner in owners]
+    with Watch():
+        assert imported_before.clip_grad_norm_ is not clip_grad_norm_
+    assert [dict(vars(owner)) for owner in owners] == before
+    assert not _global_optimizer_pre_hooks
+
+
+def test_a_name_that_was_imported_before_is_watched(tmp_path: Path) -> None:
+    body = """
+        from torch.nn.utils import clip_grad_norm_ as limit
+
+        def step():
+            optimizer.zero_grad()
+            scaler.scale(loss_of(*data[0])).backward()
+            limit(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+    """
+    module = types.ModuleType("helpers")
+    module.__dict__.update(execute(program(body), tmp_path / "helpers.py"))
+    step = types.FunctionType(module.step.__code__, vars(module))
+    sys.modules["helpers"] = module
+    try:
+        with Watch() as watch:
+            step()
+    finally:
+        del sys.modules["helpers"]
+    assert vars(module)["limit"] is torch.nn.utils.clip_grad_norm_
+    assert [each.rule.code for each in said(watch.record)] == ["AMP101"]
+
+
+def test_who_wants_to_look_closer_is_told_where_a_step_ends(tmp_path: Path) -> None:
+    told: list[tuple[int, bool]] = []
+    with Watch() as watch:
+        watch.boundaries.append(lambda step, skipped: told.append((step, skipped)))
+        execute(program(PLANTED["AMP112"]), tmp_path / "train.py")
+    assert told == [(1, False), (2, True), (3, False), (4, False)]
+
+
+def test_a_gradient_that_is_seen_keeps_nothing_alive(tmp_path: Path) -> None:
+    with Watch() as watch:
+        space = execute(program(CLEAN["clip"]), tmp_path / "train.py")
+        gone = [weakref.ref(space[name]) for name in ("model", "optimizer", "scaler")]
+        space.clear()
+        gc.collect()
+        assert [ref() for ref in gone] == [None] * 3
+    assert watch.record.summary.ended
