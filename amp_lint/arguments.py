@@ -157,6 +157,11 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-o", "--output-file", metavar="FILE", help="write there what stdout would show"
     )
+    group.add_argument("--baseline", metavar="FILE", help="report only what it does not list")
+    group.add_argument(
+        "--diff-base", metavar="REV", help="report only lines that git says changed since then"
+    )
+    group.add_argument("--write-baseline", metavar="FILE", help="list what is found now in it")
     group.add_argument(
         "--show-all", action="store_true", help="show each deprecation, not one line for a file"
     )

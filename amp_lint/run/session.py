@@ -27,6 +27,8 @@ from amp_lint.text.printable import printable
 from amp_lint.text.writer import WriteError
 
 if TYPE_CHECKING:
+    from amp_lint.run.narrowing.baseline import Baseline
+    from amp_lint.run.narrowing.changes import Changes
     from amp_lint.run.output import Output
 
 CLEAN, FOUND, ERROR = 0, 1, 2
@@ -68,6 +70,9 @@ class LintOptions(argparse.Namespace):
     quiet: bool
     exit_zero: bool
     exit_non_zero_on_fix: bool
+    baseline: str | None
+    write_baseline: str | None
+    diff_base: str | None
 
     @property
     def choice(self) -> Choice:
@@ -126,6 +131,17 @@ class Session:
             raise ConfigError("command line: '-' cannot stand with other paths; give one or them")
         if options.add_noqa and (options.stdin or options.action is not Action.REPORT):
             raise ConfigError("command line: --add-noqa works on files, without --fix or --diff")
+        narrowing = {
+            "--baseline": options.baseline,
+            "--write-baseline": options.write_baseline,
+            "--diff-base": options.diff_base,
+        }
+        narrow = next((name for name, value in narrowing.items() if value), None)
+        if narrow and (options.add_noqa or options.action is not Action.REPORT):
+            other = "--fix, --diff and --add-noqa take all findings"
+            raise ConfigError(f"command line: {narrow} says which are reported; {other}")
+        if options.baseline and options.write_baseline:
+            raise ConfigError("command line: --baseline and --write-baseline cannot stand together")
         if options.prove and options.action is Action.REPORT:
             raise ConfigError("command line: --prove proves fixes; give --fix or --diff with it")
         self._options = options
@@ -136,6 +152,9 @@ class Session:
         self._out = self._file.stream if self._file else sys.stdout
         self._stdin = b""
         self._refuted = False
+        self._baseline = _baseline(options.baseline) if options.baseline else None
+        self._changes = _changes(options.diff_base) if options.diff_base else None
+        self._looked_at: list[str] = []
 
     def run(self) -> int:
         """Lint, fix and print, or show what would be linted; the exit code."""
@@ -144,8 +163,7 @@ class Session:
         if self._options.show_files or self._options.show_settings:
             code = self._show()
         else:
-            outcomes = self.outcomes()
-            code = self._add_noqa(outcomes) if self._options.add_noqa else self._print(outcomes)
+            code = self._told(self.outcomes())
         try:
             if self._file:
                 for warning in self._file.close():
@@ -153,6 +171,15 @@ class Session:
         except WriteError as error:
             self._error(str(self._options.output_file), str(error))
         return ERROR if self._errors else code
+
+    def _told(self, outcomes: Sequence[Outcome]) -> int:
+        if self._options.add_noqa:
+            return self._add_noqa(outcomes)
+        if self._options.write_baseline:
+            return self._write_baseline(self._options.write_baseline, outcomes)
+        if self._changes is not None:
+            outcomes = [*map(self._changes.only, outcomes)]
+        return self._print(self._without_known(outcomes))
 
     @property
     def failed(self) -> bool:
@@ -218,6 +245,7 @@ class Session:
         found = self._discover()
         fixing = self._options.action is not Action.REPORT
         project = Project((each.path for each in found), fixing=fixing)
+        self._looked_at = [str(each.path) for each in found]
         for count, each in enumerate(found, 1):
             self._progress.show(f"{count} files looked at")
             if job := self._read(each, project):
@@ -284,6 +312,27 @@ class Session:
         sound = self._settings.governing(path).sound
         action = options.action if sound else Action.REPORT
         return Job(name, data, named, selection, action, options.unsafe_fixes, links)
+
+    def _write_baseline(self, name: str, outcomes: Sequence[Outcome]) -> int:
+        from amp_lint.run.narrowing import baseline
+
+        try:
+            written = baseline.write(name, outcomes)
+        except WriteError as error:
+            self._error(name, str(error))
+            return ERROR
+        if not self._options.quiet:
+            print(f"Wrote {written} finding{'s' * (written != 1)} to {name}.", file=sys.stderr)
+        return CLEAN
+
+    def _without_known(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
+        """The outcomes without what the baseline lists; what it lists in vain is told."""
+        if self._baseline is None:
+            return outcomes
+        fresh = [*map(self._baseline.without_known, outcomes)]
+        for line in self._baseline.stale(self._looked_at):
+            self._warn(line)
+        return fresh
 
     def _print(self, outcomes: Sequence[Outcome]) -> int:
         """Print what came out; the exit code."""
@@ -371,6 +420,18 @@ class Session:
     def _warn(self, text: str, *, kind: str = "warning") -> None:
         if not self._options.quiet:
             print(printable(f"{kind}: {text}"), file=sys.stderr)
+
+
+def _changes(revision: str) -> Changes:
+    from amp_lint.run.narrowing.changes import Changes
+
+    return Changes(revision)
+
+
+def _baseline(name: str) -> Baseline:
+    from amp_lint.run.narrowing.baseline import Baseline
+
+    return Baseline(name)
 
 
 def _output(name: str) -> Output:

@@ -1,0 +1,107 @@
+"""A project lives with the findings that it lists, and hears of the new ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Result
+
+Run = Callable[..., Result]
+OLD = "from torch.cuda.amp import GradScaler\nscaler = GradScaler()\n"
+
+
+@pytest.fixture
+def listed(tmp_path: Path, amp_lint: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Lints a folder whose one finding is listed."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_text(OLD)
+    done = amp_lint("--isolated", "--write-baseline", "known.json", ".")
+    assert (done.code, done.out, done.err) == (0, "", "Wrote 1 finding to known.json.\n")
+    return lambda *more: amp_lint("--isolated", "--baseline", "known.json", *(more or (".",)))
+
+
+def test_what_is_listed_is_not_reported(listed: Run) -> None:
+    done = listed()
+    assert (done.code, done.err) == (0, "") and "All checks passed" in done.out
+
+
+def test_moved_lines_are_no_news(listed: Run) -> None:
+    Path("a.py").write_text(f"import os\n\n\n{OLD.replace('scaler =', 'scaler  =')}")
+    assert listed().code == 0
+
+
+def test_another_one_is(listed: Run) -> None:
+    Path("a.py").write_text(OLD + "scaler = GradScaler()\n")
+    done = listed("--output-format", "concise")
+    assert done.code == 1 and done.out.startswith("a.py:3:") and "Found 1 error" in done.out
+
+
+def test_the_same_in_another_file_is(listed: Run) -> None:
+    Path("b.py").write_text(OLD)
+    done = listed("--output-format", "concise")
+    assert done.code == 1 and done.out.startswith("b.py:2:")
+
+
+def test_what_is_there_no_more_is_named(listed: Run) -> None:
+    Path("a.py").write_text("x = 1\n")
+    done = listed()
+    what = "AMP401 in a.py is there no more; write it again with --write-baseline"
+    assert (done.code, done.err) == (0, f"warning: known.json: {what}\n")
+    Path("b.py").write_text("x = 1\n")
+    assert not listed("b.py").err, "nothing is known of files that were not looked at"
+
+
+def test_paths_are_those_of_the_checkout(
+    tmp_path: Path, amp_lint: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".git").mkdir()
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "a.py").write_text(OLD)
+    monkeypatch.chdir(below)
+    amp_lint("--isolated", "--write-baseline", "../known.json", "a.py")
+    assert '"below/a.py"' in (tmp_path / "known.json").read_text()
+    monkeypatch.chdir(tmp_path)
+    assert amp_lint("--isolated", "--baseline", "known.json", ".").code == 0
+
+
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        ("{", "is no baseline: it is not JSON"),
+        ("[]", "is no baseline that can be read: it has no version"),
+        ('{"version": 2}', "is no baseline that can be read: version 2, not 1"),
+        ('{"version": 1}', "is no baseline: an entry is incomplete"),
+        ('{"version": 1, "findings": [{"file": 1}]}', "is no baseline: an entry is incomplete"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_bad_file_is_one_line(listed: Run, text: str | None, what: str) -> None:
+    if text is None:
+        Path("known.json").unlink()
+    else:
+        Path("known.json").write_text(text)
+    done = listed()
+    assert (done.code, done.out) == (2, "") and done.err.startswith(f"error: known.json: {what}")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--fix", "--diff", "--add-noqa", "--write-baseline=x.json"])
+def test_it_stands_alone(listed: Run, option: str) -> None:
+    done = listed(option, ".")
+    assert done.code == 2 and "--baseline" in done.err and Path("a.py").read_text() == OLD
+
+
+def test_it_is_written_whole_or_not_at_all(listed: Run, amp_lint: Run) -> None:
+    before = Path("known.json").read_bytes()
+    Path("known.json").chmod(0o444)
+    Path("a.py").write_text(OLD + OLD)
+    done = amp_lint("--isolated", "--write-baseline", "known.json", ".")
+    assert done.code in (0, 2)
+    if done.code:
+        assert Path("known.json").read_bytes() == before and "read-only" in done.err
+    assert json.loads(Path("known.json").read_text())["version"] == 1
