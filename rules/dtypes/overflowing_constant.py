@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from amp_lint._lazy import cst
@@ -11,14 +12,18 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary.operations import FILLED, FILLS, RANGES
 
-from ._low import LOWERING, REGIONS, elsewhere, first, shown
+from ._low import LOWERING, REGIONS, certain, elsewhere, first, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run, Value
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
 _ONE_OF = ("where",)
+_MASKS = frozenset({"masked_fill", "masked_fill_", "where", "softmax", "Softmax"})
+"""Words of which one is there wherever scores are masked."""
 _KEYWORDS = ("value", "fill_value", "min", "max")
+_HELP = "use `torch.finfo(x.dtype).{}`, or compute in float32"
 _PRODUCT = 1e8
 """Factors from which hardly anything but 0 stays in range."""
 
@@ -39,28 +44,61 @@ class OverflowingConstant(Rule):
     name = "overflowing-constant"
     severity = Severity.ERROR
     preview = True
-    requires = (LOWERING,)
+    requires = (LOWERING | _MASKS,)
     elsewhere = REGIONS
     pattern = r"\d[eE]\+?0*(?:[5-9]|[1-9]\d)|\d{5}|\bfinfo\b|10\.?\s*\*\*"
+
+    def may(self, facts: Facts) -> bool:
+        """Whether there may be anything low, or modules that may be run under autocast."""
+        return not (LOWERING | {"forward"}).isdisjoint(facts.words | facts.linked)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every number that is written into a tensor."""
         for place in _places(model):
-            yield from first(model, place.node, self._judge, place)
+            yield from first(
+                model, place.node, self._judge, place, supposing=_is_large(model, place)
+            )
 
     def _judge(self, model: Model, run: Run, place: _Place) -> Diagnostic | None:
         value, constant = run.of(place.tensor), run.of(place.constant).number
         dtype = _too_small(value, constant)
-        if dtype is None or constant is None:
+        if constant is None or not certain(run, value):
             return None
+        if dtype is None:
+            return self._if_half(model, run, place, value, constant)
         if not place.raises and not _is_mask(place.node, constant):
             return None
         written, limit = quoted(model.tree.source(place.constant)), f"{RANGES[dtype][1]:.5g}"
         what = "raises RuntimeError" if place.raises else "makes -inf"
         message = f"{written} {what} in {dtype}, which ends at {limit}{elsewhere(run)}"
         end = "min" if constant < 0 else "max"
-        help = f"use `torch.finfo(x.dtype).{end}`, or compute in float32"
-        return self.report(model, place.constant, message, shown(model, run, value), help=help)
+        related = shown(model, run, value)
+        return self.report(model, place.constant, message, related, help=_HELP.format(end))
+
+    def _if_half(
+        self, model: Model, run: Run, place: _Place, value: Value, constant: float
+    ) -> Diagnostic | None:
+        """A mask that a module writes into what it is given, in whatever dtype that is."""
+        if not (value.follows and place.raises and -math.inf < constant < RANGES["float16"][0]):
+            return None
+        if not model.dtypes.is_of_module(run.function) or not _is_masked(place.node):
+            return None
+        written, given = quoted(model.tree.source(place.constant)), quoted(value.follows)
+        message = f"{written} raises RuntimeError where {given} is float16, which ends at -65504"
+        found = self.report(model, place.constant, message, help=_HELP.format("min"))
+        return replace(found, severity=Severity.WARNING)
+
+
+def _is_masked(node: cst.BaseExpression) -> bool:
+    """Whether it is a call of ``masked_fill``."""
+    func = node.func if isinstance(node, cst.Call) else None
+    return isinstance(func, cst.Attribute) and func.attr.value in _MASKS
+
+
+def _is_large(model: Model, place: _Place) -> bool:
+    """Whether a number is too large for float16 in some run."""
+    numbers = (run.of(place.constant).number for run in model.dtypes.reaching(place.node))
+    return any(number is not None and abs(number) > RANGES["float16"][1] for number in numbers)
 
 
 def _too_small(value: Value, constant: float | None) -> str | None:

@@ -24,13 +24,14 @@ class PositionsInLowPrecision(Rule):
     name = "positions-in-low-precision"
     severity = Severity.WARNING
     preview = True
-    requires = (LOWERING, frozenset({"arange"}))
+    requires = (LOWERING | {"forward"}, frozenset({"arange"}))
+    pattern = r"\b(einsum|matmul|bmm|half|float16|bfloat16|dtype|type_as)\b|[\w\])] ?@ ?[\w(]"
     elsewhere = REGIONS
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge what is made or cast, and every product of positions."""
         for node in (*model.tree.nodes(cst.Call), *model.tree.nodes(cst.BinaryOperation)):
-            yield from first(model, node, self._judge, node)
+            yield from first(model, node, self._judge, node, supposing=True)
 
     def _judge(self, model: Model, run: Run, node: cst.BaseExpression) -> Diagnostic | None:
         value = run.of(node)
@@ -72,7 +73,7 @@ def _is_new(run: Run, node: cst.BaseExpression) -> bool:
 
 
 def _factor(model: Model, run: Run, node: cst.BaseExpression) -> Value | None:
-    """The positions in float32 that autocast casts for a product."""
+    """The positions in float32, or their frequencies, that autocast casts for a product."""
     state = run.state(node)
     if state is None or not state.is_on:
         return None
@@ -85,4 +86,4 @@ def _factor(model: Model, run: Run, node: cst.BaseExpression) -> Value | None:
             return None
         operands = [known[1], *(arg.value for arg in node.args)]
     values = (run.of(operand) for operand in operands)
-    return next((v for v in values if v.counts and "float32" in v.dtypes), None)
+    return next((v for v in values if v.locates and "float32" in v.dtypes), None)

@@ -10,7 +10,7 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.operations import COMPOSITES, operations
 
-from ._low import LOWERING, REGIONS, elsewhere, first, shown
+from ._low import LOWERING, REGIONS, certain, elsewhere, first, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
@@ -27,7 +27,7 @@ class UnsupportedHalfOp(Rule):
     name = "unsupported-half-op"
     severity = Severity.ERROR
     preview = True
-    requires = (LOWERING,)
+    requires = (LOWERING | {"forward"},)
     elsewhere = REGIONS
 
     def may(self, facts: Facts) -> bool:
@@ -38,7 +38,7 @@ class UnsupportedHalfOp(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every call of such an operation."""
         for call in model.tree.nodes(cst.Call):
-            yield from first(model, call, self._judge, call)
+            yield from first(model, call, self._judge, call, supposing=True)
 
     def _judge(self, model: Model, run: Run, call: cst.Call) -> Diagnostic | None:
         known = model.dtypes.operation(call, run)
@@ -54,6 +54,8 @@ class UnsupportedHalfOp(Rule):
             related = [(state.region, "autocast is on here")] if state.region is not None else []
             return self.report(model, call, message, related, help=_ISLAND)
         if name not in operations().no_half or not value.low or policy in ("float32", "varies"):
+            return None
+        if not certain(run, value):
             return None
         dtype = sorted(value.low)[-1]
         only = name.startswith("fft.") and dtype == "float16"
