@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from amp_lint._lazy import cst
-from amp_lint.text.diagnostic import Severity
+from amp_lint.text.diagnostic import Edit, Severity
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
@@ -63,6 +63,14 @@ def shown(model: Model, run: Run, value: Value) -> list[tuple[cst.CSTNode, str]]
         found.append((state.region, "autocast is on here"))
     found += [(call, "this runs it") for call in run.calls]
     return [(node, text) for node, text in found if model.tree.is_own(node)]
+
+
+def cast(model: Model, node: cst.BaseExpression, method: str) -> tuple[Edit, ...]:
+    """What casts an operand where it stands: ``x.float()``, ``(x @ y).float()``."""
+    start, end = model.tree.outer_span(node) if node.lpar else model.tree.span(node)
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or node.lpar:
+        return (Edit(end, end, f".{method}"),)
+    return Edit(start, start, "("), Edit(end, end, f").{method}")
 
 
 def elsewhere(run: Run) -> str:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.syntax.names import dotted
-from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary.operations import INDEXED_WRITES
 
-from ._low import LOWERING, REGIONS, certain, elsewhere, first, shown
+from ._low import LOWERING, REGIONS, cast, certain, elsewhere, first, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run, Value
@@ -40,6 +40,7 @@ class IndexedWriteDtype(Rule):
     name = "indexed-write-dtype"
     severity = Severity.ERROR
     preview = True
+    fixes = (Applicability.SUGGEST,)
     requires = (LOWERING.union(INDEXED_WRITES, {"forward"}),)
     elsewhere = REGIONS
     pattern = "|".join((_BY_NAME, *INDEXED_WRITES))
@@ -66,7 +67,8 @@ class IndexedWriteDtype(Rule):
         )
         low = value if value.low else target
         help = f"write `.to({into})` of them, or make the tensor {given}"
-        return self.report(model, write.value, message, shown(model, run, low), help=help)
+        fix = _fix(model, write)
+        return self.report(model, write.value, message, shown(model, run, low), fix, help=help)
 
     def _follows(self, model: Model, run: Run, write: _Write, given: str) -> Diagnostic | None:
         """Values of one dtype, written into a tensor that has the dtype of a parameter."""
@@ -78,12 +80,22 @@ class IndexedWriteDtype(Rule):
             return None
         other = f"not {given}" if value.low else "float16"
         message = (
-            f"writing {given} values by index raises RuntimeError where {quoted(target.follows)} "
+            f"{given} values written by index raise where {quoted(target.follows)} "
             f"is {other}{elsewhere(run)}"
         )
         help = f"write `.to({quoted(model.tree.source(write.tensor))[1:-1]}.dtype)` of them"
-        found = self.report(model, write.value, message, shown(model, run, value), help=help)
+        related, fix = shown(model, run, value), _fix(model, write)
+        found = self.report(model, write.value, message, related, fix, help=help)
         return replace(found, severity=Severity.WARNING)
+
+
+def _fix(model: Model, write: _Write) -> Fix | None:
+    """Give the values the dtype of the tensor, where that has a name."""
+    name = dotted(write.tensor)
+    if name is None:
+        return None
+    edits = cast(model, write.value, f"to({name}.dtype)")
+    return Fix("Cast what is written", edits, Applicability.SUGGEST)
 
 
 def _only(run: Run, value: Value) -> str | None:

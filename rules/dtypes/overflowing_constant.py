@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from amp_lint._lazy import cst
+from amp_lint.edit import edits
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.syntax.names import dotted
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary.operations import FILLED, FILLS, RANGES
 
 from ._low import LOWERING, REGIONS, certain, elsewhere, first, shown
@@ -44,6 +46,7 @@ class OverflowingConstant(Rule):
     name = "overflowing-constant"
     severity = Severity.ERROR
     preview = True
+    fixes = (Applicability.SAFE, Applicability.SUGGEST)
     requires = (LOWERING | _MASKS,)
     elsewhere = REGIONS
     pattern = r"\d[eE]\+?0*(?:[5-9]|[1-9]\d)|\d{5}|\bfinfo\b|10\.?\s*\*\*"
@@ -72,8 +75,8 @@ class OverflowingConstant(Rule):
         what = "raises RuntimeError" if place.raises else "makes -inf"
         message = f"{written} {what} in {dtype}, which ends at {limit}{elsewhere(run)}"
         end = "min" if constant < 0 else "max"
-        related = shown(model, run, value)
-        return self.report(model, place.constant, message, related, help=_HELP.format(end))
+        related, fix = shown(model, run, value), _fix(model, place, end)
+        return self.report(model, place.constant, message, related, fix, help=_HELP.format(end))
 
     def _if_half(
         self, model: Model, run: Run, place: _Place, value: Value, constant: float
@@ -85,8 +88,46 @@ class OverflowingConstant(Rule):
             return None
         written, given = quoted(model.tree.source(place.constant)), quoted(value.follows)
         message = f"{written} raises RuntimeError where {given} is float16, which ends at -65504"
-        found = self.report(model, place.constant, message, help=_HELP.format("min"))
+        fix = _fix(model, place, "min")
+        found = self.report(model, place.constant, message, fix=fix, help=_HELP.format("min"))
         return replace(found, severity=Severity.WARNING)
+
+
+def _fix(model: Model, place: _Place, end: str) -> Fix | None:
+    """The limit of the tensor's own dtype; safe for what goes into a softmax as it is."""
+    name = dotted(place.tensor)
+    finfo = model.names.spelling_of(place.node, "torch.finfo")
+    if name is None or finfo is None or not _is_masked(place.node) or end != "min":
+        return None
+    edit = edits.replace_node(model.tree, place.constant, f"{finfo}({name}.dtype).min")
+    trust = Applicability.SAFE if _is_softmaxed(model, place) else Applicability.SUGGEST
+    return Fix("Use the least number of the dtype", (edit,), trust)
+
+
+def _is_softmaxed(model: Model, place: _Place) -> bool:
+    """Whether a softmax is all that is done with what is masked."""
+    users = [*_users(model, place.node)]
+    return bool(users) and all(_is_softmax(user) for user in users)
+
+
+def _users(model: Model, node: cst.BaseExpression) -> Iterator[cst.CSTNode | None]:
+    """What uses the result of a call: what stands around it, or reads what it is assigned to."""
+    parent = model.tree.parent(node)
+    if not isinstance(parent, cst.Assign):
+        parent = model.tree.parent(parent) if isinstance(parent, (cst.Attribute, cst.Arg)) else None
+        yield parent
+        return
+    line = model.tree.statement(parent)
+    for binding in model.names.every_binding():
+        if model.tree.statement(binding.node) is line:
+            for name in model.flow.readers(binding):
+                yield next(_users(model, name), None)
+
+
+def _is_softmax(node: cst.CSTNode | None) -> bool:
+    func = node.func if isinstance(node, cst.Call) else None
+    name = func.attr if isinstance(func, cst.Attribute) else func
+    return isinstance(name, cst.Name) and name.value == "softmax"
 
 
 def _is_masked(node: cst.BaseExpression) -> bool:

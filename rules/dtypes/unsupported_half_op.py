@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.operations import COMPOSITES, operations
 
-from ._low import LOWERING, REGIONS, certain, elsewhere, first, shown
+from ._low import LOWERING, REGIONS, cast, certain, elsewhere, first, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
@@ -27,6 +27,7 @@ class UnsupportedHalfOp(Rule):
     name = "unsupported-half-op"
     severity = Severity.ERROR
     preview = True
+    fixes = (Applicability.SAFE, Applicability.SUGGEST)
     requires = (LOWERING | {"forward"},)
     elsewhere = REGIONS
 
@@ -64,4 +65,6 @@ class UnsupportedHalfOp(Rule):
             f"{name} raises RuntimeError in {dtype}{sizes}, and autocast does not cast it{where}"
         )
         help = "give it `.float()`"
-        return self.report(model, call, message, shown(model, run, value), help=help)
+        trust = Applicability.SUGGEST if name.startswith("fft.") else Applicability.SAFE
+        fix = Fix("Compute it in float32", cast(model, known[1], "float()"), trust)
+        return self.report(model, call, message, shown(model, run, value), fix, help=help)
