@@ -56,8 +56,8 @@ class PositionsInLowPrecision(Rule):
         if not bad:
             return None
         message = (
-            f"positions are rounded to {bad[0]} here, in which whole numbers are not exact from "
-            f"{EXACT[bad[0]]} on{elsewhere(run)}"
+            f"positions are rounded to {bad[0]} here, which is not exact from {EXACT[bad[0]]} on"
+            f"{elsewhere(run)}"
         )
         help = "keep them in float32, with autocast off where they are multiplied"
         return self.report(model, node, message, shown(model, run, value), help=help)
