@@ -106,13 +106,23 @@ class DtypeFlow:
             entered = [e for e in chain.entered if e.holder is not function]
             if entered:
                 found[self.inside(entered[0].region, WHATEVER)] = None
-            elif function.name.value == "__init__":
+            elif self._configures(function):
                 found[OFF] = None
             elif self.is_of_module(function) and self._assumed is not None:
                 found[self._assumed] = None
             else:
                 found[WHATEVER] = None
         return [*found][:_MAX_STATES]
+
+    def _configures(self, function: cst.FunctionDef, depth: int = _MAX_DEPTH) -> bool:
+        """Whether it makes a module: its constructor, or what only that calls."""
+        if function.name.value == "__init__":
+            return True
+        calls = self.reach.callers(function)
+        around = [self.tree.ancestor(call, cst.FunctionDef) for call in calls]
+        return bool(calls and depth) and all(
+            each is not None and self._configures(each, depth - 1) for each in around
+        )
 
     @functools.cached_property
     def _assumed(self) -> Ambient | None:

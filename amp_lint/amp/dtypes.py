@@ -75,6 +75,8 @@ class Value:
     items: tuple[Value, ...] = ()
     why: cst.CSTNode | None = field(default=None, compare=False)
     """The operation or cast that made it low."""
+    cast: bool = False
+    """Whether it is low only if autocast is on, where that is not certain."""
     series: Series = Series.NONE
     most: float | None = None
     """Of whole numbers the largest, where that is written."""
@@ -156,8 +158,9 @@ def join(one: Value, other: Value) -> Value:
     why = next((value.why for value in tensors if value.why is not None), None)
     series = one.series if one.series is other.series else Series.NONE
     most = one.most if one.most == other.most else None
+    cast = all(value.cast for value in (one, other) if value.low)
     follows = one.follows if one.follows == other.follows else ""
-    return Value(kind, dtypes, dims, why=why, series=series, most=most, follows=follows)
+    return Value(kind, dtypes, dims, why=why, cast=cast, series=series, most=most, follows=follows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +226,8 @@ def applied(
     given = [value for value in operands if value.kind in (Kind.TENSOR, Kind.NUMBER)]
     plain = _plain(name, given)
     policy = table.policies.get(ambient.device, {}).get(name, "")
+    lows = [value for value in given if value.low]
+    cast = all(value.cast for value in lows)
     if not policy or not ambient.is_on:
         uncertain = not ambient.is_on and not ambient.certain and table.is_listed(name)
         dtypes = plain.dtypes | {ANY} if uncertain else plain.dtypes
@@ -231,14 +236,14 @@ def applied(
         dtypes = _cast(policy, plain, [value for value in given if value.is_tensor], ambient.dtypes)
         plain, without = replace(plain, follows=""), plain.dtypes
         if not ambient.certain:
-            dtypes |= without
+            dtypes |= without - LOW if lows and cast and policy != "low" else without
     if len(dtypes) > _MOST_DTYPES:
         dtypes = frozenset({ANY})
     inherited = next((v.why for v in given if v.low and v.why is not None), None)
-    why = (
-        (node if policy == "low" and ambient.is_on else inherited or node) if dtypes & LOW else None
-    )
-    return replace(plain, dtypes=dtypes, why=why)
+    lowered = policy == "low" and ambient.is_on
+    why = (node if lowered else inherited or node) if dtypes & LOW else None
+    cast = cast and (not ambient.certain if lowered else bool(lows))
+    return replace(plain, dtypes=dtypes, why=why, cast=cast)
 
 
 def _cast(policy: str, plain: Value, given: Sequence[Value], low: frozenset[str]) -> frozenset[str]:

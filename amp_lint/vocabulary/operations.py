@@ -49,6 +49,8 @@ TYPED = {
 LIKE = frozenset({"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"})
 NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"})
 """Functions and methods that make a tensor of the dtype of another."""
+FUNCTION_METHODS = ("forward", "backward")
+"""What a custom autograd Function defines."""
 MOVES = frozenset({"cuda", "cpu", "contiguous", "detach", "clone", "requires_grad_", "pin_memory",
                    "unfold", "share_memory_", "to_dense", "item"})  # fmt: skip
 """Methods that change no dtype, and are in no table of operations."""

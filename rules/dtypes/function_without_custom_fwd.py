@@ -10,7 +10,7 @@ from amp_lint.rule import Rule
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
 from amp_lint.text.diagnostic import Diagnostic, Severity
-from amp_lint.vocabulary.operations import CASTS, operations
+from amp_lint.vocabulary.operations import CASTS, FUNCTION_METHODS, operations
 
 from ._low import REGIONS
 
@@ -84,7 +84,7 @@ def _function(model: Model, owner: cst.ClassDef) -> _Function | None:
         for node in owner.body.body
         if isinstance(node, cst.FunctionDef) and _is_plain(node)
     }
-    forward, backward = methods.get("forward"), methods.get("backward")
+    forward, backward = map(methods.get, FUNCTION_METHODS)
     if forward is None or backward is None or _casts(model, owner):
         return None
     if not (forward.params.params and backward.params.params):
@@ -214,7 +214,7 @@ def _is_mixed(model: Model, call: cst.Call, taken: list[int]) -> bool:
         for run in flow.reaching(call):
             values = [value for value in map(run.of, given) if value.is_tensor]
             wide = any(value.dtypes == {"float32"} for value in values)
-            low = any(value.follows or (value.low and len(value.dtypes) == 1) for value in values)
+            low = any(value.low and len(value.dtypes) == 1 for value in values)
             if wide and low and (run.ambient.is_on or run.ambient.supposed):
                 return True
     return False

@@ -75,8 +75,10 @@ class IndexedWriteDtype(Rule):
         target, value = run.of(write.tensor), run.of(write.value)
         written = write.value.func if isinstance(write.value, cst.Call) else None
         made = isinstance(written, cst.Attribute) and written.attr.value == "float"
-        given_itself = dotted(write.tensor) == target.follows
-        if given_itself or not target.follows or not value.is_known or not (value.low or made):
+        if dotted(write.tensor) == target.follows or not (target.follows and value.is_known):
+            return None
+        read = {name.value for name in model.tree.below(write.value, cst.Name)}
+        if not (made or (value.low and target.follows in read)):
             return None
         other = f"not {given}" if value.low else "float16"
         message = (

@@ -93,6 +93,9 @@ STATEMENTS = {
         "float16",
     ),
     "undecided": ("with torch.autocast('cuda', enabled=w):\n    y = x @ x", f"{ANY}|float16"),
+    "undecided of it": (
+        "with torch.autocast('cuda', enabled=w):\n    y = (x @ x).sum(0)", f"{ANY}|float32"
+    ),
     "off": ("with torch.autocast('cuda', enabled=False):\n    y = x.half() @ x.half()", "float16"),
     "on a CPU": ("with torch.autocast('cpu'):\n    y = x @ x", "bfloat16"),
     "unpacked": ("z, i = x.half().max(-1)\ny = z", "float16"),
@@ -164,6 +167,10 @@ class Rotary(nn.Module):
         super().__init__()
         self.register_buffer("inverse", 1.0 / base ** (torch.arange(0, dim, 2).float() / dim))
         self.scale = torch.exp(torch.arange(0, dim, 2) * (-math.log(base) / dim))
+        self.made(dim)
+
+    def made(self, dim):
+        k = dim @ dim
 
     def forward(self, x, given):
         a = x @ given
@@ -193,6 +200,9 @@ def test_what_modules_may_be_run_in() -> None:
         assert isinstance(node, cst.Assign)
         for run in model.dtypes.runs(node):
             series[name], follows[name] = run.of(node.value).series, run.of(node.value).follows
+            if name == "k":
+                assert model.supposed is not None
+                assert not any(r.ambient.supposed for r in model.supposed.reaching(node.value))
             if name == "a":
                 assert model.supposed is not None
                 assert ANY in run.of(node.value).dtypes
