@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
-from amp_lint.syntax.names import dotted
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary.operations import INDEXED_WRITES
 
@@ -72,6 +71,8 @@ class IndexedWriteDtype(Rule):
 
     def _follows(self, model: Model, run: Run, write: _Write, given: str) -> Diagnostic | None:
         """Values of one dtype, written into a tensor that has the dtype of a parameter."""
+        from amp_lint.syntax.names import dotted
+
         target, value = run.of(write.tensor), run.of(write.value)
         written = write.value.func if isinstance(write.value, cst.Call) else None
         made = isinstance(written, cst.Attribute) and written.attr.value == "float"
@@ -93,6 +94,8 @@ class IndexedWriteDtype(Rule):
 
 def _fix(model: Model, write: _Write) -> Fix | None:
     """Give the values the dtype of the tensor, where that has a name."""
+    from amp_lint.syntax.names import dotted
+
     name = dotted(write.tensor)
     if name is None:
         return None

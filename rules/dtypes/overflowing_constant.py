@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.rule import Rule
-from amp_lint.syntax.names import dotted
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary.operations import FILLED, FILLS, RANGES
 
@@ -95,6 +94,8 @@ class OverflowingConstant(Rule):
 
 def _fix(model: Model, place: _Place, end: str) -> Fix | None:
     """The limit of the tensor's own dtype; safe for what goes into a softmax as it is."""
+    from amp_lint.syntax.names import dotted
+
     name = dotted(place.tensor)
     finfo = model.names.spelling_of(place.node, "torch.finfo")
     if name is None or finfo is None or not _is_masked(place.node) or end != "min":
