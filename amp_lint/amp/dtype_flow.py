@@ -135,6 +135,8 @@ class DtypeFlow:
         owner = self.values.enclosing_class(function)
         if owner is None or function.name.value.startswith("__"):
             return False
+        if function.name.value == "forward" and not function.decorators:
+            return True
         bases = [base.value for each in self.values.lineage(owner) for base in each.bases]
         return any(
             self.names.is_any(base, {_MODULE}) or (dotted(base) or "").endswith("Module")

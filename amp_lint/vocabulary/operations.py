@@ -49,6 +49,10 @@ TYPED = {
 LIKE = frozenset({"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"})
 NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"})
 """Functions and methods that make a tensor of the dtype of another."""
+BOUNDED = frozenset({"tanh", "sigmoid", "softmax", "normalize", "sin", "cos", "erf", "clamp",
+                     "clip", "hardtanh", "softsign", "Tanh", "Sigmoid"})  # fmt: skip
+"""What gives small numbers."""
+ROOTS = frozenset({"sqrt", "rsqrt"})
 FUNCTION_METHODS = ("forward", "backward")
 """What a custom autograd Function defines."""
 MOVES = frozenset({"cuda", "cpu", "contiguous", "detach", "clone", "requires_grad_", "pin_memory",
