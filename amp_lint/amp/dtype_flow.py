@@ -29,7 +29,7 @@ from amp_lint.flow.values import literal
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST
-from amp_lint.vocabulary.operations import DTYPES
+from amp_lint.vocabulary.operations import DTYPES, PLAIN_DECORATORS
 
 _MAX_DEPTH = 4
 """Calls that are followed one below the other."""
@@ -162,6 +162,8 @@ class DtypeFlow:
         decorating = self.regions.decorating(function)
         if decorating is not None:
             inside = self.inside(decorating, ambient)
+        elif ambient.supposed and not _is_plain(function):
+            inside = WHATEVER
         run = Run(function, inside, calls=calls)
         self._known[key] = run
         runs.append(run)
@@ -308,6 +310,14 @@ class DtypeFlow:
             else:
                 found |= {"float16", "bfloat16"}
         return frozenset(found)
+
+
+def _is_plain(function: cst.FunctionDef) -> bool:
+    """Whether no decorator may turn autocast off."""
+    names = (
+        dotted(getattr(each.decorator, "func", each.decorator)) for each in function.decorators
+    )
+    return all((name or "").rpartition(".")[2] in PLAIN_DECORATORS for name in names)
 
 
 def statements_of_module(module: cst.Module) -> Iterator[cst.CSTNode]:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
-from amp_lint.vocabulary.operations import INDEXED_WRITES
+from amp_lint.vocabulary.operations import INDEXED_WRITES, LIKE, NEW
 
 from ._low import LOWERING, REGIONS, cast, certain, elsewhere, first, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run, Value
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
 _INDICES = frozenset({"bool", "int64", "int32", "uint8"})
 
@@ -43,6 +44,14 @@ class IndexedWriteDtype(Rule):
     requires = (LOWERING.union(INDEXED_WRITES, {"forward"}),)
     elsewhere = REGIONS
     pattern = "|".join((_BY_NAME, *INDEXED_WRITES))
+
+    def may(self, facts: Facts) -> bool:
+        """Whether there may be anything low, or what is made or written as modules do it."""
+        words = facts.words | facts.linked
+        if not LOWERING.isdisjoint(words):
+            return True
+        written = not facts.calls.keys().isdisjoint(INDEXED_WRITES)
+        return "forward" in words and (written or not facts.calls.keys().isdisjoint(NEW | LIKE))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every write by a mask, or by a tensor of indices."""

@@ -52,7 +52,9 @@ class OverflowingConstant(Rule):
 
     def may(self, facts: Facts) -> bool:
         """Whether there may be anything low, or modules that may be run under autocast."""
-        return not (LOWERING | {"forward"}).isdisjoint(facts.words | facts.linked)
+        words = facts.words | facts.linked
+        masked = not (_MASKS - {"where"}).isdisjoint(words)
+        return not LOWERING.isdisjoint(words) or (masked and "forward" in words)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every number that is written into a tensor."""

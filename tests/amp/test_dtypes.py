@@ -172,6 +172,10 @@ class Rotary(nn.Module):
     def made(self, dim):
         k = dim @ dim
 
+    @off
+    def decorated(self, x):
+        k = x @ x
+
     def forward(self, x, given):
         a = x @ given
         b = self.inverse[None, :].expand(3, -1)
