@@ -74,7 +74,7 @@ class IndexedWriteDtype(Rule):
             f"{elsewhere(run)}"
         )
         low = value if value.low else target
-        help = f"write `.to({into})` of them, or make the tensor {given}"
+        help = f"write `.to(torch.{into})` of them, or make the tensor {given}"
         fix = _fix(model, write)
         return self.report(model, write.value, message, shown(model, run, low), fix, help=help)
 
