@@ -120,6 +120,14 @@ class Model:
         """Which value has which dtype where."""
         return DtypeFlow(self.program, self.regions, self.reach, lambda: self._assumed)
 
+    @functools.cached_property
+    def supposed(self) -> DtypeFlow | None:
+        """The same, if autocast casted to float16 where modules run; None if more is known."""
+        if self._assumed is not None:
+            return None
+        state = Ambient("cuda", frozenset({"float16"}), supposed=True)
+        return DtypeFlow(self.program, self.regions, self.reach, lambda: state)
+
     @property
     def _assumed(self) -> Ambient | None:
         """The autocast state of modules that are run by code which does not know them."""

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.cpu.amp.autocast_mode import autocast as cpu_autocast
 from torch.cpu.amp.grad_scaler import GradScaler as CpuScaler
 
@@ -282,6 +283,24 @@ def traced() -> None:
         torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2))  # type: ignore[no-untyped-call]
 
 
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx: BackwardCFunction, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (w,) = ctx.saved_tensors
+        return gradient @ w.t(), None
+
+
+def gone_backward() -> None:
+    with torch.autocast("cpu"):
+        y = Product.apply(_float(2, 2).requires_grad_(), _float(2, 2))  # type: ignore[no-untyped-call]
+    y.sum().backward()
+
+
 def _float(*size: int) -> torch.Tensor:
     return torch.ones(*size)
 
@@ -308,6 +327,7 @@ PROGRAMS: dict[str, tuple[Program, ...]] = {
         scale_set_to_a_number,
         scale_set_early,
     ),
+    "AMP211": (gone_backward,),
     "AMP203": (
         half_step,
         lambda: nn.Linear(2, 2).half()(_float(1, 2)),

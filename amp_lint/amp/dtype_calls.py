@@ -17,9 +17,11 @@ from amp_lint.amp.dtypes import (
     Dims,
     Kind,
     Run,
+    Series,
     Value,
     applied,
     number,
+    progressed,
     tensor,
 )
 from amp_lint.flow.values import Arguments, Values, arguments, literal
@@ -35,6 +37,7 @@ from amp_lint.vocabulary.operations import (
     PICKS,
     REDUCTIONS,
     SIZE_METHODS,
+    TYPED,
     VIEWS,
     operations,
 )
@@ -44,6 +47,7 @@ _HOLDERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "tor
 _SAME = frozenset({"torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Flatten"})
 _LOSS = ("_loss", "cross_entropy", "kl_div", "_with_logits")
 _DEFAULTS = frozenset({"set_default_dtype", "set_default_tensor_type"})
+_MADE = MAKERS | INTEGER_MAKERS | TYPED.keys() | {"arange", "full", "tensor"}
 _LIMITS = frozenset({"torch.finfo", "numpy.finfo"})
 _NUMBERS = frozenset(
     {"builtins.float", "builtins.int", "builtins.len", "builtins.round", "builtins.bool",
@@ -162,22 +166,25 @@ class Calls:
     def _made(self, name: str, given: Arguments, run: Run) -> Value | None:
         """A tensor that is made of a shape or of numbers."""
         asked = self._dtype(given.keywords.get("dtype"), run)
-        if name in MAKERS or name in INTEGER_MAKERS or name in ("arange", "full", "tensor"):
+        if name in _MADE:
             made = self._default(name, given, run)
-            counts = name == "arange"
-            most = _last(given, run) if counts else None
-            made = replace(made, counts=counts, most=most)
+            if name == "arange":
+                made = replace(made, series=Series.WHOLE, most=_last(given, run))
             if asked is not None:
-                made = replace(made, dtypes=asked, why=given.keywords.get("dtype"))
+                wanted = given.keywords.get("dtype")
+                made = replace(made, dtypes=asked, why=wanted, follows=run.of(wanted).follows)
             return made
         if name in LIKE:
             like = run.of(given.get(0, "input"))
-            return replace(like, dtypes=asked, counts=False) if asked is not None else _fresh(like)
+            fresh = _fresh(like)
+            return fresh if asked is None else replace(fresh, dtypes=asked, follows="")
         return None
 
     def _default(self, name: str, given: Arguments, run: Run) -> Value:
         """What a maker gives that is not told a dtype."""
         values = [run.of(value) for value in given.positional]
+        if name in TYPED:
+            return tensor(TYPED[name])
         if name in INTEGER_MAKERS:
             return tensor("int64")
         if name == "tensor":
@@ -240,10 +247,7 @@ class Calls:
             return UNKNOWN
         made = applied(name, flat, ambient, call)
         made = self._shaped(name, made, given, plain, [v for v in flat if v.is_tensor])
-        first = flat[0]
-        if name in VIEWS | {"add", "sub", "mul", "cat", "stack"} and first.counts:
-            made = replace(made, counts=True, most=first.most if name in VIEWS else None)
-        return made
+        return progressed(name, made, flat)
 
     def _shaped(
         self, name: str, made: Value, given: Arguments, plain: int, tensors: Sequence[Value]
@@ -263,6 +267,8 @@ class Calls:
             return replace(made, dims=Dims.UNKNOWN if told else Dims.NONE)
         if name in REDUCTIONS and name in ("dot", "vdot", "dist"):
             return replace(made, dims=Dims.NONE)
+        if name in ("view", "reshape") and plain > 1 and _is_size(given.positional[-1]):
+            return replace(made, dims=Dims.SOME)
         if (
             name.endswith(_LOSS)
             or name in _SOURCE_DIMS
@@ -287,14 +293,15 @@ class Calls:
         if not receiver.is_tensor:
             return None
         if name in CASTS and not given.positional:
-            return self._as(receiver, frozenset({CASTS[name]}), call)
+            return self._as(receiver, Value(Kind.DTYPE, frozenset({CASTS[name]})), call)
         if name in ("to", "type", "type_as"):
             return self._to(name, call, receiver, given, run)
         if name in SIZE_METHODS:
             return number(None, floating=False) if name != "item" else SOME_NUMBER
         if name in NEW:
             asked = self._dtype(given.keywords.get("dtype"), run)
-            return replace(_fresh(receiver), dtypes=asked or receiver.dtypes)
+            fresh = _fresh(receiver)
+            return fresh if asked is None else replace(fresh, dtypes=asked, follows="")
         if name in MOVES or (name.endswith("_") and not name.endswith("__")):
             return receiver
         if name not in operations().gives or (
@@ -317,18 +324,21 @@ class Calls:
         for node in candidates:
             value = run.of(node)
             if value.kind is Kind.DTYPE:
-                return self._as(receiver, value.dtypes, call)
+                return self._as(receiver, value, call)
             if name == "type_as" or (value.is_tensor and value.dtypes != {ANY}):
-                return self._as(receiver, value.dtypes, call)
+                return self._as(receiver, value, call)
             if value.kind in (Kind.OTHER, Kind.NUMBER) or _is_device(node) or name == "type":
                 continue
-            return replace(receiver, dtypes=frozenset({ANY}))
-        return receiver if name == "to" else replace(receiver, dtypes=frozenset({ANY}))
+            return replace(receiver, dtypes=frozenset({ANY}), follows="")
+        if name == "to":
+            return receiver
+        return replace(receiver, dtypes=frozenset({ANY}), follows="")
 
-    def _as(self, receiver: Value, dtypes: frozenset[str], call: cst.Call) -> Value:
-        dims = receiver.dims
-        counts, most = receiver.counts, receiver.most
-        return Value(Kind.TENSOR, dtypes, dims, why=call, counts=counts, most=most)
+    def _as(self, receiver: Value, like: Value, call: cst.Call) -> Value:
+        """A tensor in the dtype of something else, or in one that is named."""
+        return replace(
+            receiver, dtypes=like.dtypes, why=call, number=None, items=(), follows=like.follows
+        )
 
     # --- modules ------------------------------------------------------------------------------
 
@@ -407,7 +417,8 @@ def _operands(name: str, given: list[Value], plain: int) -> list[Value]:
 
 
 def _fresh(like: Value) -> Value:
-    return replace(like, counts=False, most=None) if like.is_tensor else UNKNOWN
+    """A tensor of the dtype of another, of other numbers."""
+    return replace(like, series=Series.NONE, most=None, number=None) if like.is_tensor else UNKNOWN
 
 
 def _of_data(value: Value) -> Value:
@@ -415,7 +426,8 @@ def _of_data(value: Value) -> Value:
     if value.kind is Kind.NUMBER:
         if value.number is None:
             return tensor("float32", "int64", "bool", dims=Dims.NONE)
-        return tensor("float32" if value.floating else "int64", dims=Dims.NONE)
+        made = tensor("float32" if value.floating else "int64", dims=Dims.NONE)
+        return replace(made, number=value.number)
     numbers = [item for item in value.items if item.kind is Kind.NUMBER]
     known = any(item.floating and item.number is not None for item in numbers)
     return tensor("float32") if known and len(numbers) == len(value.items) else UNKNOWN
@@ -425,6 +437,11 @@ def _last(given: Arguments, run: Run) -> float | None:
     """The largest number of a range."""
     end = given.get(1, "end") or given.get(0, "end")
     return run.of(end).number if end is not None else None
+
+
+def _is_size(node: cst.BaseExpression) -> bool:
+    """Whether it is a size of one dimension."""
+    return isinstance(literal(node), int)
 
 
 def _is_device(node: cst.BaseExpression | None) -> bool:

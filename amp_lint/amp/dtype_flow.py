@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import libcst as cst
 
 from amp_lint.amp.dtype_calls import Calls
 from amp_lint.amp.dtype_runs import Env, Runner
-from amp_lint.amp.dtypes import ANY, OFF, UNKNOWN, WHATEVER, Ambient, Run, Value, join, number
+from amp_lint.amp.dtypes import (
+    ANY,
+    OFF,
+    UNKNOWN,
+    WHATEVER,
+    Ambient,
+    Run,
+    Value,
+    join,
+    number,
+    told,
+)
 from amp_lint.amp.reach import Reach
 from amp_lint.amp.regions import Region, Regions
 from amp_lint.flow.program import Program
@@ -17,7 +29,7 @@ from amp_lint.flow.values import literal
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST
-from amp_lint.vocabulary.operations import DTYPES
+from amp_lint.vocabulary.operations import DTYPES, PLAIN_DECORATORS
 
 _MAX_DEPTH = 4
 """Calls that are followed one below the other."""
@@ -60,6 +72,10 @@ class DtypeFlow:
         function = self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
         return self._by_function.get(id(function), [])
 
+    def reaching(self, node: cst.CSTNode) -> Iterator[Run]:
+        """The runs in which an operation is reached."""
+        return (run for run in self.runs(node) if run.state(node) is not None)
+
     def operation(self, call: cst.Call, run: Run) -> tuple[str, cst.BaseExpression] | None:
         """The operation of torch that a call is in a run, and its first operand."""
         owner = call.func.value if isinstance(call.func, cst.Attribute) else None
@@ -90,23 +106,37 @@ class DtypeFlow:
             entered = [e for e in chain.entered if e.holder is not function]
             if entered:
                 found[self.inside(entered[0].region, WHATEVER)] = None
-            elif function.name.value == "__init__":
+            elif self._configures(function):
                 found[OFF] = None
-            elif self._is_of_module(function) and self._assumed is not None:
+            elif self.is_of_module(function) and self._assumed is not None:
                 found[self._assumed] = None
             else:
                 found[WHATEVER] = None
         return [*found][:_MAX_STATES]
 
+    def _configures(self, function: cst.FunctionDef, depth: int = _MAX_DEPTH) -> bool:
+        """Whether it makes a module: its constructor, or what only that calls."""
+        if function.name.value == "__init__":
+            return True
+        calls = self.reach.callers(function)
+        around = [self.tree.ancestor(call, cst.FunctionDef) for call in calls]
+        return bool(calls and depth) and all(
+            each is not None and self._configures(each, depth - 1) for each in around
+        )
+
     @functools.cached_property
     def _assumed(self) -> Ambient | None:
         return self._assume()
 
-    def _is_of_module(self, function: cst.FunctionDef) -> bool:
+    def is_of_module(self, function: cst.FunctionDef | cst.Module) -> bool:
         """Whether it is a method of a module that runs with it: not one that makes it."""
+        if isinstance(function, cst.Module):
+            return False
         owner = self.values.enclosing_class(function)
         if owner is None or function.name.value.startswith("__"):
             return False
+        if function.name.value == "forward" and not function.decorators:
+            return True
         bases = [base.value for each in self.values.lineage(owner) for base in each.bases]
         return any(
             self.names.is_any(base, {_MODULE}) or (dotted(base) or "").endswith("Module")
@@ -132,6 +162,8 @@ class DtypeFlow:
         decorating = self.regions.decorating(function)
         if decorating is not None:
             inside = self.inside(decorating, ambient)
+        elif ambient.supposed and not _is_plain(function):
+            inside = WHATEVER
         run = Run(function, inside, calls=calls)
         self._known[key] = run
         runs.append(run)
@@ -144,10 +176,13 @@ class DtypeFlow:
     def _parameters(self, function: cst.FunctionDef, given: dict[str, Value]) -> Env:
         """The variables with which a function begins."""
         params = function.params
+        configures = function.name.value == "__init__"
         env: Env = {}
         for param in (*params.posonly_params, *params.params, *params.kwonly_params):
             name = param.name.value
-            env[name] = given[name] if name in given else self._default(param)
+            value = given[name] if name in given else self._default(param)
+            is_any = value.is_tensor and value.dtypes == {ANY} and name not in ("self", "cls")
+            env[name] = replace(value, follows=name) if is_any and not configures else value
         for star in (params.star_arg, params.star_kwarg):
             if isinstance(star, cst.Param):
                 env[star.name.value] = UNKNOWN
@@ -170,8 +205,11 @@ class DtypeFlow:
             return None
         bound = self.program.bind(target, call)
         given = {name: run.of(value) for name, value in bound.items()}
-        found = self._run(target, given, ambient, (call, *run.calls))
-        return found.result if found is not None else None
+        unnamed = {name: told(value, {}) for name, value in given.items()}
+        found = self._run(target, unnamed, ambient, (call, *run.calls))
+        if found is None or found.result is None:
+            return None
+        return told(found.result, {name: value.follows for name, value in given.items()})
 
     # --- what a run asks ----------------------------------------------------------------------
 
@@ -272,6 +310,14 @@ class DtypeFlow:
             else:
                 found |= {"float16", "bfloat16"}
         return frozenset(found)
+
+
+def _is_plain(function: cst.FunctionDef) -> bool:
+    """Whether no decorator may turn autocast off."""
+    names = (
+        dotted(getattr(each.decorator, "func", each.decorator)) for each in function.decorators
+    )
+    return all((name or "").rpartition(".")[2] in PLAIN_DECORATORS for name in names)
 
 
 def statements_of_module(module: cst.Module) -> Iterator[cst.CSTNode]:

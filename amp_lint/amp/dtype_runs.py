@@ -27,6 +27,7 @@ from amp_lint.amp.dtypes import (
     applied,
     join,
     number,
+    progressed,
     tensor,
 )
 from amp_lint.flow.values import literal
@@ -340,10 +341,7 @@ class Runner:
             return UNKNOWN
         if name == "div" and operands[0].kind is Kind.NUMBER:
             name = "reciprocal"
-        made = applied(name, operands, self.ambient, node)
-        first = next(v for v in operands if v.is_tensor)
-        still = first.counts and Kind.NUMBER in kinds and name in ("add", "sub", "mul")
-        return replace(made, counts=still, most=None) if still else made
+        return progressed(name, applied(name, operands, self.ambient, node), operands)
 
     def _unary(self, node: cst.UnaryOperation, env: Env) -> Value:
         value = self.value(node.expression, env)
@@ -450,7 +448,7 @@ def _attribute_of(owner: Value, name: str) -> Value:
     if not owner.is_tensor:
         return UNKNOWN
     if name == "dtype":
-        return Value(Kind.DTYPE, owner.dtypes)
+        return Value(Kind.DTYPE, owner.dtypes, follows=owner.follows)
     if name in SIZES:
         return number(None, floating=False) if name == "ndim" else SOME_NUMBER
     return owner if name in ATTRIBUTES and owner.dtypes != {ANY} else UNKNOWN

@@ -9,12 +9,12 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from amp_lint.vocabulary.operations import operations
+from amp_lint.vocabulary.operations import VIEWS, operations
 
 ANY = "?"
 LOW = frozenset({"float16", "bfloat16"})
@@ -40,6 +40,18 @@ class Kind(enum.Enum):
     """A module, a string, a function: nothing that an operation computes with."""
 
 
+class Series(enum.Enum):
+    """What the numbers of a tensor are, as far as that is known."""
+
+    NONE = ""
+    WHOLE = "whole"
+    """Whole numbers as they come: positions, indices, times."""
+    EVEN = "even"
+    """Such, scaled."""
+    POWERS = "powers"
+    """A base to the power of such, as the frequencies of positions are."""
+
+
 class Dims(enum.Enum):
     """Whether a tensor has dimensions: one without does not promote those that have."""
 
@@ -57,21 +69,34 @@ class Value:
     """Of a tensor those that it may have; of a dtype object those that it may be."""
     dims: Dims = Dims.UNKNOWN
     number: float | None = None
-    """The value of a number, if it is known."""
+    """The value of a number, if it is known; or of a tensor that is made of one."""
     floating: bool = True
     """Of a number: whether it is (or may be) a float."""
     items: tuple[Value, ...] = ()
     why: cst.CSTNode | None = field(default=None, compare=False)
     """The operation or cast that made it low."""
-    counts: bool = False
-    """Whether it holds whole numbers as they come: positions, indices, times."""
+    cast: bool = False
+    """Whether it is low only if autocast is on, where that is not certain."""
+    series: Series = Series.NONE
     most: float | None = None
-    """Then the largest, where that is written."""
+    """Of whole numbers the largest, where that is written."""
+    follows: str = ""
+    """The parameter of the function whose dtype it has, where that may be any."""
 
     @property
     def is_tensor(self) -> bool:
         """Whether it is a tensor, or may be one."""
         return self.kind is Kind.TENSOR
+
+    @property
+    def counts(self) -> bool:
+        """Whether it holds positions, indices or times as they come."""
+        return self.series is Series.WHOLE
+
+    @property
+    def locates(self) -> bool:
+        """Whether it holds positions, or the frequencies that these are multiplied by."""
+        return self.series in (Series.WHOLE, Series.POWERS)
 
     @property
     def low(self) -> frozenset[str]:
@@ -104,6 +129,12 @@ def number(value: float | None, floating: bool | None = None) -> Value:
     return Value(Kind.NUMBER, number=value, floating=is_float)
 
 
+def told(value: Value, names: Mapping[str, str]) -> Value:
+    """A value as another function sees it, which calls the parameters that it follows so."""
+    items = tuple(told(item, names) for item in value.items)
+    return replace(value, follows=names.get(value.follows, ""), items=items)
+
+
 def join(one: Value, other: Value) -> Value:
     """What is one of two values."""
     if one == other:
@@ -125,9 +156,11 @@ def join(one: Value, other: Value) -> Value:
     kind = Kind.TENSOR if mixed else one.kind
     dims = one.dims if one.dims is other.dims else Dims.UNKNOWN
     why = next((value.why for value in tensors if value.why is not None), None)
-    counts = one.counts and other.counts
+    series = one.series if one.series is other.series else Series.NONE
     most = one.most if one.most == other.most else None
-    return Value(kind, dtypes, dims, why=why, counts=counts, most=most)
+    cast = all(value.cast for value in (one, other) if value.low)
+    follows = one.follows if one.follows == other.follows else ""
+    return Value(kind, dtypes, dims, why=why, cast=cast, series=series, most=most, follows=follows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +176,8 @@ class Ambient:
     """What opens the region."""
     elsewhere: str = ""
     """Path and line of the region, where it is in another file."""
+    supposed: bool = False
+    """Whether nothing says that it is so."""
 
     @property
     def is_on(self) -> bool:
@@ -191,20 +226,24 @@ def applied(
     given = [value for value in operands if value.kind in (Kind.TENSOR, Kind.NUMBER)]
     plain = _plain(name, given)
     policy = table.policies.get(ambient.device, {}).get(name, "")
+    lows = [value for value in given if value.low]
+    cast = all(value.cast for value in lows)
     if not policy or not ambient.is_on:
         uncertain = not ambient.is_on and not ambient.certain and table.is_listed(name)
         dtypes = plain.dtypes | {ANY} if uncertain else plain.dtypes
+        plain = replace(plain, follows="") if uncertain else plain
     else:
         dtypes = _cast(policy, plain, [value for value in given if value.is_tensor], ambient.dtypes)
+        plain, without = replace(plain, follows=""), plain.dtypes
         if not ambient.certain:
-            dtypes |= plain.dtypes
+            dtypes |= without - LOW if lows and cast and policy != "low" else without
     if len(dtypes) > _MOST_DTYPES:
         dtypes = frozenset({ANY})
     inherited = next((v.why for v in given if v.low and v.why is not None), None)
-    why = (
-        (node if policy == "low" and ambient.is_on else inherited or node) if dtypes & LOW else None
-    )
-    return replace(plain, dtypes=dtypes, why=why)
+    lowered = policy == "low" and ambient.is_on
+    why = (node if lowered else inherited or node) if dtypes & LOW else None
+    cast = cast and (not ambient.certain if lowered else bool(lows))
+    return replace(plain, dtypes=dtypes, why=why, cast=cast)
 
 
 def _cast(policy: str, plain: Value, given: Sequence[Value], low: frozenset[str]) -> frozenset[str]:
@@ -245,7 +284,8 @@ def _plain(name: str, given: Sequence[Value]) -> Value:
     if not tensors:
         return Value(Kind.TENSOR, frozenset({ANY}), dims)
     if name in table.follows_first:
-        return Value(Kind.TENSOR, tensors[0].dtypes, tensors[0].dims)
+        first = tensors[0]
+        return Value(Kind.TENSOR, first.dtypes, first.dims, follows=first.follows)
     dtypes = promoted(given)
     if any(d in _ORDER[10:] for d in dtypes):
         return UNKNOWN
@@ -255,7 +295,38 @@ def _plain(name: str, given: Sequence[Value]) -> Value:
         dtypes = frozenset("float32" if d in _ORDER[:6] else d for d in dtypes)
     if name.endswith(_MIXING) and len({v.dtypes for v in tensors}) > 1:
         return UNKNOWN
-    return Value(Kind.TENSOR, dtypes, dims)
+    followed = {value.follows for value in tensors}
+    follows = followed.pop() if len(followed) == 1 and dtypes == {ANY} else ""
+    return Value(Kind.TENSOR, dtypes, dims, follows=follows)
+
+
+def progressed(name: str, made: Value, operands: Sequence[Value]) -> Value:
+    """What an operation gives, with what its numbers are.
+
+    Args:
+        name: as the table has it.
+        made: what it gives.
+        operands: all tensors and numbers that it gets, in order.
+    """
+    places = [at for at, value in enumerate(operands) if value.series is not Series.NONE]
+    if not places:
+        return made
+    at, value = places[0], operands[places[0]]
+    if name in VIEWS | {"cat", "stack"}:
+        return replace(made, series=value.series, most=value.most if name in VIEWS else None)
+    others = [other for other in operands if other is not value]
+    plain = all(other.kind is Kind.NUMBER for other in others)
+    scales = plain or all(other.kind is Kind.NUMBER or ANY in other.dtypes for other in others)
+    series = Series.NONE
+    if name in ("add", "sub", "mul") and plain:
+        series = value.series
+    elif value.series is Series.POWERS:
+        series = value.series if name in ("mul", "div", "reciprocal") and scales else series
+    elif name in ("mul", "div") and at == 0 and scales:
+        series = Series.EVEN
+    elif (name == "pow" and at == 1 and scales) or name in ("exp", "exp2"):
+        series = Series.POWERS
+    return replace(made, series=series)
 
 
 def _dims(tensors: Iterable[Value]) -> Dims:

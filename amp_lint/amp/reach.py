@@ -71,6 +71,10 @@ class Reach:
             owner = self.values.instance_class(call.func)
         return self.values.method(owner, "forward") if owner is not None else None
 
+    def callers(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """The calls of a function in this file."""
+        return self._calls[id(function)]
+
     def _callers(self, node: cst.CSTNode) -> list[cst.Call]:
         """The calls that run the function around ``node`` there and then, in the same state."""
         function = self.tree.ancestor(node, cst.FunctionDef, cst.Lambda)

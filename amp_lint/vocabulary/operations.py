@@ -36,13 +36,29 @@ EXACT = {"float16": 2048, "bfloat16": 256}
 """Up to which number all integers are exact."""
 MAKERS = frozenset(
     {"zeros", "ones", "empty", "rand", "randn", "eye", "linspace", "logspace", "hann_window",
-     "hamming_window", "blackman_window", "normal"}
+     "hamming_window", "blackman_window", "normal", "Tensor"}
 )  # fmt: skip
 """Functions that make a tensor of the default dtype."""
 INTEGER_MAKERS = frozenset({"randint", "randperm", "tril_indices", "triu_indices"})
+TYPED = {
+    "FloatTensor": "float32", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16",
+    "DoubleTensor": "float64", "LongTensor": "int64", "IntTensor": "int32", "BoolTensor": "bool",
+    "ByteTensor": "uint8",
+}  # fmt: skip
+"""Classes that make a tensor of the dtype in their name."""
 LIKE = frozenset({"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"})
 NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"})
 """Functions and methods that make a tensor of the dtype of another."""
+PLAIN_DECORATORS = frozenset({"staticmethod", "classmethod", "property", "override", "no_grad",
+                              "inference_mode", "enable_grad", "compile", "ignore", "export",
+                              "script", "checkpoint", "wraps", "abstractmethod"})  # fmt: skip
+"""What decorates a function and leaves autocast as it is."""
+BOUNDED = frozenset({"tanh", "sigmoid", "softmax", "normalize", "sin", "cos", "erf", "clamp",
+                     "clip", "hardtanh", "softsign", "Tanh", "Sigmoid"})  # fmt: skip
+"""What gives small numbers."""
+ROOTS = frozenset({"sqrt", "rsqrt"})
+FUNCTION_METHODS = ("forward", "backward")
+"""What a custom autograd Function defines."""
 MOVES = frozenset({"cuda", "cpu", "contiguous", "detach", "clone", "requires_grad_", "pin_memory",
                    "unfold", "share_memory_", "to_dense", "item"})  # fmt: skip
 """Methods that change no dtype, and are in no table of operations."""

@@ -99,6 +99,11 @@ STEP_ALONE = pattern(
     *(f".{step}(" for step in STEPS),
 )
 """A file that steps through a scaler, and never updates one."""
+AMP_OPTION = (
+    rf"(?i)(?<![a-z])(?:use|enable)?_?(?:amp|fp16|bf16|half|bfloat16|float16|{REGION}|"
+    r"mixed[-_]?precision)(?![a-z])"
+)
+"""What options of mixed precision are called."""
 HALVES = frozenset({"bfloat16", "float16", "half"})
 """What half dtypes are called, after the module."""
 _RETURNED = look(HALVES, r"\breturn[ \t]+\w+\.", r"\b")

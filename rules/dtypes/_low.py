@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from amp_lint._lazy import cst
+from amp_lint.text.diagnostic import Edit, Severity
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
@@ -21,27 +23,40 @@ LOWERING = REGIONS | {"half", "float16", "HalfTensor", "bfloat16"}
 """Words without one of which nothing is low."""
 
 
-def sightings(model: Model, node: cst.CSTNode) -> Iterator[Run]:
-    """The runs in which an operation is reached."""
-    return (run for run in model.dtypes.runs(node) if run.state(node) is not None)
-
-
 def first(
     model: Model,
     node: cst.CSTNode,
     judge: Callable[[Model, Run, T], Diagnostic | None],
     what: T,
+    *,
+    supposing: bool = False,
 ) -> Iterator[Diagnostic]:
-    """What is wrong with ``what``, in the first of the runs that reach ``node`` where it is."""
-    found = (judge(model, run, what) for run in sightings(model, node))
-    yield from itertools.islice(filter(None, found), 1)
+    """What is wrong with ``what``, in the first of the runs that reach ``node`` where it is.
+
+    If nothing is, and with ``supposing``, what would be if autocast ran the modules of the file:
+    that is no error, as long as it does not.
+    """
+    found = filter(None, (judge(model, run, what) for run in model.dtypes.reaching(node)))
+    known = next(found, None)
+    if known is not None:
+        yield known
+    elif supposing and model.supposed is not None:
+        runs = (run for run in model.supposed.reaching(node) if run.ambient.supposed)
+        for one in itertools.islice(filter(None, (judge(model, run, what) for run in runs)), 1):
+            is_error = one.severity is Severity.ERROR
+            yield replace(one, severity=Severity.WARNING) if is_error else one
+
+
+def certain(run: Run, value: Value) -> bool:
+    """Whether a value is low for sure, where it is only supposed that anything is."""
+    return not run.ambient.supposed or len(value.dtypes) == 1
 
 
 def shown(model: Model, run: Run, value: Value) -> list[tuple[cst.CSTNode, str]]:
     """What made a value low: the operation, the region, the calls that lead there."""
     found: list[tuple[cst.CSTNode, str]] = []
     state = run.state(value.why) if value.why is not None else None
-    if value.why is not None:
+    if value.why is not None and value.low:
         found.append((value.why, f"{' or '.join(sorted(value.low))} since here"))
     state = state or run.ambient
     if state.region is not None:
@@ -50,6 +65,16 @@ def shown(model: Model, run: Run, value: Value) -> list[tuple[cst.CSTNode, str]]
     return [(node, text) for node, text in found if model.tree.is_own(node)]
 
 
+def cast(model: Model, node: cst.BaseExpression, method: str) -> tuple[Edit, ...]:
+    """What casts an operand where it stands: ``x.float()``, ``(x @ y).float()``."""
+    start, end = model.tree.outer_span(node) if node.lpar else model.tree.span(node)
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or node.lpar:
+        return (Edit(end, end, f".{method}"),)
+    return Edit(start, start, "("), Edit(end, end, f").{method}")
+
+
 def elsewhere(run: Run) -> str:
-    """For a message: which other file runs it under autocast, if that is why."""
+    """For a message: why it is so, if the file itself does not show that."""
+    if run.ambient.supposed:
+        return "; autocast may run it so"
     return f"; {run.ambient.elsewhere} runs it so" if run.ambient.elsewhere else ""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.operations import LIKELIHOODS
 
-from ._low import LOWERING, first, shown
+from ._low import LOWERING, cast, first, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
@@ -24,6 +24,7 @@ class LogitsLeaveRegion(Rule):
     name = "logits-leave-region"
     severity = Severity.INFO
     preview = True
+    fixes = (Applicability.SUGGEST,)
     requires = (
         LOWERING,
         frozenset({"cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "log_softmax",
@@ -49,4 +50,6 @@ class LogitsLeaveRegion(Rule):
             f"{error}"
         )
         help = "give it `.float()` of them, or compute it inside of the region"
-        return self.report(model, call, message, shown(model, run, value), help=help)
+        edits = cast(model, known[1], "float()")
+        fix = Fix("Compute it in float32", edits, Applicability.SUGGEST)
+        return self.report(model, call, message, shown(model, run, value), fix, help=help)

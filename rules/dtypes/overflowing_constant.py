@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from amp_lint._lazy import cst
+from amp_lint.edit import edits
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import FILLED, FILLS, RANGES
 
-from ._low import LOWERING, REGIONS, elsewhere, first, shown
+from ._low import LOWERING, REGIONS, certain, elsewhere, first, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run, Value
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
 _ONE_OF = ("where",)
+_MASKS = frozenset({"masked_fill", "masked_fill_", "where", "softmax", "Softmax"})
+"""Words of which one is there wherever scores are masked."""
 _KEYWORDS = ("value", "fill_value", "min", "max")
+_HELP = "use `torch.finfo(x.dtype).{}`, or compute in float32"
 _PRODUCT = 1e8
 """Factors from which hardly anything but 0 stays in range."""
 
@@ -40,7 +46,8 @@ class OverflowingConstant(Rule):
     name = "overflowing-constant"
     severity = Severity.ERROR
     preview = True
-    requires = (LOWERING,)
+    fixes = (Applicability.SAFE, Applicability.SUGGEST)
+    requires = (LOWERING | _MASKS,)
     elsewhere = REGIONS
     pattern = (
         written.pattern(r"\d[eE]\+?0*(?:[5-9]|[1-9]\d)|\d{5}")
@@ -48,24 +55,99 @@ class OverflowingConstant(Rule):
         | written.pattern(r"10\.?\s*\*\*", "10")
     )
 
+    def may(self, facts: Facts) -> bool:
+        """Whether there may be anything low, or modules that may be run under autocast."""
+        words = facts.words | facts.linked
+        masked = not (_MASKS - {"where"}).isdisjoint(words)
+        return not LOWERING.isdisjoint(words) or (masked and "forward" in words)
+
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every number that is written into a tensor."""
         for place in _places(model):
-            yield from first(model, place.node, self._judge, place)
+            yield from first(
+                model, place.node, self._judge, place, supposing=_is_large(model, place)
+            )
 
     def _judge(self, model: Model, run: Run, place: _Place) -> Diagnostic | None:
         value, constant = run.of(place.tensor), run.of(place.constant).number
         dtype = _too_small(value, constant)
-        if dtype is None or constant is None:
+        if constant is None or not certain(run, value):
             return None
+        if dtype is None:
+            return self._if_half(model, run, place, value, constant)
         if not place.raises and not _is_mask(place.node, constant):
             return None
         written, limit = quoted(model.tree.source(place.constant)), f"{RANGES[dtype][1]:.5g}"
         what = "raises RuntimeError" if place.raises else "makes -inf"
         message = f"{written} {what} in {dtype}, which ends at {limit}{elsewhere(run)}"
         end = "min" if constant < 0 else "max"
-        help = f"use `torch.finfo(x.dtype).{end}`, or compute in float32"
-        return self.report(model, place.constant, message, shown(model, run, value), help=help)
+        related, fix = shown(model, run, value), _fix(model, place, end)
+        return self.report(model, place.constant, message, related, fix, help=_HELP.format(end))
+
+    def _if_half(
+        self, model: Model, run: Run, place: _Place, value: Value, constant: float
+    ) -> Diagnostic | None:
+        """A mask that a module writes into what it is given, in whatever dtype that is."""
+        if not (value.follows and place.raises and -math.inf < constant < RANGES["float16"][0]):
+            return None
+        if not model.dtypes.is_of_module(run.function) or not _is_masked(place.node):
+            return None
+        written, given = quoted(model.tree.source(place.constant)), quoted(value.follows)
+        message = f"{written} raises RuntimeError where {given} is float16, which ends at -65504"
+        fix = _fix(model, place, "min")
+        found = self.report(model, place.constant, message, fix=fix, help=_HELP.format("min"))
+        return replace(found, severity=Severity.WARNING)
+
+
+def _fix(model: Model, place: _Place, end: str) -> Fix | None:
+    """The limit of the tensor's own dtype; safe for what goes into a softmax as it is."""
+    from amp_lint.syntax.names import dotted
+
+    name = dotted(place.tensor)
+    finfo = model.names.spelling_of(place.node, "torch.finfo")
+    if name is None or finfo is None or not _is_masked(place.node) or end != "min":
+        return None
+    edit = edits.replace_node(model.tree, place.constant, f"{finfo}({name}.dtype).min")
+    trust = Applicability.SAFE if _is_softmaxed(model, place) else Applicability.SUGGEST
+    return Fix("Use the least number of the dtype", (edit,), trust)
+
+
+def _is_softmaxed(model: Model, place: _Place) -> bool:
+    """Whether a softmax is all that is done with what is masked."""
+    users = [*_users(model, place.node)]
+    return bool(users) and all(_is_softmax(user) for user in users)
+
+
+def _users(model: Model, node: cst.BaseExpression) -> Iterator[cst.CSTNode | None]:
+    """What uses the result of a call: what stands around it, or reads what it is assigned to."""
+    parent = model.tree.parent(node)
+    if not isinstance(parent, cst.Assign):
+        parent = model.tree.parent(parent) if isinstance(parent, (cst.Attribute, cst.Arg)) else None
+        yield parent
+        return
+    line = model.tree.statement(parent)
+    for binding in model.names.every_binding():
+        if model.tree.statement(binding.node) is line:
+            for name in model.flow.readers(binding):
+                yield next(_users(model, name), None)
+
+
+def _is_softmax(node: cst.CSTNode | None) -> bool:
+    func = node.func if isinstance(node, cst.Call) else None
+    name = func.attr if isinstance(func, cst.Attribute) else func
+    return isinstance(name, cst.Name) and name.value == "softmax"
+
+
+def _is_masked(node: cst.BaseExpression) -> bool:
+    """Whether it is a call of ``masked_fill``."""
+    func = node.func if isinstance(node, cst.Call) else None
+    return isinstance(func, cst.Attribute) and func.attr.value in _MASKS
+
+
+def _is_large(model: Model, place: _Place) -> bool:
+    """Whether a number is too large for float16 in some run."""
+    numbers = (run.of(place.constant).number for run in model.dtypes.reaching(place.node))
+    return any(number is not None and abs(number) > RANGES["float16"][1] for number in numbers)
 
 
 def _too_small(value: Value, constant: float | None) -> str | None:

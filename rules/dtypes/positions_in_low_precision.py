@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import EXACT, operations
 
 from ._low import LOWERING, REGIONS, elsewhere, first, shown
@@ -15,6 +16,9 @@ from ._low import LOWERING, REGIONS, elsewhere, first, shown
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run, Value
     from amp_lint.model import Model
+
+_LOWERED = ("einsum", "matmul", "bmm", "half", "float16", "bfloat16", "dtype", "type_as")
+"""In code that makes positions low, or that multiplies them."""
 
 
 class PositionsInLowPrecision(Rule):
@@ -24,13 +28,14 @@ class PositionsInLowPrecision(Rule):
     name = "positions-in-low-precision"
     severity = Severity.WARNING
     preview = True
-    requires = (LOWERING, frozenset({"arange"}))
+    requires = (LOWERING | {"forward"}, frozenset({"arange"}))
+    pattern = written.look(_LOWERED, r"\b", r"\b") | written.pattern(r"[\w\])] ?@ ?[\w(]", "@")
     elsewhere = REGIONS
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge what is made or cast, and every product of positions."""
         for node in (*model.tree.nodes(cst.Call), *model.tree.nodes(cst.BinaryOperation)):
-            yield from first(model, node, self._judge, node)
+            yield from first(model, node, self._judge, node, supposing=True)
 
     def _judge(self, model: Model, run: Run, node: cst.BaseExpression) -> Diagnostic | None:
         value = run.of(node)
@@ -55,8 +60,8 @@ class PositionsInLowPrecision(Rule):
         if not bad:
             return None
         message = (
-            f"positions are rounded to {bad[0]} here, in which whole numbers are not exact from "
-            f"{EXACT[bad[0]]} on{elsewhere(run)}"
+            f"positions are rounded to {bad[0]} here, which is not exact from {EXACT[bad[0]]} on"
+            f"{elsewhere(run)}"
         )
         help = "keep them in float32, with autocast off where they are multiplied"
         return self.report(model, node, message, shown(model, run, value), help=help)
@@ -72,7 +77,7 @@ def _is_new(run: Run, node: cst.BaseExpression) -> bool:
 
 
 def _factor(model: Model, run: Run, node: cst.BaseExpression) -> Value | None:
-    """The positions in float32 that autocast casts for a product."""
+    """The positions in float32, or their frequencies, that autocast casts for a product."""
     state = run.state(node)
     if state is None or not state.is_on:
         return None
@@ -85,4 +90,4 @@ def _factor(model: Model, run: Run, node: cst.BaseExpression) -> Value | None:
             return None
         operands = [known[1], *(arg.value for arg in node.args)]
     values = (run.of(operand) for operand in operands)
-    return next((v for v in values if v.counts and "float32" in v.dtypes), None)
+    return next((v for v in values if v.locates and "float32" in v.dtypes), None)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.operations import COMPOSITES, operations
 
-from ._low import LOWERING, REGIONS, elsewhere, first, shown
+from ._low import LOWERING, REGIONS, cast, certain, elsewhere, first, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
@@ -27,7 +27,8 @@ class UnsupportedHalfOp(Rule):
     name = "unsupported-half-op"
     severity = Severity.ERROR
     preview = True
-    requires = (LOWERING,)
+    fixes = (Applicability.SAFE, Applicability.SUGGEST)
+    requires = (LOWERING | {"forward"},)
     elsewhere = REGIONS
 
     def may(self, facts: Facts) -> bool:
@@ -38,7 +39,7 @@ class UnsupportedHalfOp(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every call of such an operation."""
         for call in model.tree.nodes(cst.Call):
-            yield from first(model, call, self._judge, call)
+            yield from first(model, call, self._judge, call, supposing=True)
 
     def _judge(self, model: Model, run: Run, call: cst.Call) -> Diagnostic | None:
         known = model.dtypes.operation(call, run)
@@ -55,6 +56,8 @@ class UnsupportedHalfOp(Rule):
             return self.report(model, call, message, related, help=_ISLAND)
         if name not in operations().no_half or not value.low or policy in ("float32", "varies"):
             return None
+        if not certain(run, value):
+            return None
         dtype = sorted(value.low)[-1]
         only = name.startswith("fft.") and dtype == "float16"
         sizes = " but for sizes that are powers of two" if only else ""
@@ -62,4 +65,6 @@ class UnsupportedHalfOp(Rule):
             f"{name} raises RuntimeError in {dtype}{sizes}, and autocast does not cast it{where}"
         )
         help = "give it `.float()`"
-        return self.report(model, call, message, shown(model, run, value), help=help)
+        trust = Applicability.SUGGEST if name.startswith("fft.") else Applicability.SAFE
+        fix = Fix("Compute it in float32", cast(model, known[1], "float()"), trust)
+        return self.report(model, call, message, shown(model, run, value), fix, help=help)

@@ -11,7 +11,7 @@ from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import FLOORS
 
-from ._low import LOWERING, REGIONS, elsewhere, first, shown
+from ._low import LOWERING, REGIONS, certain, elsewhere, first, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
@@ -28,7 +28,7 @@ class VanishingEps(Rule):
     name = "vanishing-eps"
     severity = Severity.WARNING
     preview = True
-    requires = (LOWERING,)
+    requires = (LOWERING | {"forward"},)
     elsewhere = REGIONS
     pattern = (
         written.pattern(r"[eE]-0*(?:[89]|[1-9]\d)", "e-", "E-")
@@ -39,7 +39,8 @@ class VanishingEps(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every number that is added, or that a tensor is kept above."""
         for node, tensor, eps in _places(model):
-            yield from first(model, node, self._judge, (tensor, eps))
+            supposing = _is_small(model, node, eps)
+            yield from first(model, node, self._judge, (tensor, eps), supposing=supposing)
 
     def _judge(
         self, model: Model, run: Run, place: tuple[cst.BaseExpression, cst.BaseExpression]
@@ -48,12 +49,20 @@ class VanishingEps(Rule):
         value, number = run.of(tensor), run.of(eps).number
         if number is None or not 0 < number <= _LARGEST or not value.may_be("float16"):
             return None
+        if not certain(run, value):
+            return None
         written = quoted(model.tree.source(eps))
         message = (
             f"{written} is 0 in float16, so that it keeps nothing from being 0{elsewhere(run)}"
         )
         help = "add it to a value in float32, as of `.float()`, or use 1e-5"
         return self.report(model, eps, message, shown(model, run, value), help=help)
+
+
+def _is_small(model: Model, node: cst.BaseExpression, eps: cst.BaseExpression) -> bool:
+    """Whether a number is 0 in float16 in some run."""
+    numbers = (run.of(eps).number for run in model.dtypes.reaching(node))
+    return any(number is not None and 0 < number <= _LARGEST for number in numbers)
 
 
 def _places(

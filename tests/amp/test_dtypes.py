@@ -10,7 +10,7 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from amp_lint.amp.dtypes import ANY
+from amp_lint.amp.dtypes import ANY, Series
 from amp_lint.model import Model
 from amp_lint.text.source import Source
 
@@ -93,6 +93,9 @@ STATEMENTS = {
         "float16",
     ),
     "undecided": ("with torch.autocast('cuda', enabled=w):\n    y = x @ x", f"{ANY}|float16"),
+    "undecided of it": (
+        "with torch.autocast('cuda', enabled=w):\n    y = (x @ x).sum(0)", f"{ANY}|float32"
+    ),
     "off": ("with torch.autocast('cuda', enabled=False):\n    y = x.half() @ x.half()", "float16"),
     "on a CPU": ("with torch.autocast('cpu'):\n    y = x @ x", "bfloat16"),
     "unpacked": ("z, i = x.half().max(-1)\ny = z", "float16"),
@@ -156,3 +159,58 @@ def test_random_programs() -> None:
 def test_what_no_operation_computes_with() -> None:
     assert values("def f(x):\n    y = torch.bucketize(x, x) * x.half()\n") == {"y": ANY}
     assert values("class A:\n    def __init__(self, x):\n        y = x + 'a'\n") == {"y": ANY}
+
+
+SUPPOSED = """
+class Rotary(nn.Module):
+    def __init__(self, dim, base=10000.0):
+        super().__init__()
+        self.register_buffer("inverse", 1.0 / base ** (torch.arange(0, dim, 2).float() / dim))
+        self.scale = torch.exp(torch.arange(0, dim, 2) * (-math.log(base) / dim))
+        self.made(dim)
+
+    def made(self, dim):
+        k = dim @ dim
+
+    @off
+    def decorated(self, x):
+        k = x @ x
+
+    def forward(self, x, given):
+        a = x @ given
+        b = self.inverse[None, :].expand(3, -1)
+        c = self.scale * 2
+        d = torch.arange(5).view(-1, 1) + 1
+        e = x.new_zeros(3) * 2
+        f = torch.zeros_like(x.view(-1)) + x
+        g = x + given
+        h = twice(x)
+        i = torch.zeros(3).to(x.dtype)
+        j = x.sum(0)
+
+
+def twice(z):
+    return z + z
+"""
+
+
+def test_what_modules_may_be_run_in() -> None:
+    """Where nothing runs them: what autocast would make of them, and whose dtype a value has."""
+    model = Model(Source((HEAD + SUPPOSED).encode(), "x.py"))
+    series: dict[str, Series] = {}
+    follows: dict[str, str] = {}
+    for target in model.tree.nodes(cst.AssignTarget):
+        node, name = model.tree.parent(target), model.tree.source(target.target)
+        assert isinstance(node, cst.Assign)
+        for run in model.dtypes.runs(node):
+            series[name], follows[name] = run.of(node.value).series, run.of(node.value).follows
+            if name == "k":
+                assert model.supposed is not None
+                assert not any(r.ambient.supposed for r in model.supposed.reaching(node.value))
+            if name == "a":
+                assert model.supposed is not None
+                assert ANY in run.of(node.value).dtypes
+                (supposed,) = model.supposed.reaching(node.value)
+                assert supposed.of(node.value).dtypes == {"float16"}
+    assert [series[name] for name in "abcd"] == [Series.NONE, *[Series.POWERS] * 2, Series.WHOLE]
+    assert [follows[name] for name in "efghij"] == ["x", "x", "", "x", "x", ""]

@@ -31,8 +31,9 @@ square sub subtract tan tanh tanhshrink threshold true_divide trunc where xlog1p
 """
 _REDUCTIONS = """
 all amax amin any argmax argmin argsort cummax cummin cumprod cumsum diff logcumsumexp logsumexp
-max mean median min nanmean nansum norm normalize prod softmax softmin log_softmax sort std sum
-topk trace var var_mean std_mean vector_norm matrix_norm cosine_similarity pairwise_distance
+max mean median min nanmean nanquantile nansum norm normalize prod quantile softmax
+softmin log_softmax sort std sum topk trace
+var var_mean std_mean vector_norm matrix_norm cosine_similarity pairwise_distance
 layer_norm group_norm rms_norm instance_norm
 """
 _SHAPES = """

@@ -1,0 +1,196 @@
+"""Custom autograd Functions: what they save, multiply and hand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import libcst as cst
+
+from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary.operations import CASTS, FUNCTION_METHODS, operations
+
+from ._low import REGIONS
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+
+_FUNCTIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
+_PLAIN = frozenset({"staticmethod", "once_differentiable"})
+"""Decorators that say nothing of dtypes."""
+_CASTING = frozenset({*CASTS, "to", "type", "type_as"}) - {"int", "long", "bool"}
+
+
+class Function(NamedTuple):
+    """A custom autograd Function."""
+
+    forward: cst.FunctionDef
+    backward: cst.FunctionDef
+    given: tuple[str, ...]
+    """The parameters of forward, without the context."""
+
+
+def function_of(model: Model, owner: cst.ClassDef) -> Function | None:
+    """What a class is, if it is a Function that leaves dtypes to whoever calls it."""
+    if not any(model.names.is_any(base.value, _FUNCTIONS) for base in owner.bases):
+        return None
+    methods = {
+        node.name.value: node
+        for node in owner.body.body
+        if isinstance(node, cst.FunctionDef) and _is_plain(node)
+    }
+    forward, backward = map(methods.get, FUNCTION_METHODS)
+    if forward is None or backward is None or _casts(model, owner):
+        return None
+    if not (forward.params.params and backward.params.params):
+        return None
+    params = [param.name.value for param in forward.params.params][1:]
+    return Function(forward, backward, tuple(params))
+
+
+def _is_plain(node: cst.FunctionDef) -> bool:
+    names = ((dotted(each.decorator) or "").rpartition(".")[2] for each in node.decorators)
+    return all(name in _PLAIN for name in names)
+
+
+def _casts(model: Model, owner: cst.ClassDef) -> bool:
+    """Whether a class casts anything, or opens a region of its own."""
+    calls = model.tree.below(owner, cst.Call)
+    names = (call.func.attr.value for call in calls if isinstance(call.func, cst.Attribute))
+    words = {name.value for name in model.tree.below(owner, cst.Name)}
+    return any(name in _CASTING for name in names) or not REGIONS.isdisjoint(words)
+
+
+# --- products in backward ---------------------------------------------------------------------
+
+
+def mixed_product(model: Model, function: Function) -> cst.CSTNode | None:
+    """A product in backward of a gradient and of what forward saved and multiplied itself."""
+    saved = _saved(model, function)
+    products = [node for node in _products(model, function.forward) if _uses(model, node, saved)]
+    if not products:
+        return None
+    gradients = {param.name.value for param in function.backward.params.params[1:]}
+    restored = _restored(model, function.backward)
+    for node in _products(model, function.backward):
+        if _uses(model, node, gradients) and _uses(model, node, restored):
+            return node
+    for call in _unknown_calls(model, function.backward):
+        if not (gradients.isdisjoint(_named(call)) or restored.isdisjoint(_named(call))):
+            return call
+    return None
+
+
+def _products(model: Model, function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    """The operations of a function that autocast computes in low precision."""
+    low = {name for name, policy in operations().policies["cuda"].items() if policy == "low"}
+    for node in model.tree.below(function, cst.BinaryOperation):
+        if isinstance(node.operator, cst.MatrixMultiply):
+            yield node
+    for call in model.tree.below(function, cst.Call):
+        names = model.names.qualified(call.func)
+        short = {operations().short(name) for name in names}
+        if not names and isinstance(call.func, cst.Attribute):
+            short = {call.func.attr.value}
+        if short and short <= low:
+            yield call
+
+
+def _uses(model: Model, node: cst.CSTNode, names: set[str]) -> bool:
+    return any(name.value in names for name in model.tree.below(node, cst.Name))
+
+
+def _saved(model: Model, function: Function) -> set[str]:
+    """The parameters that forward saves as it gets them."""
+    found: set[str] = set()
+    for call in model.tree.below(function.forward, cst.Call):
+        if (dotted(call.func) or "").endswith(".save_for_backward"):
+            found |= {arg.value.value for arg in call.args if isinstance(arg.value, cst.Name)}
+    return found & {*function.given}
+
+
+def _restored(model: Model, backward: cst.FunctionDef) -> set[str]:
+    """The variables of backward that hold what was saved."""
+    found: set[str] = set()
+    for assign in model.tree.below(backward, cst.Assign):
+        if (dotted(assign.value) or "").endswith(".saved_tensors"):
+            for target in assign.targets:
+                found |= {name.value for name in model.tree.below(target, cst.Name)}
+    return found
+
+
+# --- extensions that are given several tensors -----------------------------------------------
+
+
+class Given(NamedTuple):
+    """A call of unknown code that is given tensors of two dtypes, and the call that brings them."""
+
+    call: cst.Call
+    source: cst.Call
+
+
+def mixed_call(model: Model, owner: cst.ClassDef, function: Function) -> Given | None:
+    """Where forward gives unknown code tensors of which autocast makes two dtypes."""
+    gradients = _with_gradients(function)
+    names = {name: at for at, name in enumerate(function.given) if at in gradients}
+    for call in _unknown_calls(model, function.forward):
+        taken = [names[name] for name in _named(call) if name in names]
+        sources = _applied(model, owner) if len(taken) > 1 else ()
+        for source in sources:
+            if _is_mixed(model, source, taken):
+                return Given(call, source)
+    return None
+
+
+def _unknown_calls(model: Model, function: cst.FunctionDef) -> Iterator[cst.Call]:
+    """The calls of code that is neither Python's nor torch's."""
+    context = function.params.params[0].name.value
+    for call in model.tree.below(function, cst.Call):
+        homes = {name.partition(".")[0] for name in model.names.qualified(call.func)}
+        own = (dotted(call.func) or "").startswith(f"{context}.")
+        if not own and homes.isdisjoint({"torch", "builtins", "math"}):
+            yield call
+
+
+def _named(call: cst.Call) -> list[str]:
+    """The variables that a call is given as they are."""
+    return [arg.value.value for arg in call.args if isinstance(arg.value, cst.Name)]
+
+
+def _with_gradients(function: Function) -> set[int]:
+    """The places for which backward gives a gradient."""
+    found: set[int] = set()
+    for node in descendants(function.backward.body):
+        value = node.value if isinstance(node, cst.Return) else None
+        if isinstance(value, cst.Tuple):
+            given = enumerate(each.value for each in value.elements)
+            found |= {at for at, one in given if dotted(one) != "None"}
+        elif value is not None:
+            found |= {*range(len(function.given))}
+    return found
+
+
+def _applied(model: Model, owner: cst.ClassDef) -> Iterator[cst.Call]:
+    """The calls that run a Function: ``Product.apply(x, w)``, also by another name."""
+    for call in model.tree.nodes(cst.Call):
+        func = call.func
+        made = model.values.alternatives(func) if isinstance(func, cst.Name) else [func]
+        names = {dotted(one) for one in made}
+        if f"{owner.name.value}.apply" in names:
+            yield call
+
+
+def _is_mixed(model: Model, call: cst.Call, taken: list[int]) -> bool:
+    """Whether of the tensors at some places one is float32, and another one may be low."""
+    if any(arg.star or arg.keyword for arg in call.args):
+        return False
+    given = [call.args[at].value for at in taken if at < len(call.args)]
+    for flow in filter(None, (model.dtypes, model.supposed)):
+        for run in flow.reaching(call):
+            values = [value for value in map(run.of, given) if value.is_tensor]
+            wide = any(value.dtypes == {"float32"} for value in values)
+            low = any(value.low and len(value.dtypes) == 1 for value in values)
+            if wide and low and (run.ambient.is_on or run.ambient.supposed):
+                return True
+    return False

@@ -1,0 +1,45 @@
+"""AMP211: a Function whose tensors autocast makes two dtypes of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+
+_HELP = "decorate forward with `torch.amp.custom_fwd` and backward with `custom_bwd`"
+
+
+class FunctionWithoutCustomFwd(Rule):
+    """``class Product(Function)`` whose backward multiplies two dtypes."""
+
+    code = "AMP211"
+    name = "function-without-custom-fwd"
+    severity = Severity.WARNING
+    preview = True
+    requires = (frozenset({"Function"}), frozenset({"save_for_backward", "apply"}))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Judge each Function that is not decorated, and casts nothing."""
+        from . import _functions
+
+        for owner in model.tree.nodes(cst.ClassDef):
+            function = _functions.function_of(model, owner)
+            if function is None:
+                continue
+            product = _functions.mixed_product(model, function)
+            if product is not None:
+                message = (
+                    "under autocast this multiplies a gradient in float16 by what was saved in "
+                    "float32, and raises"
+                )
+                yield self.report(model, product, message, help=_HELP)
+            elif (given := _functions.mixed_call(model, owner, function)) is not None:
+                message = "autocast makes float16 of some of these tensors, and not of others"
+                related = [(given.source, "this is what it is given")]
+                yield self.report(model, given.call, message, related, help=_HELP)
