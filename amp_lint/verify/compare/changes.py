@@ -77,7 +77,7 @@ def compared(before: Side, after: Side) -> Comparison:
         "condition": _conditional(*erased),
         "not-followed": unread,
         "too-many": _TOO_MANY if len(policies) > _MAX_POLICIES else (),
-        **_uncompared(before, after, entered),
+        **_uncompared(*erased, entered),
     }
     coded = {reason: code for code, reasons in found.items() for reason in reasons}
     return Comparison(tuple(obligations), tuple(coded), tuple(coded.values()), coverage)
@@ -116,9 +116,9 @@ def _conditional(old: Eraser, new: Eraser) -> Iterator[str]:
             yield f"line {side.line(call)}: `{shown(side, call)}` runs under other conditions"
 
 
-def _uncompared(before: Side, after: Side, entered: set[str]) -> dict[str, Iterable[str]]:
+def _uncompared(old: Eraser, new: Eraser, entered: set[str]) -> dict[str, Iterable[str]]:
     """By their code, reasons for what differs in AMP itself, and no obligation is about."""
-    both = before, after
+    both = before, after = old.side, new.side
     names = common(before.units, after.units)
     return {
         "region": [
@@ -127,24 +127,28 @@ def _uncompared(before: Side, after: Side, entered: set[str]) -> dict[str, Itera
             *_other_states(*both),
         ],
         "float16": [*_casts(*both), *_half_left(*both)],
-        "scaler-state": _states(*both),
+        "scaler-state": _states(old, new),
         "interface": lonely_uses(before.uses, after.uses),
     }
 
 
-def _states(before: Side, after: Side) -> Iterator[str]:
-    """The state of a scaler that is not saved or loaded any more."""
-    for name in common(before.units, after.units):
-        old, new = (
-            [
-                call
-                for call in side.calls.get(id(side.units[name]), ())
-                if side.lifter.is_scaler_state(call)
-            ]
-            for side in (before, after)
+def _states(old: Eraser, new: Eraser) -> Iterator[str]:
+    """The state of a scaler that is not saved or loaded any more, or from somewhere else."""
+    for name in common(old.side.units, new.side.units):
+        was, becomes = (
+            [(call, eraser.plain(call).digest) for call in _state_calls(eraser.side, name)]
+            for eraser in (old, new)
         )
-        for call in old[len(new) :]:
-            yield f"line {before.line(call)}: `{shown(before, call)}` was removed"
+        left = Counter(digest for _, digest in becomes)
+        for call, digest in was:
+            if not left[digest]:
+                yield f"line {old.side.line(call)}: `{shown(old.side, call)}` was removed"
+            left[digest] -= 1
+
+
+def _state_calls(side: Side, name: str) -> Iterator[cst.Call]:
+    calls = side.calls.get(id(side.units[name]), ())
+    return filter(side.lifter.is_scaler_state, calls)
 
 
 def _comparable_steps(before: Side, after: Side, entered: set[str]) -> list[Step]:

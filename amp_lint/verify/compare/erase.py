@@ -51,6 +51,7 @@ _OF_TYPES = (
     cst.Subscript, cst.SubscriptElement, cst.Index, cst.SimpleString, cst.BinaryOperation,
     cst.BitOr, cst.List, cst.Element, cst.Ellipsis, cst.LeftSquareBracket, cst.RightSquareBracket,
 )  # fmt: skip
+_EXITS = (cst.Break, cst.Continue, cst.Raise, cst.Return)
 _LOOPS = (cst.For, cst.While, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
 
@@ -241,7 +242,12 @@ class Eraser:
         return self._block(value.body, value)
 
     def _block(self, body: Sequence[cst.CSTNode], holder: cst.CSTNode) -> Plain:
-        inner = [each for statement in body for each in self._statement(statement)]
+        inner: list[Plain] = []
+        for index, statement in enumerate(body):
+            if any(_is_exit(before) for before in body[:index]):
+                inner.append(self._generic(statement))  # it never runs: nothing of it is AMP's
+            else:
+                inner += self._statement(statement)
         kept = [each for each in inner if each.kind != "Pass"]
         return plain(BLOCK, "", kept, holder)
 
@@ -373,6 +379,13 @@ class Eraser:
             return asks and self.model.roles.is_scaler(test.func.value)
         return isinstance(test, (cst.Name, cst.Attribute)) and self.model.roles.is_scaler(test)
 
+    def is_read(self, target: cst.BaseExpression) -> bool:
+        """Whether the file has the word again that something is bound to."""
+        word = target.attr if isinstance(target, cst.Attribute) else target
+        if not isinstance(word, cst.Name):
+            return True
+        return any(each is not word for each in self.model.tree.named(word.value))
+
     def is_region(self, context: cst.BaseExpression) -> bool:
         """Whether a context is an autocast region, or was meant to be one."""
         if self.model.regions.of(context) is not None:
@@ -462,6 +475,11 @@ def _is_of_amp(name: str) -> bool:
     return is_amp(name) or name in ("torch.amp", "torch.cuda.amp", "torch.cpu.amp")
 
 
+def _is_exit(statement: cst.CSTNode) -> bool:
+    body = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+    return any(isinstance(each, _EXITS) for each in body)
+
+
 def _lines(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
     for line in body.body:
         yield from line.body if isinstance(line, cst.SimpleStatementLine) else [line]
@@ -538,14 +556,18 @@ def _events(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
 
 
 def _made(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
-    """``scaler = GradScaler()``, where it is made once for its function."""
+    """``scaler = GradScaler()``, where it is made once for its function.
+
+    One that nothing here reads may be there for other files.
+    """
     if not isinstance(node, cst.Assign) or len(node.targets) != 1:
         return None
     target, value = node.targets[0].target, node.value
     if not isinstance(value, cst.Call) or not eraser.model.roles.is_constructor(value):
         return None
     around = eraser.model.tree.ancestor(node, *_LOOPS, cst.FunctionDef)
-    if isinstance(around, _LOOPS):
+    seen_by_others = around is None or isinstance(target, cst.Attribute)
+    if isinstance(around, _LOOPS) or (seen_by_others and not eraser.is_read(target)):
         return None
     return [] if eraser.model.roles.is_scaler(target) else None
 
