@@ -1,0 +1,104 @@
+"""Random edits that once were proven, one of each class, found by ``benchmarks/mutations.py``."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from amp_lint.verify import Change, Prover, Verdict
+from amp_lint.verify.compare import compare
+
+FILE = textwrap.dedent(
+    """
+    import functools
+    import torch
+
+    kept = torch.amp.GradScaler("cuda")
+
+
+    def train(model, optimizer, scaler, x):
+        make = functools.partial(torch.autocast, "cuda")
+        with make():
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+
+
+    def save(model, scaler):
+        return {"model": model.state_dict(), "scaler": scaler.state_dict()}
+
+
+    def load(model, scaler, state, other):
+        model.load_state_dict(state["model"])
+        scaler.load_state_dict(state["scaler"])
+        return other["epoch"], other["rate"]
+    """
+)
+LOAD = '    scaler.load_state_dict(state["scaler"])\n'
+RETURN = '    return other["epoch"], other["rate"]\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("scaler.unscale_(optimizer)", "scaler.unscale_()"),
+        ('state["scaler"]', 'print["scaler"]'),
+        ('state["scaler"]', 'other["scaler"]'),
+        ("scaler.state_dict()}", "torch.scaler.state_dict()}"),
+        (LOAD + RETURN, RETURN + LOAD),
+        ('kept = torch.amp.GradScaler("cuda")\n', ""),
+        ('(torch.autocast, "cuda")', '("cuda", torch.autocast)'),
+    ],
+)
+def test_what_a_text_alone_tells(old: str, new: str) -> None:
+    assert FILE.count(old) == 1
+    assert compare(FILE, FILE.replace(old, new)).reasons
+
+
+STEP = """
+    import torch
+
+    def step(model, optimizer, scaler, batch):
+        scaler.scale(model(batch).mean()).backward()
+        scaler.unscale_(optimizer)
+        if not all(torch.isfinite(p.grad).all() for p in model.parameters()):
+            scaler.update()
+            return False
+        scaler.step(optimizer)
+        scaler.update()
+        return True
+
+    def alone(accelerator, model, x):
+        accelerator.backward(model(x).mean())
+
+    def shaped(x, size):
+        return torch.softmax(x.reshape(size, 4), -1)
+
+    def normal(x):
+        return torch.nn.functional.layer_norm(x, (64,), eps=1e-5)
+
+    def optional(model, optimizer, x, amp):
+        scaler = torch.amp.GradScaler("cuda", enabled=amp)
+        scaler.scale(model(x).mean()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("        scaler.unscale_(optimizer)\n", "", Verdict.REFUTED),
+        ("accelerator.backward(model(x).mean())", "pass", Verdict.NOT_COMPARABLE),
+        ("reshape(size, 4)", "reshape(print, 4)", Verdict.NOT_COMPARABLE),
+        ("eps=1e-5", "eps=1e-4", Verdict.CHANGES),
+        (", enabled=amp", "", Verdict.CHANGES),
+    ],
+)
+def test_what_has_to_be_tried(proving: Prover, old: str, new: str, wanted: Verdict) -> None:
+    before = textwrap.dedent(STEP)
+    proof = proving.prove(Change(before, textwrap.dedent(STEP.replace(old, new))))
+    assert proof.verdict is wanted, proof
