@@ -8,11 +8,20 @@ import pytest
 
 from amp_lint.verify import Change, Prover, Verdict
 from amp_lint.verify.compare import compare
+from amp_lint.verify.obligations import Unbound
 
 FILE = textwrap.dedent(
     """
     import functools
     import torch
+    from torch.cuda.amp import autocast
+
+
+    class Net(torch.nn.Module):
+        @autocast()
+        def forward(self, x):
+            return x
+
 
     kept = torch.amp.GradScaler("cuda")
 
@@ -86,6 +95,12 @@ STEP = """
         scaler.step(optimizer)
         scaler.update()
 """
+
+
+def test_a_name_that_a_class_needs_before_it_is_bound() -> None:
+    line = "from torch.cuda.amp import autocast\n"
+    found = compare(FILE, f"{FILE.replace(line, '')}{line}")
+    assert [each for each in found.obligations if isinstance(each, Unbound)]
 
 
 @pytest.mark.parametrize(
