@@ -80,8 +80,8 @@ class Mutant:
 
 def main() -> int:
     args = _arguments()
-    mutants = [*_mutants([*texts()], random.Random(args.seed), args.count)]
-    verdicts = judged(mutants, args.seconds, args.seed)
+    edits = [*mutants([*texts()], random.Random(args.seed), args.count)]
+    verdicts = judged(edits, args.seconds, args.seed)
     print(table(Counter((each.kind, verdict) for each, verdict in verdicts)))
     proven = [each for each, verdict in verdicts if verdict is Verdict.PROVEN]
     done = what_they_do(proven)
@@ -92,12 +92,12 @@ def main() -> int:
     return 1 if OTHER in done else 0
 
 
-def judged(mutants: Sequence[Mutant], seconds: float, seed: int) -> list[tuple[Mutant, Verdict]]:
+def judged(edits: Sequence[Mutant], seconds: float, seed: int) -> list[tuple[Mutant, Verdict]]:
     """The verdicts, cheap questions first: on the text alone, in float32, in all dtypes."""
     began = time.monotonic()
-    compared = ((each, compare(each.of.code, each.code)) for each in mutants)
+    compared = ((each, compare(each.of.code, each.code)) for each in edits)
     owned = [each for each, found in compared if not found.reasons]
-    done = {id(each): Verdict.NOT_COMPARABLE for each in mutants}
+    done = {id(each): Verdict.NOT_COMPARABLE for each in edits}
     for dtypes in (("float32",), ProofSettings().dtypes):
         settings = ProofSettings(modes=("eager",), seed=seed, dtypes=dtypes)
         with Prover(settings) as prover:
@@ -111,7 +111,7 @@ def judged(mutants: Sequence[Mutant], seconds: float, seed: int) -> list[tuple[M
                 for each, proof in zip(some, prover.prove_all(changes), strict=True):
                     done[id(each)] = proof.verdict
         owned = [each for each in owned if done.get(id(each)) is Verdict.PROVEN]
-    return [(each, done[id(each)]) for each in mutants if id(each) in done]
+    return [(each, done[id(each)]) for each in edits if id(each) in done]
 
 
 def _arguments() -> argparse.Namespace:
@@ -139,12 +139,12 @@ def _plain(code: str) -> str:
     return ast.unparse(ast.parse(code)) + "\n"
 
 
-def _mutants(of: Sequence[Text], choose: Choose, count: int) -> Iterator[Mutant]:
+def mutants(of: Sequence[Text], choose: Choose, count: int) -> Iterator[Mutant]:
     """Different edits; every second one is of a program."""
     programs = [text for text in of if text.runs]
     seen: set[tuple[str, str]] = set()
     for number in range(20 * count):
-        text = choose.choice(programs if number % 2 else of)
+        text = choose.choice(programs if programs and number % 2 else of)
         kind = choose.choice([*EDITS])
         tree = ast.parse(text.code)
         if not EDITS[kind](tree, choose):
