@@ -26,6 +26,16 @@ FILE = textwrap.dedent(
     kept = torch.amp.GradScaler("cuda")
 
 
+    class Trainer:
+        def __init__(self, model):
+            self.grad_scaler = torch.amp.GradScaler("cuda")
+            self.model = model
+
+        def step(self, x):
+            self.grad_scaler.scale(self.model(x).mean()).backward()
+            self.grad_scaler.update()
+
+
     def train(model, optimizer, scaler, x):
         make = functools.partial(torch.autocast, "cuda")
         with make():
@@ -59,6 +69,8 @@ RETURN = '    return other["epoch"], other["rate"]\n'
         ("scaler.state_dict()}", "torch.scaler.state_dict()}"),
         (LOAD + RETURN, RETURN + LOAD),
         ('kept = torch.amp.GradScaler("cuda")\n', ""),
+        ('        self.grad_scaler = torch.amp.GradScaler("cuda")\n', ""),
+        ("self.grad_scaler = ", "print.grad_scaler = "),
         ('(torch.autocast, "cuda")', '("cuda", torch.autocast)'),
     ],
 )
@@ -89,6 +101,9 @@ STEP = """
     def normal(x):
         return torch.nn.functional.layer_norm(x, (64,), eps=1e-5)
 
+    def masked(scores, mask):
+        return torch.softmax(scores.masked_fill(mask, torch.finfo(scores.dtype).min), -1)
+
     def optional(model, optimizer, x, amp):
         scaler = torch.amp.GradScaler("cuda", enabled=amp)
         scaler.scale(model(x).mean()).backward()
@@ -110,6 +125,8 @@ def test_a_name_that_a_class_needs_before_it_is_bound() -> None:
         ("accelerator.backward(model(x).mean())", "pass", Verdict.NOT_COMPARABLE),
         ("reshape(size, 4)", "reshape(print, 4)", Verdict.NOT_COMPARABLE),
         ("eps=1e-5", "eps=1e-4", Verdict.CHANGES),
+        ("finfo(scores.dtype)", "finfo()", Verdict.REFUTED),
+        ("return True", "scaler.step(optimizer); scaler.update(); return True", Verdict.REFUTED),
         (", enabled=amp", "", Verdict.CHANGES),
     ],
 )

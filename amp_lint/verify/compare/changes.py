@@ -128,6 +128,7 @@ def _uncompared(old: Eraser, new: Eraser, entered: set[str]) -> dict[str, Iterab
         ],
         "float16": [*_casts(*both), *_half_left(*both)],
         "scaler-state": _states(old, new),
+        "scaler-made": _not_made(before, after),
         "interface": lonely_uses(before.uses, after.uses),
     }
 
@@ -144,6 +145,26 @@ def _states(old: Eraser, new: Eraser) -> Iterator[str]:
             if not left[digest]:
                 yield f"line {old.side.line(call)}: `{shown(old.side, call)}` was removed"
             left[digest] -= 1
+
+
+def _not_made(before: Side, after: Side) -> Iterator[str]:
+    """What a scaler is bound to in the old text, and nothing in the new one, which has its name."""
+    tree = after.model.tree
+    targets = [each.target for each in tree.nodes(cst.AssignTarget)]
+    targets += [each.target for each in tree.nodes(cst.AnnAssign)]
+    bound = {_within_class(after, target) for target in targets}
+    for call in before.model.roles.scaler_calls:
+        holder = before.model.tree.parent(call)
+        for each in holder.targets if isinstance(holder, cst.Assign) else ():
+            key = _, name = _within_class(before, each.target)
+            if key not in bound and tree.named(name.rpartition(".")[2]):
+                yield f"line {before.line(call)}: `{name}` is not made any more"
+
+
+def _within_class(side: Side, target: cst.BaseExpression) -> tuple[str, str]:
+    """What is bound, as it is written, with the class in which it is."""
+    holder = side.model.tree.ancestor(target, cst.ClassDef)
+    return holder.name.value if holder is not None else "", side.model.tree.source(target)
 
 
 def _state_calls(side: Side, name: str) -> Iterator[cst.Call]:

@@ -200,18 +200,13 @@ class Eraser:
         return any(self.model.tree.named(word) for word in _READ_DOCSTRINGS)
 
     def is_docstring(self, node: cst.CSTNode) -> bool:
-        """Whether a statement is a docstring that nothing can see the text of."""
+        """Whether a statement is a text alone, and a docstring only where nothing can see it."""
         if not isinstance(node, cst.Expr) or self._reads_docstrings:
             return False
-        if not isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString)):
-            return False
-        if (literal_text(node.value) or "")[:4] != "str ":
+        if literal_text(node.value) is None:
             return False
         holder = self.side.holder(node)
-        line = self.model.tree.parent(node)
-        body = holder.body if isinstance(holder, cst.Module) else holder.body.body
-        first = bool(body) and body[0] is line
-        return first and (isinstance(holder, cst.Module) or not holder.decorators)
+        return isinstance(holder, cst.Module) or not holder.decorators
 
     def _word(self, field: str, value: cst.CSTNode) -> str:
         if isinstance(value, cst.Name) and names_itself(field, value):
