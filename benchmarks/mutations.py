@@ -44,7 +44,7 @@ TO_RUN = 120.0
 """Seconds for a program, which prints in two if the machine is idle."""
 _OPERATORS: tuple[type[ast.operator], ...] = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 _TESTS: tuple[type[ast.cmpop], ...] = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
-SAME, OTHER = "the same", "something else"
+SAME, OTHER, _MORE = "the same", "something else", "the same, and print more"
 _ROUNDING = 4e-3
 """Part of the largest number by which others may be off: four eps of float16."""
 _CHUNK = 20
@@ -267,7 +267,16 @@ def what_they_do(mutants: Sequence[Mutant]) -> list[str]:
     """How what mutants do compares with what is done without the edit."""
     pages_ = [each for each in mutants if not each.of.runs]
     played = dict(zip(map(id, pages_), _played(pages_), strict=True))
-    return [played.get(id(each)) or _how(is_same(each)) for each in mutants]
+    return [
+        played.get(id(each)) or (_MORE if _prints_more(each) else _how(is_same(each)))
+        for each in mutants
+    ]
+
+
+def _prints_more(mutant: Mutant) -> bool:
+    """Whether all that was edited is that something is printed once more, which is allowed."""
+    added = [line for line in mutant.diff.splitlines() if line[:1] == "+" and line[:3] != "+++"]
+    return mutant.kind == "repeated" and all(line[1:].strip()[:6] == "print(" for line in added)
 
 
 def _how(same: bool) -> str:
@@ -291,7 +300,7 @@ def _played(mutants: Sequence[Mutant]) -> Iterator[str]:
     seen = json.loads(done.stdout)
     known = dict(zip(originals, seen, strict=False))
     for each, found in zip(mutants, seen[len(originals) :], strict=True):
-        yield _compared(known[each.of.code], found)
+        yield _MORE if _prints_more(each) else _compared(known[each.of.code], found)
 
 
 def _compared(old: list[Any], new: list[Any]) -> str:

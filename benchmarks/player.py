@@ -19,7 +19,7 @@ import contextlib
 import io
 import json
 import os
-import signal
+import resource
 import sys
 import tempfile
 import types
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 TO_RUN = 60
-"""Seconds for a text."""
+"""Seconds of CPU for a text."""
 _MOST_STEPS = 40
 """Steps after which an endless loop is left."""
 _ROWS, _WIDTH = 8, 4
@@ -93,7 +93,7 @@ def _apart(like: str, text: str) -> Any:
     child = os.fork()
     if not child:
         os.close(read)
-        signal.alarm(TO_RUN)
+        resource.setrlimit(resource.RLIMIT_CPU, (TO_RUN, TO_RUN))
         with os.fdopen(write, "w") as out, contextlib.suppress(Exception):
             json.dump(played(like, text), out)
         os._exit(0)
@@ -353,7 +353,8 @@ def _told(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         gradient = value.grad if value.is_leaf else None
         told = [str(value.dtype), [*value.shape], value.detach().double().flatten().tolist()]
-        return [*told, value.requires_grad, _told(gradient)]
+        skipped = gradient is not None and not bool(gradient.isfinite().all())
+        return [*told, value.requires_grad, "not finite" if skipped else _told(gradient)]
     if isinstance(value, torch.amp.GradScaler):
         return ["scaler", value.is_enabled(), value.get_scale(), _told(value.state_dict())]
     if isinstance(value, dict):
