@@ -112,6 +112,36 @@ STEP = """
 """
 
 
+ARMS = textwrap.dedent(
+    """
+    import torch
+
+
+    def step(args, model, optimizer, scaler, loss):
+        print("a text of "
+              "two lines")
+        if args.half:
+            scaler.scale(loss).backward()
+            if args.clip:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            if args.clip:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+            optimizer.step()
+    """
+)
+
+
+def test_unscale_in_the_arm_of_one_clip_of_two() -> None:
+    clip = "            torch.nn.utils.clip"
+    assert not compare(
+        ARMS, ARMS.replace(clip, f"            scaler.unscale_(optimizer)\n{clip}", 1)
+    ).reasons
+
+
 def test_a_name_that_a_class_needs_before_it_is_bound() -> None:
     line = "from torch.cuda.amp import autocast\n"
     found = compare(FILE, f"{FILE.replace(line, '')}{line}")

@@ -107,9 +107,9 @@ def _turned(old: Eraser, new: Eraser) -> Iterator[str]:
 def _conditional(old: Eraser, new: Eraser) -> Iterator[str]:
     """What a scaler does under conditions that neither the old text nor the step has."""
     known = old.stacks(Kind.UNSCALE, Kind.UPDATE)
-    beside = {
-        (name, stack) for name, _, stack in new.stacks(Kind.STEP, Kind.CLIP, Kind.GRADIENT_READ)
-    }
+    others = Kind.STEP, Kind.CLIP, Kind.GRADIENT_READ
+    stacks = (new.stacks(*others, of_all=of_all) for of_all in (False, True))
+    beside = {(name, stack) for found in stacks for name, _, stack in found}
     for (name, kind, stack), call in new.stacks(Kind.UNSCALE, Kind.UPDATE).items():
         if stack and (name, kind, stack) not in known and (name, stack) not in beside:
             side = new.side

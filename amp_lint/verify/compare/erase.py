@@ -327,23 +327,31 @@ class Eraser:
         asked = source(node.test)
         return asked in (f"{owner}.get({key})", f"{key} in {owner}")
 
-    def stacks(self, *kinds: Kind) -> dict[tuple[str, Kind, tuple[str, ...]], cst.Call]:
-        """Events of some kinds by their function, and the tests and loops around them."""
+    def stacks(
+        self, *kinds: Kind, of_all: bool = False
+    ) -> dict[tuple[str, Kind, tuple[str, ...]], cst.Call]:
+        """Events of some kinds by their function, and the tests and loops around them.
+
+        With ``of_all`` also the tests that say nothing of when such an event happens.
+        """
         calls = self.model.tree.nodes(cst.Call)
         found = ((call, self._kind(call)) for call in calls)
         return {
-            (name_of(self.model, call), kind, tuple(self._stack(call))): call
+            (name_of(self.model, call), kind, tuple(self._stack(call, of_all))): call
             for call, kind in found
             if kind in kinds and kind is not None
         }
 
-    def _stack(self, node: cst.CSTNode) -> Iterator[str]:
+    def _stack(self, node: cst.CSTNode, of_all: bool) -> Iterator[str]:
         """What stands around a place in its function, but AMP, from the inside out."""
         inner = node
         for holder in self.model.tree.ancestors(node):
             if isinstance(holder, (cst.FunctionDef, cst.ClassDef)):
                 return
-            if isinstance(holder, cst.If) and not self._is_whole(holder, inner, node):
+            if isinstance(holder, cst.If) and (
+                not self.is_about_amp(holder.test)
+                and (of_all or not self._is_whole(holder, inner, node))
+            ):
                 yield f"{inner is holder.body} {self.plain(holder.test).digest.hex()}"
             elif isinstance(holder, (cst.For, cst.While, cst.Try, cst.ExceptHandler)):
                 yield type(holder).__name__
@@ -352,10 +360,8 @@ class Eraser:
     def _is_whole(self, test: cst.If, arm: cst.CSTNode, event: cst.CSTNode) -> bool:
         """Whether a test says nothing of when an event happens.
 
-        It is one of AMP, both of its arms have the event, or this one leaves with it.
+        Both of its arms have the event, or this one leaves with it.
         """
-        if self.is_about_amp(test.test):
-            return True
         if isinstance(arm, cst.BaseSuite) and leaves(arm) and self._kind(event) is Kind.UPDATE:
             return True
         tree, other = self.model.tree, test.orelse if arm is test.body else test.body
