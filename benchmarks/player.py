@@ -169,7 +169,7 @@ class Stage:
             except (Exception, Enough) as error:
                 ended = type(error).__name__
         weights = [_told(each) for model in self._models for each in model.parameters()]
-        scalers = [_told(each) for each in _MADE if each._scale is not None]
+        scalers = [_told(each) for each in _MADE if getattr(each, "_scale", None) is not None]
         return [ended, _told(made), weights, scalers, self._said, out.getvalue()]
 
     # --- objects ------------------------------------------------------------------------------
