@@ -4,13 +4,13 @@
 
 Each mutant is one edit of a fixed text of a page, or of a program in ``programs/``: an operator, a
 literal, a name, the order of two statements, the arguments of a call, a statement that is gone. It
-is judged against the text without the edit, by eager experiments. Of a program both are run, in
-processes of their own, if the edit was called proven: what they print has to be the same, to the
-last digit. A fixed text of a page cannot be run; with ``--list`` its proven edits are shown, to be
-read. Texts are written by ``ast.unparse``, so layout is no edit.
+is judged against the text without the edit, by eager experiments; first in float32 alone, which
+refutes most. Where it is called proven, both are run, in processes of their own: of a program, what
+it prints has to be the same, to the last digit; a page is played by ``player.py``, and has to do
+the same, but for rounding. Texts are written by ``ast.unparse``, so layout is no edit.
 
-Prints how many edits of each kind got which verdict. Exits with 1 if a proven one changes what is
-printed.
+Prints how many edits of each kind got which verdict, and the proven ones that do something else;
+with ``--list`` all proven ones, to be read. Exits with 1 if a proven one does something else.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import ast
 import copy
 import difflib
 import functools
+import json
 import os
 import random
 import subprocess
@@ -29,16 +30,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import player
 
 from amp_lint import registry
 from amp_lint.handbook import pages
 from amp_lint.verify import Change, ProofSettings, Prover, Verdict
+from amp_lint.verify.compare import compare
 
 PROGRAMS = Path(__file__).with_name("programs")
 TO_RUN = 120.0
 """Seconds for a program, which prints in two if the machine is idle."""
 _OPERATORS: tuple[type[ast.operator], ...] = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 _TESTS: tuple[type[ast.cmpop], ...] = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+SAME, OTHER, _MORE = "the same", "something else", "the same, and print more"
+_ROUNDING = 4e-3
+"""Part of the largest number by which others may be off: four eps of float16."""
+_CHUNK = 20
+"""Edits that are judged before the clock is asked."""
 Choose = random.Random
 
 
@@ -70,25 +80,38 @@ class Mutant:
 
 def main() -> int:
     args = _arguments()
-    choose, began = random.Random(args.seed), time.monotonic()
-    counts: Counter[tuple[str, Verdict]] = Counter()
-    proven: list[Mutant] = []
-    with Prover(ProofSettings(modes=("eager",), seed=args.seed)) as prover:
-        for mutant in _mutants([*texts()], choose, args.count):
-            if time.monotonic() - began > args.seconds:
-                break
-            verdict = prover.prove(Change(mutant.of.code, mutant.code)).verdict
-            counts[mutant.kind, verdict] += 1
-            proven += [mutant] * (verdict is Verdict.PROVEN)
-    print(table(counts))
-    wrong = [each for each in proven if each.of.runs and not is_same(each)]
-    read = [each for each in proven if not each.of.runs]
-    runs = len(proven) - len(read)
-    print(f"{runs} proven edits of programs were run: {len(wrong)} print something else;")
-    print(f"{len(read)} proven edits are of texts that cannot be run")
-    for each in [*wrong, *(read if args.list else [])]:
-        print(f"\n{each.of.name}, {each.kind}\n{each.diff}")
-    return 1 if wrong else 0
+    edits = [*mutants([*texts()], random.Random(args.seed), args.count)]
+    verdicts = judged(edits, args.seconds, args.seed)
+    print(table(Counter((each.kind, verdict) for each, verdict in verdicts)))
+    proven = [each for each, verdict in verdicts if verdict is Verdict.PROVEN]
+    done = what_they_do(proven)
+    print(f"{len(proven)} proven edits were run: {dict(Counter(done))}")
+    for each, how in zip(proven, done, strict=True):
+        if args.list or how == OTHER:
+            print(f"\n{each.of.name}, {each.kind}: {how}\n{each.diff}")
+    return 1 if OTHER in done else 0
+
+
+def judged(edits: Sequence[Mutant], seconds: float, seed: int) -> list[tuple[Mutant, Verdict]]:
+    """The verdicts, cheap questions first: on the text alone, in float32, in all dtypes."""
+    began = time.monotonic()
+    compared = ((each, compare(each.of.code, each.code)) for each in edits)
+    owned = [each for each, found in compared if not found.reasons]
+    done = {id(each): Verdict.NOT_COMPARABLE for each in edits}
+    for dtypes in (("float32",), ProofSettings().dtypes):
+        settings = ProofSettings(modes=("eager",), seed=seed, dtypes=dtypes)
+        with Prover(settings) as prover:
+            for at in range(0, len(owned), _CHUNK):
+                some = owned[at : at + _CHUNK]
+                if time.monotonic() - began > seconds:
+                    for each in owned[at:]:
+                        del done[id(each)]
+                    break
+                changes = [Change(each.of.code, each.code) for each in some]
+                for each, proof in zip(some, prover.prove_all(changes), strict=True):
+                    done[id(each)] = proof.verdict
+        owned = [each for each in owned if done.get(id(each)) is Verdict.PROVEN]
+    return [(each, done[id(each)]) for each in edits if id(each) in done]
 
 
 def _arguments() -> argparse.Namespace:
@@ -116,12 +139,12 @@ def _plain(code: str) -> str:
     return ast.unparse(ast.parse(code)) + "\n"
 
 
-def _mutants(of: Sequence[Text], choose: Choose, count: int) -> Iterator[Mutant]:
+def mutants(of: Sequence[Text], choose: Choose, count: int) -> Iterator[Mutant]:
     """Different edits; every second one is of a program."""
     programs = [text for text in of if text.runs]
     seen: set[tuple[str, str]] = set()
     for number in range(20 * count):
-        text = choose.choice(programs if number % 2 else of)
+        text = choose.choice(programs if programs and number % 2 else of)
         kind = choose.choice([*EDITS])
         tree = ast.parse(text.code)
         if not EDITS[kind](tree, choose):
@@ -240,18 +263,64 @@ EDITS: dict[str, Callable[[ast.Module, Choose], bool]] = {
 # --- running --------------------------------------------------------------------------------------
 
 
+def what_they_do(mutants: Sequence[Mutant]) -> list[str]:
+    """How what mutants do compares with what is done without the edit."""
+    pages_ = [each for each in mutants if not each.of.runs]
+    played = dict(zip(map(id, pages_), _played(pages_), strict=True))
+    return [
+        played.get(id(each)) or (_MORE if _prints_more(each) else _how(is_same(each)))
+        for each in mutants
+    ]
+
+
+def _prints_more(mutant: Mutant) -> bool:
+    """Whether all that was edited is that something is printed once more, which is allowed."""
+    added = [line for line in mutant.diff.splitlines() if line[:1] == "+" and line[:3] != "+++"]
+    return mutant.kind == "repeated" and all(line[1:].strip()[:6] == "print(" for line in added)
+
+
+def _how(same: bool) -> str:
+    return SAME if same else OTHER
+
+
 def is_same(mutant: Mutant) -> bool:
     """Whether a program prints the same with the edit; hashes and threads are the same in both."""
     return _printed(mutant.of.code) == _printed(mutant.code)
 
 
+def _played(mutants: Sequence[Mutant]) -> Iterator[str]:
+    """How pages with edits compare with those without them."""
+    originals = [*dict.fromkeys(each.of.code for each in mutants)]
+    pairs = [(code, code) for code in originals]
+    pairs += [(each.of.code, each.code) for each in mutants]
+    done = subprocess.run(
+        [sys.executable, "-I", player.__file__],
+        input=json.dumps(pairs), capture_output=True, text=True, check=True, env=_environment(),
+    )  # fmt: skip
+    seen = json.loads(done.stdout)
+    known = dict(zip(originals, seen, strict=False))
+    for each, found in zip(mutants, seen[len(originals) :], strict=True):
+        yield _MORE if _prints_more(each) else _compared(known[each.of.code], found)
+
+
+def _compared(old: list[Any], new: list[Any]) -> str:
+    if not player.ran(old):
+        return "not run"
+    if player.are_alike(old, new):
+        return SAME
+    return "but for rounding the same" if player.are_alike(old, new, within=_ROUNDING) else OTHER
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+
+
 @functools.cache
 def _printed(code: str) -> tuple[int, str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-W", "ignore", "-c", code],
-            capture_output=True, text=True, timeout=TO_RUN, env=environment,
+            capture_output=True, text=True, timeout=TO_RUN, env=_environment(),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return -1, ""

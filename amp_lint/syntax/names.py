@@ -170,8 +170,13 @@ class Names:
         return not any(self.tree.contains(holder, node) for node in self.tree.named(name))
 
     def is_early(self, name: str, at: cst.CSTNode) -> bool:
-        """Whether only lines below a place bind a name in its scope, so that reading it raises."""
+        """Whether only lines below a place bind a name in its scope, so that reading it raises.
+
+        The body of a class runs where it stands, as a part of what it stands in.
+        """
         scope = self.scope(at)
+        while isinstance(scope.node, cst.ClassDef) and name not in scope.bindings and scope.parent:
+            scope = scope.parent
         if name in scope.foreign or not isinstance(scope.node, (cst.FunctionDef, cst.Module)):
             return False
         bindings = scope.bindings.get(name, [])

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program
 from amp_lint.verify.proof import Changed
-from amp_lint.verify.terms import Input, show
+from amp_lint.verify.terms import Const, Input, show
 from amp_lint.vocabulary.amp import DEFAULT_DTYPES, GRAD_SCALER
 from amp_lint.vocabulary.meaning import Kind, Part
 
 _ENABLED = GRAD_SCALER.keyword(Part.ENABLED)
 _OF_SCALERS = frozenset({Kind.UNSCALE, Kind.UPDATE, Kind.CONSTRUCT})
+_ON = Const(True)
 _NEEDS_NO_SCALER = frozenset({"bfloat16", "float32"})
 Adopted = tuple[Changed, Program]
 
@@ -33,6 +34,16 @@ def adopted(before: Program, after: Program) -> Adopted | None:
         return None
     old, new = ", ".join(c.before for c in found), ", ".join(c.after for c in found)
     return Changed(old, new), before
+
+
+def switched_on(before: Program, after: Program) -> Changed | None:
+    """A scaler that an option or a literal could keep off, and nothing does any more."""
+    new = dict(after.scalers)
+    for key, made in before.scalers:
+        was, becomes = (dict(each.keywords).get(_ENABLED) for each in (made, new.get(key, made)))
+        if was not in (None, _ON) and becomes in (None, _ON):
+            return Changed(f"a scaler with {_ENABLED}={show(was)}", "a scaler that is on")
+    return None
 
 
 def _limit(before: Program, after: Program) -> Adopted | None:

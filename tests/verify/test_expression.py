@@ -225,7 +225,7 @@ def test_a_mean_may_overflow_on_its_way() -> None:
     ("before", "after", "check"),
     [
         (KD, "F.log_softmax(x, dim=1)", "value"),
-        (NORM, "nn.LayerNorm(64, eps=1e-10)", "finite"),
+        ("torch.log(x.clamp(min=1e-6))", "torch.log(x)", "finite"),
         (DTYPE, "F.log_softmax(x, dim=-1)", "dtype"),
         (PICKED, "x.log_softmax(-1)", "shape"),
         ("torch.linalg.inv(x.float())", "torch.linalg.inv(x)", "raises"),

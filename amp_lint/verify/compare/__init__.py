@@ -12,7 +12,7 @@ from amp_lint.verify.compare.changes import compared
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.obligations import Comparison
 
-__all__ = ["compare"]
+__all__ = ["compare", "lifted"]
 
 _MOST_KEPT = 100_000
 """Characters of old texts that are kept, once they are lifted."""
@@ -26,7 +26,7 @@ def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
     old = _olds.side(before, name)
     if isinstance(old, str):
         return Comparison((), (f"the old text {old}",), ("unread",))
-    new = _side(after, name)
+    new = lifted(after, name)
     if isinstance(new, str):
         return Comparison((), (f"the new text {new}",), ("unread",))
     try:
@@ -39,7 +39,7 @@ def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
         raise
 
 
-def _side(text: str, name: str) -> Side | str:
+def lifted(text: str, name: str) -> Side | str:
     """A text as it is compared, or what is wrong with it."""
     try:
         return Side(_read(text, name))
@@ -62,12 +62,12 @@ class _Olds:
         self._sides: dict[tuple[str, str], Side | str] = {}
 
     def side(self, text: str, name: str) -> Side | str:
-        """As `_side`; the last text is kept however long it is, others while there is room."""
+        """As `lifted`; the last text is kept however long it is, others while there is room."""
         key = text, name
         if key not in self._sides:
             while self._sides and sum(len(old) for old, _ in (*self._sides, key)) > _MOST_KEPT:
                 del self._sides[next(iter(self._sides))]
-            self._sides[key] = _side(text, name)
+            self._sides[key] = lifted(text, name)
         return self._sides[key]
 
     def forget(self) -> None:

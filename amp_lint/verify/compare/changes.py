@@ -77,7 +77,7 @@ def compared(before: Side, after: Side) -> Comparison:
         "condition": _conditional(*erased),
         "not-followed": unread,
         "too-many": _TOO_MANY if len(policies) > _MAX_POLICIES else (),
-        **_uncompared(before, after, entered),
+        **_uncompared(*erased, entered),
     }
     coded = {reason: code for code, reasons in found.items() for reason in reasons}
     return Comparison(tuple(obligations), tuple(coded), tuple(coded.values()), coverage)
@@ -107,18 +107,18 @@ def _turned(old: Eraser, new: Eraser) -> Iterator[str]:
 def _conditional(old: Eraser, new: Eraser) -> Iterator[str]:
     """What a scaler does under conditions that neither the old text nor the step has."""
     known = old.stacks(Kind.UNSCALE, Kind.UPDATE)
-    beside = {
-        (name, stack) for name, _, stack in new.stacks(Kind.STEP, Kind.CLIP, Kind.GRADIENT_READ)
-    }
+    others = Kind.STEP, Kind.CLIP, Kind.GRADIENT_READ
+    stacks = (new.stacks(*others, of_all=of_all) for of_all in (False, True))
+    beside = {(name, stack) for found in stacks for name, _, stack in found}
     for (name, kind, stack), call in new.stacks(Kind.UNSCALE, Kind.UPDATE).items():
         if stack and (name, kind, stack) not in known and (name, stack) not in beside:
             side = new.side
             yield f"line {side.line(call)}: `{shown(side, call)}` runs under other conditions"
 
 
-def _uncompared(before: Side, after: Side, entered: set[str]) -> dict[str, Iterable[str]]:
+def _uncompared(old: Eraser, new: Eraser, entered: set[str]) -> dict[str, Iterable[str]]:
     """By their code, reasons for what differs in AMP itself, and no obligation is about."""
-    both = before, after
+    both = before, after = old.side, new.side
     names = common(before.units, after.units)
     return {
         "region": [
@@ -127,24 +127,49 @@ def _uncompared(before: Side, after: Side, entered: set[str]) -> dict[str, Itera
             *_other_states(*both),
         ],
         "float16": [*_casts(*both), *_half_left(*both)],
-        "scaler-state": _states(*both),
+        "scaler-state": _states(old, new),
+        "scaler-made": _not_made(before, after),
         "interface": lonely_uses(before.uses, after.uses),
     }
 
 
-def _states(before: Side, after: Side) -> Iterator[str]:
-    """The state of a scaler that is not saved or loaded any more."""
-    for name in common(before.units, after.units):
-        old, new = (
-            [
-                call
-                for call in side.calls.get(id(side.units[name]), ())
-                if side.lifter.is_scaler_state(call)
-            ]
-            for side in (before, after)
+def _states(old: Eraser, new: Eraser) -> Iterator[str]:
+    """The state of a scaler that is not saved or loaded any more, or from somewhere else."""
+    for name in common(old.side.units, new.side.units):
+        was, becomes = (
+            [(call, eraser.plain(call).digest) for call in _state_calls(eraser.side, name)]
+            for eraser in (old, new)
         )
-        for call in old[len(new) :]:
-            yield f"line {before.line(call)}: `{shown(before, call)}` was removed"
+        left = Counter(digest for _, digest in becomes)
+        for call, digest in was:
+            if not left[digest]:
+                yield f"line {old.side.line(call)}: `{shown(old.side, call)}` was removed"
+            left[digest] -= 1
+
+
+def _not_made(before: Side, after: Side) -> Iterator[str]:
+    """What a scaler is bound to in the old text, and nothing in the new one, which has its name."""
+    tree = after.model.tree
+    targets = [each.target for each in tree.nodes(cst.AssignTarget)]
+    targets += [each.target for each in tree.nodes(cst.AnnAssign)]
+    bound = {_within_class(after, target) for target in targets}
+    for call in before.model.roles.scaler_calls:
+        holder = before.model.tree.parent(call)
+        for each in holder.targets if isinstance(holder, cst.Assign) else ():
+            key = _, name = _within_class(before, each.target)
+            if key not in bound and tree.named(name.rpartition(".")[2]):
+                yield f"line {before.line(call)}: `{name}` is not made any more"
+
+
+def _within_class(side: Side, target: cst.BaseExpression) -> tuple[str, str]:
+    """What is bound, as it is written, with the class in which it is."""
+    holder = side.model.tree.ancestor(target, cst.ClassDef)
+    return holder.name.value if holder is not None else "", side.model.tree.source(target)
+
+
+def _state_calls(side: Side, name: str) -> Iterator[cst.Call]:
+    calls = side.calls.get(id(side.units[name]), ())
+    return filter(side.lifter.is_scaler_state, calls)
 
 
 def _comparable_steps(before: Side, after: Side, entered: set[str]) -> list[Step]:

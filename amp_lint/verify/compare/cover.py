@@ -241,6 +241,8 @@ class _Events:
         if kind is Kind.CLIP:
             return not others.clips or self.held(call) in others.clips
         told = not [*leftover(self._model, kind or Kind.OPAQUE, call.node)]
+        if kind is Kind.UNSCALE and not call.node.args:
+            return False  # it raises
         known = others.objects(kind)
         return told and (not known or self._object(kind, call.node) in known)
 
@@ -260,7 +262,12 @@ class _Events:
 
     def _makes_scaler(self, node: cst.Assign) -> bool:
         made = isinstance(node.value, cst.Call) and self._model.roles.is_constructor(node.value)
-        return made and all(self._model.roles.is_scaler(each.target) for each in node.targets)
+        targets = [each.target for each in node.targets]
+        return (
+            made
+            and all(map(self._model.roles.is_scaler, targets))
+            and (all(map(self._eraser.is_read, targets)))
+        )
 
     def _is_about_amp(self, node: cst.If | cst.For) -> bool:
         """Whether what was erased of a statement is something that a step is about."""

@@ -56,7 +56,9 @@ def _inside(before: Term, after: Term) -> list[Difference]:
 
 
 def _within(found: Difference, around: Pair) -> Difference:
-    if not found.open or len(found.contexts) >= _MAX_CONTEXTS or not _is_expression(around):
+    asks = all(isinstance(term, Op) and term.form is Form.ATTRIBUTE for term in around)
+    goes_on = asks or _is_expression(around)
+    if not found.open or len(found.contexts) >= _MAX_CONTEXTS or not goes_on:
         return replace(found, open=False)
     return replace(found, contexts=(*found.contexts, around))
 

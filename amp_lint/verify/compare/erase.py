@@ -51,6 +51,7 @@ _OF_TYPES = (
     cst.Subscript, cst.SubscriptElement, cst.Index, cst.SimpleString, cst.BinaryOperation,
     cst.BitOr, cst.List, cst.Element, cst.Ellipsis, cst.LeftSquareBracket, cst.RightSquareBracket,
 )  # fmt: skip
+_EXITS = (cst.Break, cst.Continue, cst.Raise, cst.Return)
 _LOOPS = (cst.For, cst.While, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
 
@@ -199,18 +200,13 @@ class Eraser:
         return any(self.model.tree.named(word) for word in _READ_DOCSTRINGS)
 
     def is_docstring(self, node: cst.CSTNode) -> bool:
-        """Whether a statement is a docstring that nothing can see the text of."""
+        """Whether a statement is a text alone, and a docstring only where nothing can see it."""
         if not isinstance(node, cst.Expr) or self._reads_docstrings:
             return False
-        if not isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString)):
-            return False
-        if (literal_text(node.value) or "")[:4] != "str ":
+        if literal_text(node.value) is None:
             return False
         holder = self.side.holder(node)
-        line = self.model.tree.parent(node)
-        body = holder.body if isinstance(holder, cst.Module) else holder.body.body
-        first = bool(body) and body[0] is line
-        return first and (isinstance(holder, cst.Module) or not holder.decorators)
+        return isinstance(holder, cst.Module) or not holder.decorators
 
     def _word(self, field: str, value: cst.CSTNode) -> str:
         if isinstance(value, cst.Name) and names_itself(field, value):
@@ -241,7 +237,12 @@ class Eraser:
         return self._block(value.body, value)
 
     def _block(self, body: Sequence[cst.CSTNode], holder: cst.CSTNode) -> Plain:
-        inner = [each for statement in body for each in self._statement(statement)]
+        inner: list[Plain] = []
+        for index, statement in enumerate(body):
+            if any(_is_exit(before) for before in body[:index]):
+                inner.append(self._generic(statement))  # it never runs: nothing of it is AMP's
+            else:
+                inner += self._statement(statement)
         kept = [each for each in inner if each.kind != "Pass"]
         return plain(BLOCK, "", kept, holder)
 
@@ -326,23 +327,31 @@ class Eraser:
         asked = source(node.test)
         return asked in (f"{owner}.get({key})", f"{key} in {owner}")
 
-    def stacks(self, *kinds: Kind) -> dict[tuple[str, Kind, tuple[str, ...]], cst.Call]:
-        """Events of some kinds by their function, and the tests and loops around them."""
+    def stacks(
+        self, *kinds: Kind, of_all: bool = False
+    ) -> dict[tuple[str, Kind, tuple[str, ...]], cst.Call]:
+        """Events of some kinds by their function, and the tests and loops around them.
+
+        With ``of_all`` also the tests that say nothing of when such an event happens.
+        """
         calls = self.model.tree.nodes(cst.Call)
         found = ((call, self._kind(call)) for call in calls)
         return {
-            (name_of(self.model, call), kind, tuple(self._stack(call))): call
+            (name_of(self.model, call), kind, tuple(self._stack(call, of_all))): call
             for call, kind in found
             if kind in kinds and kind is not None
         }
 
-    def _stack(self, node: cst.CSTNode) -> Iterator[str]:
+    def _stack(self, node: cst.CSTNode, of_all: bool) -> Iterator[str]:
         """What stands around a place in its function, but AMP, from the inside out."""
         inner = node
         for holder in self.model.tree.ancestors(node):
             if isinstance(holder, (cst.FunctionDef, cst.ClassDef)):
                 return
-            if isinstance(holder, cst.If) and not self._is_whole(holder, inner, node):
+            if isinstance(holder, cst.If) and (
+                not self.is_about_amp(holder.test)
+                and (of_all or not self._is_whole(holder, inner, node))
+            ):
                 yield f"{inner is holder.body} {self.plain(holder.test).digest.hex()}"
             elif isinstance(holder, (cst.For, cst.While, cst.Try, cst.ExceptHandler)):
                 yield type(holder).__name__
@@ -351,10 +360,8 @@ class Eraser:
     def _is_whole(self, test: cst.If, arm: cst.CSTNode, event: cst.CSTNode) -> bool:
         """Whether a test says nothing of when an event happens.
 
-        It is one of AMP, both of its arms have the event, or this one leaves with it.
+        Both of its arms have the event, or this one leaves with it.
         """
-        if self.is_about_amp(test.test):
-            return True
         if isinstance(arm, cst.BaseSuite) and leaves(arm) and self._kind(event) is Kind.UPDATE:
             return True
         tree, other = self.model.tree, test.orelse if arm is test.body else test.body
@@ -372,6 +379,13 @@ class Eraser:
             asks = test.func.attr.value in IS_ENABLED.words and not test.args
             return asks and self.model.roles.is_scaler(test.func.value)
         return isinstance(test, (cst.Name, cst.Attribute)) and self.model.roles.is_scaler(test)
+
+    def is_read(self, target: cst.BaseExpression) -> bool:
+        """Whether the file has the word again that something is bound to."""
+        word = target.attr if isinstance(target, cst.Attribute) else target
+        if not isinstance(word, cst.Name):
+            return True
+        return any(each is not word for each in self.model.tree.named(word.value))
 
     def is_region(self, context: cst.BaseExpression) -> bool:
         """Whether a context is an autocast region, or was meant to be one."""
@@ -462,6 +476,11 @@ def _is_of_amp(name: str) -> bool:
     return is_amp(name) or name in ("torch.amp", "torch.cuda.amp", "torch.cpu.amp")
 
 
+def _is_exit(statement: cst.CSTNode) -> bool:
+    body = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+    return any(isinstance(each, _EXITS) for each in body)
+
+
 def _lines(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
     for line in body.body:
         yield from line.body if isinstance(line, cst.SimpleStatementLine) else [line]
@@ -538,14 +557,18 @@ def _events(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
 
 
 def _made(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
-    """``scaler = GradScaler()``, where it is made once for its function."""
+    """``scaler = GradScaler()``, where it is made once for its function.
+
+    One that nothing here reads may be there for other files.
+    """
     if not isinstance(node, cst.Assign) or len(node.targets) != 1:
         return None
     target, value = node.targets[0].target, node.value
     if not isinstance(value, cst.Call) or not eraser.model.roles.is_constructor(value):
         return None
     around = eraser.model.tree.ancestor(node, *_LOOPS, cst.FunctionDef)
-    if isinstance(around, _LOOPS):
+    seen_by_others = around is None or isinstance(target, cst.Attribute)
+    if isinstance(around, _LOOPS) or (seen_by_others and not eraser.is_read(target)):
         return None
     return [] if eraser.model.roles.is_scaler(target) else None
 

@@ -406,7 +406,16 @@ class Lifter:
             return True
         given = node.args[0].value if len(node.args) == 1 else None
         loads = node.func.attr.value in LOAD_STATE_DICT.words
-        return loads and isinstance(given, cst.Subscript) and self._saved_under(given)
+        if not loads or not isinstance(given, cst.Subscript):
+            return False
+        return self._saved_under(given) and self._is_asked_for_more(given)
+
+    def _is_asked_for_more(self, item: cst.Subscript) -> bool:
+        """Whether the function that asks for an item asks the same object for others."""
+        owner, tree = self.model.tree.source(item.value), self.model.tree
+        holder = tree.ancestor(item, cst.FunctionDef) or tree.module
+        others = (each for each in tree.below(holder, cst.Subscript) if each is not item)
+        return any(tree.source(each.value) == owner for each in others)
 
     def _saved_under(self, item: cst.Subscript) -> bool:
         """Whether an item is one under whose key this file saves the state of a scaler."""

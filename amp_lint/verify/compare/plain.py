@@ -84,9 +84,7 @@ def literal_text(node: cst.CSTNode) -> str | None:
         return None
     if isinstance(node, cst.ConcatenatedString) and _is_formatted(node):
         return None
-    value: object = ast.literal_eval(
-        cst.Module([]).code_for_node(node.with_changes(lpar=[], rpar=[]))
-    )
+    value: object = ast.literal_eval(f"({cst.Module([]).code_for_node(node)})")
     return f"{type(value).__name__} {value!r}"
 
 

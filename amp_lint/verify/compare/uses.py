@@ -152,7 +152,8 @@ def _use(lifter: Lifter, node: cst.Name | cst.Attribute, name: str) -> Use | Non
         return Use("decorator", name)
     if isinstance(holder, cst.Arg):
         call = lifter.model.tree.parent(holder)
-        if isinstance(call, cst.Call) and lifter.model.names.is_any(call.func, {_PARTIAL}):
+        partial = isinstance(call, cst.Call) and lifter.model.names.is_any(call.func, {_PARTIAL})
+        if isinstance(call, cst.Call) and partial and call.args[0] is holder:
             return _call(lifter, call, _PARTIAL, node, name)
     annotates = lifter.model.tree.ancestor(node, cst.Annotation) is not None
     return Use("annotation" if annotates else "reference", name)

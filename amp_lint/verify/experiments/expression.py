@@ -207,6 +207,11 @@ class Examination:
         return Examination(self._obligation, settings).verdict is Verdict.PROVEN
 
     def _proof(self, experiment: Experiment) -> Judgement:
+        changed = experiment.eps_changed
+        mends = self._before is not None and experiment.is_finite_after(self._before)
+        if changed is not None and not mends and experiment.is_on(_SIZE):
+            failure = Failure(_SIZE, f"{changed.before} became {changed.after}")
+            return replace(self._described(None, failure), changes=changed)
         compiled = experiment.failure_compiled()
         return self._described(self._before, compiled.failure() if compiled is not None else None)
 
@@ -415,6 +420,12 @@ class Experiment:
             self._after[key] = self._after_fails(trial, case, precision)
         return self._after[key]
 
+    def is_finite_after(self, finding: Finding) -> bool:
+        """Whether AFTER is finite at the input of a finding."""
+        new = finding.trial.outcome("after", finding.case, finding.precision)
+        made = (*new.values, *new.gradients)
+        return not new.error and all(bool(each.isfinite().all()) for each in made)
+
     def _after_fails(self, trial: Trial, case: InputCase, precision: Precision) -> list[Problem]:
         new = trial.outcome("after", case, precision)
         if new.error:
@@ -595,16 +606,27 @@ class Experiment:
         if not self.pair.changes_eps:
             return None
         changes = [(std, self._change(std)) for std in (1.0, 0.1, 0.01)]
-        old, new = guards.norm_eps(self.pair.meant), guards.norm_eps(self.pair.own)
-        words = ", ".join(
-            f"from {guards.text(a)} to {guards.text(b)}" for a, b in zip(old, new, strict=False)
-        )
+        words = ", ".join(f"from {old} to {new}" for old, new in self._eps)
         listed = ", ".join(f"{std:g} by {largest:.2g}" for std, (_, largest) in changes)
         text = f"changing eps {words} changes rows of standard deviation {listed}"
         if changes[0][1][0] > _MOST_CHANGE and self.is_on("guard"):
             return Failure("guard", text)
         self.record.notes.append(text)
         return None
+
+    @property
+    def _eps(self) -> list[tuple[str, str]]:
+        """The eps of the norms of both."""
+        both = (map(guards.text, guards.norm_eps(t)) for t in (self.pair.meant, self.pair.own))
+        return [*zip(*both, strict=False)]
+
+    @property
+    def eps_changed(self) -> Changed | None:
+        """Those that are others."""
+        others = [pair for pair in self._eps if len({*pair}) > 1]
+        if not self.pair.changes_eps or not others:
+            return None
+        return Changed(*(f"an eps of {', '.join(each)}" for each in zip(*others, strict=True)))
 
     @property
     def guards_changed(self) -> Changed | None:

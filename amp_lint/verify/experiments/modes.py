@@ -124,7 +124,10 @@ def _leaves(given: Tensors, names: Sequence[str]) -> Tensors:
 def _flat(result: Torch) -> tuple[torch.Tensor, ...]:
     if isinstance(result, (bool, int, float)):
         result = torch.tensor(result, dtype=torch.float64)
-    return tuple(tensors(result))
+    found = tuple(tensors(result))
+    if not found:
+        raise NotLiftedError("nothing comes of it that could be compared by its numbers")
+    return found
 
 
 def _differentiate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +21,7 @@ from amp_lint.vocabulary.meaning import Kind
 
 RAISES, VALUE, BACKWARD = "raises", "value", "backward precision"
 STALE, RANGE, FORWARD = "stale weights", "range", "forward dtype"
-CALIBRATION, READ = "calibration", "read"
+CALIBRATION, READ, COUNT = "calibration", "read", "steps"
 
 NORMS = (1.0, 10.0, 1e3, 1e-3, 1e-5)
 """Norms of the true gradient."""
@@ -601,7 +602,19 @@ def _plain(source: str) -> str:
     return " ".join(source.split())
 
 
+def counts(trial: Trial) -> Iterator[Evidence]:
+    """An optimizer may not step more often for as many backward passes: it may have momentum."""
+    old, new = (
+        Counter(event.kind for event in trace) for trace in (trial.pair.before, trial.pair.after)
+    )
+    if old[Kind.STEP] and old[Kind.BACKWARD] == new[Kind.BACKWARD]:
+        text = f"{new[Kind.STEP]} steps are taken instead of {old[Kind.STEP]}"
+        more = new[Kind.STEP] > old[Kind.STEP]
+        yield Evidence(COUNT, None, Failure(COUNT, text) if more else None)
+
+
 CHECKS: tuple[Callable[[Trial], Iterable[Evidence]], ...] = (
+    counts,
     values,
     reads,
     stale,

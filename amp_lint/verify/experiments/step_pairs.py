@@ -157,8 +157,9 @@ def completed(pair: Pair) -> Pair:
     """The pair with what neither of the two does and a step needs: its caller does that."""
     if not pair.before or not pair.after:
         return pair
+    leaves_out = {Kind.BACKWARD, Kind.UPDATE} <= _kinds(pair)  # its own steps, where it has none
     added = pair
-    for add in (_with_backward, _with_step, _with_update, _with_zero_grad):
+    for add in (_with_backward, *[_with_step] * (not leaves_out), _with_update, _with_zero_grad):
         added = add(added)
     return replace(added, completed=added != pair)
 

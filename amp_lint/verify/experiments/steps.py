@@ -36,7 +36,7 @@ from amp_lint.verify.experiments.step_checks import (
 from amp_lint.verify.experiments.step_pairs import incomparable, is_ambiguous, is_entangled, pairs
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step
 from amp_lint.verify.proof import Failure, Judgement, Measured, Point, ProofSettings, Verdict
-from amp_lint.verify.purposes import adopted
+from amp_lint.verify.purposes import adopted, switched_on
 from amp_lint.vocabulary.meaning import Kind
 
 SCALER = "scaler arguments"
@@ -68,6 +68,11 @@ def judge(obligation: Step, settings: ProofSettings) -> Judgement:
     if obligation.splits and found.verdict is Verdict.PROVEN and found.before is not None:
         text = f"on another path it still fails as before: {found.before.text}"
         return replace(found, verdict=Verdict.NOT_COMPARABLE, statement=text)
+    on = switched_on(obligation.before, obligation.after)
+    if found.verdict is Verdict.PROVEN and found.before is None and on is not None:
+        text = f"from {on.before} to {on.after}"
+        failure = Failure(SCALER, text)
+        return replace(found, verdict=Verdict.REFUTED, statement=text, after=failure, changes=on)
     wanted = adopted(obligation.before, obligation.after)
     if found.verdict is not Verdict.REFUTED or wanted is None:
         return found
@@ -110,6 +115,8 @@ def _incomparable(obligation: Step) -> str:
     before, after = obligation.before, obligation.after
     if not before.traces and not after.traces:
         return "no training step was found"
+    if not after.traces:
+        return "a training step is gone"
     clips = (e.clip for p in (before, after) for e in _events(p) if e.clip is not None)
     unknown = next((clip.function for clip in clips if clip.function not in REPLAYED), None)
     if unknown is not None:
