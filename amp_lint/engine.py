@@ -47,7 +47,7 @@ def check(
     """
     told = named or not links or bool(selection.sieve.by_bytes(source.data))
     try:
-        groups = _survivors(source, selection, named, links)
+        groups = survivors(source, selection, named, links)
     except SyntaxError as error:
         found = [_syntax_error(source, error)] if told else []
         return _suppress(source, found, selection)
@@ -59,7 +59,7 @@ def check(
     return _suppress(source, _in_order(found), selection) if found else []
 
 
-def _survivors(
+def survivors(
     source: Source, selection: Selection, named: bool, links: Links | None
 ) -> list[_Group]:
     """The rules that may find something, and what to attach to the file for them."""
