@@ -18,6 +18,7 @@ from amp_lint.run.session import CLEAN, ERROR, FOUND, Session
 from amp_lint.runtime import script
 from amp_lint.runtime.frames import project_files
 from amp_lint.runtime.join import Join
+from amp_lint.runtime.numerics.schedule import Level, Sampling
 from amp_lint.runtime.record import Record, Recorder, RecordError, folded, read
 from amp_lint.runtime.sources import Sources
 from amp_lint.runtime.tell import Said, closing, is_silenced, said, shown
@@ -41,6 +42,10 @@ class RunOptions(TellOptions):
     """The options of ``amp-lint run``."""
 
     module: bool
+    level: Level
+    budget: float
+    every: int | None
+    at: int | None
     record: Path | None
     raise_: bool
     what: str
@@ -66,7 +71,8 @@ def run(given: Sequence[str]) -> int:
         raise ConfigError(f"{options.what}: no such script; a module is run with -m")
     from amp_lint.runtime.watch import Watch
 
-    watch = Watch(_recorder(options), raising=options.raise_)
+    sampling = Sampling(options.level, options.budget, options.every, options.at)
+    watch = Watch(_recorder(options), raising=options.raise_, sampling=sampling)
     watch.start()
     ending = script.Ending(ERROR, ended=False)
     try:
@@ -188,6 +194,7 @@ def _run_parser() -> Parser:
         allow_abbrev=False,
     )
     made.add_argument("-m", dest="module", action="store_true", help="run a module by its name")
+    _add_sampling(made)
     made.add_argument(
         "--record",
         type=Path,
@@ -204,6 +211,56 @@ def _run_parser() -> Parser:
     made.add_argument("what", metavar="SCRIPT", help="the file, or with -m the module")
     made.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="its own")
     return made
+
+
+def _add_sampling(made: Parser) -> None:
+    made.add_argument(
+        "--level",
+        type=Level,
+        choices=[*Level],
+        default=Level.SAMPLED,
+        metavar="LEVEL",
+        help="protocol: calls; sampled: numbers of some steps, too (default); full: of all steps",
+    )
+    made.add_argument(
+        "--budget",
+        type=_share,
+        default=Sampling().budget,
+        metavar="SHARE",
+        help="time that sampled steps may take, of the whole (default: 5%%)",
+    )
+    made.add_argument(
+        "--every", type=_number, metavar="N", help="sample each Nth step, whatever that takes"
+    )
+    made.add_argument(
+        "--at", type=_number, metavar="STEP", help="sample this step, that another run has named"
+    )
+
+
+def _share(text: str) -> float:
+    """A share of time, as ``5%``.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share of time; write 5%")
+    return share
+
+
+def _number(text: str) -> int:
+    """A number from 1.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of a step; they count from 1")
+    return int(text)
 
 
 def _report_parser() -> Parser:

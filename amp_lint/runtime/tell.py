@@ -110,6 +110,10 @@ def closing(summary: Summary, found: Iterable[Finding]) -> str:
     parts = [f"{summary.steps} steps"]
     if summary.skips:
         parts.append(f"{summary.skips} of them skipped")
+    if summary.sampled:
+        parts.append(f"{summary.sampled} looked at closely")
+    if summary.note:
+        parts.append(summary.note)
     if summary.first_scale and summary.last_scale:
         parts.append(f"scale {summary.first_scale:g} to {summary.last_scale:g}")
     cut = "" if summary.ended else "; the run was cut, counts are those of the last look"

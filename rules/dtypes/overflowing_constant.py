@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amp_lint._lazy import cst
+from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary.operations import FILLED, FILLS, RANGES
@@ -39,6 +40,13 @@ class OverflowingConstant(Rule):
     name = "overflowing-constant"
     severity = Severity.ERROR
     preview = True
+    observed = (
+        Account(
+            Mistake.OVERFLOWING_CONSTANT,
+            "{constant:g} makes {infinite:g} numbers inf in {dtype}",
+            "use the least or largest number of the dtype, or compute in float32",
+        ),
+    )
     requires = (LOWERING,)
     elsewhere = REGIONS
     pattern = r"\d[eE]\+?0*(?:[5-9]|[1-9]\d)|\d{5}|\bfinfo\b|10\.?\s*\*\*"

@@ -41,7 +41,9 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 def test_a_right_training(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = told(capsys, "run", "right.py")
     assert (code, out) == (CLEAN, "")
-    assert err.endswith("The run showed 0 mistakes (4 steps, scale 1024 to 1024).\n")
+    assert err.endswith(
+        "The run showed 0 mistakes (4 steps, 2 looked at closely, scale 1024 to 1024).\n"
+    )
 
 
 def test_a_wrong_training(capsys: pytest.CaptureFixture[str]) -> None:
