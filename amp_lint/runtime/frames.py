@@ -60,7 +60,9 @@ def here(depth: int = 1) -> Place:
     frame: FrameType | None = sys._getframe(depth)
     library: FrameType | None = None
     while frame is not None:
-        owner = _owner(frame.f_code)
+        code = frame.f_code
+        known = _owners.get(id(code))
+        owner = known[1] if known is not None else _owner(code)
         if owner is _Owner.PROJECT:
             return _place(frame)
         if owner is _Owner.LIBRARY and library is None:
@@ -101,12 +103,11 @@ def project_files(folders: Iterable[str]) -> list[str]:
 
 
 def _owner(code: CodeType) -> _Owner:
-    found = _owners.get(id(code))
-    if found is None:
-        if len(_owners) >= _MOST:
-            _owners.clear()
-        found = _owners[id(code)] = code, _owned(code.co_filename)
-    return found[1]
+    if len(_owners) >= _MOST:
+        _owners.clear()
+    owner = _owned(code.co_filename)
+    _owners[id(code)] = code, owner
+    return owner
 
 
 def _owned(name: str) -> _Owner:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SAMPLED = 8
 """Parameters of an optimizer that stand for all; the last one comes besides."""
-_MOST_ROUNDS = 1000
+_MOST_ROUNDS = 100
 """Backward passes between two updates after which nothing is known any more."""
 
 Stamp = list[tuple[int, int] | None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 import weakref
 from collections import Counter
@@ -58,6 +57,7 @@ class Regions:
         self.backwards = 0
         self._events = 0
         self._made: weakref.WeakKeyDictionary[torch.autocast, Place] = weakref.WeakKeyDictionary()
+        self._refs: dict[int, weakref.ref[torch.autocast]] = {}
         self._used: Counter[Place] = Counter()
         self._thrown: dict[Place, _Thrown] = {}
 
@@ -78,13 +78,13 @@ class Regions:
     # --- what is watched ----------------------------------------------------------------------
 
     def _init(self, old: Function) -> Function:
-        signature = inspect.signature(old)
+        position = AUTOCAST.order.index(_ENABLED)
 
         def __init__(region: torch.autocast, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
             old(region, *args, **keywords)
             place = here()
             self._note(region, place)
-            given = signature.bind(region, *args, **keywords).arguments.get(_ENABLED)
+            given = args[position] if len(args) > position else keywords.get(_ENABLED)
             if isinstance(given, torch.dtype):
                 self.findings.misplaced(place, given, _ENABLED, AUTOCAST.word)
 
@@ -151,14 +151,16 @@ class Regions:
         self._made[region] = place
         events = self._events
 
-        def gone() -> None:
+        def gone(ref: weakref.ref[torch.autocast]) -> None:
+            self._refs.pop(id(ref), None)
             if events == self._events and not self._used[place]:
                 thrown = self._thrown.setdefault(place, _Thrown())
                 thrown.rounds.add(self.backwards)
                 if len(thrown.rounds) >= _SURE:
                     self.findings.see(Mistake.UNENTERED_REGION, {At.EVENT: place}, dict)
 
-        weakref.finalize(region, gone).atexit = False
+        ref = weakref.ref(region, gone)
+        self._refs[id(ref)] = ref
 
     def _use(self, region: torch.autocast) -> None:
         self._events += 1

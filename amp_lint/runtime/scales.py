@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass, field
 
 import torch
@@ -13,12 +12,17 @@ from amp_lint.runtime.protocol import Protocol, ScalerLog
 
 AT_A_TIME = 50
 """Updates that are read together: waiting for the device is what watching must not do."""
+_MOST = 1000
+"""Scalers of which something is kept."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What was not read yet of one scaler."""
+    """What was not read yet of one scaler, which may be gone."""
 
+    log: ScalerLog
+    first: float
+    """The scale that it began with."""
     scales: list[torch.Tensor] = field(default_factory=list)
     skips: list[torch.Tensor] = field(default_factory=list)
 
@@ -29,9 +33,7 @@ class Scales:
     def __init__(self, findings: Findings, protocol: Protocol) -> None:
         self.findings = findings
         self._protocol = protocol
-        self._kept: weakref.WeakKeyDictionary[torch.amp.GradScaler, _Kept] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._kept: dict[str, _Kept] = {}
 
     def skipped(self, scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
         """Keep whether a step was skipped that the optimizer itself decides about."""
@@ -46,26 +48,33 @@ class Scales:
             kept = self._of(scaler)
             kept.scales.append(scale.detach().clone())
             if len(kept.scales) >= AT_A_TIME:
-                self._read(scaler, kept)
+                self._read(kept)
                 self.findings.save()
 
     def finish(self) -> None:
         """Read what is left."""
-        for scaler, kept in [*self._kept.items()]:
-            self._read(scaler, kept)
+        for kept in self._kept.values():
+            self._read(kept)
+        self._kept.clear()
 
     def _of(self, scaler: torch.amp.GradScaler) -> _Kept:
-        return self._kept.setdefault(scaler, _Kept())
+        log = self._protocol.log(scaler)
+        found = self._kept.get(log.key)
+        if found is None:
+            if len(self._kept) >= _MOST:
+                self.finish()
+            found = self._kept[log.key] = _Kept(log, float(scaler._init_scale))
+        return found
 
-    def _read(self, scaler: torch.amp.GradScaler, kept: _Kept) -> None:
-        log, summary = self._protocol.log(scaler), self.findings.record.summary
+    def _read(self, kept: _Kept) -> None:
+        log, summary = kept.log, self.findings.record.summary
         scales, skips = _values(kept.scales), sum(value > 0 for value in _values(kept.skips))
         kept.scales.clear()
         kept.skips.clear()
         log.skips += skips
         summary.skips += skips
         if scales:
-            first = float(scaler._init_scale)
+            first = kept.first
             summary.first_scale = summary.first_scale or first
             summary.last_scale = scales[-1]
             if min(scales) < 1 <= first:
