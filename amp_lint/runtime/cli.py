@@ -21,7 +21,7 @@ from amp_lint.runtime.join import Join
 from amp_lint.runtime.numerics.schedule import Level, Sampling
 from amp_lint.runtime.record import Record, Recorder, RecordError, folded, read
 from amp_lint.runtime.sources import Sources
-from amp_lint.runtime.tell import Said, closing, is_silenced, said, shown
+from amp_lint.runtime.tell import Said, ending, is_silenced, said, shown
 from amp_lint.text.diagnostic import Severity
 from amp_lint.text.printable import printable
 
@@ -36,6 +36,7 @@ class TellOptions(argparse.Namespace):
     output_format: str
     output_file: str | None
     exit_zero: bool
+    picture: Path | None
 
 
 class RunOptions(TellOptions):
@@ -131,6 +132,8 @@ def _tell(record: Record, options: TellOptions) -> int:
     joined = Join(record, sources).joined(_linted(record.files), wanted)
     found = [each for each in joined if not is_silenced(each)]
     _print(found, record, options)
+    if options.picture is not None:
+        _draw(record, options.picture)
     wrong = (each for each in found if "first" in each.shown)  # which the run has shown
     errors = any(each.diagnostic.severity is Severity.ERROR for each in wrong)
     return FOUND if errors and not options.exit_zero else CLEAN
@@ -140,6 +143,22 @@ def _wanted(seen: Sequence[Said]) -> list[Said]:
     """What no setting of its file leaves out; a run is certain also of rules in preview."""
     settings = arguments.parse(["--preview"]).settings(lambda problem: None)
     return [each for each in seen if each.rule in settings.selection(Path(each.place.file)).rules]
+
+
+def _draw(record: Record, path: Path) -> None:
+    """Write the picture of a run.
+
+    Raises:
+        ConfigError: it cannot be drawn or written.
+    """
+    try:
+        from amp_lint.runtime.picture import draw
+
+        draw(record, path)
+    except ImportError as error:
+        raise ConfigError("--picture: needs matplotlib; install amp-lint[verify]") from error
+    except (OSError, ValueError) as error:  # a format that matplotlib does not have
+        raise ConfigError(f"{path}: cannot be written: {error}; name an SVG file") from error
 
 
 def _linted(files: Iterable[str]) -> list[Finding]:
@@ -169,7 +188,8 @@ def _print(found: Sequence[Finding], record: Record, options: TellOptions) -> No
         style = style_of(sys.stderr, columns=_COLUMNS)
         sys.stderr.writelines(shown(found, options.output_format, style))
     if options.output_format in FOR_PEOPLE:
-        print(printable(closing(record.summary, found)), file=sys.stderr)
+        for line in ending(record, found):
+            print(printable(line), file=sys.stderr)
 
 
 def _add_telling(made: Parser) -> None:
@@ -177,6 +197,9 @@ def _add_telling(made: Parser) -> None:
         "--output-format", choices=report.FORMATS, default="full", help="default: full"
     )
     made.add_argument("-o", "--output-file", metavar="FILE", help="write there, not to stderr")
+    made.add_argument(
+        "--picture", type=Path, metavar="FILE.svg", help="draw the scale and the gradients there"
+    )
     made.add_argument(
         "-e", "--exit-zero", action="store_true", help="exit with 0 even if an error was found"
     )

@@ -73,8 +73,8 @@ class Record:
     summary: Summary = field(default_factory=Summary)
     exponents: Counter[int] = field(default_factory=Counter)
     """Of the gradients in sampled steps: how much of their sum has which, in parts that add up."""
-    scales: list[float] = field(default_factory=list)
-    """The scale after each update, or after each of so many."""
+    scales: list[tuple[int, float]] = field(default_factory=list)
+    """Updates of one scaler that have changed its scale, from 1, and the scale after each."""
     files: list[str] = field(default_factory=list)
     """The project's files that were imported, with their full paths."""
 
@@ -174,7 +174,7 @@ def _record(lines: Iterable[dict[str, Any]]) -> Record:
             record.reached, record.passed = _counted(line["reached"]), _counted(line["passed"])
             record.summary = Summary(**line["summary"])
             record.exponents = Counter(dict(line["exponents"]))
-            record.scales = [*map(float, line["scales"])]
+            record.scales = [(int(update), float(scale)) for update, scale in line["scales"]]
             record.files = [*map(str, line["files"])]
     return record
 

@@ -9,6 +9,7 @@ from amp_lint import registry, report
 from amp_lint.mistake import Account, At
 from amp_lint.report import Finding, Style, digest
 from amp_lint.rule import Rule
+from amp_lint.runtime.advice import advice
 from amp_lint.runtime.frames import Place
 from amp_lint.runtime.record import Observation, Record, Summary
 from amp_lint.runtime.sources import Sources
@@ -95,13 +96,21 @@ def told(record: Record, style: Style | None = None) -> Iterator[str]:
     sources, style = Sources(), style or Style()
     found = [each for one in said(record) if not is_silenced(each := finding(one, sources))]
     yield from shown(found, "full", style)
-    yield f"{closing(record.summary, found)}\n"
+    yield from (f"{line}\n" for line in ending(record, found))
 
 
 def shown(found: Iterable[Finding], output_format: str, style: Style) -> Iterator[str]:
     """Findings in one of the linter's formats."""
     ordered = digest.ordered(found)
     return report.renderer(output_format)(ordered, style)
+
+
+def ending(record: Record, found: Iterable[Finding]) -> Iterator[str]:
+    """The last lines: what the numbers advise, and what became of the training."""
+    advised = advice(record)
+    if advised is not None:
+        yield advised
+    yield closing(record.summary, found)
 
 
 def closing(summary: Summary, found: Iterable[Finding]) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 
+from amp_lint.runtime.advice import advice, window
 from amp_lint.runtime.numerics.schedule import Level, Sampling, Schedule
+from amp_lint.runtime.picture import draw
 from amp_lint.runtime.record import Record
 from amp_lint.runtime.tell import said
 from amp_lint.runtime.watch import Watch
@@ -119,3 +122,27 @@ def test_a_number_of_steps_is_kept_whatever_they_take() -> None:
 def test_the_step_after_a_skip_is_looked_at() -> None:
     schedule = Schedule(Sampling())
     assert schedule.wants(500, skipped=True) and not schedule.wants(500)
+
+
+def test_a_scale_is_advised_and_drawn(tmp_path: Path) -> None:
+    body = PROGRAMS["overflow at first"]
+    seen = record(body, tmp_path / "train.py", Sampling())
+    found = window(seen)
+    assert found is not None and found.is_open
+    last = seen.summary.last_scale
+    assert last is not None and 2.0**found.least <= last <= 2.0 ** (found.most + 2)
+    assert seen.scales[-1][1] == last < seen.scales[0][1]
+    draw(seen, tmp_path / "run.svg")
+    assert "held by float16 at this scale" in (tmp_path / "run.svg").read_text()
+
+
+def test_a_scale_is_advised_by_the_sum_of_gradients() -> None:
+    wide = Record(exponents=Counter({-20: 600_000, -30: 399_500, -50: 500}))
+    assert window(wide) == (6, 34)
+    assert advice(wide) is None  # nothing was scaled
+    wide.summary.last_scale = 2.0**16
+    assert "at a scale of 2**6 to 2**34, which was 2**16" in str(advice(wide))
+    wide.exponents = Counter({10: 500_000, -40: 500_000})
+    assert "No scale" in str(advice(wide))
+    wide.exponents = Counter({0: 1})
+    assert "without a scale" in str(advice(wide))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from time import perf_counter
@@ -186,12 +185,13 @@ class Sampler:
 
     def _is_harm(self, *, skipped: bool) -> bool:
         """Whether gradients that are not finite are more than a scale that is not found yet."""
-        scales = [
-            scale_of(scaler)
-            for owned in self._watch.protocol.all()
-            if (scaler := owned.scaler) is not None
-        ]
+        scales = self._scales()
         return all(scale <= 1 for scale in scales) and (bool(scales) or not skipped)
+
+    def _scales(self) -> list[float]:
+        """The scales of the gradients."""
+        scalers = {owned.scaler for owned in self._watch.protocol.all()}
+        return [scale_of(scaler) for scaler in scalers if scaler is not None]
 
     def _tell(self, root: Root, step: int) -> None:
         place, result = root.result.place, root.result
@@ -205,9 +205,8 @@ class Sampler:
         elif root.is_cast:
             mistake = Mistake.CAST_OVERFLOW
         numbers = root.numbers()
-        scale = self._findings.record.summary.last_scale
-        if scale is not None and math.isfinite(scale):
-            numbers[SCALE.word] = scale
+        if scales := self._scales():
+            numbers[SCALE.word] = max(scales)
         self._findings.see(mistake, {At.EVENT: place}, lambda: numbers, step=step)
 
 
