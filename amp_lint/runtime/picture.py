@@ -30,7 +30,7 @@ def draw(record: Record, path: Path) -> None:
 def _scale(axes: Axes, record: Record) -> None:
     """The scale as steps; where it falls, a step was skipped."""
     axes.set_title("loss scale", fontsize=11, loc="left")
-    axes.set_xlabel("update")
+    axes.set_xlabel("updates so far")
     if not record.scales:
         axes.text(0.5, 0.5, "no scaler", transform=axes.transAxes, ha="center")
         return

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -77,6 +79,25 @@ def test_looking_changes_no_bit(name: str, tmp_path: Path) -> None:
             space = execute(program(PROGRAMS[name]), tmp_path / "train.py")
         results.append([*space["model"].state_dict().values(), torch.get_rng_state()])
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+
+
+def test_compiled_code_is_compiled_once_and_looked_at_as_it_is_written() -> None:
+    graphs: list[object] = []
+
+    def backend(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., Any]:
+        graphs.append(graph)
+        return graph.forward
+
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    compiled = torch.compile(model, backend=backend)
+    with Watch(sampling=Sampling(every=3)) as watch:
+        for _ in range(7):
+            optimizer.zero_grad()
+            compiled(torch.randn(4, 8)).sum().backward()
+            optimizer.step()
+    assert (len(graphs), watch.record.summary.sampled) == (1, 3)
+    assert not said(watch.record)
 
 
 def test_a_step_that_was_not_looked_at_is_named_and_found_by_its_number(tmp_path: Path) -> None:
