@@ -80,11 +80,12 @@ def run(given: Sequence[str]) -> int:
         ending = script.run(options.what, options.arguments, module=options.module)
     finally:
         watch.record.files = _files(options)
-        watch.stop(ended=ending.ended)
+        watch.stop(ended=ending.ended, failed=ending.code != 0)
     sys.stdout.flush()
     if int(os.environ.get(_RANK) or 0) and options.record is None:
         return ending.code  # the first process tells
-    return ending.code or _tell(watch.record, options)
+    found = _tell(watch.record, options)  # also of a script that has failed
+    return ending.code or found
 
 
 def _files(options: RunOptions) -> list[str]:

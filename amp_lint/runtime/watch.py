@@ -69,9 +69,12 @@ class Watch:
         self.regions.install(self._patches)
         self._patches.rebind()
 
-    def stop(self, *, ended: bool = True) -> None:
-        """Put everything back as it was; ``ended``: the training came to its end by itself."""
-        self._sampler.stop(ended=ended)
+    def stop(self, *, ended: bool = True, failed: bool = False) -> None:
+        """Put everything back as it was.
+
+        ``ended``: the training came to its end by itself; ``failed``: it says that it is none.
+        """
+        self._sampler.stop(cut=failed or not ended)
         self._patches.undo()
         self._training_hooks.remove()
         self.scales.finish()

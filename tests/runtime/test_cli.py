@@ -15,6 +15,7 @@ import pytest
 from amp_lint import cli
 from amp_lint.run.session import CLEAN, ERROR, FOUND
 from amp_lint.runtime.record import read
+from tests.runtime.numeric_programs import PLANTED as NUMERIC
 from tests.runtime.programs import CLEAN as RIGHT
 from tests.runtime.programs import PLANTED, program
 
@@ -48,7 +49,7 @@ def test_a_right_training(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_wrong_training(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = told(capsys, "run", "--output-format=concise", "wrong.py")
-    first, last = err.splitlines()
+    first, *_, last = err.splitlines()
     assert code == FOUND
     assert first.startswith("wrong.py:18:5: AMP101 ")
     assert "at scale 1024 the limit is 0.00098, not 1" in first
@@ -196,3 +197,26 @@ def test_errors_are_one_line(
     code, out, err = told(capsys, *arguments)
     assert (code, out, err.count("\n")) == (ERROR, "", 1)
     assert said in err
+
+
+def test_a_script_that_ends_at_a_loss_that_is_nan_is_told_where_it_comes_from(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stops = NUMERIC["AMP601 stopped"].replace('raise FloatingPointError("loss is nan")', "exit(3)")
+    (here / "stops.py").write_text(program(stops))
+    code, _, err = told(capsys, "run", "--output-format=concise", "stops.py")
+    assert code == 3
+    assert "AMP601" in err and "`log`" in err
+
+
+def test_a_picture_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = told(capsys, "run", "--level=protocol", "--picture=no/where.svg", "right.py")
+    assert (code, err.splitlines()[-1][:31]) == (ERROR, "error: no/where.svg: cannot be ")
+
+
+@pytest.mark.parametrize("option", ["--budget=x", "--budget=0", "--every=0", "--at=-1"])
+def test_an_option_of_sampling_that_is_wrong(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = told(capsys, "run", option, "right.py")
+    assert (code, out, err.count("\n")) == (ERROR, "", 1)

@@ -142,7 +142,11 @@ class Ranges:
         """Why the last number of a step is not finite that was left in the middle."""
         for number in range(len(self._step.results) - 1, -1, -1):
             result = self._step.results[number]
-            if result.phase is Phase.FORWARD and not math.isfinite(values[result.scalar]):
+            if (
+                result.single
+                and result.phase is Phase.FORWARD
+                and not math.isfinite(values[result.scalar])
+            ):
                 return self._first_root([number], values)
         return None
 

@@ -73,13 +73,13 @@ class Sampler:
         if self._schedule.wants(1):
             self._begin()
 
-    def stop(self, *, ended: bool) -> None:
-        """End where the run does, wherever that is in a step."""
+    def stop(self, *, cut: bool) -> None:
+        """End where the run does, wherever that is in a step; ``cut``: not as it was meant to."""
         for handle in self._handles:
             handle.remove()
         if self._mode is not None:
             self._end()
-            self._judge(self._findings.step, skipped=False, cut=not ended)
+            self._judge(self._findings.step, skipped=False, cut=cut)
         for mode in self._left:
             mode.end()
         self._underflow.finish()
@@ -108,8 +108,6 @@ class Sampler:
             self._begin()
 
     def _begin(self) -> None:
-        for each in (self._ranges, self._facts, self._underflow, self._updates):
-            each.forget()
         self._left = [mode for mode in self._left if not mode.end()]
         mode = Operations(self._look, self._inside)
         if mode.begin():
@@ -166,6 +164,8 @@ class Sampler:
                 self._underflow.judge(values, step)
                 self._updates.judge(values, step)
             root = self._root(values, skipped=skipped, cut=cut)
+        for each in (self._ranges, self._facts, self._underflow, self._updates):
+            each.forget()  # and what they hold of the step
         if root is not None and (root.result.operation or not self._explained):
             self._explained = True
             self._tell(root, step)
