@@ -96,7 +96,7 @@ def test_findings_of_the_linter_are_joined(
 def test_settings_count_for_a_run_as_well(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "amp-lint.toml").write_text('ignore = ["AMP1"]\n')
     code, _, err = told(capsys, "run", "wrong.py")
-    assert (code, err.partition(" (")[0]) == (CLEAN, "The run showed 0 mistakes")
+    assert (code, err.splitlines()[-1].partition(" (")[0]) == (CLEAN, "The run showed 0 mistakes")
 
 
 def test_what_only_a_run_shows(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
