@@ -44,7 +44,21 @@ class Mistake(enum.Enum):
     UNENTERED_REGION = "a region that is made and thrown away"
     REGION_LEFT_LATE = "a region that is left after one that was entered before it"
     REENTERED_REGION = "a region that is entered while it is active"
+    # what sampled steps show of single operations
+    LOG_OF_SOFTMAX = "the logarithm of a softmax"
+    SMALL_NORM_EPS = "a norm layer in float16 whose eps is too small"
+    VANISHING_EPS = "an eps that is 0 in the dtype of what it is added to"
+    OVERFLOWING_CONSTANT = "a constant that makes inf"
+    ROUNDED_POSITIONS = "positions that low precision does not tell apart"
+    LOW_LOGITS = "log-probabilities in low precision"
     # what only a run sees
+    FIRST_NONFINITE = "the first inf or NaN of a step"
+    GIVEN_NONFINITE = "inf or NaN in what a step is given"
+    UNSEEN_NONFINITE = "a loss that is not finite, in a step that was not looked at"
+    CAST_OVERFLOW = "a cast to float16 that makes inf"
+    SCALED_OVERFLOW = "a float16 loss that is inf when it is scaled"
+    GRADIENT_UNDERFLOW = "gradients that are 0 in float16"
+    LOST_UPDATES = "updates that move no parameter"
     SCALE_COLLAPSE = "the scale falls below 1"
     STALE_RESUME = "the optimizer's state is loaded, and the scaler's is not"
 

@@ -18,9 +18,10 @@ from amp_lint.run.session import CLEAN, ERROR, FOUND, Session
 from amp_lint.runtime import script
 from amp_lint.runtime.frames import project_files
 from amp_lint.runtime.join import Join
+from amp_lint.runtime.numerics.schedule import Level, Sampling
 from amp_lint.runtime.record import Record, Recorder, RecordError, folded, read
 from amp_lint.runtime.sources import Sources
-from amp_lint.runtime.tell import Said, closing, is_silenced, said, shown
+from amp_lint.runtime.tell import Said, ending, is_silenced, said, shown
 from amp_lint.text.diagnostic import Severity
 from amp_lint.text.printable import printable
 
@@ -35,12 +36,17 @@ class TellOptions(argparse.Namespace):
     output_format: str
     output_file: str | None
     exit_zero: bool
+    picture: Path | None
 
 
 class RunOptions(TellOptions):
     """The options of ``amp-lint run``."""
 
     module: bool
+    level: Level
+    budget: float
+    every: int | None
+    at: int | None
     record: Path | None
     raise_: bool
     what: str
@@ -66,18 +72,20 @@ def run(given: Sequence[str]) -> int:
         raise ConfigError(f"{options.what}: no such script; a module is run with -m")
     from amp_lint.runtime.watch import Watch
 
-    watch = Watch(_recorder(options), raising=options.raise_)
+    sampling = Sampling(options.level, options.budget, options.every, options.at)
+    watch = Watch(_recorder(options), raising=options.raise_, sampling=sampling)
     watch.start()
     ending = script.Ending(ERROR, ended=False)
     try:
         ending = script.run(options.what, options.arguments, module=options.module)
     finally:
         watch.record.files = _files(options)
-        watch.stop(ended=ending.ended)
+        watch.stop(ended=ending.ended, failed=ending.code != 0)
     sys.stdout.flush()
     if int(os.environ.get(_RANK) or 0) and options.record is None:
         return ending.code  # the first process tells
-    return ending.code or _tell(watch.record, options)
+    found = _tell(watch.record, options)  # also of a script that has failed
+    return ending.code or found
 
 
 def _files(options: RunOptions) -> list[str]:
@@ -125,6 +133,8 @@ def _tell(record: Record, options: TellOptions) -> int:
     joined = Join(record, sources).joined(_linted(record.files), wanted)
     found = [each for each in joined if not is_silenced(each)]
     _print(found, record, options)
+    if options.picture is not None:
+        _draw(record, options.picture)
     wrong = (each for each in found if "first" in each.shown)  # which the run has shown
     errors = any(each.diagnostic.severity is Severity.ERROR for each in wrong)
     return FOUND if errors and not options.exit_zero else CLEAN
@@ -134,6 +144,22 @@ def _wanted(seen: Sequence[Said]) -> list[Said]:
     """What no setting of its file leaves out; a run is certain also of rules in preview."""
     settings = arguments.parse(["--preview"]).settings(lambda problem: None)
     return [each for each in seen if each.rule in settings.selection(Path(each.place.file)).rules]
+
+
+def _draw(record: Record, path: Path) -> None:
+    """Write the picture of a run.
+
+    Raises:
+        ConfigError: it cannot be drawn or written.
+    """
+    try:
+        from amp_lint.runtime.picture import draw
+
+        draw(record, path)
+    except ImportError as error:
+        raise ConfigError("--picture: needs matplotlib; install amp-lint[verify]") from error
+    except (OSError, ValueError) as error:  # a format that matplotlib does not have
+        raise ConfigError(f"{path}: cannot be written: {error}; name an SVG file") from error
 
 
 def _linted(files: Iterable[str]) -> list[Finding]:
@@ -163,7 +189,8 @@ def _print(found: Sequence[Finding], record: Record, options: TellOptions) -> No
         style = style_of(sys.stderr, columns=_COLUMNS)
         sys.stderr.writelines(shown(found, options.output_format, style))
     if options.output_format in FOR_PEOPLE:
-        print(printable(closing(record.summary, found)), file=sys.stderr)
+        for line in ending(record, found):
+            print(printable(line), file=sys.stderr)
 
 
 def _add_telling(made: Parser) -> None:
@@ -171,6 +198,9 @@ def _add_telling(made: Parser) -> None:
         "--output-format", choices=report.FORMATS, default="full", help="default: full"
     )
     made.add_argument("-o", "--output-file", metavar="FILE", help="write there, not to stderr")
+    made.add_argument(
+        "--picture", type=Path, metavar="FILE.svg", help="draw the scale and the gradients there"
+    )
     made.add_argument(
         "-e", "--exit-zero", action="store_true", help="exit with 0 even if an error was found"
     )
@@ -188,6 +218,7 @@ def _run_parser() -> Parser:
         allow_abbrev=False,
     )
     made.add_argument("-m", dest="module", action="store_true", help="run a module by its name")
+    _add_sampling(made)
     made.add_argument(
         "--record",
         type=Path,
@@ -204,6 +235,56 @@ def _run_parser() -> Parser:
     made.add_argument("what", metavar="SCRIPT", help="the file, or with -m the module")
     made.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="its own")
     return made
+
+
+def _add_sampling(made: Parser) -> None:
+    made.add_argument(
+        "--level",
+        type=Level,
+        choices=[*Level],
+        default=Level.SAMPLED,
+        metavar="LEVEL",
+        help="protocol: calls; sampled: numbers of some steps, too (default); full: of all steps",
+    )
+    made.add_argument(
+        "--budget",
+        type=_share,
+        default=Sampling().budget,
+        metavar="SHARE",
+        help="time that sampled steps may take, of the whole (default: 5%%)",
+    )
+    made.add_argument(
+        "--every", type=_number, metavar="N", help="sample each Nth step, whatever that takes"
+    )
+    made.add_argument(
+        "--at", type=_number, metavar="STEP", help="sample this step, that another run has named"
+    )
+
+
+def _share(text: str) -> float:
+    """A share of time, as ``5%``.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share of time; write 5%")
+    return share
+
+
+def _number(text: str) -> int:
+    """A number from 1.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of a step; they count from 1")
+    return int(text)
 
 
 def _report_parser() -> Parser:

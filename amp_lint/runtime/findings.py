@@ -38,9 +38,16 @@ class Findings:
         return self.record.summary.steps + 1
 
     def see(
-        self, mistake: Mistake, places: Mapping[At, Place], measure: Callable[[], Numbers]
+        self,
+        mistake: Mistake,
+        places: Mapping[At, Place],
+        measure: Callable[[], Numbers],
+        step: int | None = None,
     ) -> None:
-        """A mistake has happened; ``measure``, which may wait for the device, is asked once."""
+        """A mistake has happened; ``measure``, which may wait for the device, is asked once.
+
+        ``step``: the one in which it did, if that is not the one that is being made.
+        """
         known = {at: place for at, place in places.items() if place.file}
         event = known.get(At.EVENT)
         if event is None:
@@ -48,7 +55,7 @@ class Findings:
         if (mistake, event) in self._seen:
             self._seen[mistake, event].count += 1
         elif len(self._seen) < _MOST:
-            found = Observation(mistake, known, measure(), self.step)
+            found = Observation(mistake, known, measure(), step or self.step)
             self._seen[mistake, event] = found
             self.record.observations.append(found)
             if self._recorder is not None:

@@ -106,6 +106,12 @@ class Owned:
             self._lengths = lengths
         return [param for ref in self._sample if (param := ref()) is not None]
 
+    def parameters(self) -> list[torch.Tensor]:
+        """All of its parameters."""
+        optimizer = self._ref()
+        groups = [] if optimizer is None else optimizer.param_groups
+        return [param for group in groups for param in group["params"]]
+
     def stamp(self) -> Stamp:
         """The gradients as they are now."""
         found: Stamp = []

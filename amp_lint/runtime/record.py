@@ -53,6 +53,10 @@ class Summary:
     skips: int = 0
     first_scale: float | None = None
     last_scale: float | None = None
+    sampled: int = 0
+    """Steps that were looked at operation by operation."""
+    note: str = ""
+    """Why less was looked at than was asked for."""
     ended: bool = False
     """Whether the run came to its end; else all counts are those of an earlier time."""
 
@@ -67,6 +71,10 @@ class Record:
     passed: Counter[Place] = field(default_factory=Counter)
     """And how often with AMP off."""
     summary: Summary = field(default_factory=Summary)
+    exponents: Counter[int] = field(default_factory=Counter)
+    """Of the gradients in sampled steps: how much of their sum has which, in parts that add up."""
+    scales: list[tuple[int, float]] = field(default_factory=list)
+    """Updates of one scaler that have changed its scale, from 1, and the scale after each."""
     files: list[str] = field(default_factory=list)
     """The project's files that were imported, with their full paths."""
 
@@ -118,6 +126,8 @@ def state_line(record: Record) -> dict[str, Any]:
         "reached": [[list(place), count] for place, count in record.reached.items()],
         "passed": [[list(place), count] for place, count in record.passed.items()],
         "summary": asdict(record.summary),
+        "exponents": [*record.exponents.items()],
+        "scales": record.scales,
         "files": record.files,
     }
 
@@ -163,6 +173,8 @@ def _record(lines: Iterable[dict[str, Any]]) -> Record:
                 seen.count = int(count)
             record.reached, record.passed = _counted(line["reached"]), _counted(line["passed"])
             record.summary = Summary(**line["summary"])
+            record.exponents = Counter(dict(line["exponents"]))
+            record.scales = [(int(update), float(scale)) for update, scale in line["scales"]]
             record.files = [*map(str, line["files"])]
     return record
 
@@ -184,6 +196,8 @@ def folded(records: Iterable[Record]) -> Record:
         whole.files = [*dict.fromkeys([*whole.files, *record.files])]
         whole.reached.update(record.reached)
         whole.passed.update(record.passed)
+        whole.exponents.update(record.exponents)
+        whole.scales = whole.scales or record.scales
         _add(whole.summary, record.summary)
         for seen in record.observations:
             first = known.setdefault(seen.key, seen)
@@ -197,6 +211,8 @@ def folded(records: Iterable[Record]) -> Record:
 def _add(whole: Summary, part: Summary) -> None:
     whole.steps = max(whole.steps, part.steps)
     whole.skips = max(whole.skips, part.skips)
+    whole.sampled = max(whole.sampled, part.sampled)
+    whole.note = whole.note or part.note
     whole.first_scale = whole.first_scale or part.first_scale
     whole.last_scale = part.last_scale if whole.last_scale is None else whole.last_scale
     whole.ended = whole.ended and part.ended

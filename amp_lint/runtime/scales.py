@@ -14,6 +14,8 @@ AT_A_TIME = 50
 """Updates that are read together: waiting for the device is what watching must not do."""
 _MOST = 1000
 """Scalers of which something is kept."""
+_MOST_CHANGES = 10_000
+"""Changes of a scale that are kept."""
 
 
 @dataclass(slots=True)
@@ -25,6 +27,8 @@ class _Kept:
     """The scale that it began with."""
     scales: list[torch.Tensor] = field(default_factory=list)
     skips: list[torch.Tensor] = field(default_factory=list)
+    updates: int = 0
+    last: float = 0.0
 
 
 class Scales:
@@ -33,6 +37,7 @@ class Scales:
     def __init__(self, findings: Findings, protocol: Protocol) -> None:
         self.findings = findings
         self._protocol = protocol
+        self._drawn: ScalerLog | None = None
         self._kept: dict[str, _Kept] = {}
 
     def skipped(self, scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
@@ -77,8 +82,19 @@ class Scales:
             first = kept.first
             summary.first_scale = summary.first_scale or first
             summary.last_scale = scales[-1]
+            self._add_changes(kept, scales)
             if min(scales) < 1 <= first:
                 self._collapsed(log, first, min(scales))
+
+    def _add_changes(self, kept: _Kept, scales: list[float]) -> None:
+        """Of the first scaler in use, for the picture."""
+        self._drawn = self._drawn or kept.log
+        changes = self.findings.record.scales
+        for scale in scales:
+            kept.updates += 1
+            before, kept.last = kept.last, scale
+            if kept.log is self._drawn and scale != before and len(changes) < _MOST_CHANGES:
+                changes.append((kept.updates, scale))
 
     def _collapsed(self, log: ScalerLog, first: float, least: float) -> None:
         places = {At.EVENT: log.step} if log.step is not None else {}

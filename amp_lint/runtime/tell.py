@@ -9,6 +9,7 @@ from amp_lint import registry, report
 from amp_lint.mistake import Account, At
 from amp_lint.report import Finding, Style, digest
 from amp_lint.rule import Rule
+from amp_lint.runtime.advice import advice
 from amp_lint.runtime.frames import Place
 from amp_lint.runtime.record import Observation, Record, Summary
 from amp_lint.runtime.sources import Sources
@@ -95,7 +96,7 @@ def told(record: Record, style: Style | None = None) -> Iterator[str]:
     sources, style = Sources(), style or Style()
     found = [each for one in said(record) if not is_silenced(each := finding(one, sources))]
     yield from shown(found, "full", style)
-    yield f"{closing(record.summary, found)}\n"
+    yield from (f"{line}\n" for line in ending(record, found))
 
 
 def shown(found: Iterable[Finding], output_format: str, style: Style) -> Iterator[str]:
@@ -104,12 +105,24 @@ def shown(found: Iterable[Finding], output_format: str, style: Style) -> Iterato
     return report.renderer(output_format)(ordered, style)
 
 
+def ending(record: Record, found: Iterable[Finding]) -> Iterator[str]:
+    """The last lines: what the numbers advise, and what became of the training."""
+    advised = advice(record)
+    if advised is not None:
+        yield advised
+    yield closing(record.summary, found)
+
+
 def closing(summary: Summary, found: Iterable[Finding]) -> str:
     """The last line: what became of the training."""
     count = sum(1 for each in found if each.shown)
     parts = [f"{summary.steps} steps"]
     if summary.skips:
         parts.append(f"{summary.skips} of them skipped")
+    if summary.sampled:
+        parts.append(f"{summary.sampled} looked at closely")
+    if summary.note:
+        parts.append(summary.note)
     if summary.first_scale and summary.last_scale:
         parts.append(f"scale {summary.first_scale:g} to {summary.last_scale:g}")
     cut = "" if summary.ended else "; the run was cut, counts are those of the last look"

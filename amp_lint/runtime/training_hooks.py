@@ -78,6 +78,8 @@ class TrainingHooks:
             place, losses = here(), _tensors(tensors)
             scaler = marks.scaler_of(losses)
             self.findings.reach(place, on=scaler is not None or bool(self.regions.dtypes))
+            for told in self.watch.backwards:
+                told(losses, place)
             if losses:
                 self.regions.backward(place, losses[0].device.type)
             half = (

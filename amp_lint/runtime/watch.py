@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING
 
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.findings import Findings
+from amp_lint.runtime.frames import Place
+from amp_lint.runtime.numerics.schedule import Sampling
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    import torch
+
     from amp_lint.runtime.record import Record, Recorder
 
+Backward = Callable[["list[torch.Tensor]", Place], None]
+"""Is told the losses of a backward that begins, and where."""
 Boundary = Callable[[int, bool], None]
 """Is told the number of a step that is over, from 1, and whether it was skipped."""
 
@@ -21,8 +27,15 @@ Boundary = Callable[[int, bool], None]
 class Watch:
     """Watches from ``with`` to its end, or from `start` to `stop`; for one training at a time."""
 
-    def __init__(self, recorder: Recorder | None = None, *, raising: bool = False) -> None:
+    def __init__(
+        self,
+        recorder: Recorder | None = None,
+        *,
+        raising: bool = False,
+        sampling: Sampling | None = None,
+    ) -> None:
         from amp_lint.runtime.checkpoints import Checkpoints
+        from amp_lint.runtime.numerics.sampler import Sampler
         from amp_lint.runtime.patches import Patches
         from amp_lint.runtime.protocol import Protocol
         from amp_lint.runtime.regions import Regions
@@ -37,7 +50,9 @@ class Watch:
         self.checkpoints = Checkpoints(self.findings, self.protocol)
         self.boundaries: list[Boundary] = []
         """Who is told where a step ends: there a next one may be looked at more closely."""
+        self.backwards: list[Backward] = []
         self._patches = Patches()
+        self._sampler = Sampler(self, sampling or Sampling(), self._patches.inside)
         self._scaler_hooks = ScalerHooks(self, self._patches)
         self._training_hooks = TrainingHooks(self, self._patches)
 
@@ -48,13 +63,18 @@ class Watch:
 
     def start(self) -> None:
         """Put everything in place."""
+        self._sampler.start()
         self._scaler_hooks.install()
         self._training_hooks.install()
         self.regions.install(self._patches)
         self._patches.rebind()
 
-    def stop(self, *, ended: bool = True) -> None:
-        """Put everything back as it was; ``ended``: the training came to its end by itself."""
+    def stop(self, *, ended: bool = True, failed: bool = False) -> None:
+        """Put everything back as it was.
+
+        ``ended``: the training came to its end by itself; ``failed``: it says that it is none.
+        """
+        self._sampler.stop(cut=failed or not ended)
         self._patches.undo()
         self._training_hooks.remove()
         self.scales.finish()

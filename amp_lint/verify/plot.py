@@ -6,6 +6,7 @@ colours that can be told apart, and read, on white as well as on black.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import textwrap
@@ -93,6 +94,15 @@ def _failure(judgement: Judgement) -> str:
 
 
 def _draw(title: str, judgement: Judgement, path: Path) -> None:
+    with page(path) as (axes,):
+        _fill(axes, judgement)
+        axes.set_title(title, fontsize=11, loc="left", pad=20)
+        axes.text(0, 1.03, _failure(judgement), transform=axes.transAxes, fontsize=8.5)
+
+
+@contextlib.contextmanager
+def page(path: Path, rows: int = 1) -> Iterator[list[Axes]]:
+    """Axes, one below the other, that are written to a file when they are drawn."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -108,11 +118,10 @@ def _draw(title: str, judgement: Judgement, path: Path) -> None:
         "axes.spines.right": False,
     }
     with mpl.rc_context(style):
-        figure, axes = plt.subplots(figsize=INCHES, layout="constrained")
+        size = (INCHES[0], INCHES[1] * (1 + rows) / 2)
+        figure, axes = plt.subplots(rows, figsize=size, layout="constrained", squeeze=False)
         try:
-            _fill(axes, judgement)
-            axes.set_title(title, fontsize=11, loc="left", pad=20)
-            axes.text(0, 1.03, _failure(judgement), transform=axes.transAxes, fontsize=8.5)
+            yield [*axes[:, 0]]
             figure.savefig(path, transparent=True, metadata={"Date": None})
         finally:
             plt.close(figure)

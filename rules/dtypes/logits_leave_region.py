@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.operations import LIKELIHOODS
@@ -24,6 +25,13 @@ class LogitsLeaveRegion(Rule):
     name = "logits-leave-region"
     severity = Severity.INFO
     preview = True
+    observed = (
+        Account(
+            Mistake.LOW_LOGITS,
+            "log-probabilities outside of autocast are computed in {dtype}",
+            "call it in the region, or on `.float()`",
+        ),
+    )
     fixes = (Applicability.SUGGEST,)
     requires = (
         LOWERING,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary import written
@@ -46,6 +47,13 @@ class OverflowingConstant(Rule):
     name = "overflowing-constant"
     severity = Severity.ERROR
     preview = True
+    observed = (
+        Account(
+            Mistake.OVERFLOWING_CONSTANT,
+            "{constant:g} makes {infinite:g} numbers inf in {dtype}",
+            "use the least or largest number of the dtype, or compute in float32",
+        ),
+    )
     fixes = (Applicability.SAFE, Applicability.SUGGEST)
     requires = (LOWERING | _MASKS,)
     elsewhere = REGIONS

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary import written
@@ -28,6 +29,13 @@ class PositionsInLowPrecision(Rule):
     name = "positions-in-low-precision"
     severity = Severity.WARNING
     preview = True
+    observed = (
+        Account(
+            Mistake.ROUNDED_POSITIONS,
+            "{values:g} positions are {kept:g} values in {dtype}",
+            "count and multiply them in float32, and cast what comes of it",
+        ),
+    )
     requires = (LOWERING | {"forward"}, frozenset({"arange"}))
     pattern = written.look(_LOWERED, r"\b", r"\b") | written.pattern(r"[\w\])] ?@ ?[\w(]", "@")
     elsewhere = REGIONS

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
 _LARGEST = 2.0**-25
+_HELP = "add it to a value in float32, as of `.float()`, or use 1e-5"
 """The largest number that rounds to 0 in float16."""
 
 
@@ -28,6 +30,14 @@ class VanishingEps(Rule):
     name = "vanishing-eps"
     severity = Severity.WARNING
     preview = True
+    observed = (
+        Account(
+            Mistake.VANISHING_EPS,
+            "{eps:g} is 0 in {dtype}, so that it keeps nothing from being 0",
+            _HELP,
+            {At.STEP: "where 0 matters"},
+        ),
+    )
     requires = (LOWERING | {"forward"},)
     elsewhere = REGIONS
     pattern = (
@@ -55,8 +65,7 @@ class VanishingEps(Rule):
         message = (
             f"{written} is 0 in float16, so that it keeps nothing from being 0{elsewhere(run)}"
         )
-        help = "add it to a value in float32, as of `.float()`, or use 1e-5"
-        return self.report(model, eps, message, shown(model, run, value), help=help)
+        return self.report(model, eps, message, shown(model, run, value), help=_HELP)
 
 
 def _is_small(model: Model, node: cst.BaseExpression, eps: cst.BaseExpression) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.vocabulary.expressions import Pair
 
 from ._patterns import PatternRule
@@ -36,6 +37,15 @@ class LogSoftmax(PatternRule):
     message, floored = _PLAIN, _WITH_FLOOR
     inner = "the softmax"
     help = "use `log_softmax`"
+    observed = (
+        Account(
+            Mistake.LOG_OF_SOFTMAX,
+            "the logarithm of a softmax: the least probability is {least:g}, {infinite:g} results "
+            "are -inf",
+            help,
+            {At.CAUSE: inner},
+        ),
+    )
 
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether only the order counts, or what was picked cannot be 0."""

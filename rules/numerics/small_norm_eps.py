@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.edit import edits
+from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.syntax.facts import argument
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
@@ -63,6 +64,13 @@ class SmallNormEps(Rule):
     name = "small-norm-eps"
     severity = Severity.INFO
     fixes = (Applicability.UNSAFE,)
+    observed = (
+        Account(
+            Mistake.SMALL_NORM_EPS,
+            "a norm layer with eps {eps:g} in float16: gradients of constant rows overflow",
+            f"use the default eps, {_DEFAULT}",
+        ),
+    )
     requires = (
         frozenset(_PLACES),
         frozenset({"HalfTensor", "float16", "half"}) | words(Role.SCALER, Role.REGION),

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 import torch
 
+from amp_lint.runtime.numerics.schedule import Level, Sampling
 from amp_lint.runtime.record import Record
 from amp_lint.runtime.watch import Watch
 from tests.runtime.programs import program
@@ -44,10 +45,10 @@ def execute(text: str, path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs the body of a program, and gives what was seen."""
+    """Runs the body of a program, and gives what was seen of its protocol."""
 
     def run(body: str) -> Record:
-        watch = Watch()
+        watch = Watch(sampling=Sampling(Level.PROTOCOL))
         with watch:
             execute(program(body), tmp_path / "train.py")
         return watch.record

@@ -15,6 +15,7 @@ import pytest
 from amp_lint import cli
 from amp_lint.run.session import CLEAN, ERROR, FOUND
 from amp_lint.runtime.record import read
+from tests.runtime.numeric_programs import PLANTED as NUMERIC
 from tests.runtime.programs import CLEAN as RIGHT
 from tests.runtime.programs import PLANTED, program
 
@@ -41,12 +42,14 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 def test_a_right_training(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = told(capsys, "run", "right.py")
     assert (code, out) == (CLEAN, "")
-    assert err.endswith("The run showed 0 mistakes (4 steps, scale 1024 to 1024).\n")
+    assert err.endswith(
+        "The run showed 0 mistakes (4 steps, 2 looked at closely, scale 1024 to 1024).\n"
+    )
 
 
 def test_a_wrong_training(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = told(capsys, "run", "--output-format=concise", "wrong.py")
-    first, last = err.splitlines()
+    first, *_, last = err.splitlines()
     assert code == FOUND
     assert first.startswith("wrong.py:18:5: AMP101 ")
     assert "at scale 1024 the limit is 0.00098, not 1" in first
@@ -93,7 +96,7 @@ def test_findings_of_the_linter_are_joined(
 def test_settings_count_for_a_run_as_well(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "amp-lint.toml").write_text('ignore = ["AMP1"]\n')
     code, _, err = told(capsys, "run", "wrong.py")
-    assert (code, err.partition(" (")[0]) == (CLEAN, "The run showed 0 mistakes")
+    assert (code, err.splitlines()[-1].partition(" (")[0]) == (CLEAN, "The run showed 0 mistakes")
 
 
 def test_what_only_a_run_shows(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,3 +197,26 @@ def test_errors_are_one_line(
     code, out, err = told(capsys, *arguments)
     assert (code, out, err.count("\n")) == (ERROR, "", 1)
     assert said in err
+
+
+def test_a_script_that_ends_at_a_loss_that_is_nan_is_told_where_it_comes_from(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stops = NUMERIC["AMP601 stopped"].replace('raise FloatingPointError("loss is nan")', "exit(3)")
+    (here / "stops.py").write_text(program(stops))
+    code, _, err = told(capsys, "run", "--output-format=concise", "stops.py")
+    assert code == 3
+    assert "AMP601" in err and "`log`" in err
+
+
+def test_a_picture_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = told(capsys, "run", "--level=protocol", "--picture=no/where.svg", "right.py")
+    assert (code, err.splitlines()[-1][:31]) == (ERROR, "error: no/where.svg: cannot be ")
+
+
+@pytest.mark.parametrize("option", ["--budget=x", "--budget=0", "--every=0", "--at=-1"])
+def test_an_option_of_sampling_that_is_wrong(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = told(capsys, "run", option, "right.py")
+    assert (code, out, err.count("\n")) == (ERROR, "", 1)

@@ -1,0 +1,197 @@
+"""A step is looked at operation by operation, below autocast and autograd."""
+
+from __future__ import annotations
+
+import enum
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._C import _len_torch_dispatch_stack
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+
+from amp_lint.runtime.frames import Place, here
+from amp_lint.runtime.numerics.scalars import is_plain
+from amp_lint.runtime.patches import Inside
+from amp_lint.vocabulary import kernels
+
+_MOST = 50_000
+"""Operations of a step that are looked at."""
+_OUT = 3
+"""Frames between the user's call and the walk over them."""
+
+
+class Phase(enum.Enum):
+    """Where in a step an operation runs."""
+
+    FORWARD = "forward pass"
+    SCALING = "scaling of the loss"
+    """The loss is multiplied by the scale."""
+    ASIDE = "forward pass without gradients"
+    """Nothing of it gets a gradient: evaluation, targets, positions."""
+    BACKWARD = "backward pass"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What is known of an operation by its schema."""
+
+    name: str
+    """Without its overload, and without what marks that it writes in place."""
+    is_alias: bool
+    is_fresh: bool
+    in_place: bool
+    overwrites: bool
+    is_random: bool
+
+
+@dataclass(slots=True)
+class Operation:
+    """One that has run."""
+
+    kernel: Kernel
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    keywords: Mapping[str, Any]
+    made: Sequence[torch.Tensor]
+    """Tensors of real numbers that it gave or wrote."""
+    place: Place
+    phase: Phase
+
+    @property
+    def given(self) -> list[torch.Tensor]:
+        """Tensors that it has read."""
+        args = self.args[1:] if self.kernel.overwrites else self.args
+        return [
+            each
+            for each in _flat((*args, *self.keywords.values()))
+            if isinstance(each, torch.Tensor)
+        ]
+
+
+class Operations(TorchDispatchMode):
+    """Hands every operation of one thread to who looks at it, while it is `on`."""
+
+    def __init__(self, look: Callable[[Operation], None], inside: Inside) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch declares no types here
+        self.on = True
+        self.stepping = False
+        """Whether an optimizer is at work, of which only its closure is of the training."""
+        self._look, self._inside = look, inside
+        self._count, self._process, self._thread = 0, os.getpid(), threading.get_ident()
+        self._lines: dict[int, Place] = {}
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Compiled code stays compiled."""
+        return True
+
+    def begin(self) -> bool:
+        """Begin; not where another such mode is in place, which would be left in our stead."""
+        if _len_torch_dispatch_stack():
+            return False
+        self.__enter__()  # type: ignore[no-untyped-call]
+        return True
+
+    def end(self) -> bool:
+        """End; False where it must be tried again, as another mode is above or thread is this."""
+        self.on = False
+        ours = threading.get_ident() == self._thread
+        if not ours or _get_current_dispatch_mode() is not self:
+            return False
+        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        return True
+
+    def __torch_dispatch__(
+        self,
+        func: Any,  # noqa: ANN401
+        types: Any,  # noqa: ANN401
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401
+        keywords = kwargs or {}
+        if not self.on or types or self._is_elsewhere():
+            return func(*args, **keywords)
+        backward = torch._C._current_graph_task_id() >= 0
+        if self.stepping and not (backward or torch.is_grad_enabled()):
+            return func(*args, **keywords)
+        phase, place = self._backward() if backward else self._forward()
+        made = func(*args, **keywords)
+        kernel = kernel_of(func)
+        if not kernel.is_alias:
+            self._count += 1
+            written = [args[0]] if kernel.in_place and args else [made]
+            real = [each for each in _flat(written) if is_plain(each)]
+            seen = Operation(kernel, func, args, keywords, real, place, phase)
+            self._look(seen)
+        return made
+
+    def _is_elsewhere(self) -> bool:
+        """In a child that was forked, in a graph that is recorded, or too far."""
+        if self._count > _MOST or os.getpid() != self._process:
+            return True
+        return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+    def _backward(self) -> tuple[Phase, Place]:
+        """Of the operation that it belongs to; the line itself where code of the user's runs."""
+        node = torch._C._current_autograd_node()
+        if node is None or isinstance(node, torch.autograd.function.BackwardCFunction):
+            return Phase.BACKWARD, here(_OUT)
+        return Phase.BACKWARD, self._lines.get(node._sequence_nr()) or here(_OUT)
+
+    def _forward(self) -> tuple[Phase, Place]:
+        place = here(_OUT)
+        if not torch.is_grad_enabled():
+            return Phase.ASIDE, place
+        # the node was made before what it stands for runs; later operations make no new one
+        self._lines.setdefault(torch.autograd._get_sequence_nr() - 1, place)  # type: ignore[attr-defined]
+        return (Phase.SCALING if self._inside.depth else Phase.FORWARD), place
+
+
+_kernels: dict[Any, Kernel] = {}
+
+
+def kernel_of(function: Any) -> Kernel:  # noqa: ANN401
+    """What is known of an operation."""
+    found = _kernels.get(function)
+    if found is None:
+        found = _kernels[function] = _described(function)
+    return found
+
+
+def _described(function: Any) -> Kernel:  # noqa: ANN401
+    schema = function._schema
+    name = schema.name.rpartition("::")[2]
+    is_fresh = kernels.FRESH in name
+    return Kernel(
+        name=name.rstrip("_") if schema.is_mutable else name,
+        is_alias=function.is_view or name in kernels.ALIASES,
+        is_fresh=is_fresh,
+        in_place=schema.is_mutable,
+        overwrites=name in kernels.OVERWRITES,
+        is_random=torch.Tag.nondeterministic_seeded in function.tags,
+    )
+
+
+def usable() -> bool:
+    """Whether this torch has what is needed of it, some of which is not public."""
+    seen: list[Operation] = []
+    try:
+        mode = Operations(seen.append, Inside())
+        if mode.begin():
+            torch.ones(1).requires_grad_().exp().sum().backward()  # type: ignore[no-untyped-call]
+            mode.end()
+    except (AttributeError, TypeError, RuntimeError):
+        return False
+    return any(each.phase is Phase.BACKWARD for each in seen)
+
+
+def _flat(values: object) -> Iterator[object]:
+    if isinstance(values, (list, tuple)):
+        for each in values:
+            yield from _flat(each)
+    else:
+        yield values

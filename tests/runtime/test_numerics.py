@@ -1,0 +1,166 @@
+"""Sampled steps: what goes wrong with numbers is named at its line, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from amp_lint.runtime.advice import advice, window
+from amp_lint.runtime.numerics.schedule import Level, Sampling, Schedule
+from amp_lint.runtime.picture import draw
+from amp_lint.runtime.record import Record
+from amp_lint.runtime.tell import said
+from amp_lint.runtime.watch import Watch
+from tests.runtime import programs
+from tests.runtime.conftest import execute
+from tests.runtime.numeric_programs import CLEAN, PLANTED
+from tests.runtime.programs import HERE, program
+
+FULL = Sampling(Level.FULL)
+PROGRAMS = {**programs.CLEAN, **CLEAN}
+
+
+def record(body: str, path: Path, sampling: Sampling) -> Record:
+    """What a program shows that may end by an exception of its own."""
+    watch = Watch(sampling=sampling)
+    try:
+        with watch:
+            execute(program(body), path)
+    except FloatingPointError:
+        assert not watch.record.summary.ended
+    return watch.record
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_goes_wrong_is_named_at_its_line(name: str, tmp_path: Path) -> None:
+    expected = set()
+    for row, line in enumerate(program(PLANTED[name]).splitlines(), 1):
+        code = name[:6] if line.endswith(HERE) else None
+        found = re.search(r"# too: (\w+)", line)
+        expected |= {(row, each) for each in (code, found and found[1]) if each}
+    seen = said(record(PLANTED[name], tmp_path / "train.py", Sampling()))
+    assert {(each.place.row, each.rule.code) for each in seen} == expected
+    assert all("{" not in each.message for each in seen)
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_numbers_that_are_right_are_silent(name: str, tmp_path: Path) -> None:
+    seen = record(CLEAN[name], tmp_path / "train.py", FULL)
+    assert [each.message for each in said(seen)] == []
+    assert seen.summary.sampled >= 2
+
+
+@pytest.mark.parametrize("name", programs.CLEAN)
+def test_protocols_that_are_right_are_silent_when_all_is_looked_at(
+    name: str, tmp_path: Path
+) -> None:
+    seen = record(programs.CLEAN[name], tmp_path / "train.py", FULL)
+    assert [each.message for each in said(seen)] == []
+
+
+@pytest.mark.parametrize("name", ["checkpointing", "lbfgs", "fused", "functions of functions"])
+def test_looking_changes_no_bit(name: str, tmp_path: Path) -> None:
+    results = []
+    for watched in (False, True):
+        if watched:
+            with Watch(sampling=FULL) as watch:
+                space = execute(program(PROGRAMS[name]), tmp_path / "train.py")
+            assert watch.record.summary.sampled
+        else:
+            space = execute(program(PROGRAMS[name]), tmp_path / "train.py")
+        results.append([*space["model"].state_dict().values(), torch.get_rng_state()])
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+
+
+def test_compiled_code_is_compiled_once_and_looked_at_as_it_is_written() -> None:
+    graphs: list[object] = []
+
+    def backend(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., Any]:
+        graphs.append(graph)
+        return graph.forward
+
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    compiled = torch.compile(model, backend=backend)
+    with Watch(sampling=Sampling(every=3)) as watch:
+        for _ in range(7):
+            optimizer.zero_grad()
+            compiled(torch.randn(4, 8)).sum().backward()
+            optimizer.step()
+    assert (len(graphs), watch.record.summary.sampled) == (1, 3)
+    assert not said(watch.record)
+
+
+def test_a_step_that_was_not_looked_at_is_named_and_found_by_its_number(tmp_path: Path) -> None:
+    body, path = PLANTED["AMP601 late"], tmp_path / "train.py"
+    (first,) = said(record(body, path, Sampling()))
+    step = first.observation.numbers["number"]
+    assert isinstance(step, int)
+    (second,) = said(record(body, path, Sampling(at=step)))
+    assert "out / out.detach()" in path.read_text().splitlines()[second.place.row - 1]
+    assert second.observation.numbers["operation"] == "div"
+    assert second.observation.step == step
+
+
+def test_the_protocol_alone_looks_at_no_step(tmp_path: Path) -> None:
+    seen = record(PLANTED["AMP606"], tmp_path / "train.py", Sampling(Level.PROTOCOL))
+    assert not said(seen) and not seen.summary.sampled
+
+
+def steps(sampling: Sampling, plain: float, looked: float, most: int = 2000) -> list[int]:
+    """The steps that are looked at, of a run whose steps take so long."""
+    schedule, chosen = Schedule(sampling), []
+    for step in range(1, most + 1):
+        wanted = schedule.wants(step)
+        chosen += [step] if wanted else []
+        schedule.ended(step, looked if wanted else plain, looked=wanted)
+    return chosen
+
+
+@pytest.mark.parametrize("budget", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("times", [2.0, 5.0, 14.0])
+def test_sampling_stays_within_its_budget(budget: float, times: float) -> None:
+    chosen = steps(Sampling(budget=budget), 1.0, times, 20_000)
+    assert {1, 2, 6, 12, 24} <= {*chosen}
+    cost = len([step for step in chosen if step > 24]) * (times - 1) / 20_000
+    assert budget * 0.8 < cost < budget * 1.01
+
+
+def test_a_number_of_steps_is_kept_whatever_they_take() -> None:
+    assert steps(Sampling(every=20), 1.0, 9.0, 100) == [1, 21, 41, 61, 81]
+    assert steps(Sampling(at=7), 1.0, 9.0, 100) == [6, 7]
+
+
+def test_the_step_after_a_skip_is_looked_at() -> None:
+    schedule = Schedule(Sampling())
+    assert schedule.wants(500, skipped=True) and not schedule.wants(500)
+
+
+def test_a_scale_is_advised_and_drawn(tmp_path: Path) -> None:
+    body = PROGRAMS["overflow at first"]
+    seen = record(body, tmp_path / "train.py", Sampling())
+    found = window(seen)
+    assert found is not None and found.is_open
+    last = seen.summary.last_scale
+    assert last is not None and 2.0**found.least <= last <= 2.0 ** (found.most + 2)
+    assert seen.scales[-1][1] == last < seen.scales[0][1]
+    draw(seen, tmp_path / "run.svg")
+    assert "held by float16 at this scale" in (tmp_path / "run.svg").read_text()
+
+
+def test_a_scale_is_advised_by_the_sum_of_gradients() -> None:
+    wide = Record(exponents=Counter({-20: 600_000, -30: 399_500, -50: 500}))
+    assert window(wide) == (6, 34)
+    assert advice(wide) is None  # nothing was scaled
+    wide.summary.last_scale = 2.0**16
+    assert "at a scale of 2**6 to 2**34, which was 2**16" in str(advice(wide))
+    wide.exponents = Counter({10: 500_000, -40: 500_000})
+    assert "No scale" in str(advice(wide))
+    wide.exponents = Counter({0: 1})
+    assert "without a scale" in str(advice(wide))
