@@ -59,6 +59,7 @@ class Owned:
         self._ref = weakref.ref(optimizer)
         self._sample: list[weakref.ref[torch.Tensor]] = []
         self._lengths: list[int] = []
+        self._ids: frozenset[int] = frozenset()
         self.key = key
         self.state: Gradients[Happening] = Lived()
         self.known: Stamp = []
@@ -103,6 +104,7 @@ class Owned:
             chosen = dict.fromkeys([*range(0, len(every), stride)][:_SAMPLED])
             chosen |= dict.fromkeys([len(every) - 1] if every else [])
             self._sample = [weakref.ref(every[index]) for index in chosen]
+            self._ids = frozenset(map(id, every))
             self._lengths = lengths
         return [param for ref in self._sample if (param := ref()) is not None]
 
@@ -116,10 +118,10 @@ class Owned:
 
     def owns(self, ids: set[int]) -> bool:
         """Whether some of its parameters, or of their gradients, are among those with these ids."""
-        for param in self.sample():
-            if id(param) in ids or (param.grad is not None and id(param.grad) in ids):
-                return True
-        return False
+        sample = self.sample()
+        if not self._ids.isdisjoint(ids):
+            return True
+        return any(param.grad is not None and id(param.grad) in ids for param in sample)
 
     def catch_up(self, place: Place) -> None:
         """Take note of what was written to the gradients since the last event, by whomever."""

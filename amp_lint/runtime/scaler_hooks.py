@@ -108,6 +108,7 @@ class ScalerHooks:
             if scaler._enabled:
                 owned = self.protocol.owned(optimizer)
                 self.protocol.unscale(scaler, owned, place)
+                self.watch.reads.settle()
                 with self.inside:
                     old(scaler, optimizer)
                 owned.known = owned.stamp()
@@ -122,6 +123,7 @@ class ScalerHooks:
             self.findings.reach(place)
             self.watch.checkpoints.stepping(scaler, place)
             self.protocol.scaler_step(scaler, owned, place)
+            self.watch.reads.settle()
             before = owned.steps
             with self.inside:
                 given = old(scaler, optimizer, *args, **keywords)

@@ -25,6 +25,7 @@ class Watch:
         from amp_lint.runtime.checkpoints import Checkpoints
         from amp_lint.runtime.patches import Patches
         from amp_lint.runtime.protocol import Protocol
+        from amp_lint.runtime.reads import Reads
         from amp_lint.runtime.regions import Regions
         from amp_lint.runtime.scaler_hooks import ScalerHooks
         from amp_lint.runtime.scales import Scales
@@ -38,6 +39,8 @@ class Watch:
         self.boundaries: list[Boundary] = []
         """Who is told where a step ends: there a next one may be looked at more closely."""
         self._patches = Patches()
+        self.reads = Reads(self.protocol, self._patches)
+        self.regions.forwards.append(self.reads.end)
         self._scaler_hooks = ScalerHooks(self, self._patches)
         self._training_hooks = TrainingHooks(self, self._patches)
 
@@ -51,11 +54,13 @@ class Watch:
         self._scaler_hooks.install()
         self._training_hooks.install()
         self.regions.install(self._patches)
+        self.reads.install()
         self._patches.rebind()
 
     def stop(self, *, ended: bool = True) -> None:
         """Put everything back as it was; ``ended``: the training came to its end by itself."""
         self._patches.undo()
+        self.reads.end()
         self._training_hooks.remove()
         self.scales.finish()
         self.checkpoints.finish()
