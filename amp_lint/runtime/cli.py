@@ -77,7 +77,8 @@ def run(given: Sequence[str]) -> int:
     sys.stdout.flush()
     if int(os.environ.get(_RANK) or 0) and options.record is None:
         return ending.code  # the first process tells
-    return ending.code or _tell(watch.record, options)
+    shown = _tell(watch.record, options)
+    return ending.code or shown
 
 
 def _files(options: RunOptions) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from amp_lint.mistake import At, Mistake
@@ -136,6 +136,8 @@ class Protocol:
         owned.catch_up(place)
         log = self.log(scaler)
         event = Happening(Kind.UNSCALE, place, scaler=log.key, optimizer=owned.key)
+        if scaler._scale is None:  # which raises, before there is a step
+            self._judge(owned, replace(event, kind=Kind.STEP))
         self._judge(owned, event)
         owned.after(event)
         log.touched.add(owned.key)

@@ -173,6 +173,15 @@ PLANTED = {
             scaler.step(optimizer)
             scaler.update()
     """,
+    "AMP107 that raises": """
+        for x, y in data:
+            optimizer.zero_grad()
+            loss_of(x, y).backward()  # here
+            try:
+                scaler.unscale_(optimizer)
+            except AssertionError:
+                break
+    """,
     "AMP108": """
         def epoch():
             scaler = torch.amp.GradScaler("cpu")  # here
