@@ -96,10 +96,9 @@ class Owned:
         optimizer = self._ref()
         if optimizer is None:
             return []
-        groups = [group["params"] for group in optimizer.param_groups]
-        lengths = [*map(len, groups)]
+        lengths = [len(group["params"]) for group in optimizer.param_groups]
         if lengths != self._lengths:
-            every = [param for group in groups for param in group]
+            every = [param for group in optimizer.param_groups for param in group["params"]]
             stride = max(1, len(every) // _SAMPLED)
             chosen = dict.fromkeys([*range(0, len(every), stride)][:_SAMPLED])
             chosen |= dict.fromkeys([len(every) - 1] if every else [])
@@ -110,11 +109,10 @@ class Owned:
 
     def stamp(self) -> Stamp:
         """The gradients as they are now."""
-        found: Stamp = []
-        for param in self.sample():
-            grad = param.grad
-            found.append(None if grad is None else (id(grad), grad._version))
-        return found
+        return [
+            None if (grad := param.grad) is None else (id(grad), grad._version)
+            for param in self.sample()
+        ]
 
     def owns(self, ids: set[int]) -> bool:
         """Whether some of its parameters, or of their gradients, are among those with these ids."""

@@ -57,13 +57,8 @@ class Reads:
             self._local.mode = _Mode(self._protocol, self._patches)
             _insert(self._local.mode)
 
-    def settle(self) -> None:
-        """Look no longer, if none are scaled any more."""
-        if self._local.mode is not None and not self._are_scaled():
-            self.end()
-
     def end(self) -> None:
-        """Look no longer: another forward begins, or the run is over."""
+        """Look no longer: gradients are about to change, or another forward begins."""
         if self._local.mode is not None and _remove(self._local.mode):
             self._local.mode = None
 

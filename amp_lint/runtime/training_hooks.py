@@ -137,10 +137,11 @@ class TrainingHooks:
 
     def _zero_grad(self, old: Function) -> Function:
         def zero_grad(optimizer: Optimizer, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            self.watch.reads.end()
             with self.inside:
                 given = old(optimizer, *args, **keywords)
             self.protocol.zero(self.protocol.owned(optimizer), here())
-            self.watch.reads.settle()
+            self.watch.reads.begin()
             return given
 
         return zero_grad
@@ -148,13 +149,14 @@ class TrainingHooks:
     def _module_zero_grad(self, old: Function) -> Function:
         def zero_grad(module: torch.nn.Module, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
             place = here()
+            self.watch.reads.end()
             before = self.protocol.before_backward(place)
             with self.inside:
                 given = old(module, *args, **keywords)
             for owned, stamp in before:
                 if owned.stamp() != stamp:
                     self.protocol.zero(owned, place)
-            self.watch.reads.settle()
+            self.watch.reads.begin()
             return given
 
         return zero_grad
@@ -180,11 +182,11 @@ class TrainingHooks:
             return
         owned, place = self.protocol.owned(optimizer), here()
         if not self.inside.depth:
+            self.watch.reads.end()
             self.findings.reach(place)
             if len(args) < 2 and not keywords:  # a closure would run backward again
                 self._judge_unscaled(owned, place)
                 self.protocol.direct_step(owned, place)
-                self.watch.reads.settle()
         if owned.steps < _LOOKED_AT:
             self._judge_dtypes(optimizer, place)
 
