@@ -34,7 +34,7 @@ def training(width: int, layers: int, batch: int) -> Callable[[], None]:
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.float16):
             loss = nn.functional.mse_loss(model(x).float(), y)
-        scaler.scale(loss).backward()
+        scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         scaler.step(optimizer)
