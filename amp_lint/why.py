@@ -68,22 +68,26 @@ def why(words: Sequence[str]) -> int:
     style = style_of(sys.stdout)
     for line in sights(reading, style):
         print(line)
-    if question.paths and any(isinstance(match.topic, Rule) for match in reading.matches):
-        return _look(reading, question.paths, style)
+    if question.paths and (rules := [rule for rule in _rules(reading) if not rule.run_only]):
+        return _look(reading, rules, question.paths, style)
     print("\n".join((*answer(reading, style), *_further(question, reading))))
     return CLEAN if reading.matches else NOTHING
 
 
-def _look(reading: Reading, paths: Sequence[str], style: Style) -> int:
+def _rules(reading: Reading) -> list[Rule]:
+    """The rules that are about what was read, the most likely first."""
+    return [match.topic for match in reading.matches if isinstance(match.topic, Rule)]
+
+
+def _look(reading: Reading, rules: list[Rule], paths: Sequence[str], style: Style) -> int:
     """Look for what fits at ``paths``: 0 if it is there, 1 if not, 2 if not all could be read."""
     from amp_lint.suspects import Search, report
 
-    rules = [match.topic for match in reading.matches if isinstance(match.topic, Rule)]
     codes = ",".join(rule.code for rule in rules)
     options = arguments.parse([f"--select={codes}", "--preview", "--ignore-noqa", "--", *paths])
     search = Search(rules, options)
     sys.stdout.writelines(report(search, style))
-    for line in causes(reading, style):
+    for line in (*causes(reading, style), *_only_run(reading)):
         print(line)
     if search.failed:
         return ERROR
@@ -91,13 +95,20 @@ def _look(reading: Reading, paths: Sequence[str], style: Style) -> int:
 
 
 def _further(question: Question, reading: Reading) -> Iterator[str]:
-    rules = (match.topic.code for match in reading.matches if isinstance(match.topic, Rule))
-    if code := next(rules, ""):
+    yield from _only_run(reading)
+    if rules := _rules(reading):
         asked = question.words or question.log
         asked = "TEXT" if "\n" in asked or len(asked) > _SHORT else shlex.quote(asked)
         yield ""
-        yield f"`amp-lint rule {code}` explains a rule,"
+        yield f"`amp-lint rule {rules[0].code}` explains a rule,"
         yield f"`amp-lint why {asked} PATHS` looks for what fits in your code."
+
+
+def _only_run(reading: Reading) -> Iterator[str]:
+    """What no look at code can find."""
+    if codes := [rule.code for rule in _rules(reading) if rule.run_only]:
+        yield ""
+        yield f"Only a run shows {' and '.join(codes)}: `amp-lint run train.py` watches one."
 
 
 # --- what is asked --------------------------------------------------------------------------------

@@ -9,27 +9,13 @@ from amp_lint.syntax.names import Binding, Names
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import methods, rows
+from amp_lint.vocabulary.training import MEASURES, SAME_NUMBERS
 
-_LINEAR = frozenset(
-    {
-        "clone", "contiguous", "cpu", "cuda", "detach", "double", "flatten", "float", "reshape",
-        "to", "view",
-    }
-)  # fmt: skip
-"""Methods that give the same numbers."""
-_MEASURES = frozenset(
-    {
-        "abs", "amax", "amin", "aminmax", "clamp", "clip", "histc", "item", "max", "mean",
-        "median", "min", "norm", "pow", "quantile", "square", "std", "sum", "tolist", "var",
-        "var_mean",
-    }
-)  # fmt: skip
-"""Methods whose result depends on how large the numbers are."""
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _LIMITS = methods(Role.GRADIENT, rows(Kind.GRADIENT_READ))
 _FUNCTIONS = frozenset(
     {"torch.linalg.norm", "torch.linalg.vector_norm", "torch._foreach_norm"}
-    | {f"torch.{name}" for name in _MEASURES - {"item", "tolist"}}
+    | {f"torch.{name}" for name in MEASURES - {"item", "tolist"}}
 )
 _JOINING = frozenset({"torch.cat", "torch.concat", "torch.stack"})
 _MAX_STEPS = 8
@@ -86,7 +72,7 @@ class GradientValues:
     def is_measure(self, call: cst.Call) -> bool:
         """Whether a call tells how large gradients are: ``p.grad.norm()``, ``torch.norm(g)``."""
         method = call.func if isinstance(call.func, cst.Attribute) else None
-        if method and method.attr.value in _MEASURES and self.holds(method.value):
+        if method and method.attr.value in MEASURES and self.holds(method.value):
             return True
         if not call.args or not self.names.is_any(call.func, _FUNCTIONS):
             return False
@@ -113,7 +99,7 @@ class GradientValues:
             case cst.Name():
                 return self._is_named(node, steps)
             case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=method)), args=args):
-                if method in _LINEAR and self.holds(owner, steps):
+                if method in SAME_NUMBERS and self.holds(owner, steps):
                     return True
                 joined = bool(args) and self.names.is_any(node.func, _JOINING)
                 return joined and self.holds(args[0].value, steps)

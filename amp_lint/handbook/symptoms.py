@@ -121,7 +121,7 @@ class _Entry:
 @functools.cache
 def index() -> Index:
     """The symptoms on all pages, and those that no rule is about."""
-    covered = [(rule, pages.parse(registry.page(rule)).symptoms) for rule in registry.all_rules()]
+    covered = [(rule, pages.parse(registry.page(rule)).symptoms) for rule in registry.every_rule()]
     return Index([*covered, *((cause, cause.symptoms) for cause in CAUSES)])
 
 

@@ -59,6 +59,7 @@ class Owned:
         self._ref = weakref.ref(optimizer)
         self._sample: list[weakref.ref[torch.Tensor]] = []
         self._lengths: list[int] = []
+        self._ids: frozenset[int] = frozenset()
         self.key = key
         self.state: Gradients[Happening] = Lived()
         self.known: Stamp = []
@@ -95,14 +96,14 @@ class Owned:
         optimizer = self._ref()
         if optimizer is None:
             return []
-        groups = [group["params"] for group in optimizer.param_groups]
-        lengths = [*map(len, groups)]
+        lengths = [len(group["params"]) for group in optimizer.param_groups]
         if lengths != self._lengths:
-            every = [param for group in groups for param in group]
+            every = [param for group in optimizer.param_groups for param in group["params"]]
             stride = max(1, len(every) // _SAMPLED)
             chosen = dict.fromkeys([*range(0, len(every), stride)][:_SAMPLED])
             chosen |= dict.fromkeys([len(every) - 1] if every else [])
             self._sample = [weakref.ref(every[index]) for index in chosen]
+            self._ids = frozenset(map(id, every))
             self._lengths = lengths
         return [param for ref in self._sample if (param := ref()) is not None]
 
@@ -114,18 +115,17 @@ class Owned:
 
     def stamp(self) -> Stamp:
         """The gradients as they are now."""
-        found: Stamp = []
-        for param in self.sample():
-            grad = param.grad
-            found.append(None if grad is None else (id(grad), grad._version))
-        return found
+        return [
+            None if (grad := param.grad) is None else (id(grad), grad._version)
+            for param in self.sample()
+        ]
 
     def owns(self, ids: set[int]) -> bool:
         """Whether some of its parameters, or of their gradients, are among those with these ids."""
-        for param in self.sample():
-            if id(param) in ids or (param.grad is not None and id(param.grad) in ids):
-                return True
-        return False
+        sample = self.sample()
+        if not self._ids.isdisjoint(ids):
+            return True
+        return any(param.grad is not None and id(param.grad) in ids for param in sample)
 
     def catch_up(self, place: Place) -> None:
         """Take note of what was written to the gradients since the last event, by whomever."""

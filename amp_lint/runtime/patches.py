@@ -21,7 +21,8 @@ class Patches:
         self._spaces: list[tuple[dict[str, Any], str, Function, Function]] = []
         self._functions: dict[int, tuple[Function, Function]] = {}
         self.inside = Inside()
-        self._active = True
+        self.active = True
+        """Until `undo`: what somebody else has kept of it does nothing any more."""
 
     def method(self, owner: type, name: str, wrap: Wrap) -> None:
         """Replace what a class itself defines; where it inherits, its base is replaced."""
@@ -58,7 +59,7 @@ class Patches:
 
     def undo(self) -> None:
         """Put everything back; what somebody else has replaced since does nothing any more."""
-        self._active = False
+        self.active = False
         for owner, name, old, new in reversed(self._undo):
             if owner.__dict__.get(name) is new:
                 setattr(owner, name, old)
@@ -78,7 +79,7 @@ class Patches:
 
         @functools.wraps(old)
         def watched(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
-            if inside.depth or not self._active:
+            if inside.depth or not self.active:
                 return old(*args, **keywords)
             return inner(*args, **keywords)
 

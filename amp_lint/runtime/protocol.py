@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from amp_lint.mistake import At, Mistake
@@ -24,6 +24,10 @@ _ENOUGH = 0.01
 """A limit that is this large when divided by the scale was made for scaled gradients."""
 _LARGE = 1e3
 """Whatever the scale is, nobody means such a limit for true gradients."""
+_STILL = 2.0
+"""Gradients are this many times too large, at least, if they certainly are not unscaled."""
+_MOST_LOOKS = 100
+"""How often the device is waited for to know by how much gradients were changed."""
 _MOST_SCALERS = 1000
 """Scalers of which a log is kept when they are gone."""
 
@@ -65,6 +69,7 @@ class Protocol:
             weakref.WeakKeyDictionary()
         )
         self._keys = 0
+        self._looks = _MOST_LOOKS
 
     def owned(self, optimizer: torch.optim.Optimizer) -> Owned:
         """What is known of the gradients of an optimizer."""
@@ -131,6 +136,8 @@ class Protocol:
         owned.catch_up(place)
         log = self.log(scaler)
         event = Happening(Kind.UNSCALE, place, scaler=log.key, optimizer=owned.key)
+        if scaler._scale is None:  # which raises, before there is a step
+            self._judge(owned, replace(event, kind=Kind.STEP))
         self._judge(owned, event)
         owned.after(event)
         log.touched.add(owned.key)
@@ -166,17 +173,45 @@ class Protocol:
             if owned.owns(ids):
                 owned.known = owned.stamp()
 
-    def read(self, grad_ids: set[int], place: Place, function: str) -> None:
-        """Gradients are measured by hand."""
+    def read(self, params: set[int], place: Place, function: str) -> None:
+        """Gradients of some parameters are measured by hand."""
         for owned in self.all():
-            if not owned.owns(grad_ids):
+            if not owned.owns(params):
                 continue
+            owned.catch_up(place)
             event = Happening(Kind.GRADIENT_READ, place)
             cause = None if owned.state.unknown else SCALED_READ.judge(event, owned.state)
             if cause is not None and not owned.asked:
                 unsettled = Unsettled(event, cause, {"function": function})
                 owned.unsettled.setdefault(Kind.GRADIENT_READ, []).append(unsettled)
             return
+
+    def written(self, params: set[int], place: Place, factor: Callable[[], float | None]) -> None:
+        """Gradients of some parameters are changed by hand; ``factor`` may wait for the device."""
+        for owned in self.all():
+            if not owned.owns(params) or not owned.state.is_scaled:
+                continue
+            if self._stay_scaled(owned, factor):
+                owned.known = owned.stamp()
+            else:
+                owned.after(Happening(Kind.GRADIENT_WRITE, place))
+                owned.forget()
+                owned.known = owned.stamp()
+
+    def _stay_scaled(self, owned: Owned, factor: Callable[[], float | None]) -> bool:
+        """Whether gradients that were measured are still multiplied by much of the scale."""
+        scaler = owned.scaler
+        if scaler is None or not owned.unsettled.get(Kind.GRADIENT_READ) or not self._looks:
+            return False
+        self._looks -= 1
+        value = factor()
+        return value is not None and value * scale_of(scaler) > _STILL
+
+    def scales(self) -> Iterator[tuple[torch.Tensor, torch.amp.GradScaler]]:
+        """The factors of the scalers that are there, as they keep them."""
+        for scaler in [*self._logs]:
+            if scaler._scale is not None:
+                yield scaler._scale, scaler
 
     def asked(self, scaler: torch.amp.GradScaler) -> None:
         """The user asks for the scale: what is read of the gradients may be divided by it."""

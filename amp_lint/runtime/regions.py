@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +56,8 @@ class Regions:
         self.half: Place | None = None
         """The last float16 region since any optimizer stepped."""
         self.backwards = 0
+        self.forwards: list[Callable[[], None]] = []
+        """Who is told where a forward begins that may go backward."""
         self._events = 0
         self._made: weakref.WeakKeyDictionary[torch.autocast, Place] = weakref.WeakKeyDictionary()
         self._refs: dict[int, weakref.ref[torch.autocast]] = {}
@@ -110,6 +113,8 @@ class Regions:
         self.findings.reach(place, on=region._enabled)
         if region._enabled and torch.is_grad_enabled():
             self.dtypes.setdefault(region.fast_dtype, place)
+            for told in self.forwards:
+                told()
             if region.fast_dtype is torch.float16:
                 self.half = place
 

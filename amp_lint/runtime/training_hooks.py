@@ -15,7 +15,7 @@ from amp_lint.mistake import At, Mistake
 from amp_lint.runtime import marks
 from amp_lint.runtime.frames import Place, here
 from amp_lint.runtime.owned import Owned
-from amp_lint.runtime.patches import Function, Patches
+from amp_lint.runtime.patches import Function, Inside, Patches
 from amp_lint.runtime.record import Numbers
 from amp_lint.vocabulary import amp, training
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part
@@ -44,11 +44,13 @@ class TrainingHooks:
         self.inside = patches.inside
         self._patches = patches
         self._handles: list[Any] = []
+        self._in_method = Inside()
 
     def install(self) -> None:
         """Replace what is watched."""
         patches, (clearing,), (schedule,) = self._patches, rows(Kind.ZERO_GRAD), rows(Kind.SCHEDULE)
         patches.function(torch.autograd, training.AUTOGRAD_BACKWARD.word, self._backward)
+        patches.method(torch.Tensor, training.AUTOGRAD_BACKWARD.word, self._backward_method)
         for row in rows(Kind.CLIP):
             for name in (each for each in row.names if each.startswith(_UTILITIES)):
                 patches.function(torch.nn.utils, name[len(_UTILITIES) :], self._clip(row))
@@ -95,7 +97,18 @@ class TrainingHooks:
                 owned.half = self.regions.half if half else None
                 if cached:
                     self.regions.fed(owned.key, place)
+            if scaler is not None and not self._in_method.depth:
+                self.watch.reads.begin()
             return given
+
+        return backward
+
+    def _backward_method(self, old: Function) -> Function:
+        def backward(tensor: torch.Tensor, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
+            with self._in_method:  # in which torch may have taken a mode of the user's off
+                old(tensor, *args, **keywords)
+            if not self._in_method.depth:
+                self.watch.reads.begin()
 
         return backward
 
@@ -126,9 +139,11 @@ class TrainingHooks:
 
     def _zero_grad(self, old: Function) -> Function:
         def zero_grad(optimizer: Optimizer, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            self.watch.reads.end()
             with self.inside:
                 given = old(optimizer, *args, **keywords)
             self.protocol.zero(self.protocol.owned(optimizer), here())
+            self.watch.reads.begin()
             return given
 
         return zero_grad
@@ -136,12 +151,14 @@ class TrainingHooks:
     def _module_zero_grad(self, old: Function) -> Function:
         def zero_grad(module: torch.nn.Module, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
             place = here()
+            self.watch.reads.end()
             before = self.protocol.before_backward(place)
             with self.inside:
                 given = old(module, *args, **keywords)
             for owned, stamp in before:
                 if owned.stamp() != stamp:
                     self.protocol.zero(owned, place)
+            self.watch.reads.begin()
             return given
 
         return zero_grad
@@ -167,6 +184,7 @@ class TrainingHooks:
             return
         owned, place = self.protocol.owned(optimizer), here()
         if not self.inside.depth:
+            self.watch.reads.end()
             self.findings.reach(place)
             if len(args) < 2 and not keywords:  # a closure would run backward again
                 self._judge_unscaled(owned, place)

@@ -38,6 +38,7 @@ class Watch:
         from amp_lint.runtime.numerics.sampler import Sampler
         from amp_lint.runtime.patches import Patches
         from amp_lint.runtime.protocol import Protocol
+        from amp_lint.runtime.reads import Reads
         from amp_lint.runtime.regions import Regions
         from amp_lint.runtime.scaler_hooks import ScalerHooks
         from amp_lint.runtime.scales import Scales
@@ -53,6 +54,8 @@ class Watch:
         self.backwards: list[Backward] = []
         self._patches = Patches()
         self._sampler = Sampler(self, sampling or Sampling(), self._patches.inside)
+        self.reads = Reads(self.protocol, self._patches)
+        self.regions.forwards.append(self.reads.end)
         self._scaler_hooks = ScalerHooks(self, self._patches)
         self._training_hooks = TrainingHooks(self, self._patches)
 
@@ -67,6 +70,7 @@ class Watch:
         self._scaler_hooks.install()
         self._training_hooks.install()
         self.regions.install(self._patches)
+        self.reads.install()
         self._patches.rebind()
 
     def stop(self, *, ended: bool = True, failed: bool = False) -> None:
@@ -76,6 +80,7 @@ class Watch:
         """
         self._sampler.stop(cut=failed or not ended)
         self._patches.undo()
+        self.reads.end()
         self._training_hooks.remove()
         self.scales.finish()
         self.checkpoints.finish()

@@ -53,6 +53,22 @@ NORMS = frozenset(
 )
 """What helpers are called that measure the gradients of some parameters."""
 
+SAME_NUMBERS = frozenset(
+    {
+        "clone", "contiguous", "cpu", "cuda", "detach", "double", "flatten", "float", "reshape",
+        "to", "view",
+    }
+)  # fmt: skip
+"""Methods of a tensor that give the same numbers."""
+MEASURES = frozenset(
+    {
+        "abs", "amax", "amin", "aminmax", "clamp", "clip", "histc", "item", "max", "mean",
+        "median", "min", "norm", "pow", "quantile", "square", "std", "sum", "tolist", "var",
+        "var_mean",
+    }
+)  # fmt: skip
+"""Methods whose result depends on how large the numbers are."""
+
 HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
 """Methods of a tensor that take what is called with its gradient, or with it, in backward."""
 

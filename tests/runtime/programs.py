@@ -53,6 +53,52 @@ PLANTED = {
             scaler.step(optimizer)
             scaler.update()
     """,
+    "AMP102": """
+        def norm(parameters):
+            total = 0.0
+            for parameter in parameters:
+                total += parameter.grad.detach().data.norm(2).item() ** 2  # here
+            return total ** 0.5
+
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            norm(model.parameters())
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP102 list": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            gradients = [parameter.grad.flatten() for parameter in model[2].parameters()]
+            print((torch.cat(gradients) * torch.cat(gradients)).sum())  # here
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP102 clip by hand": """
+        torch.set_default_device("cpu")
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            for parameter in model.parameters():
+                norm = torch.linalg.vector_norm(parameter.grad)  # here
+                parameter.grad.data.mul_((10 / (norm + 1e-6)).clamp(max=1.0))
+            scaler.step(optimizer)
+            scaler.update()
+        torch.set_default_device(None)
+    """,
+    "AMP102 values": """
+        with torch.device("cpu"):
+            for x, y in data:
+                optimizer.zero_grad()
+                scaler.scale(loss_of(x, y)).backward()
+                for parameter in model.parameters():
+                    parameter.grad.data.clamp_(-0.1, 0.1)  # here
+                scaler.step(optimizer)
+                scaler.update()
+    """,
     "AMP103": """
         for x, y in data:
             optimizer.zero_grad()
@@ -126,6 +172,15 @@ PLANTED = {
             loss_of(x, y).backward()  # here
             scaler.step(optimizer)
             scaler.update()
+    """,
+    "AMP107 that raises": """
+        for x, y in data:
+            optimizer.zero_grad()
+            loss_of(x, y).backward()  # here
+            try:
+                scaler.unscale_(optimizer)
+            except AssertionError:
+                break
     """,
     "AMP108": """
         def epoch():
@@ -443,6 +498,44 @@ CLEAN = {
                 p.grad.div_(2.0**10)
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
+    """,
+    "unscaled by hand behind torch's back": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            for parameter in model.parameters():
+                parameter.grad.data.div_(2.0**10)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+    """,
+    "unscaled by hand in a list, after a look": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            gradients = [parameter.grad.data for parameter in model.parameters()]
+            norms = torch._foreach_norm(gradients)
+            torch._foreach_mul_(gradients, 1 / 2.0**10)
+            optimizer.step()
+    """,
+    "the scale is taken from the scaler": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            norm = sum(parameter.grad.norm() for parameter in model.parameters())
+            print(norm / scaler._scale)
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "looks at the right time": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            print([parameter.grad.isfinite().all() for parameter in model.parameters()])
+            scaler.unscale_(optimizer)
+            print([parameter.grad.norm() for parameter in model.parameters()])
+            scaler.step(optimizer)
+            scaler.update()
+            print([parameter.grad.norm() for parameter in model.parameters()])
     """,
     "unscaled, then stepped directly": """
         for x, y in data:

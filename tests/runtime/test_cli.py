@@ -141,6 +141,7 @@ def test_the_end_of_a_script(
     given, _, err = told(capsys, "run", "--record", "run.jsonl", "wrong.py")
     assert given == code
     assert shown in err
+    assert "AMP101" in err
     assert "amp_lint" not in err.partition("Traceback")[2].partition(shown or "\n")[0]
     assert told(capsys, "report", "run.jsonl")[0] == FOUND
 

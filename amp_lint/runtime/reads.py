@@ -1,0 +1,222 @@
+"""What the user does with scaled gradients: seen only while there are any, and at no other time."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import overrides
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
+
+from amp_lint.runtime.frames import here
+from amp_lint.runtime.patches import Function, Patches
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import methods, rows
+from amp_lint.vocabulary.training import MEASURES, SAME_NUMBERS
+
+if TYPE_CHECKING:
+    from amp_lint.runtime.protocol import Protocol
+
+_GRAD = torch.Tensor.grad
+_DATA = torch.Tensor.data
+_SAME = SAME_NUMBERS | {"__getitem__", "cat", "concat", "stack"}
+_PRODUCTS = frozenset({"mul", "__mul__", "__rmul__", "dot", "vdot"})
+"""The same numbers, if both factors are gradients."""
+_MEASURES = MEASURES | {"__pow__", "linalg_norm", "linalg_vector_norm", "_foreach_norm"}
+_LIMITS = methods(Role.GRADIENT, rows(Kind.GRADIENT_READ))
+_DEEP = 8
+"""How many tensors of a list stand for all."""
+
+
+class Reads:
+    """Watches gradients from a scaled backward on until something divides them."""
+
+    def __init__(self, protocol: Protocol, patches: Patches) -> None:
+        self._protocol = protocol
+        self._local = _Local()
+        self._patches = patches
+        self._possible = _can_be_watched()
+        """Also whether nothing is compiled: compiled code asks which modes there are."""
+
+    def install(self) -> None:
+        """Replace what ends the watching of reads."""
+        self._patches.function(torch, "compile", self._compile)
+
+    def begin(self) -> None:
+        """Look at what is done with gradients from here on, if some are scaled."""
+        if self._local.mode is None and self._possible and self._are_scaled():
+            if _is_compiled():
+                self._possible = False
+                return
+            self._local.mode = _Mode(self._protocol, self._patches)
+            _insert(self._local.mode)
+
+    def end(self) -> None:
+        """Look no longer: gradients are about to change, or another forward begins."""
+        if self._local.mode is not None and _remove(self._local.mode):
+            self._local.mode = None
+
+    def _are_scaled(self) -> bool:
+        """Whether somebody may see scaled gradients, and it would matter."""
+        owned = self._protocol.all()
+        return any(each.state.is_scaled and not each.state.unknown for each in owned)
+
+    def _compile(self, old: Function) -> Function:
+        def compile_(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            self._possible = False
+            self.end()
+            return old(*args, **keywords)
+
+        return compile_
+
+
+class _Mode(TorchFunctionMode):
+    """Is told of every function of torch that the user's thread calls."""
+
+    def __init__(self, protocol: Protocol, patches: Patches) -> None:
+        super().__init__()
+        self._protocol = protocol
+        self._patches = patches
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+        """Tensors that hold the numbers of a gradient, and of which parameter."""
+        self._scales = [*protocol.scales()]
+
+    def __torch_function__(
+        self,
+        func: Any,  # noqa: ANN401
+        types: Any,  # noqa: ANN401
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> object:
+        given: object = func(*args, **(kwargs or {}))
+        if self._patches.inside.depth or not self._patches.active or not args:
+            return given
+        name: str = getattr(func, "__name__", "")
+        if name == "__get__" and func.__self__ is _GRAD:
+            self._know(given, id(args[0]))
+        else:
+            for scale, scaler in self._scales:
+                if any(each is scale for each in args):
+                    self._protocol.asked(scaler)
+            if self._known:
+                self._happens(func, name, args, given)
+        return given
+
+    def _happens(self, func: Any, name: str, args: tuple[Any, ...], given: object) -> None:  # noqa: ANN401
+        param = self._param(args[0])
+        if param is None:
+            return
+        if name in _LIMITS:
+            self._protocol.read({param}, here(2), name)
+            self._protocol.after_clip({param})
+        elif _writes(name):
+            self._protocol.written({param}, here(2), partial(_factor, name, args))
+        elif name in _MEASURES:
+            self._protocol.read({param}, here(2), name)
+        elif self._is_same(func, name, args):
+            self._know(given, param)
+
+    def _is_same(self, func: Any, name: str, args: tuple[Any, ...]) -> bool:  # noqa: ANN401
+        """Whether a function of gradients gives their numbers, or products of them."""
+        if name == "__get__":
+            return func.__self__ is _DATA
+        factors = name in _PRODUCTS and len(args) > 1
+        return name in _SAME or (factors and self._param(args[1]) is not None)
+
+    def _know(self, given: object, param: int) -> None:
+        if isinstance(given, torch.Tensor):
+            self._known[id(given)] = weakref.ref(given), param
+
+    def _param(self, given: object) -> int | None:
+        """The parameter whose gradient these are the numbers of, or one of those."""
+        for tensor in _tensors(given):
+            known = self._known.get(id(tensor))
+            if known is not None and known[0]() is tensor:
+                return known[1]
+        return None
+
+
+class _Local(threading.local):
+    mode: _Mode | None = None
+
+
+def _tensors(given: object) -> Iterator[torch.Tensor]:
+    if isinstance(given, torch.Tensor):
+        yield given
+    elif isinstance(given, (list, tuple)):
+        yield from (each for each in given[:_DEEP] if isinstance(each, torch.Tensor))
+
+
+def _writes(name: str) -> bool:
+    """Whether a function changes its argument: ``mul_``, ``/=``, ``x.data = y``."""
+    if name.startswith("__"):
+        changes = name.startswith("__i") and name not in ("__index__", "__int__", "__invert__")
+        return changes or name in ("__set__", "__setitem__")
+    return name.endswith("_")
+
+
+def _factor(name: str, args: tuple[Any, ...]) -> float | None:
+    """By what a function multiplies gradients; None if it does something else."""
+    by = args[1] if len(args) > 1 else None
+    if isinstance(by, torch.Tensor) and by.numel() == 1:
+        by = by.item()
+    if not isinstance(by, (int, float)) or not by:
+        return None
+    kind = name.strip("_").removeprefix("foreach_").removeprefix("i")
+    return float(by) if kind == "mul" else 1 / by if kind in ("div", "truediv") else None
+
+
+# --- where our mode stands among others: those of the user come and go on top of it ---------------
+
+
+def _insert(mode: TorchFunctionMode) -> None:
+    """Put a mode below all others, but above that of a default device, which has to be last."""
+    above = _taken()
+    if above and isinstance(above[-1], DeviceContext):
+        _put_back([above.pop()])
+    _put_back([*above, mode])
+
+
+def _remove(mode: TorchFunctionMode) -> bool:
+    """Take a mode out from among others; False if torch itself has it off for a moment."""
+    taken = _taken()
+    others = [each for each in taken if each is not mode]
+    _put_back(others)
+    return len(others) < len(taken)
+
+
+def _taken() -> list[Any]:
+    """All modes of this thread, the innermost first, taken off."""
+    pop: Callable[[], Any] = overrides._pop_mode
+    return [pop() for _ in range(torch._C._len_torch_function_stack())]
+
+
+def _put_back(modes: list[Any]) -> None:
+    push: Callable[[Any], None] = overrides._push_mode
+    for mode in reversed(modes):
+        push(mode)
+
+
+@cache
+def _can_be_watched() -> bool:
+    """Whether this torch has what it takes, by trying it."""
+    try:
+        mode = TorchFunctionMode()
+        _insert(mode)
+        _remove(mode)
+    except (AttributeError, TypeError):
+        return False
+    return True
+
+
+def _is_compiled() -> bool:
+    """Whether something was compiled before the run was watched."""
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    backends = getattr(frames, "cached_backends", {})
+    return any(map(callable, backends.values()))
