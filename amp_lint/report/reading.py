@@ -46,7 +46,7 @@ def answer(reading: Reading, style: Style) -> Iterator[str]:
         elif isinstance(match.topic, Rule):
             left.append(match.topic.code)
     if left:
-        yield from wrapped(f"and {', '.join(left)}", style)
+        yield from _wrapped(f"and {', '.join(left)}", style)
 
 
 def _described(match: Match, style: Style) -> Iterator[str]:
