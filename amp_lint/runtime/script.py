@@ -9,7 +9,7 @@ import runpy
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
@@ -34,12 +34,13 @@ class Ending:
 def run(what: str, arguments: Sequence[str], *, module: bool) -> Ending:
     """Run a file, or a module by its name, to its end, and that of its threads."""
     before = sys.argv, sys.path
+    others = frozenset(threading.enumerate())
     sys.argv = [what, *arguments]
     first = os.getcwd() if module else os.path.dirname(os.path.abspath(what))  # noqa: PTH100, PTH109, PTH120
     sys.path = [first, *import_path.AT_START[1:]]
     try:
         _start(what, module=module)
-        _wait()
+        _wait(others)
         return Ending(0)
     except SystemExit as error:
         return Ending(_code(error.code))
@@ -75,10 +76,10 @@ def _start_file(path: str) -> None:
         sys.modules["__main__"] = before
 
 
-def _wait() -> None:
-    """Wait for threads of the script that Python would wait for."""
+def _wait(others: Set[threading.Thread]) -> None:
+    """Wait for threads of the script that Python would wait for; ``others`` are not its own."""
     for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
+        if thread not in others and not thread.daemon:
             thread.join()
 
 

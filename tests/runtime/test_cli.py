@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,6 +46,16 @@ def test_a_right_training(capsys: pytest.CaptureFixture[str]) -> None:
     assert err.endswith(
         "The run showed 0 mistakes (4 steps, 2 looked at closely, scale 1024 to 1024).\n"
     )
+
+
+def test_threads_of_others_are_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = threading.Event()
+    other = threading.Thread(target=ended.wait, args=(60,))
+    other.start()
+    try:
+        assert told(capsys, "run", "right.py")[0] == CLEAN and other.is_alive()
+    finally:
+        ended.set()
 
 
 def test_a_wrong_training(capsys: pytest.CaptureFixture[str]) -> None:
