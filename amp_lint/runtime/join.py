@@ -33,6 +33,7 @@ class Status(enum.Enum):
 
 _WATCHED = FUNCTIONS | words(Role.REGION, Role.SCALER)
 """What calls are called that a run takes note of."""
+_CALLED = re.compile(r"\b(\w+)\s*\(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Join:
         if count := _most(self._record.passed, main, found.source):
             return Status.AMP_OFF, count
         code = found.source.text[found.diagnostic.start : found.diagnostic.end]
-        calls = {*re.findall(r"(\w+)\s*\(", code)}
+        calls = {*_CALLED.findall(code)}
         return (Status.NOT_REACHED, 0) if calls & _WATCHED else None
 
 

@@ -1,4 +1,4 @@
-"""AMP603: a number that float16 cannot hold is cast to it, or the product of loss and scale is."""
+"""AMP603: a value becomes inf as it is cast to float16, or as the loss is scaled."""
 
 from __future__ import annotations
 

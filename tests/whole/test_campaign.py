@@ -77,6 +77,10 @@ def test_a_run_that_is_ended(number: signal.Signals) -> None:
 # --- whether the campaign sees it -----------------------------------------------------------------
 
 
+SCALED = b"from torch.cuda.amp import GradScaler\nscaler = GradScaler()\n"
+"""A program that the rules have to be asked about."""
+
+
 class Planted(Rule):
     """Finds `GradScaler` and offers to write something in its place."""
 
@@ -131,8 +135,8 @@ def test_what_is_planted_is_seen(
     rule: type[Rule], problem: oracle.Problem | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = (rule(),)
-    monkeypatch.setattr(registry, "all_rules", lambda: rules)
-    found = oracle.judged(b"GradScaler\n").problems
+    monkeypatch.setattr(registry, "every_rule", lambda: rules)
+    found = oracle.judged(SCALED).problems
     assert problem in found if problem else not found
 
 

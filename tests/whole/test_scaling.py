@@ -78,7 +78,10 @@ def test_twice_the_size_takes_twice_the_work(family: str) -> None:
     scaling.lint(text(1), ALL)  # imports and tables that the first file fills
     half, whole = (scaling.counted(text(n), ALL) for n in (size, 2 * size))
     assert whole[0] <= 2.2 * half[0], "statements"
-    assert whole[1] <= 2.25 * half[1], "calls"
+    grown = len(text(2 * size)) / len(
+        text(size)
+    )  # more than twice where what is nested is indented
+    assert whole[1] <= 1.12 * grown * half[1], "calls"
 
 
 def test_a_file_has_a_bound_of_its_own() -> None:
