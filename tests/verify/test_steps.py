@@ -538,6 +538,7 @@ def test_unknown_settings_of_an_optimizer_must_stay() -> None:
 
 # --- every check is needed ----------------------------------------------------------------------
 
+PLAIN = (ZERO, backward(None, scaler=None), DIRECT)
 NEEDED = {
     "value": (CLIPPED, program(WRONG_CLIPS["a limit times 65536"])),
     "raises": (CLIPPED, program(WRONG_CLIPS["unscale_ twice"])),
@@ -562,6 +563,10 @@ NEEDED = {
         ),
     ),
     "stale weights": (FRESH, FROZEN),
+    "steps": (
+        program(PLAIN, scalers=()),
+        program((*PLAIN, ZERO, DIRECT), scalers=()),  # by no gradient: weights decay, perhaps
+    ),
 }
 
 

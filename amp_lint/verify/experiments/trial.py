@@ -246,7 +246,8 @@ class Trial:
     def hold(self, case: InputCase, precision: Precision, got: ModeOutcome) -> Held | None:
         """``got`` against the oracle. None where not even exact arithmetic has an answer in range.
 
-        What nearby inputs would give is only asked if the plain tolerance is exceeded.
+        What nearby inputs would give, and how far guards move a result, is only asked if the plain
+        tolerance is exceeded.
         """
         want = self._reference_for(case, precision, got, nearby=False)
         if want is None:
@@ -291,10 +292,15 @@ class Trial:
         factors = _incoming(case) * largest if self._is_fused or largest > _HARD else 0.0
         scale = _Scale(eps, largest, passed, factors)
         reference = _targets(answer, moved, scale, case, got)
-        return self._with_guards(reference, oracle, case, precision)
+        return self._with_guards(reference, oracle, case, precision, nearby)
 
     def _with_guards(
-        self, reference: Reference, oracle: ModeOutcome, case: InputCase, precision: Precision
+        self,
+        reference: Reference,
+        oracle: ModeOutcome,
+        case: InputCase,
+        precision: Precision,
+        nearby: bool,
     ) -> Reference:
         """The reference with what guards allow, and what they ask for.
 
@@ -307,7 +313,7 @@ class Trial:
         old = self.outcome("before", case, precision)
         was = _parts(old) if _same_form(old, oracle) else [None] * len(_parts(oracle))
         meant, aims = _parts(oracle), [*reference.values, *reference.gradients]
-        if has_guards:
+        if has_guards and nearby:
             aims = self._moved_by_guards(aims, oracle, case, precision)
         guarded = self.exactly("guarded", case, precision)
         decides = False
@@ -343,6 +349,12 @@ class Trial:
         """What is meant for inputs that are as far off as the guards that AFTER adds are large."""
         known = self._of(case, precision)
         size = guards.largest(self.pair.after)
+        key = "around", size, self._number("oracle"), known.bits, case.cotangent
+        compute = partial(self._shifted_by, size, known, case)
+        found: list[ModeOutcome] = self._results.get(key, compute)
+        return found
+
+    def _shifted_by(self, size: float, known: _Known, case: InputCase) -> list[ModeOutcome]:
         found = []
         for draw, by in itertools.product(range(_DRAWS // 2), (size, -size) if size else ()):
             near = {key: _shifted(tensor, by, draw) for key, tensor in known.given.items()}
