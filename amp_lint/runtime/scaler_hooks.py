@@ -15,7 +15,7 @@ from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import rows
 
 if TYPE_CHECKING:
-    from amp_lint.runtime.watch import Watch
+    from amp_lint.runtime.watched import Watched
 
 Optimizer = torch.optim.Optimizer
 Scaler = torch.amp.GradScaler
@@ -26,7 +26,7 @@ _AT = amp.GRAD_SCALER.order.index(_INITIAL)
 class ScalerHooks:
     """Installs itself into `torch.amp.GradScaler` and what derives from it."""
 
-    def __init__(self, watch: Watch, patches: Patches) -> None:
+    def __init__(self, watch: Watched, patches: Patches) -> None:
         self.watch = watch
         self.protocol = watch.protocol
         self.findings = watch.findings

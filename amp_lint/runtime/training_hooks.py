@@ -22,7 +22,7 @@ from amp_lint.vocabulary.meaning import Kind, Meaning, Part
 from amp_lint.vocabulary.table import rows
 
 if TYPE_CHECKING:
-    from amp_lint.runtime.watch import Watch
+    from amp_lint.runtime.watched import Watched
 
 Optimizer = torch.optim.Optimizer
 _HALVES = (torch.float16, torch.bfloat16)
@@ -36,7 +36,7 @@ _LOOKED_AT = 2
 class TrainingHooks:
     """Installs itself into torch."""
 
-    def __init__(self, watch: Watch, patches: Patches) -> None:
+    def __init__(self, watch: Watched, patches: Patches) -> None:
         self.watch = watch
         self.protocol = watch.protocol
         self.regions = watch.regions

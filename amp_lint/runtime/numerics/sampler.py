@@ -30,7 +30,7 @@ from amp_lint.runtime.record import Numbers
 from amp_lint.vocabulary.amp import SCALE
 
 if TYPE_CHECKING:
-    from amp_lint.runtime.watch import Watch
+    from amp_lint.runtime.watched import Watched
 
 Optimizer = torch.optim.Optimizer
 
@@ -38,7 +38,7 @@ Optimizer = torch.optim.Optimizer
 class Sampler:
     """One for each run."""
 
-    def __init__(self, watch: Watch, sampling: Sampling, inside: Inside) -> None:
+    def __init__(self, watch: Watched, sampling: Sampling, inside: Inside) -> None:
         self._watch, self._findings, self._inside = watch, watch.findings, inside
         self._schedule = Schedule(sampling)
         self._scalars = Scalars()
