@@ -38,7 +38,8 @@ from amp_lint.syntax.project import Project
 from amp_lint.text.source import Source, SourceError
 
 PACKAGES = ("timm==1.0.31", "transformers==5.23.0")
-PEERS = ("ruff==0.17.5", "torchfix==0.7.0", "flake8==7.3.0")
+PEERS = ("ruff==0.17.5", "flake8==7.3.0")
+"""TorchFix can be one, too; it takes minutes for a package."""
 ARGUMENTS = {
     "amp-lint": ("amp-lint", "--isolated", "--quiet"),
     "ruff": ("ruff", "check", "--no-cache", "--isolated", "--quiet"),

@@ -1,7 +1,7 @@
 """The bytes of a file without what is only read by people: comments and documentation.
 
-It names what code does not do: half of the files that have ``backward`` or ``softmax`` in their
-bytes have it in an example. To take prose out costs a fiftieth of what it costs to parse.
+It names what code does not do: of 310 files of a library that have ``backward`` or ``softmax`` in
+their bytes, 219 have it in code. To take prose out costs an eighth of what ``ast`` takes to parse.
 """
 
 from __future__ import annotations
