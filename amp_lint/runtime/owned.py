@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _SAMPLED = 8
 """Parameters of an optimizer that stand for all; the last one comes besides."""
+_KEPT = 64
+"""Numbers of a gradient that stand for all."""
 _MOST_ROUNDS = 100
 """Backward passes between two updates after which nothing is known any more."""
 
@@ -64,6 +66,9 @@ class Owned:
         self.state: Gradients[Happening] = Lived()
         self.known: Stamp = []
         """The gradients after the last event that wrote them."""
+        self._numbers: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None
+        self.is_written_unseen = False
+        """Whether somebody has ever written to them where torch does not count it."""
         self.scaler_ref: weakref.ref[torch.amp.GradScaler] | None = None
         """What scaled them last."""
         self.asked = False
@@ -120,6 +125,25 @@ class Owned:
             for param in self.sample()
         ]
 
+    def keep_numbers(self) -> None:
+        """Keep some numbers of the gradients: a copy, for which nothing waits."""
+        grads = [param.grad for param in self.sample() if param.grad is not None]
+        self._numbers = None
+        if grads and not grads[-1].is_sparse:
+            self._numbers = weakref.ref(grads[-1]), _some(grads[-1]).clone()
+
+    def looks_written(self) -> bool:
+        """Whether these are others now; waits for the device.
+
+        torch counts what is written to a tensor, but not through ``.data`` or by an extension.
+        """
+        grad = None if self._numbers is None else self._numbers[0]()
+        if self._numbers is None or grad is None:
+            return False
+        kept, now = self._numbers[1], _some(grad)
+        self.is_written_unseen |= not bool(((now == kept) | kept.isnan()).all())
+        return self.is_written_unseen or not bool(kept.any())  # of zeros nobody can tell
+
     def owns(self, ids: set[int]) -> bool:
         """Whether some of its parameters, or of their gradients, are among those with these ids."""
         sample = self.sample()
@@ -158,3 +182,11 @@ class Owned:
         """What was not settled is right after all, or nobody knows."""
         self.unsettled.clear()
         self.asked = False
+
+
+def _some(tensor: torch.Tensor) -> torch.Tensor:
+    """The first numbers of a tensor, as a view."""
+    last = tensor.detach()
+    while last.dim() > 1:
+        last = last[0]
+    return last[:_KEPT] if last.dim() else last

@@ -130,6 +130,7 @@ class Protocol:
         owned.done, owned.early = None, None
         if scaler is not None:
             owned.scaler_ref = weakref.ref(scaler)
+            owned.keep_numbers()
 
     def unscale(self, scaler: torch.amp.GradScaler, owned: Owned, place: Place) -> None:
         """The user calls ``unscale_``."""
@@ -157,7 +158,8 @@ class Protocol:
             owned.catch_up(place)
             event = Happening(Kind.CLIP, place)
             cause = None if owned.state.unknown else SCALED_CLIP.judge(event, owned.state)
-            if cause is not None and not owned.asked and not self._compensated(owned, limit):
+            right = owned.asked or self._compensated(owned, limit)
+            if cause is not None and not right and not self._is_written(owned, place):
                 numbers: Numbers = {"function": function}
                 if limit is not None:
                     numbers["limit"] = limit
@@ -172,6 +174,7 @@ class Protocol:
         for owned in self.all():
             if owned.owns(ids):
                 owned.known = owned.stamp()
+                owned.keep_numbers()
 
     def read(self, params: set[int], place: Place, function: str) -> None:
         """Gradients of some parameters are measured by hand."""
@@ -193,6 +196,7 @@ class Protocol:
                 continue
             if self._stay_scaled(owned, factor):
                 owned.known = owned.stamp()
+                owned.keep_numbers()
             else:
                 owned.after(Happening(Kind.GRADIENT_WRITE, place))
                 owned.forget()
@@ -206,6 +210,17 @@ class Protocol:
         self._looks -= 1
         value = factor()
         return value is not None and value * scale_of(scaler) > _STILL
+
+    def _is_written(self, owned: Owned, place: Place) -> bool:
+        """Whether somebody wrote to gradients where torch does not count it; a few looks tell."""
+        written = owned.is_written_unseen
+        if self._looks and not written:
+            self._looks -= 1
+            written = owned.looks_written()
+        if written:
+            owned.after(Happening(Kind.GRADIENT_WRITE, place))
+            owned.forget()
+        return written
 
     def scales(self) -> Iterator[tuple[torch.Tensor, torch.amp.GradScaler]]:
         """The factors of the scalers that are there, as they keep them."""
@@ -273,7 +288,7 @@ class Protocol:
         event = Happening(Kind.STEP, place, optimizer=owned.key)
         if owned.done is not None and any(owned.known) and not owned.state.used:
             self._see(Mistake.DOUBLE_STEP, owned, event, owned.done)
-        elif not owned.asked:
+        elif not owned.asked and not (owned.state.is_scaled and self._is_written(owned, place)):
             self._judge(owned, event)
         owned.after(event)
 

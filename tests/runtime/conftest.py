@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,13 @@ from tests.runtime.programs import program
 
 Run: TypeAlias = Callable[[str], Record]
 """Runs the body of a program and gives what was seen."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled() -> None:
+    """What other tests of this process compiled does not keep a run from being watched."""
+    if "torch._dynamo.eval_frame" in sys.modules:
+        sys.modules["torch._dynamo.eval_frame"].cached_backends.clear()
 
 
 @pytest.fixture(autouse=True)

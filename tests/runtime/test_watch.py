@@ -36,6 +36,29 @@ def test_nothing_is_said_of_what_is_right(name: str, run: Run) -> None:
     assert record.summary.ended
 
 
+BEHIND = {name: CLEAN[name] for name in CLEAN if name.startswith("unscaled by hand")}
+"""Gradients that are written where torch does not count it."""
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_what_is_written_behind_compiled_code_is_seen(
+    name: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amp_lint.runtime.reads._is_compiled", lambda: True)
+    assert [each.message for each in said(run(BEHIND[name]))] == []
+
+
+def test_without_reads_a_step_on_scaled_gradients_is_seen(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amp_lint.runtime.reads._is_compiled", lambda: True)
+    body = BEHIND["unscaled by hand behind torch's back"]
+    scaled = "\n".join(
+        line for line in body.splitlines() if ".div_(" not in line and "for p" not in line
+    )
+    assert [each.rule.code for each in said(run(scaled))] == ["AMP104"]
+
+
 def trained(body: str, path: Path) -> list[torch.Tensor]:
     """The weights and the state of the random numbers when a program is over."""
     space: dict[str, Any] = execute(program(body), path)
