@@ -167,6 +167,7 @@ class Trial:
     _given: Kept[Tensors] = field(init=False)
     _known: Kept[_Known] = field(init=False)
     _nearby: Kept[list[list[ModeOutcome]]] = field(init=False)
+    _references: Kept[Reference | None] = field(init=False)
     _results: Kept[Any] = field(init=False)
     _numbers: dict[str, object] = field(default_factory=dict)
     is_coarse: bool = False
@@ -180,6 +181,7 @@ class Trial:
         size = sum(map(math.prod, self.scenario.shapes.values()))
         most = _MOST_KEPT // max(1, size)
         self._given, self._known, self._nearby = Kept(most), Kept(most), Kept(most // 16)
+        self._references = Kept(most // 16)
         self._results = _shared if size <= _MOST_SHARED else Kept(most)
 
     def outcome(self, which: str, case: InputCase, precision: Precision) -> ModeOutcome:
@@ -249,15 +251,23 @@ class Trial:
         What nearby inputs would give, and how far guards move a result, is only asked if the plain
         tolerance is exceeded.
         """
-        want = self._reference_for(case, precision, got, nearby=False)
+        want = self._reference(case, precision, got, nearby=False)
         if want is None:
             return None
         held = hold(got.values, got.gradients, want)
         if any(miss.check == "value" for miss in held.misses):
-            want = self._reference_for(case, precision, got, nearby=True)
+            want = self._reference(case, precision, got, nearby=True)
             assert want is not None
             held = hold(got.values, got.gradients, want)
         return held
+
+    def _reference(
+        self, case: InputCase, precision: Precision, got: ModeOutcome, nearby: bool
+    ) -> Reference | None:
+        """The reference, of which only the dtypes of ``got`` are known: often both programs'."""
+        dtypes = tuple(part.dtype for part in _parts(got))
+        make = partial(self._reference_for, case, precision, got, nearby)
+        return self._references.get((precision.name, case.key, dtypes, nearby), make)
 
     def _of(self, case: InputCase, precision: Precision) -> _Known:
         return self._known.get((precision.dtype, case.key), partial(self._learn, case, precision))
