@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -9,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from amp_lint.run.job import Outcome
+from amp_lint.run.narrowing.changes import Changes
+from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.source import Source
 from tests.conftest import Result
 
 Run = Callable[..., Result]
@@ -108,3 +113,95 @@ def test_no_checkout(tmp_path: Path, amp_lint: Run, monkeypatch: pytest.MonkeyPa
     assert done.code == 2 and "not a git repository" in done.err
     monkeypatch.setenv("PATH", "")
     assert "which is not installed" in amp_lint("--isolated", "--diff-base", "HEAD", ".").err
+
+
+@pytest.fixture
+def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Commits a file to a new checkout, which is the current directory."""
+    monkeypatch.chdir(tmp_path)
+    git("init")
+
+    def run(name: str, text: str) -> None:
+        Path(name).write_text(text, "utf-8", newline="")
+        git("add", "-A")
+        git("commit", "-m", "some")
+
+    return run
+
+
+def changed(name: str, revision: str = "HEAD") -> list[str]:
+    """The lines that count as changed: each is a finding, its end exclusive."""
+    source = Source.read(Path(name))
+    ends = [*source.line_starts[1:], len(source.text)]
+    spans = [*zip(source.line_starts, ends, strict=True)]
+    found = [Diagnostic("AMP101", "x", Severity.ERROR, "x", a, b) for a, b in spans if a < b]
+    left = Changes(revision).only(Outcome(name, source, found)).findings
+    return [source.text[each.start : each.end].strip("\r\n") for each in left]
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ("a\nb\nc\n", "a\n++ b/x\nc\n"),
+        ("a\n-- a/x\nb\n", "a\n++ b/x\nb\n"),
+        ("a\nb\nc\n", "a\n@@ -9 +9 @@\nc\n"),
+        ("a\nb\n\nc\nd", "a\n+++ b/x\n\nc\ne"),
+        ("a\f\nb\nc\n", "a\f\n+\f@@ -1 +1 @@\nc\n"),
+        ("a\u2028b\nc\n", "a\u2028b\nd\u2028@@ -1 +1 @@\n"),
+        ("a\rb\nc\nd\n", "a\rb\nc\ne\n"),
+        ("a\r\nb\r\n", "a\r\nc\r\n"),
+    ],
+)
+def test_lines_are_those_of_git(
+    commit: Callable[[str, str], None], before: str, after: str
+) -> None:
+    commit("a.py", before)
+    Path("a.py").write_text(after, "utf-8", newline="")
+    old = {line.strip("\r\n") for line in Source.of(before, "a.py").text.split("\n")}
+    new = [line.strip("\r") for line in after.split("\n") if line.strip("\r")]
+    assert changed("a.py") == [line for line in new if line not in old]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such names there")
+@pytest.mark.parametrize(
+    "name", ["a b.py", "caf\u00e9.py", "a\tb c.py", 'a"b.py', "a\nb.py", "a\\b.py", "\udcff\x01.py"]
+)
+def test_any_name(commit: Callable[[str, str], None], name: str) -> None:
+    commit(name, "a\nb\n")
+    assert changed(name) == []
+    Path(name).write_text("a\nc\n")
+    assert changed(name) == ["c"]
+
+
+def test_links_lead_to_the_same_file(commit: Callable[[str, str], None]) -> None:
+    Path("real/below").mkdir(parents=True)
+    commit("real/below/a.py", "a\nb\n")
+    Path("real/below/a.py").write_text("a\nc\n")
+    Path("folder").symlink_to("real")
+    Path("file.py").symlink_to("real/below/a.py")
+    for name in ("folder/below/a.py", "file.py", "real/below/../below/a.py"):
+        assert changed(name) == ["c"]
+
+
+def test_what_git_does_not_know_is_new(
+    commit: Callable[[str, str], None], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    commit(".gitignore", "ignored.py\n")
+    git("init", "other")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    for name in ("ignored.py", "other/a.py", str(elsewhere / "a.py")):
+        Path(name).write_text("a\n")
+        assert changed(name) == ["a"]
+
+
+def test_settings_of_git_change_nothing(
+    commit: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit("a.py", "a\nb\nc\nd\ne\n")
+    Path("a.py").write_text("A\nb\nC\nd\ne\n")
+    for setting in ("noprefix", "mnemonicPrefix", "relative"):
+        git("config", f"diff.{setting}", "true")
+    git("config", "diff.interHunkContext", "9")
+    git("config", "color.ui", "always")
+    monkeypatch.setenv("GIT_DIFF_OPTS", "--unified=9")
+    assert changed("a.py") == ["A", "C"]

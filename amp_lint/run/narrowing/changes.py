@@ -5,6 +5,8 @@ Nothing of the repository runs: no external diff, no text conversion, no file sy
 
 from __future__ import annotations
 
+import ast
+import os
 import re
 import shutil
 import subprocess
@@ -14,12 +16,14 @@ from pathlib import Path
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.job import Outcome
 from amp_lint.text.diagnostic import Diagnostic, Related
-from amp_lint.text.files import absolute
 
-_SETTINGS = ("core.fsmonitor=false", "core.quotePath=false", "diff.external=", "core.pager=cat")
-_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--unified=0")
+_SETTINGS = ("core.fsmonitor=false", "core.quotePath=true", "diff.external=", "core.pager=cat")
+_DIFF = (
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames"),
+    *("--unified=0", "--inter-hunk-context=0", "--ignore-submodules=all"),
+)
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
-_HUNK = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 class Changes:
@@ -31,23 +35,28 @@ class Changes:
         Raises:
             ConfigError: there is no git, no checkout, or no such revision.
         """
-        top = Path(_git("rev-parse", "--show-toplevel").rstrip("\n"))
-        commit = _git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
-        text = _git("diff", *_DIFF, *_PREFIXES, commit, "--", at=top)
-        self._rows = _rows(text, top)
-        listed = _git("ls-files", "--others", "--exclude-standard", "-z", at=top)
-        self._new = {top / name for name in listed.split("\0") if name}
+        up = os.fsdecode(_git("rev-parse", "--show-cdup").removesuffix(b"\n"))
+        self._top = Path(up).resolve()
+        verified = _git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+        commit = verified.decode().strip()
+        self._rows = _rows(_git("diff", *_DIFF, *_PREFIXES, commit, "--", at=self._top))
+        listed = _git("ls-files", "-z", at=self._top)
+        self._tracked = {os.fsdecode(name) for name in listed.split(b"\0") if name}
 
     def only(self, outcome: Outcome) -> Outcome:
-        """Leave in an outcome the findings that are about a changed line, or point to one."""
-        path = absolute(Path(outcome.name))
-        source = outcome.source
-        if source is None or path in self._new:
+        """Leave in an outcome the findings that are about a changed line, or point to one.
+
+        All of them where git knows nothing of the file.
+        """
+        name, source = self._name(outcome.name), outcome.source
+        if source is None or name is None:
             return outcome
-        rows = self._rows.get(path, ())
+        rows, text = self._rows.get(name, ()), source.text
 
         def is_changed(place: Diagnostic | Related) -> bool:
-            first, last = source.position(place.start)[0], source.position(place.end)[0]
+            """Git ends lines at newlines alone."""
+            first = text.count("\n", 0, place.start) + 1
+            last = first + text.count("\n", place.start, max(place.start, place.end - 1))
             return any(start <= last and first < stop for start, stop in rows)
 
         outcome.findings = [
@@ -57,32 +66,54 @@ class Changes:
         ]
         return outcome
 
+    def _name(self, name: str) -> str | None:
+        """A file as git calls it, wherever links lead; None if neither it nor a folder is known.
 
-def _rows(diff: str, top: Path) -> dict[Path, list[tuple[int, int]]]:
-    """The ranges of rows, their ends exclusive, that a diff adds to each file.
+        Of another checkout within this one git knows the folder.
+        """
+        path = Path(name).resolve()
+        if not path.is_relative_to(self._top):
+            return None
+        inner = path.relative_to(self._top)
+        known = (each.as_posix() for each in (inner, *inner.parents))
+        return None if self._tracked.isdisjoint(known) else inner.as_posix()
+
+
+def _rows(diff: bytes) -> dict[str, list[tuple[int, int]]]:
+    """The ranges of rows, their ends exclusive, that a diff without context adds to each file.
 
     Where it only takes lines away, the row before and the one after count.
     """
-    found: dict[Path, list[tuple[int, int]]] = defaultdict(list)
-    path = top
-    for line in diff.splitlines():
-        if line.startswith("+++ b/"):
-            path = top / line.removeprefix("+++ b/").rstrip("\t")
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    name, left = "", 0
+    for line in diff.split(b"\n"):
+        if left and line[:1] in (b"-", b"+"):
+            left -= 1
+        elif line.startswith(b"+++ "):
+            name = _unquoted(line[4:].removesuffix(b"\t")).removeprefix("b/")
         elif match := _HUNK.match(line):
-            start, count = int(match[1]), int(match[2] or 1)
-            found[path].append((start, start + count) if count else (start, start + 2))
+            old, start, new = (1 if each is None else int(each) for each in match.groups())
+            found[name].append((start, start + new) if new else (start, start + 2))
+            left = old + new
     return found
 
 
-def _git(*arguments: str, at: Path | None = None) -> str:
+def _unquoted(name: bytes) -> str:
+    """A name as git writes it: an odd one in quotes, with escapes that Python has, too."""
+    return os.fsdecode(ast.literal_eval(f"b{name.decode()}") if name[:1] == b'"' else name)
+
+
+def _git(*arguments: str, at: Path | None = None) -> bytes:
     git = shutil.which("git")
+    environment = {name: value for name, value in os.environ.items() if name != "GIT_DIFF_OPTS"}
     if git is None:
         raise ConfigError("command line: --diff-base asks git, which is not installed")
     settings = [part for setting in _SETTINGS for part in ("-c", setting)]
     try:
         done = subprocess.run(
-            [git, "--no-pager", *settings, *arguments],
+            [git, "--no-pager", "--no-optional-locks", *settings, *arguments],
             cwd=at,
+            env=environment,
             capture_output=True,
             check=True,
             stdin=subprocess.DEVNULL,
@@ -93,7 +124,7 @@ def _git(*arguments: str, at: Path | None = None) -> str:
         ) from error
     except OSError as error:
         raise ConfigError(f"command line: --diff-base: git cannot be run: {error}") from error
-    return done.stdout.decode("utf-8", "surrogateescape")
+    return done.stdout
 
 
 def _reason(said: bytes) -> str:
