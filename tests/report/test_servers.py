@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from amp_lint.report import FORMATS, Finding, Style, renderer
+from amp_lint.report.place import relative
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
 from amp_lint.text.source import Source
 from tests.conftest import Result
@@ -144,6 +145,15 @@ def test_a_suggestion_is_a_whole_fix(kind: Applicability, unsafe: bool, told: bo
         assert suggestion["range"]["start"] == {"line": 2, "column": 1}
         assert suggestion["range"]["end"] == {"line": 3, "column": 8}
         assert suggestion["text"] == "newer(\u03bb)\nx = newer"
+
+
+def test_paths_are_from_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no checkout; in one process, too, which may have been elsewhere before."""
+    below = tmp_path / "below"
+    below.mkdir()
+    for folder, name in ((tmp_path, "below/a.py"), (below, "a.py"), (tmp_path, "below/a.py")):
+        monkeypatch.chdir(folder)
+        assert relative(str(below / "a.py")) == name
 
 
 @pytest.mark.parametrize("output_format", FORMATS)
