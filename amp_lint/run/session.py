@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from amp_lint.run.narrowing.baseline import Baseline
     from amp_lint.run.narrowing.changes import Changes
     from amp_lint.run.output import Output
+    from amp_lint.selection import Selection
 
 CLEAN, FOUND, ERROR = 0, 1, 2
 """Exit codes."""
@@ -152,9 +153,10 @@ class Session:
         self._out = self._file.stream if self._file else sys.stdout
         self._stdin = b""
         self._refuted = False
-        self._baseline = _baseline(options.baseline) if options.baseline else None
+        self._baseline = _baseline(options)
         self._changes = _changes(options.diff_base) if options.diff_base else None
-        self._looked_at: list[str] = []
+        self._selections: dict[str, Selection] = {}
+        """Of the files that could be read."""
 
     def run(self) -> int:
         """Lint, fix and print, or show what would be linted; the exit code."""
@@ -177,9 +179,10 @@ class Session:
             return self._add_noqa(outcomes)
         if self._options.write_baseline:
             return self._write_baseline(self._options.write_baseline, outcomes)
+        outcomes = self._without_known(outcomes)
         if self._changes is not None:
             outcomes = [*map(self._changes.only, outcomes)]
-        return self._print(self._without_known(outcomes))
+        return self._print(outcomes)
 
     @property
     def failed(self) -> bool:
@@ -245,7 +248,6 @@ class Session:
         found = self._discover()
         fixing = self._options.action is not Action.REPORT
         project = Project((each.path for each in found), fixing=fixing)
-        self._looked_at = [str(each.path) for each in found]
         for count, each in enumerate(found, 1):
             self._progress.show(f"{count} files looked at")
             if job := self._read(each, project):
@@ -305,6 +307,7 @@ class Session:
         self, path: Path, name: str, data: bytes, *, named: bool, links: Links | None = None
     ) -> Job | None:
         selection, options = self._settings.selection(path), self._options
+        self._selections[name] = selection
         self._settings.listen(path, data)
         linked = (*links.files, *(other for _, other in links.trainers)) if links else ()
         if not named and not selection.sieve.by_bytes(data, *linked):
@@ -317,20 +320,25 @@ class Session:
         from amp_lint.run.narrowing import baseline
 
         try:
-            written = baseline.write(name, outcomes)
+            scope = baseline.Scope(self._selections, outcomes)
+            written, kept = baseline.write(name, outcomes, scope)
         except WriteError as error:
             self._error(name, str(error))
             return ERROR
         if not self._options.quiet:
-            print(f"Wrote {written} finding{'s' * (written != 1)} to {name}.", file=sys.stderr)
+            what = f"Wrote {written} finding{'s' * (written != 1)} to {name}"
+            beside = f" and kept {kept} that {'were' if kept > 1 else 'was'} not looked for"
+            print(printable(f"{what}{beside if kept else ''}."), file=sys.stderr)
         return CLEAN
 
     def _without_known(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
         """The outcomes without what the baseline lists; what it lists in vain is told."""
         if self._baseline is None:
             return outcomes
+        from amp_lint.run.narrowing.baseline import Scope
+
         fresh = [*map(self._baseline.without_known, outcomes)]
-        for line in self._baseline.stale(self._looked_at):
+        for line in self._baseline.stale(Scope(self._selections, outcomes)):
             self._warn(line)
         return fresh
 
@@ -428,10 +436,15 @@ def _changes(revision: str) -> Changes:
     return Changes(revision)
 
 
-def _baseline(name: str) -> Baseline:
-    from amp_lint.run.narrowing.baseline import Baseline
+def _baseline(options: LintOptions) -> Baseline | None:
+    """What is to be compared with; what is to be written is refused early."""
+    if not (options.baseline or options.write_baseline):
+        return None
+    from amp_lint.run.narrowing import baseline
 
-    return Baseline(name)
+    if options.write_baseline:
+        baseline.previous(options.write_baseline)
+    return baseline.Baseline(options.baseline) if options.baseline else None
 
 
 def _output(name: str) -> Output:
