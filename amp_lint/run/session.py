@@ -132,17 +132,7 @@ class Session:
             raise ConfigError("command line: '-' cannot stand with other paths; give one or them")
         if options.add_noqa and (options.stdin or options.action is not Action.REPORT):
             raise ConfigError("command line: --add-noqa works on files, without --fix or --diff")
-        narrowing = {
-            "--baseline": options.baseline,
-            "--write-baseline": options.write_baseline,
-            "--diff-base": options.diff_base,
-        }
-        narrow = next((name for name, value in narrowing.items() if value), None)
-        if narrow and (options.add_noqa or options.action is not Action.REPORT):
-            other = "--fix, --diff and --add-noqa take all findings"
-            raise ConfigError(f"command line: {narrow} says which are reported; {other}")
-        if options.baseline and options.write_baseline:
-            raise ConfigError("command line: --baseline and --write-baseline cannot stand together")
+        _check_narrowing(options)
         if options.prove and options.action is Action.REPORT:
             raise ConfigError("command line: --prove proves fixes; give --fix or --diff with it")
         self._options = options
@@ -428,6 +418,26 @@ class Session:
     def _warn(self, text: str, *, kind: str = "warning") -> None:
         if not self._options.quiet:
             print(printable(f"{kind}: {text}"), file=sys.stderr)
+
+
+def _check_narrowing(options: LintOptions) -> None:
+    narrowing = {
+        "--baseline": options.baseline,
+        "--write-baseline": options.write_baseline,
+        "--diff-base": options.diff_base,
+    }
+    given = {name: value for name, value in narrowing.items() if value is not None}
+    for name, value in given.items():
+        if not value:  # as of a variable that is not set
+            raise ConfigError(f"command line: {name} is given nothing; name it, or leave it out")
+        if options.add_noqa or options.action is not Action.REPORT:
+            other = "--fix, --diff and --add-noqa take all findings"
+            raise ConfigError(f"command line: {name} says which are reported; {other}")
+    if options.diff_base and options.stdin:
+        raise ConfigError("command line: --diff-base compares files, not stdin; give their names")
+    if options.write_baseline and len(given) > 1:
+        others = " and ".join(given.keys() - {"--write-baseline"})
+        raise ConfigError(f"command line: --write-baseline lists all findings; leave out {others}")
 
 
 def _changes(revision: str) -> Changes:

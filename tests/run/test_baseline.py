@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from amp_lint import registry
+from amp_lint.run.choice import ConfigError
 from amp_lint.run.job import Outcome
 from amp_lint.run.narrowing import baseline
 from amp_lint.selection import Selection
@@ -168,14 +169,21 @@ def test_paths_are_those_of_the_checkout(
         (None, "cannot be read: No such file or directory"),
     ],
 )
-def test_a_bad_file_is_one_line(listed: Run, text: str | None, what: str) -> None:
-    if text is None:
-        Path("known.json").unlink()
-    else:
+def test_a_bad_file_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
         Path("known.json").write_text(text)
-    done = listed()
-    assert (done.code, done.out) == (2, "") and done.err.startswith(f"error: known.json: {what}")
-    assert done.err.count("\n") == 1
+    with pytest.raises(ConfigError) as raised:
+        baseline.Baseline("known.json")
+    assert str(raised.value).startswith(f"known.json: {what}")
+
+
+@pytest.mark.parametrize("name", ["no.json", ""])
+def test_a_bad_file_is_one_line(amp_lint: Run, name: str) -> None:
+    done = amp_lint("--isolated", "--baseline", name)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
 
 
 @pytest.mark.parametrize("option", ["--fix", "--diff", "--add-noqa", "--write-baseline=x.json"])

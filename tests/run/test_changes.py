@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from amp_lint.run.choice import ConfigError
 from amp_lint.run.job import Outcome
 from amp_lint.run.narrowing.changes import Changes
 from amp_lint.text.diagnostic import Diagnostic, Severity
@@ -98,12 +99,24 @@ def test_programs_of_the_checkout_do_not_run(since: Callable[..., str]) -> None:
     assert since() == "a b.py:4:1" and not Path("ran").exists()
 
 
-@pytest.mark.parametrize("revision", ["nothing", "--output=x", "HEAD^{tree}"])
-def test_no_such_revision(since: Callable[..., str], amp_lint: Run, revision: str) -> None:
-    done = amp_lint("--isolated", f"--diff-base={revision}", ".")
-    assert (done.code, done.out) == (2, "") and not Path("x").exists()
-    assert done.err.startswith("error: command line: --diff-base: git says: ")
-    assert done.err.count("\n") == 1
+@pytest.mark.parametrize("revision", ["nothing", "--output=x", "HEAD^{tree}", "a...b", ""])
+def test_no_such_revision(commit: Callable[[str, str], None], revision: str) -> None:
+    commit("a.py", "a\n")
+    with pytest.raises(ConfigError, match="here; fetch it, or check it"):
+        Changes(revision)
+    assert not Path("x").exists()
+
+
+def test_no_history(commit: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="knows no commit 'HEAD' here"):
+        Changes("HEAD")
+    commit("a.py", "a\nb\n")
+    commit("a.py", "a\nc\n")
+    git("clone", "--depth=1", Path.cwd().as_uri(), "shallow")
+    monkeypatch.chdir("shallow")
+    assert changed("a.py") == []
+    with pytest.raises(ConfigError, match="here; `git fetch --unshallow` brings the history"):
+        Changes("HEAD~1")
 
 
 def test_no_checkout(tmp_path: Path, amp_lint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,3 +218,35 @@ def test_settings_of_git_change_nothing(
     git("config", "color.ui", "always")
     monkeypatch.setenv("GIT_DIFF_OPTS", "--unified=9")
     assert changed("a.py") == ["A", "C"]
+
+
+def test_what_another_branch_did_since_is_not_ours(commit: Callable[[str, str], None]) -> None:
+    commit("a.py", "a\nb\nc\nd\n")
+    git("checkout", "-b", "ours")
+    commit("a.py", "a\nb\nc\nD\n")
+    git("checkout", "main")
+    commit("a.py", "b\nc\nd\n")
+    git("checkout", "ours")
+    assert changed("a.py", "main") == ["D"]
+    git("checkout", "--orphan", "alone")
+    commit("a.py", "a\nb\n")
+    assert changed("a.py", "ours") == ["b"], "without a common history all that differs"
+
+
+def test_a_renamed_file_is_the_same(commit: Callable[[str, str], None]) -> None:
+    commit("a.py", "".join(f"{row}\n" for row in range(9)))
+    git("mv", "a.py", "b.py")
+    assert changed("b.py") == []
+    Path("b.py").write_text(Path("b.py").read_text() + "new\n")
+    assert changed("b.py") == ["new"]
+
+
+def test_changes_of_a_merge_in_conflict(commit: Callable[[str, str], None]) -> None:
+    commit("a.py", "a\nb\n")
+    git("checkout", "-b", "theirs")
+    commit("a.py", "a\ntheirs\n")
+    git("checkout", "main")
+    commit("a.py", "a\nours\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        git("merge", "theirs")
+    assert "theirs" in changed("a.py") and "a" not in changed("a.py")

@@ -1,6 +1,7 @@
 """Which lines git says were changed since a revision, so that only they are reported.
 
-Nothing of the repository runs: no external diff, no text conversion, no file system monitor.
+Nothing of the repository runs but what `git status` runs: no external diff, no text conversion, no
+file system monitor.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from amp_lint.run.choice import ConfigError
 from amp_lint.run.job import Outcome
 from amp_lint.text.diagnostic import Diagnostic, Related
 
+_OPTION = "command line: --diff-base"
 _SETTINGS = ("core.fsmonitor=false", "core.quotePath=true", "diff.external=", "core.pager=cat")
 _DIFF = (
-    *("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames"),
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"),
     *("--unified=0", "--inter-hunk-context=0", "--ignore-submodules=all"),
 )
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
@@ -37,9 +39,8 @@ class Changes:
         """
         up = os.fsdecode(_git("rev-parse", "--show-cdup").removesuffix(b"\n"))
         self._top = Path(up).resolve()
-        verified = _git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
-        commit = verified.decode().strip()
-        self._rows = _rows(_git("diff", *_DIFF, *_PREFIXES, commit, "--", at=self._top))
+        diff = _git("diff", *_DIFF, *_PREFIXES, _commit(revision), "--", at=self._top)
+        self._rows = _rows(diff)
         listed = _git("ls-files", "-z", at=self._top)
         self._tracked = {os.fsdecode(name) for name in listed.split(b"\0") if name}
 
@@ -103,30 +104,52 @@ def _unquoted(name: bytes) -> str:
     return os.fsdecode(ast.literal_eval(f"b{name.decode()}") if name[:1] == b'"' else name)
 
 
+def _commit(revision: str) -> str:
+    """Where the history of what is checked out left a revision, which may have gone on since.
+
+    The revision itself where the two do not meet, as in a clone without history.
+
+    Raises:
+        ConfigError: there is no such revision.
+    """
+    query = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    commit = _asked(*query).stdout.decode().strip()
+    if not commit:
+        shallow = _git("rev-parse", "--is-shallow-repository").strip() == b"true"
+        advice = (
+            "`git fetch --unshallow` brings the history" if shallow else "fetch it, or check it"
+        )
+        raise ConfigError(f"{_OPTION}: git knows no commit {revision!r} here; {advice}")
+    return _asked("merge-base", commit, "HEAD").stdout.decode().strip() or commit
+
+
 def _git(*arguments: str, at: Path | None = None) -> bytes:
+    done = _asked(*arguments, at=at)
+    if done.returncode:
+        raise ConfigError(f"{_OPTION}: git says: {_reason(done.stderr)}")
+    return done.stdout
+
+
+def _asked(*arguments: str, at: Path | None = None) -> subprocess.CompletedProcess[bytes]:
     git = shutil.which("git")
-    environment = {name: value for name, value in os.environ.items() if name != "GIT_DIFF_OPTS"}
     if git is None:
-        raise ConfigError("command line: --diff-base asks git, which is not installed")
+        raise ConfigError(f"{_OPTION} asks git, which is not installed")
     settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+    environment = {name: value for name, value in os.environ.items() if name != "GIT_DIFF_OPTS"}
     try:
-        done = subprocess.run(
+        return subprocess.run(
             [git, "--no-pager", "--no-optional-locks", *settings, *arguments],
             cwd=at,
             env=environment,
             capture_output=True,
-            check=True,
+            check=False,
             stdin=subprocess.DEVNULL,
         )
-    except subprocess.CalledProcessError as error:
-        raise ConfigError(
-            f"command line: --diff-base: git says: {_reason(error.stderr)}"
-        ) from error
-    except OSError as error:
-        raise ConfigError(f"command line: --diff-base: git cannot be run: {error}") from error
-    return done.stdout
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{_OPTION}: git cannot be run: {error}") from error
 
 
 def _reason(said: bytes) -> str:
-    first, *_ = said.decode("utf-8", "replace").splitlines() or ["nothing"]
-    return first.removeprefix("fatal: ")
+    """What git says, with its advice, in one line."""
+    text = said.decode("utf-8", "replace")
+    return " ".join((text.partition("fatal: ")[2] or text or "nothing").split())
