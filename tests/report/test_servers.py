@@ -147,6 +147,15 @@ def test_a_suggestion_is_a_whole_fix(kind: Applicability, unsafe: bool, told: bo
         assert suggestion["text"] == "newer(\u03bb)\nx = newer"
 
 
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_any_name_can_be_shown(output_format: str) -> None:
+    """Also one that is no UTF-8, as Python has it from the file system."""
+    found = Diagnostic("AMP101", "x", Severity.ERROR, "x", 0, 1)
+    finding = Finding(Source(b"x\n", os.fsdecode(b"a\xe9 \n%,:.py")), found)
+    shown = "".join(renderer(output_format)([finding], Style()))
+    assert "AMP101" in shown.encode("utf-8", "backslashreplace").decode()
+
+
 def test_paths_are_from_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no checkout; in one process, too, which may have been elsewhere before."""
     below = tmp_path / "below"

@@ -250,3 +250,13 @@ def test_changes_of_a_merge_in_conflict(commit: Callable[[str, str], None]) -> N
     with pytest.raises(subprocess.CalledProcessError):
         git("merge", "theirs")
     assert "theirs" in changed("a.py") and "a" not in changed("a.py")
+
+
+def test_what_git_shows_no_lines_of_is_changed_as_a_whole(
+    commit: Callable[[str, str], None],
+) -> None:
+    commit("a b.py", "a\nb\n")
+    commit(".gitattributes", "*.py -diff\n")
+    assert changed("a b.py") == []
+    Path("a b.py").write_text("a\nc\n")
+    assert changed("a b.py") == ["a", "c"]

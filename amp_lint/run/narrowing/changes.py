@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -26,6 +27,7 @@ _DIFF = (
 )
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_BINARY = re.compile(rb"Binary files .* and (.*) differ")
 
 
 class Changes:
@@ -91,17 +93,20 @@ def _rows(diff: bytes) -> dict[str, list[tuple[int, int]]]:
         if left and line[:1] in (b"-", b"+"):
             left -= 1
         elif line.startswith(b"+++ "):
-            name = _unquoted(line[4:].removesuffix(b"\t")).removeprefix("b/")
+            name = _name(line[4:].removesuffix(b"\t"))
         elif match := _HUNK.match(line):
             old, start, new = (1 if each is None else int(each) for each in match.groups())
             found[name].append((start, start + new) if new else (start, start + 2))
             left = old + new
+        elif binary := _BINARY.match(line):  # or said to be so by an attribute
+            found[_name(binary[1])].append((1, sys.maxsize))
     return found
 
 
-def _unquoted(name: bytes) -> str:
-    """A name as git writes it: an odd one in quotes, with escapes that Python has, too."""
-    return os.fsdecode(ast.literal_eval(f"b{name.decode()}") if name[:1] == b'"' else name)
+def _name(name: bytes) -> str:
+    """A name behind its prefix: git writes an odd one in quotes, with escapes that Python has."""
+    whole = ast.literal_eval(f"b{name.decode()}") if name[:1] == b'"' else name
+    return os.fsdecode(whole).removeprefix("b/")
 
 
 def _commit(revision: str) -> str:
