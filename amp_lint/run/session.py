@@ -147,6 +147,7 @@ class Session:
         self._changes = _changes(options.diff_base) if options.diff_base else None
         self._selections: dict[str, Selection] = {}
         """Of the files that could be read."""
+        self._named: set[str] = set()
 
     def run(self) -> int:
         """Lint, fix and print, or show what would be linted; the exit code."""
@@ -298,6 +299,7 @@ class Session:
     ) -> Job | None:
         selection, options = self._settings.selection(path), self._options
         self._selections[name] = selection
+        self._named |= {name} if named else set()
         self._settings.listen(path, data)
         linked = (*links.files, *(other for _, other in links.trainers)) if links else ()
         if not named and not selection.sieve.by_bytes(data, *linked):
@@ -328,7 +330,9 @@ class Session:
         from amp_lint.run.narrowing.baseline import Scope
 
         fresh = [*map(self._baseline.without_known, outcomes)]
-        for line in self._baseline.stale(Scope(self._selections, outcomes)):
+        names = self._selections.keys() - self._named  # without others, some findings are not seen
+        scope = Scope({name: self._selections[name] for name in names}, outcomes)
+        for line in self._baseline.stale(scope):
             self._warn(line)
         return fresh
 

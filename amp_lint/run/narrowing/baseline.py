@@ -39,7 +39,7 @@ class Scope:
     def __init__(self, selections: Mapping[str, Selection], outcomes: Iterable[Outcome]) -> None:
         """The files that were read, by name, with their rules; and what came of some of them."""
         done = {outcome.name: not outcome.errors for outcome in outcomes}
-        self._parsed = {relative(name) for name, sound in done.items() if sound}
+        self._parsed = {relative(name) for name in selections if done.get(name)}
         read = {name: each for name, each in selections.items() if done.get(name, True)}
         self._selections = {relative(name): each for name, each in read.items()}
 
