@@ -129,7 +129,9 @@ def test_no_other_file_is_written_over(listed: Run, amp_lint: Run) -> None:
     assert done.err.startswith("error: a.py: is no baseline and stays as it is")
 
 
-@pytest.mark.parametrize("text", ["", '{"version": 2, "findings": []}', '{"findings": [\n<<<<<<<'])
+@pytest.mark.parametrize(
+    "text", ["", '{"version": 2, "findings": []}', '<<<<\n{"version": 1, "findings": [']
+)
 def test_one_that_cannot_be_read_is_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

@@ -135,7 +135,7 @@ def previous(name: str) -> dict[_Key, _Listed]:
     """
     with contextlib.suppress(OSError):  # writing says what is wrong with it
         text = files.read(Path(name)).strip()
-        if text and not (text.startswith(b"{") and b'"findings"' in text):
+        if text and not (b'"version"' in text and b'"findings"' in text):
             what = "is no baseline and stays as it is; give another name or remove it"
             raise ConfigError(f"{name}: {what}")
         with contextlib.suppress(ConfigError):  # of another version, or with marks of a merge
@@ -151,7 +151,8 @@ def _read(name: str) -> Iterator[tuple[_Key, _Listed]]:
     try:
         data: Any = json.loads(files.read(Path(name)))
     except OSError as error:
-        raise ConfigError(f"{name}: cannot be read: {error.strerror or error}") from error
+        what = f"cannot be read: {error.strerror or error}; --write-baseline makes one"
+        raise ConfigError(f"{name}: {what}") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{name}: is no baseline: it is not JSON; {_AGAIN}") from error
     version = data.get("version") if isinstance(data, dict) else None
