@@ -299,7 +299,8 @@ class Session:
     ) -> Job | None:
         selection, options = self._settings.selection(path), self._options
         self._selections[name] = selection
-        self._named |= {name} if named else set()
+        if named:
+            self._named.add(name)
         self._settings.listen(path, data)
         linked = (*links.files, *(other for _, other in links.trainers)) if links else ()
         if not named and not selection.sieve.by_bytes(data, *linked):
