@@ -26,9 +26,13 @@ def root() -> Path:
     return _root(Path.cwd())
 
 
-@functools.cache
 def _root(folder: Path) -> Path:
-    return next(filter(is_checkout, (folder, *folder.parents)), Path.cwd())
+    return _checkout(folder) or Path.cwd()
+
+
+@functools.cache
+def _checkout(folder: Path) -> Path | None:
+    return next(filter(is_checkout, (folder, *folder.parents)), None)
 
 
 def fingerprints(findings: Iterable[Finding]) -> Iterator[tuple[Finding, str]]:

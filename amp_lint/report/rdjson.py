@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from amp_lint.edit import edits
 from amp_lint.report import Finding, Style
 from amp_lint.report.place import relative
-from amp_lint.text.diagnostic import Applicability, Severity
+from amp_lint.text.diagnostic import Edit, Fix, Severity, applicable
 from amp_lint.text.source import Source
 
 _SEVERITIES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}
@@ -16,12 +17,15 @@ _SEVERITIES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.IN
 
 def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
     """One object; rows count from 1, columns in bytes of UTF-8 from 1, ends are exclusive."""
-    result = {"source": {"name": "amp-lint"}, "diagnostics": [*map(_diagnostic, findings)]}
+    result = {
+        "source": {"name": "amp-lint"},
+        "diagnostics": [_diagnostic(each, style) for each in findings],
+    }
     yield json.dumps(result, indent=2)
     yield "\n"
 
 
-def _diagnostic(finding: Finding) -> dict[str, Any]:
+def _diagnostic(finding: Finding, style: Style) -> dict[str, Any]:
     source, diagnostic = finding.source, finding.diagnostic
     path = relative(source.name)
     found: dict[str, Any] = {
@@ -31,11 +35,8 @@ def _diagnostic(finding: Finding) -> dict[str, Any]:
         "code": {"value": diagnostic.code},
     }
     fix = diagnostic.fix
-    if fix is not None and fix.applicability is not Applicability.SUGGEST:
-        found["suggestions"] = [
-            {"range": _range(source, edit.start, edit.end), "text": edit.content}
-            for edit in fix.edits
-        ]
+    if fix is not None and applicable(fix, unsafe=style.unsafe):
+        found["suggestions"] = [_suggestion(source, fix)]
     related = [
         {
             "message": place.label,
@@ -44,6 +45,16 @@ def _diagnostic(finding: Finding) -> dict[str, Any]:
         for place in diagnostic.related
     ]
     return found | ({"relatedLocations": related} if related else {})
+
+
+def _suggestion(source: Source, fix: Fix) -> dict[str, Any]:
+    """A whole fix, as each suggestion may be taken by itself; between its edits all is kept."""
+    start, end = min(edit.start for edit in fix.edits), max(edit.end for edit in fix.edits)
+    moved = [Edit(edit.start - start, edit.end - start, edit.content) for edit in fix.edits]
+    return {
+        "range": _range(source, start, end),
+        "text": edits.splice(source.text[start:end], moved),
+    }
 
 
 def _range(source: Source, start: int, end: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ def _artifact(source: Source) -> dict[str, str]:
     path = relative(source.name)
     if Path(path).is_absolute():
         return {"uri": Path(path).as_uri()}
-    return {"uri": quote(path), "uriBaseId": _ROOT}
+    return {"uri": quote(os.fsencode(path)), "uriBaseId": _ROOT}
 
 
 def _region(source: Source, start: int, end: int) -> dict[str, int]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from amp_lint.run.narrowing.baseline import Baseline
     from amp_lint.run.narrowing.changes import Changes
     from amp_lint.run.output import Output
+    from amp_lint.selection import Selection
 
 CLEAN, FOUND, ERROR = 0, 1, 2
 """Exit codes."""
@@ -131,17 +132,7 @@ class Session:
             raise ConfigError("command line: '-' cannot stand with other paths; give one or them")
         if options.add_noqa and (options.stdin or options.action is not Action.REPORT):
             raise ConfigError("command line: --add-noqa works on files, without --fix or --diff")
-        narrowing = {
-            "--baseline": options.baseline,
-            "--write-baseline": options.write_baseline,
-            "--diff-base": options.diff_base,
-        }
-        narrow = next((name for name, value in narrowing.items() if value), None)
-        if narrow and (options.add_noqa or options.action is not Action.REPORT):
-            other = "--fix, --diff and --add-noqa take all findings"
-            raise ConfigError(f"command line: {narrow} says which are reported; {other}")
-        if options.baseline and options.write_baseline:
-            raise ConfigError("command line: --baseline and --write-baseline cannot stand together")
+        _check_narrowing(options)
         if options.prove and options.action is Action.REPORT:
             raise ConfigError("command line: --prove proves fixes; give --fix or --diff with it")
         self._options = options
@@ -152,9 +143,11 @@ class Session:
         self._out = self._file.stream if self._file else sys.stdout
         self._stdin = b""
         self._refuted = False
-        self._baseline = _baseline(options.baseline) if options.baseline else None
+        self._baseline = _baseline(options)
         self._changes = _changes(options.diff_base) if options.diff_base else None
-        self._looked_at: list[str] = []
+        self._selections: dict[str, Selection] = {}
+        """Of the files that could be read."""
+        self._named: set[str] = set()
 
     def run(self) -> int:
         """Lint, fix and print, or show what would be linted; the exit code."""
@@ -177,9 +170,10 @@ class Session:
             return self._add_noqa(outcomes)
         if self._options.write_baseline:
             return self._write_baseline(self._options.write_baseline, outcomes)
+        outcomes = self._without_known(outcomes)
         if self._changes is not None:
             outcomes = [*map(self._changes.only, outcomes)]
-        return self._print(self._without_known(outcomes))
+        return self._print(outcomes)
 
     @property
     def failed(self) -> bool:
@@ -245,7 +239,6 @@ class Session:
         found = self._discover()
         fixing = self._options.action is not Action.REPORT
         project = Project((each.path for each in found), fixing=fixing)
-        self._looked_at = [str(each.path) for each in found]
         for count, each in enumerate(found, 1):
             self._progress.show(f"{count} files looked at")
             if job := self._read(each, project):
@@ -305,6 +298,9 @@ class Session:
         self, path: Path, name: str, data: bytes, *, named: bool, links: Links | None = None
     ) -> Job | None:
         selection, options = self._settings.selection(path), self._options
+        self._selections[name] = selection
+        if named:
+            self._named.add(name)
         self._settings.listen(path, data)
         linked = (*links.files, *(other for _, other in links.trainers)) if links else ()
         if not named and not selection.sieve.by_bytes(data, *linked):
@@ -317,20 +313,27 @@ class Session:
         from amp_lint.run.narrowing import baseline
 
         try:
-            written = baseline.write(name, outcomes)
+            scope = baseline.Scope(self._selections, outcomes)
+            written, kept = baseline.write(name, outcomes, scope)
         except WriteError as error:
             self._error(name, str(error))
             return ERROR
         if not self._options.quiet:
-            print(f"Wrote {written} finding{'s' * (written != 1)} to {name}.", file=sys.stderr)
+            what = f"Wrote {written} finding{'s' * (written != 1)} to {name}"
+            beside = f" and kept {kept} that {'were' if kept > 1 else 'was'} not looked for"
+            print(printable(f"{what}{beside if kept else ''}."), file=sys.stderr)
         return CLEAN
 
     def _without_known(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
         """The outcomes without what the baseline lists; what it lists in vain is told."""
         if self._baseline is None:
             return outcomes
+        from amp_lint.run.narrowing.baseline import Scope
+
         fresh = [*map(self._baseline.without_known, outcomes)]
-        for line in self._baseline.stale(self._looked_at):
+        names = self._selections.keys() - self._named  # without others, some findings are not seen
+        scope = Scope({name: self._selections[name] for name in names}, outcomes)
+        for line in self._baseline.stale(scope):
             self._warn(line)
         return fresh
 
@@ -422,16 +425,41 @@ class Session:
             print(printable(f"{kind}: {text}"), file=sys.stderr)
 
 
+def _check_narrowing(options: LintOptions) -> None:
+    narrowing = {
+        "--baseline": options.baseline,
+        "--write-baseline": options.write_baseline,
+        "--diff-base": options.diff_base,
+    }
+    given = {name: value for name, value in narrowing.items() if value is not None}
+    for name, value in given.items():
+        if not value:  # as of a variable that is not set
+            raise ConfigError(f"command line: {name} is given nothing; name it, or leave it out")
+        if options.add_noqa or options.action is not Action.REPORT:
+            other = "--fix, --diff and --add-noqa take all findings"
+            raise ConfigError(f"command line: {name} says which are reported; {other}")
+    if options.diff_base and options.stdin:
+        raise ConfigError("command line: --diff-base compares files, not stdin; give their names")
+    if options.write_baseline and len(given) > 1:
+        others = " and ".join(given.keys() - {"--write-baseline"})
+        raise ConfigError(f"command line: --write-baseline lists all findings; leave out {others}")
+
+
 def _changes(revision: str) -> Changes:
     from amp_lint.run.narrowing.changes import Changes
 
     return Changes(revision)
 
 
-def _baseline(name: str) -> Baseline:
-    from amp_lint.run.narrowing.baseline import Baseline
+def _baseline(options: LintOptions) -> Baseline | None:
+    """What is to be compared with; what is to be written is refused early."""
+    if not (options.baseline or options.write_baseline):
+        return None
+    from amp_lint.run.narrowing import baseline
 
-    return Baseline(name)
+    if options.write_baseline:
+        baseline.previous(options.write_baseline)
+    return baseline.Baseline(options.baseline) if options.baseline else None
 
 
 def _output(name: str) -> Output:

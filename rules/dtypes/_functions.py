@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
+from amp_lint.flow.forwarding import returned
 from amp_lint.syntax.names import dotted
-from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.operations import CASTS, FUNCTION_METHODS, operations
 
 from ._low import REGIONS
@@ -161,12 +161,11 @@ def _named(call: cst.Call) -> list[str]:
 def _with_gradients(function: Function) -> set[int]:
     """The places for which backward gives a gradient."""
     found: set[int] = set()
-    for node in descendants(function.backward.body):
-        value = node.value if isinstance(node, cst.Return) else None
+    for value in returned(function.backward):
         if isinstance(value, cst.Tuple):
             given = enumerate(each.value for each in value.elements)
             found |= {at for at, one in given if dotted(one) != "None"}
-        elif value is not None:
+        else:
             found |= {*range(len(function.given))}
     return found
 

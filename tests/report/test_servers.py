@@ -11,10 +11,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from amp_lint.report import FORMATS
+from amp_lint.report import FORMATS, Finding, Style, renderer
+from amp_lint.report.place import relative
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
+from amp_lint.text.source import Source
 from tests.conftest import Result
 
 Run = Callable[..., Result]
+SAFE, UNSAFE, SUGGEST = Applicability
 CLIP = """\
 # \N{GREEK SMALL LETTER LAMDA}
 def step(model, optimizer, scaler, loss):
@@ -121,6 +125,44 @@ def test_rdjson(shown: Callable[..., str]) -> None:
     assert found["location"]["path"] == "a b/train.py"
     assert start == {"line": 6, "column": 10}, "one letter has two bytes"
     assert found["code"] == {"value": "AMP101"} and found["suggestions"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    "kind, unsafe, told",
+    [(SAFE, False, True), (UNSAFE, True, True), (UNSAFE, False, False), (SUGGEST, True, False)],
+)
+def test_a_suggestion_is_a_whole_fix(kind: Applicability, unsafe: bool, told: bool) -> None:
+    """Also where it has several edits: a reviewer may take each suggestion by itself."""
+    source = Source("\u03bb = 1\nold(\u03bb)\nx = old(2)\n".encode(), "a.py")
+    text = source.text
+    places = [text.index("old"), text.rindex("old")]
+    fix = Fix("rename", tuple(Edit(at, at + 3, "newer") for at in reversed(places)), kind)
+    found = Diagnostic("AMP101", "x", Severity.ERROR, "x", places[0], places[0] + 3, fix=fix)
+    shown = "".join(renderer("rdjson")([Finding(source, found)], Style(unsafe=unsafe)))
+    (diagnostic,) = json.loads(shown)["diagnostics"]
+    assert ("suggestions" in diagnostic) is told
+    for suggestion in diagnostic.get("suggestions", ()):
+        assert suggestion["range"]["start"] == {"line": 2, "column": 1}
+        assert suggestion["range"]["end"] == {"line": 3, "column": 8}
+        assert suggestion["text"] == "newer(\u03bb)\nx = newer"
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_any_name_can_be_shown(output_format: str) -> None:
+    """Also one that is no UTF-8, as Python has it from the file system."""
+    found = Diagnostic("AMP101", "x", Severity.ERROR, "x", 0, 1)
+    finding = Finding(Source(b"x\n", os.fsdecode(b"a\xe9 \n%,:.py")), found)
+    shown = "".join(renderer(output_format)([finding], Style()))
+    assert "AMP101" in shown.encode("utf-8", "backslashreplace").decode()
+
+
+def test_paths_are_from_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no checkout; in one process, too, which may have been elsewhere before."""
+    below = tmp_path / "below"
+    below.mkdir()
+    for folder, name in ((tmp_path, "below/a.py"), (below, "a.py"), (tmp_path, "below/a.py")):
+        monkeypatch.chdir(folder)
+        assert relative(str(below / "a.py")) == name
 
 
 @pytest.mark.parametrize("output_format", FORMATS)

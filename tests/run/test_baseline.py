@@ -8,6 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from amp_lint import registry
+from amp_lint.run.choice import ConfigError
+from amp_lint.run.job import Outcome
+from amp_lint.run.narrowing import baseline
+from amp_lint.selection import Selection
+from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.source import Source
 from tests.conftest import Result
 
 Run = Callable[..., Result]
@@ -53,6 +60,91 @@ def test_what_is_there_no_more_is_named(listed: Run) -> None:
     assert (done.code, done.err) == (0, f"warning: known.json: {what}\n")
     Path("b.py").write_text("x = 1\n")
     assert not listed("b.py").err, "nothing is known of files that were not looked at"
+    assert not listed("a.py").err, "some findings are seen only together with other files"
+
+
+FILES = ("a.py", "b.py", "c.py")
+
+
+def outcomes(code: str = "AMP401", *, preview: bool = False, error: str = "") -> list[Outcome]:
+    """What comes of three files: a finding in the first, nothing in the second, or errors.
+
+    The third has nothing that a rule could be about.
+    """
+    found = Diagnostic(code, "x", Severity.ERROR, "x", 0, 4, preview=preview)
+    if error:
+        return [Outcome(name, errors=[error]) for name in FILES[:2]]
+    sources = [Source.of(OLD, name) for name in FILES[:2]]
+    return [Outcome("a.py", sources[0], [found]), Outcome("b.py", sources[1])]
+
+
+def scope(done: list[Outcome], *codes: str, preview: bool = False) -> baseline.Scope:
+    rules = tuple(rule for rule in registry.every_rule() if rule.code in codes)
+    selection = Selection(rules, preview=preview)
+    return baseline.Scope(dict.fromkeys(FILES, selection), done)
+
+
+NOTHING = outcomes()[1:]
+
+
+@pytest.mark.parametrize(
+    "listed, again, told",
+    [
+        (outcomes(), (NOTHING, "AMP401"), True),
+        (outcomes(), (NOTHING, "AMP101"), False),
+        (outcomes(), ([], "AMP401"), True),
+        (outcomes(), (outcomes(error="takes too long"), "AMP401"), False),
+        (outcomes(preview=True), (NOTHING, "AMP401"), False),
+        (outcomes("AMP900"), ([Outcome("a.py", Source.of(OLD, "a.py"))], "AMP101"), True),
+        (outcomes("AMP900"), (NOTHING, "AMP101"), False),
+        (outcomes("AMP900"), (outcomes(error="is no Python"), "AMP101"), False),
+    ],
+)
+def test_what_was_not_looked_for_is_kept_and_not_called_stale(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    listed: list[Outcome],
+    again: tuple[list[Outcome], str],
+    told: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done, code = again
+    assert baseline.write("known.json", listed, scope(listed, "AMP401")) == (1, 0)
+    stale = [*baseline.Baseline("known.json").stale(scope(done, code))]
+    assert len(stale) == told
+    assert baseline.write("known.json", done, scope(done, code)) == (0, not told)
+    assert len(json.loads(Path("known.json").read_text())["findings"]) == (not told)
+
+
+def test_preview_looks_for_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    listed = outcomes(preview=True)
+    baseline.write("known.json", listed, scope(listed))
+    assert [*baseline.Baseline("known.json").stale(scope(NOTHING, "AMP401", preview=True))]
+
+
+def test_no_other_file_is_written_over(listed: Run, amp_lint: Run) -> None:
+    done = amp_lint("--isolated", "--write-baseline", "a.py")
+    assert (done.code, done.out, Path("a.py").read_text()) == (2, "", OLD)
+    assert done.err.startswith("error: a.py: is no baseline and stays as it is")
+
+
+@pytest.mark.parametrize(
+    "text", ["", '{"version": 2, "findings": []}', '<<<<\n{"version": 1, "findings": [']
+)
+def test_one_that_cannot_be_read_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("known.json").write_text(text)
+    listed = outcomes()
+    assert baseline.write("known.json", listed, scope(listed, "AMP401")) == (1, 0)
+
+
+def test_a_subset_says_what_it_kept(listed: Run, amp_lint: Run) -> None:
+    done = amp_lint("--isolated", "--select=AMP101", "--write-baseline", "known.json", ".")
+    assert done.err == "Wrote 0 findings to known.json and kept 1 that was not looked for.\n"
+    assert not listed("--select=AMP101", ".").err
 
 
 def test_paths_are_those_of_the_checkout(
@@ -80,14 +172,21 @@ def test_paths_are_those_of_the_checkout(
         (None, "cannot be read: No such file or directory"),
     ],
 )
-def test_a_bad_file_is_one_line(listed: Run, text: str | None, what: str) -> None:
-    if text is None:
-        Path("known.json").unlink()
-    else:
+def test_a_bad_file_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
         Path("known.json").write_text(text)
-    done = listed()
-    assert (done.code, done.out) == (2, "") and done.err.startswith(f"error: known.json: {what}")
-    assert done.err.count("\n") == 1
+    with pytest.raises(ConfigError) as raised:
+        baseline.Baseline("known.json")
+    assert str(raised.value).startswith(f"known.json: {what}")
+
+
+@pytest.mark.parametrize("name", ["no.json", ""])
+def test_a_bad_file_is_one_line(amp_lint: Run, name: str) -> None:
+    done = amp_lint("--isolated", "--baseline", name)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
 
 
 @pytest.mark.parametrize("option", ["--fix", "--diff", "--add-noqa", "--write-baseline=x.json"])
