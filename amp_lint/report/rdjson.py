@@ -31,7 +31,8 @@ def _diagnostic(finding: Finding) -> dict[str, Any]:
         "code": {"value": diagnostic.code},
     }
     fix = diagnostic.fix
-    if fix is not None and fix.applicability is not Applicability.SUGGEST:
+    is_shown = fix is not None and fix.applicability is Applicability.SUGGEST
+    if fix is not None and not is_shown and source.is_python:
         found["suggestions"] = [
             {"range": _range(source, edit.start, edit.end), "text": edit.content}
             for edit in fix.edits
@@ -51,6 +52,8 @@ def _range(source: Source, start: int, end: int) -> dict[str, Any]:
 
 
 def _position(source: Source, offset: int) -> dict[str, int]:
-    row, column = source.position(offset)
+    row, column = source.file_position(offset)
+    if not source.is_python:
+        return {"line": row}
     before = source.line(row)[: column - 1]
     return {"line": row, "column": len(before.encode("utf-8", "surrogatepass")) + 1}

@@ -47,7 +47,7 @@ class Changes:
         rows = self._rows.get(path, ())
 
         def is_changed(place: Diagnostic | Related) -> bool:
-            first, last = source.position(place.start)[0], source.position(place.end)[0]
+            first, last = (source.file_position(at)[0] for at in (place.start, place.end))
             return any(start <= last and first < stop for start, stop in rows)
 
         outcome.findings = [
