@@ -33,6 +33,7 @@ _CELL_MAGIC = re.compile(r"\A\s*%%(\w+)")
 _ESCAPE = re.compile(
     r"(?<![^\r\n])(?P<indent>[ \t]*)(?:(?P<time>%time[ \t]+)(?=[^\s!%-])"
     r"|(?P<line>[%!?/,;][^\r\n]*|[\w.*]+\?{1,2}[ \t]*(?=[\r\n]|\Z))"
+    r"|(?P<command>(?:cat|cd|conda|cp|ls|mkdir|mv|pip|rm|uv)[ \t]+[\w./~\"'-][^\r\n]*)"
     r"|[\w*(\[][\w.,*\[\]() \t]*=[ \t]*(?P<value>(?:!|%(?=\w))[^\r\n]*))"
 )
 """At the beginning of a statement, what is no Python."""

@@ -19,7 +19,12 @@ CONCISE = "--output-format=concise"
 
 
 def cell(source: str | list[str], **more: object) -> dict[str, Any]:
-    made = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    made: dict[str, Any] = {
+        "cell_type": "code",
+        "metadata": {},
+        "execution_count": None,
+        "outputs": [],
+    }
     return {**made, "source": source, **more}
 
 
@@ -184,6 +189,7 @@ def test_notebooks_import_files(main: Run) -> None:
         ('"""\n!x\n"""\n!x', '"""\n!x\n"""\n__'),
         ("a = 1 \\\n  % b\n%x", "a = 1 \\\n  % b\n__"),
         ("# '(\n%x", "# '(\n__"),
+        ("pip install x\ncd a/b", "_____________\n______"),
         ("%%time\nx", "______\nx"),
         ("a %b", "a %b"),
         ("  !ls\n  x", "  ___\n  x"),
