@@ -56,6 +56,7 @@ def _fix(source: Source, fix: Fix) -> dict[str, Any]:
             }
             | _cell(source, edit.start)
             for edit in sorted(fix.edits, key=lambda edit: (edit.start, edit.end))
+            if source.has_edits
         ],
         "message": fix.title,
     }

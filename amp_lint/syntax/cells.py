@@ -20,11 +20,20 @@ from amp_lint.text.diagnostic import Edit
 from amp_lint.text.source import LINE_END, Source, SourceError
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from typing_extensions import Self
+
+    from amp_lint.text.document import Document
     from amp_lint.text.notebook import Cell, Notebook
+
+    _Container: TypeAlias = Notebook | Document
 
 SUFFIX = ".ipynb"
 SUFFIXES = (".py", SUFFIX)
 """Of the files that are found in a directory."""
+DOCUMENTS = (".md", ".markdown", ".rst")
+"""Of files that have Python in them, and are read where they are named."""
 PYTHON_MAGICS = frozenset({"capture", "debug", "memit", "prun", "time", "timeit"})
 """Cell magics below which the code is that of the notebook."""
 _LETTERS = range(0xA000, 0xA48D)
@@ -49,14 +58,15 @@ _TOKEN = re.compile(
 
 
 def opened(data: bytes, name: str) -> Source:
-    """The file with these bytes, which is a notebook if its name says so.
+    """The file with these bytes, which is a notebook or a document if its name says so.
 
     Raises:
         SourceError: it cannot be read as Python source, or as a notebook.
     """
-    return (
-        NotebookSource.of_bytes(data, name) if Path(name).suffix == SUFFIX else Source(data, name)
-    )
+    suffix = Path(name).suffix
+    if suffix == SUFFIX:
+        return NotebookSource.of_bytes(data, name)
+    return DocumentSource.of_bytes(data, name) if suffix in DOCUMENTS else Source(data, name)
 
 
 def python(data: bytes, name: str) -> tuple[bytes, bytes]:
@@ -64,7 +74,7 @@ def python(data: bytes, name: str) -> tuple[bytes, bytes]:
 
     That is all of it, where it is no notebook.
     """
-    if Path(name).suffix != SUFFIX:
+    if Path(name).suffix not in (SUFFIX, *DOCUMENTS):
         return data, b""
     try:
         source = opened(data, name)
@@ -101,7 +111,9 @@ class NotebookSource(Source):
 
     is_python = False
 
-    def __init__(self, name: str, notebook: Notebook, parts: Sequence[_Part], letter: str) -> None:
+    def __init__(
+        self, name: str, container: _Container, parts: Sequence[_Part], letter: str
+    ) -> None:
         """Put the cells of a notebook together.
 
         Raises:
@@ -109,21 +121,19 @@ class NotebookSource(Source):
         """
         text = "".join(part.text for part in parts)
         super().__init__(_encoded(text), name)
-        self._notebook, self._parts, self._letter = notebook, tuple(parts), letter
+        self._container, self._parts, self._letter = container, tuple(parts), letter
         lengths = (len(part.text) for part in parts)
         self._offsets = [0, *itertools.accumulate(lengths)][:-1]
         self._rows = [self.position(at)[0] for at in self._offsets]
 
     @classmethod
-    def of_bytes(cls, data: bytes, name: str) -> NotebookSource:
+    def of_bytes(cls, data: bytes, name: str) -> Self:
         """The notebook with these bytes.
 
         Raises:
             SourceError: they are no notebook that can be read.
         """
-        from amp_lint.text import notebook
-
-        read = notebook.read(data)
+        read = cls._read(data, name)
         cells = [cell for cell in read.cells if _is_code(cell.text)]
         used = {*itertools.chain.from_iterable(cell.text for cell in cells)}
         letter = next((chr(code) for code in _LETTERS if chr(code) not in used), None)
@@ -132,14 +142,20 @@ class NotebookSource(Source):
         kept = replace(read, cells=tuple(cells))
         return cls(name, kept, [_part(cell, letter) for cell in cells], letter)
 
+    @staticmethod
+    def _read(data: bytes, name: str) -> _Container:
+        from amp_lint.text import notebook
+
+        return notebook.read(data)
+
     # --- as a file that is written ------------------------------------------------------------
 
     @functools.cached_property
     def file_data(self) -> bytes:
         """The bytes of the notebook."""
-        return self._notebook.written(self._originals)
+        return self._container.written(self._originals)
 
-    def changed(self, text: str) -> NotebookSource:
+    def changed(self, text: str) -> Self:
         """The notebook with other code in its cells.
 
         Raises:
@@ -155,7 +171,7 @@ class NotebookSource(Source):
             raise SourceError("cannot be divided into cells")
         codes = [c.removesuffix(p).removesuffix("\n") for c, p in zip(chunks, after, strict=True)]
         parts = [replace(part, code=code) for part, code in zip(self._parts, codes, strict=True)]
-        made = NotebookSource(self.name, self._notebook, parts, self._letter)
+        made = type(self)(self.name, self._container, parts, self._letter)
         _ = made._originals
         return made
 
@@ -208,15 +224,13 @@ class NotebookSource(Source):
 
     @property
     def _cells(self) -> tuple[Cell, ...]:
-        return self._notebook.cells
+        return self._container.cells
 
     @functools.cached_property
-    def _written(self) -> Notebook:
-        """The notebook as it would be read again."""
-        from amp_lint.text import notebook
-
+    def _written(self) -> _Container:
+        """The file as it would be read again."""
         numbers = {cell.number for cell in self._cells}
-        read = notebook.read(self.file_data)
+        read = self._read(self.file_data, self.name)
         return replace(read, cells=tuple(each for each in read.cells if each.number in numbers))
 
     @functools.cached_property
@@ -227,6 +241,37 @@ class NotebookSource(Source):
     def _lines(self) -> list[str]:
         pairs = zip(self._parts, self._originals, strict=True)
         return LINE_END.split("".join(f"{part.head}{code}\n" for part, code in pairs))
+
+
+class DocumentSource(NotebookSource):
+    """The Python in a document as one file; what cannot be parsed need not be a whole program."""
+
+    has_edits = False  # what they insert may have to be indented
+
+    @staticmethod
+    def _read(data: bytes, name: str) -> _Container:
+        from amp_lint.text import document
+
+        return document.read(data, Path(name).suffix)
+
+    def pieces(self) -> Iterator[tuple[str, str, bytes]]:
+        """The document, whole."""
+        data = self.file_data
+        yield self.name, data.decode("utf-8-sig"), data
+
+    def in_cell(self, row: int) -> tuple[int | None, int]:
+        """No cell, and the line of the document."""
+        before = row in self._rows[1:]
+        return None, self.file_position(self.line_starts[row - 1] - before)[0] + before
+
+    def told(self, offset: int) -> tuple[int, int]:
+        """Line and column in the document."""
+        return self.file_position(offset)
+
+    @property
+    def unread(self) -> Iterator[tuple[int, str]]:
+        """Nothing: readers know what is left out."""
+        return iter(())
 
 
 def _encoded(text: str) -> bytes:

@@ -37,6 +37,8 @@ class Cell:
     start: int
     end: int
     """Where it stands in the JSON: a string, or a list of strings."""
+    indent: str = ""
+    """What is before each line of it in a document."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,9 @@ def _cells(text: str) -> Iterator[Cell]:
         lines = [code] if isinstance(code, str) else code
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             raise SourceError(f"is no notebook: cell {number} has no source")
-        spans = {name: span for name, *span in _members(text, start)}
-        yield Cell(number, "".join(lines), *spans[key])
+        spans = {name: (begin, end) for name, begin, end in _members(text, start)}
+        begin, end = spans[key]
+        yield Cell(number, "".join(lines), begin, end)
 
 
 def _in_python(cell: dict[str, Any]) -> bool:

@@ -32,6 +32,8 @@ class Source:
     __slots__ = ("__dict__", "bom", "data", "encoding", "name", "text")
     is_python = True
     """Whether the file is the text, so that edits of the one are edits of the other."""
+    has_edits = True
+    """Whether edits can be told to others, by line and column as they count them."""
 
     def __init__(self, data: bytes, name: str) -> None:
         """Decode ``data``; ``name`` is the path shown to the user.
