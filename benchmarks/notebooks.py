@@ -9,6 +9,7 @@ unsafe fixes, all in this process, and has to
 
 * have the findings of the same code in a Python file, beside the cells that are no Python;
 * keep every byte outside of the code of its cells, and every cell that no fix is for;
+* have the fixed code in its cells, with the findings that were told to remain;
 * be the same when it is fixed once more.
 
 Printed are counts; exits with 1 if a notebook fails.
@@ -117,8 +118,23 @@ def problems(made: Made, outcome: Outcome) -> Iterator[str]:
         json.loads(one) != json.loads(other) for one, other in zip(was, now, strict=True)
     ]:
         yield "code is written in another way and is the same"
-    if _linted(after).before is not None:
+    code = ["".join(json.loads(each)) for each in now or ()]
+    if [each for each in code if each not in FOREIGN] != [
+        each[1] for each in outcome.source.pieces()
+    ]:
+        yield "other code is written than was made"
+    if [*map(_magics, was or ())] != [*map(_magics, now or ())]:
+        yield "magics are not what they were"
+    again = _linted(after)
+    if again.before is not None:
         yield "it is fixed once more"
+    if [each.code for each in again.findings] != [each.code for each in outcome.findings]:
+        yield "other findings are left than were told"
+
+
+def _magics(source: str) -> list[str]:
+    lines = [line.strip() for line in "".join(json.loads(source)).splitlines()]
+    return [line for line in lines if line in (*MAGICS, *map(str.strip, HEADS))]
 
 
 def _sources(data: bytes, kept: Sequence[bytes]) -> list[str] | None:
@@ -210,6 +226,8 @@ def _dressed(rng: random.Random, code: str) -> str:
         code = f"{rng.choice(MAGICS)}\n{code}"
     if rng.random() < 0.2:
         code = f"{code}\n{rng.choice(MAGICS)}"
+    if rng.random() < 0.3:
+        code = f"# é \N{PILE OF POO} \u2028\n{code}"
     if rng.random() < 0.1:
         code = rng.choice(HEADS) + code
     if rng.random() < 0.1:
