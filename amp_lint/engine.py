@@ -59,6 +59,12 @@ def check(
     return _suppress(source, _in_order(found), selection) if found else []
 
 
+def unread(source: Source, selection: Selection) -> list[Diagnostic]:
+    """The parts of a text that were left out as they are no Python, unless that is suppressed."""
+    found = [_unreadable(start, why) for start, why in source.unread]
+    return _suppress(source, found, selection)
+
+
 def survivors(
     source: Source, selection: Selection, named: bool, links: Links | None
 ) -> list[_Group]:
@@ -129,7 +135,7 @@ def _findings(
         raise AnalysisError("nests too deeply to be analysed") from error
     end = len(source.text)
     shown = [finding for finding in found if selection.preview >= finding.preview]
-    return [_within(finding, end) for finding in shown if finding.start <= end]
+    return [_within(finding, source) for finding in shown if finding.start <= end]
 
 
 def _in_order(found: list[Diagnostic]) -> list[Diagnostic]:
@@ -138,11 +144,15 @@ def _in_order(found: list[Diagnostic]) -> list[Diagnostic]:
     return sorted(unique.values(), key=lambda finding: (finding.start, finding.code))
 
 
-def _within(finding: Diagnostic, end: int) -> Diagnostic:
-    """A finding without the places, and without the fix, that lie in what is attached to a file."""
+def _within(finding: Diagnostic, source: Source) -> Diagnostic:
+    """A finding without the places, and without the fix, that lie in what is attached to a file.
+
+    Nor has it a fix that the file does not allow.
+    """
+    end = len(source.text)
     related = tuple(place for place in finding.related if place.start <= end)
     fix = finding.fix
-    if fix is not None and any(edit.start > end for edit in fix.edits):
+    if fix is not None and any(e.start > end or not source.allows(e) for e in fix.edits):
         fix = None
     return replace(finding, related=related, fix=fix)
 
@@ -191,6 +201,10 @@ def _syntax_error(source: Source, error: SyntaxError) -> Diagnostic:
     row = min(error.lineno or 1, len(source.line_starts))
     width = len(source.line(row))
     start = source.line_starts[row - 1] + min(max((error.offset or 1) - 1, 0), width)
-    message = f"SyntaxError: {error.msg}"
+    return _unreadable(start, error.msg)
+
+
+def _unreadable(start: int, why: str) -> Diagnostic:
+    message = f"SyntaxError: {why}"
     found = Diagnostic(SYNTAX_ERROR, "syntax-error", Severity.ERROR, message, start, start)
     return replace(found, help=_SYNTAX_HELP)

@@ -23,6 +23,7 @@ from amp_lint.run import streams
 from amp_lint.run.config import ConfigError
 from amp_lint.run.discover import unreadable
 from amp_lint.run.session import CLEAN, ERROR
+from amp_lint.syntax.cells import SUFFIXES
 
 NOTHING = 1
 """The exit code where nothing fits."""
@@ -32,7 +33,6 @@ _CHUNK = 2**20
 _SHORT = 40
 """Characters of a question that is repeated."""
 _STDIN = "-"
-_SUFFIXES = (".py", ".ipynb")
 _SAY = (
     'say what you see, as in `amp-lint why "loss is nan"`, or give a log: '
     "`python train.py 2>&1 | amp-lint why`"
@@ -124,7 +124,7 @@ def _question(given: Sequence[str]) -> Question:
     for word in words:
         if word.startswith("--"):
             raise ConfigError(f"command line: why has no option {word}")
-        if word.endswith(_SUFFIXES) and " " not in word and not _exists(word):
+        if word.endswith(SUFFIXES) and " " not in word and not _exists(word):
             raise ConfigError(f"{word}: does not exist; check the path")
     if not words:
         if sys.stdin is None or sys.stdin.isatty():
@@ -153,7 +153,7 @@ def _is_plain_path(argument: str) -> bool:
 
 
 def _is_code(argument: str) -> bool:
-    return _exists(argument) and (Path(argument).is_dir() or argument.endswith(_SUFFIXES))
+    return _exists(argument) and (Path(argument).is_dir() or argument.endswith(SUFFIXES))
 
 
 def _exists(argument: str) -> bool:

@@ -46,9 +46,8 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """``path:line:column``, as editors and terminals make it a link."""
-        row, column = self.source.position(self.diagnostic.start)
-        return f"{printable(self.source.name)}:{row}:{column}"
+        """``path:line:column``, as editors and terminals make it a link; with its cell."""
+        return self.source.place(self.diagnostic.start)
 
     @property
     def preview(self) -> bool:

@@ -6,6 +6,7 @@ import difflib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from amp_lint.edit import edits
 from amp_lint.report import Style
@@ -16,6 +17,7 @@ from amp_lint.text.source import LINE_END, Source
 
 CONTEXT = 1
 """Lines shown above and below what changes."""
+_Change: TypeAlias = tuple[list[str], list[str], int]
 _COLORS = {"|": BLUE, "-": RED, "+": GREEN}
 
 
@@ -52,7 +54,11 @@ def change(source: Source, fix: Fix, style: Style) -> Iterator[str]:
 
 
 def _rows(source: Source, fix: Fix) -> Iterator[_Row]:
-    old, new, first = _around(source, fix)
+    for old, new, first in _around(source, fix) if source.is_python else _cells(source, fix):
+        yield from _compared(old, new, first)
+
+
+def _compared(old: Sequence[str], new: Sequence[str], first: int) -> Iterator[_Row]:
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for index, group in enumerate(matcher.get_grouped_opcodes(CONTEXT)):
         if index:
@@ -87,13 +93,21 @@ def _common(one: str, other: str) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _around(source: Source, fix: Fix) -> tuple[list[str], list[str], int]:
+def _cells(source: Source, fix: Fix) -> Iterator[_Change]:
+    """The same of each cell that changes, whole."""
+    changed = source.changed(edits.apply(source.text, [fix])[0])
+    for (_, old, _), (_, new, _) in zip(source.pieces(), changed.pieces(), strict=True):
+        if old != new:
+            yield _lines(old), _lines(new), 1
+
+
+def _around(source: Source, fix: Fix) -> Iterator[_Change]:
     """The lines that change and those around them, before and after, and the first's number."""
     begin, _ = source.position(min(edit.start for edit in fix.edits))
     end, _ = source.position(max(edit.end for edit in fix.edits))
     old, new = _lines(source.text), _lines(edits.apply(source.text, [fix])[0])
     first, below = max(begin - CONTEXT, 1), max(len(old) - end - CONTEXT, 0)
-    return old[first - 1 : len(old) - below], new[first - 1 : len(new) - below], first
+    yield old[first - 1 : len(old) - below], new[first - 1 : len(new) - below], first
 
 
 def _lines(text: str) -> list[str]:

@@ -18,17 +18,21 @@ _COLORS = {b"-": "31", b"+": "32", b"@": CYAN}
 
 def diff(before: Source, after: Source, style: Style) -> Iterator[bytes]:
     """The lines that turn the one into the other."""
-    name = _name(after)
-    old, new = (io.BytesIO(source.data).readlines() for source in (before, after))
+    for (path, _, was), (_, _, now) in zip(before.pieces(), after.pieces(), strict=True):
+        yield from _piece(_name(path), was, now, style)
+
+
+def _piece(name: bytes, before: bytes, after: bytes, style: Style) -> Iterator[bytes]:
+    old, new = (io.BytesIO(data).readlines() for data in (before, after))
     for line in difflib.diff_bytes(difflib.unified_diff, old, new, fromfile=name, tofile=name):
         body = line.rstrip(b"\n")
         yield _paint(body, style)
         yield b"\n" if line.endswith(b"\n") else b"\n\\ No newline at end of file\n"
 
 
-def _name(source: Source) -> bytes:
+def _name(path: str) -> bytes:
     """A path as it stands in a diff: as git quotes it, if it would begin a new line."""
-    name = source.name.encode(errors="surrogateescape")
+    name = path.encode(errors="surrogateescape")
     if not _CONTROL.search(name):
         return name
     return b'"%s"' % _QUOTED.sub(lambda match: b"\\%03o" % match[0][0], name)

@@ -69,6 +69,9 @@ def _fold(group: Sequence[Finding]) -> Finding:
 
 
 def _lines(group: Sequence[Finding]) -> str:
-    rows = sorted({each.source.position(each.diagnostic.start)[0] for each in group})
-    shown = [*map(str, rows[:MANY]), *(["..."] if len(rows) > MANY else [])]
-    return f"{'line' if len(rows) == 1 else 'lines'} {', '.join(shown)}"
+    source = group[0].source
+    rows = {source.position(each.diagnostic.start)[0] for each in group}
+    cells = {cell for cell, _ in map(source.in_cell, rows) if cell is not None}
+    what, numbers = ("cell", sorted(cells)) if cells else ("line", sorted(rows))
+    shown = [*map(str, numbers[:MANY]), *(["..."] if len(numbers) > MANY else [])]
+    return f"{what}{'s' * (len(numbers) > 1)} {', '.join(shown)}"

@@ -46,14 +46,19 @@ def frame(source: Source, place: str, marks: Sequence[Mark], style: Style) -> It
     """The lines of a frame; ``place`` stands above it."""
     underlines = _by_row(source, marks)
     rows = _rows(source, marks[0], underlines)
-    gutter = len(str(rows[-1]))
+    numbers = {row: source.in_cell(row) for row in rows}
+    gutter = max(len(str(number)) for _, number in numbers.values())
     bar = paint("|", BLUE, style)
     yield f"{' ' * gutter}{paint('-->', BLUE, style)} {place}"
     yield f"{' ' * gutter} {bar}"
+    main, _ = source.in_cell(source.position(marks[0].start)[0])
     for before, row in itertools.pairwise([rows[0] - 1, *rows]):
-        if row > before + 1:
+        cell, count = numbers[row]
+        if cell != (numbers[before][0] if before in numbers else main):
+            yield f"{' ' * gutter}{paint(':::', BLUE, style)} cell {cell}"
+        elif row > before + 1:
             yield paint("...", BLUE, style)
-        number = paint(f"{row:>{gutter}}", BLUE, style)
+        number = paint(f"{count:>{gutter}}", BLUE, style)
         here = underlines.get(row, [])
         start = min((one.start for one in here), default=0)
         stop = max((one.end for one in here), default=0)
@@ -93,16 +98,13 @@ def _shown(first: int, last: int) -> Sequence[int]:
 def _rows(source: Source, main: Mark, underlines: dict[int, list[_Underline]]) -> list[int]:
     """The lines to show: marked ones, what is around the finding, and gaps of one line."""
     own = [row for row, here in underlines.items() if any(one.mark is main for one in here)]
-    above = range(max(min(own) - CONTEXT, 1), min(own))
-    below = range(max(own) + 1, min(max(own) + CONTEXT, _line_count(source)) + 1)
+    (top, _), (_, bottom) = source.block(min(own)), source.block(max(own))
+    above = range(max(min(own) - CONTEXT, top), min(own))
+    below = range(max(own) + 1, min(max(own) + CONTEXT, bottom) + 1)
     context = {*itertools.dropwhile(lambda row: _blank(source, row), above)}
     context |= {*itertools.dropwhile(lambda row: _blank(source, row), reversed(below))}
     rows = {*underlines, *context}
-    return sorted(rows | {row + 1 for row in rows if row + 2 in rows})
-
-
-def _line_count(source: Source) -> int:
-    return len(source.line_starts) - (source.text.endswith(("\n", "\r")))
+    return sorted(rows | {r + 1 for r in rows if r + 2 in rows and r + 2 <= source.block(r)[1]})
 
 
 def _blank(source: Source, row: int) -> bool:

@@ -17,8 +17,8 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
     """One command for each finding."""
     for finding in findings:
         diagnostic = finding.diagnostic
-        row, column = finding.source.position(diagnostic.start)
-        end_row, end_column = finding.source.position(diagnostic.end)
+        row, column = finding.source.file_position(diagnostic.start)
+        end_row, end_column = finding.source.file_position(diagnostic.end)
         properties = {
             "title": f"amp-lint ({diagnostic.code}{' in preview' if finding.preview else ''})",
             "file": printable(str(absolute(Path(finding.source.name)))),

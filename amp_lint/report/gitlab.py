@@ -20,8 +20,8 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
 
 def _issue(finding: Finding, fingerprint: str) -> dict[str, object]:
     diagnostic = finding.diagnostic
-    row, _ = finding.source.position(diagnostic.start)
-    end, _ = finding.source.position(diagnostic.end)
+    row, _ = finding.source.file_position(diagnostic.start)
+    end, _ = finding.source.file_position(diagnostic.end)
     return {
         "check_name": diagnostic.code,
         "description": f"{diagnostic.code}: {finding.text}",

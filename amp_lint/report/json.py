@@ -1,7 +1,8 @@
 """ruff's JSON, so that whatever reads ruff's reads ours.
 
 One key is ours: ``preview`` says whether a finding is reported with ``--preview`` only, because it
-is less certain than others. What a run has shown of a finding stands in ``run``.
+is less certain than others. In notebooks an edit has a ``cell`` of its own. What a run has shown of
+a finding stands in ``run``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     row, _ = source.position(diagnostic.start)
     run = {"run": finding.shown} if finding.shown else {}
     return {
-        "cell": None,
+        "cell": source.in_cell(row)[0],
         "code": diagnostic.code,
         "end_location": _location(source, diagnostic.end),
         "filename": source.name if source.name == "-" else str(absolute(Path(source.name))),
@@ -37,7 +38,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "location": _location(source, diagnostic.start),
         "message": diagnostic.text,
         "name": diagnostic.name,
-        "noqa_row": Suppressions(source).comment_row(row),
+        "noqa_row": source.in_cell(Suppressions(source).comment_row(row))[1],
         "preview": finding.preview,
         "severity": diagnostic.severity.value,
         "url": None,
@@ -53,12 +54,20 @@ def _fix(source: Source, fix: Fix) -> dict[str, Any]:
                 "end_location": _location(source, edit.end),
                 "location": _location(source, edit.start),
             }
+            | _cell(source, edit.start)
             for edit in sorted(fix.edits, key=lambda edit: (edit.start, edit.end))
+            if source.has_edits
         ],
         "message": fix.title,
     }
 
 
+def _cell(source: Source, offset: int) -> dict[str, int | None]:
+    """The cell that an edit is in, which need not be that of the finding."""
+    cell, _ = source.in_cell(source.position(offset)[0])
+    return {} if cell is None else {"cell": cell}
+
+
 def _location(source: Source, offset: int) -> dict[str, int]:
-    row, column = source.position(offset)
+    row, column = source.told(offset)
     return {"column": column, "row": row}

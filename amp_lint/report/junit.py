@@ -34,7 +34,7 @@ def _suite(suites: ET.Element, name: str, failures: int) -> ET.Element:
 
 
 def _case(suite: ET.Element, finding: Finding) -> None:
-    row, column = finding.source.position(finding.diagnostic.start)
+    row, column = finding.source.file_position(finding.diagnostic.start)
     where = {"file": suite.attrib["name"], "line": str(row)}
     name = f"{finding.diagnostic.code} at line {row}, column {column}"
     case = ET.SubElement(suite, "testcase", {"name": name, "classname": where["file"], **where})

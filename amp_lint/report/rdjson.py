@@ -35,7 +35,7 @@ def _diagnostic(finding: Finding, style: Style) -> dict[str, Any]:
         "code": {"value": diagnostic.code},
     }
     fix = diagnostic.fix
-    if fix is not None and applicable(fix, unsafe=style.unsafe):
+    if fix is not None and source.is_python and applicable(fix, unsafe=style.unsafe):
         found["suggestions"] = [_suggestion(source, fix)]
     related = [
         {
@@ -62,6 +62,8 @@ def _range(source: Source, start: int, end: int) -> dict[str, Any]:
 
 
 def _position(source: Source, offset: int) -> dict[str, int]:
-    row, column = source.position(offset)
+    row, column = source.file_position(offset)
+    if not source.is_python:
+        return {"line": row}
     before = source.line(row)[: column - 1]
     return {"line": row, "column": len(before.encode("utf-8", "surrogatepass")) + 1}

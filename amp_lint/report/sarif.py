@@ -84,7 +84,8 @@ def _result(finding: Finding, fingerprint: str, codes: Sequence[str]) -> dict[st
             }
             for number, place in enumerate(diagnostic.related, 1)
         ]
-    if diagnostic.fix and diagnostic.fix.applicability is not Applicability.SUGGEST:
+    is_shown = diagnostic.fix and diagnostic.fix.applicability is Applicability.SUGGEST
+    if diagnostic.fix and not is_shown and source.is_python:
         found["fixes"] = [_fix(source, diagnostic.fix)]
     return found
 
@@ -114,7 +115,7 @@ def _artifact(source: Source) -> dict[str, str]:
 
 
 def _region(source: Source, start: int, end: int) -> dict[str, int]:
-    (row, column), (end_row, end_column) = source.position(start), source.position(end)
+    (row, column), (end_row, end_column) = map(source.file_position, (start, end))
     return {
         "startLine": row,
         "startColumn": column,

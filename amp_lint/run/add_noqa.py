@@ -52,7 +52,7 @@ def _write(source: Source, findings: Sequence[Diagnostic], on_error: Tell, on_wa
             on_error(source.name, f"{what}; correct it or exclude the file")
     try:
         if count:
-            for warning in writer.replace(Path(source.name), source.data, changed.data):
+            for warning in writer.replace(Path(source.name), source.file_data, changed.file_data):
                 on_warning(source.name, warning)
     except writer.WriteError as error:
         on_error(source.name, str(error))

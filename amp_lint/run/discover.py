@@ -1,4 +1,4 @@
-"""Finds the Python files below the paths that the user named."""
+"""Finds the Python files and notebooks below the paths that the user named."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amp_lint.run.config import Settings
+from amp_lint.syntax.cells import SUFFIXES
 from amp_lint.text import files
 from amp_lint.text.files import absolute, is_checkout
 
@@ -203,13 +204,13 @@ def _is_directory(path: Path) -> bool:
 
 
 def _is_candidate(entry: os.DirEntry[str]) -> bool:
-    return entry.name.endswith(".py") or entry.is_symlink()
+    return entry.name.endswith(SUFFIXES) or entry.is_symlink()
 
 
 def _is_python(entry: os.DirEntry[str]) -> bool:
     """Whether an entry is to be read; a link that leads nowhere may be an editor's lock."""
     with contextlib.suppress(OSError):
-        return entry.name.endswith(".py") and not stat.S_ISDIR(entry.stat().st_mode)
+        return entry.name.endswith(SUFFIXES) and not stat.S_ISDIR(entry.stat().st_mode)
     return False
 
 

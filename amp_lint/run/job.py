@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from amp_lint import fixing
+from amp_lint import engine, fixing
 from amp_lint.engine import AnalysisError
 from amp_lint.run.overtime import OvertimeError, allowed, limited
 from amp_lint.selection import Selection
+from amp_lint.syntax.cells import opened
 from amp_lint.syntax.project import Links
 from amp_lint.text.diagnostic import Diagnostic, applicable
 from amp_lint.text.source import Source, SourceError
@@ -89,12 +90,13 @@ def lint(job: Job, gate: Gate | None = None) -> Outcome:
 def _lint(job: Job, gate: Gate | None = None) -> Outcome:
     outcome = Outcome(job.name)
     try:
-        source = Source(job.data, job.name)
+        source = opened(job.data, job.name)
         if job.action is Action.REPORT:
             outcome.source = source
             outcome.findings = _check(job, source)
         else:
             _fix(job, source, outcome, gate)
+        outcome.findings += engine.unread(outcome.source or source, job.selection)
     except (SourceError, AnalysisError) as error:
         outcome.errors.append(f"{error}; correct the file or exclude it")
     except MemoryError:

@@ -49,7 +49,7 @@ def _write(outcome: Outcome) -> None:
         return
     try:
         path = Path(outcome.name)
-        outcome.warnings += replace(path, outcome.before.data, outcome.source.data)
+        outcome.warnings += replace(path, outcome.before.file_data, outcome.source.file_data)
     except WriteError as error:
         outcome.errors.append(str(error))
         outcome.source, outcome.findings = outcome.before, outcome.found

@@ -19,6 +19,7 @@ from amp_lint.run.garbage import collect_seldom
 from amp_lint.run.job import Action, Job, Outcome
 from amp_lint.run.overtime import OvertimeError, allowed, limited
 from amp_lint.run.progress import Progress
+from amp_lint.syntax.cells import python
 from amp_lint.syntax.project import Links, Project
 from amp_lint.text import files
 from amp_lint.text.diagnostic import Diagnostic
@@ -232,7 +233,8 @@ class Session:
             return None
         if self._options.force_exclude and self._settings.excluded(Path(name)):
             return None
-        return self._job(Path(name), name, self._stdin, named=True)
+        found = Found(Path(name), named=True)
+        return self._job(found, self._stdin, python(self._stdin, name))
 
     def _file_jobs(self) -> Iterator[Job]:
         """The files that the bytes sieve lets pass, alone or with what they import, read."""
@@ -281,33 +283,35 @@ class Session:
 
     def _read(self, found: Found, project: Project) -> Job | None:
         name = str(from_here(found.path))
-        if found.path.suffix == ".ipynb":
-            self._error(name, "is a notebook, which amp-lint cannot read; export it as Python")
-            return None
         try:
             data = files.read(found.path)
-            links = project.links(found.path, data, self._settings.selection(found.path).sieve)
-            if links and not _leads(data, links):
+            code, broken = python(data, name)
+            links = project.links(found.path, code, self._settings.selection(found.path).sieve)
+            if links and not _leads(code, links):
                 links = links.narrowed()
-            return self._job(found.path, name, data, named=found.named, links=links)
+            return self._job(found, data, (code, broken), links)
         except OSError as error:
             self._error(name, unreadable(error))
         return None
 
     def _job(
-        self, path: Path, name: str, data: bytes, *, named: bool, links: Links | None = None
+        self, found: Found, data: bytes, code: tuple[bytes, bytes], links: Links | None = None
     ) -> Job | None:
-        selection, options = self._settings.selection(path), self._options
+        """What to do with a file; ``code`` is what of it is Python, and what cannot be parsed."""
+        path, options = found.path, self._options
+        selection = self._settings.selection(path)
+        name = options.stdin_filename or _STDIN if options.stdin else str(from_here(path))
         self._selections[name] = selection
-        if named:
+        if found.named:
             self._named.add(name)
-        self._settings.listen(path, data)
+        self._settings.listen(path, code[0])
         linked = (*links.files, *(other for _, other in links.trainers)) if links else ()
-        if not named and not selection.sieve.by_bytes(data, *linked):
+        sieve = selection.sieve
+        if not (found.named or sieve.by_bytes(code[0], *linked) or sieve.by_bytes(code[1])):
             return None
         sound = self._settings.governing(path).sound
         action = options.action if sound else Action.REPORT
-        return Job(name, data, named, selection, action, options.unsafe_fixes, links)
+        return Job(name, data, found.named, selection, action, options.unsafe_fixes, links)
 
     def _write_baseline(self, name: str, outcomes: Sequence[Outcome]) -> int:
         from amp_lint.run.narrowing import baseline
@@ -369,7 +373,7 @@ class Session:
     def _print_fixed(self, outcomes: Sequence[Outcome]) -> None:
         """Give stdin back, fixed; as it came where it was not looked at or cannot be fixed."""
         source = next((outcome.source for outcome in outcomes), None)
-        sys.stdout.buffer.write(source.data if source else self._stdin)
+        sys.stdout.buffer.write(source.file_data if source else self._stdin)
         sys.stdout.buffer.flush()
 
     def _render(self, outcomes: Iterable[Outcome], style: Style) -> Iterator[str]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from amp_lint.syntax.cells import python
 from amp_lint.text import files
 from amp_lint.text.files import absolute
 from amp_lint.text.prose import without_prose
@@ -202,7 +203,7 @@ class Project:
 
     def _read(self, file: str) -> bytes:
         try:
-            return files.read(self._paths[file])
+            return python(files.read(self._paths[file]), file)[0]
         except OSError:
             return b""
 

@@ -8,9 +8,11 @@ import functools
 import io
 import re
 import tokenize
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from amp_lint.text import files
+from amp_lint.text.diagnostic import Edit
 from amp_lint.text.printable import printable
 
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -28,6 +30,10 @@ class Source:
     """
 
     __slots__ = ("__dict__", "bom", "data", "encoding", "name", "text")
+    is_python = True
+    """Whether the file is the text, so that edits of the one are edits of the other."""
+    has_edits = True
+    """Whether edits can be told to others, by line and column as they count them."""
 
     def __init__(self, data: bytes, name: str) -> None:
         """Decode ``data``; ``name`` is the path shown to the user.
@@ -113,6 +119,55 @@ class Source:
         """Line and column of an offset, both counted from 1, the column in characters."""
         row = bisect.bisect_right(self.line_starts, offset)
         return row, offset - self.line_starts[row - 1] + 1
+
+    # --- what is otherwise for a notebook, whose text is that of its cells ------------------------
+
+    @property
+    def file_data(self) -> bytes:
+        """The bytes of the file."""
+        return self.data
+
+    def file_position(self, offset: int) -> tuple[int, int]:
+        """Line and column in the file, both counted from 1."""
+        return self.position(offset)
+
+    def allows(self, edit: Edit) -> bool:
+        """Whether the file can be changed there."""
+        return True
+
+    def pieces(self) -> Iterator[tuple[str, str, bytes]]:
+        """What people see of the file, one by one: name, text and bytes."""
+        yield self.name, self.text, self.data
+
+    def in_cell(self, row: int) -> tuple[int | None, int]:
+        """The cell of a notebook in which a line is, and the line as it is counted there."""
+        return None, row
+
+    def block(self, row: int) -> tuple[int, int]:
+        """The first and the last of the lines that a line is seen with."""
+        return 1, len(self.line_starts) - self.text.endswith(("\n", "\r"))
+
+    @property
+    def unread(self) -> Iterable[tuple[int, str]]:
+        """Where parts of the text were left out as they are no Python, and why."""
+        return ()
+
+    @property
+    def unread_data(self) -> bytes:
+        """The parts of the text that were left out."""
+        return b""
+
+    def told(self, offset: int) -> tuple[int, int]:
+        """Line and column as people count them: in a notebook within the cell."""
+        row, column = self.position(offset)
+        return self.in_cell(row)[1], column
+
+    def place(self, offset: int) -> str:
+        """``path:line:column``, or ``path:cell 3:line:column``, on one line."""
+        cell, _ = self.in_cell(self.position(offset)[0])
+        where = "" if cell is None else f":cell {cell}"
+        row, column = self.told(offset)
+        return f"{printable(self.name)}{where}:{row}:{column}"
 
     def line(self, row: int) -> str:
         """The text of a line (from 1), without its line end."""

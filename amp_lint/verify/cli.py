@@ -19,8 +19,9 @@ from amp_lint.run.config import ConfigError
 from amp_lint.run.discover import Discovery, Found, unreadable
 from amp_lint.run.progress import Progress
 from amp_lint.run.session import CLEAN, ERROR, FOUND
+from amp_lint.syntax.cells import opened, python
 from amp_lint.text import files
-from amp_lint.text.source import Source, SourceError
+from amp_lint.text.source import SourceError
 from amp_lint.verify import catalogue, prover, record, report
 from amp_lint.verify.live import Live, Task, counted, torch_in_use
 from amp_lint.verify.proof import Proof, ProofSettings, Verdict
@@ -186,8 +187,8 @@ class _Run:
         try:
             selection = self._choice.selection(found.path)
             data = files.read(found.path)
-            if found.named or selection.sieve.by_bytes(data):
-                return [*sites(Source(data, name), selection, named=found.named)]
+            if found.named or any(map(selection.sieve.by_bytes, python(data, name))):
+                return [*sites(opened(data, name), selection, named=found.named)]
         except (SourceError, AnalysisError) as error:
             self._error(name, str(error))
         except OSError as error:
@@ -280,7 +281,7 @@ def _split(what: Sequence[str]) -> tuple[list[Rule], list[str]]:
 
 def _text(path: Path) -> str:
     try:
-        return Source(files.read(path), str(path)).text
+        return opened(files.read(path), str(path)).text
     except OSError as error:
         raise ConfigError(f"{path}: {unreadable(error)}") from error
     except SourceError as error:

@@ -9,8 +9,8 @@ from types import TracebackType
 from amp_lint.rule import Rule
 from amp_lint.run.job import Job
 from amp_lint.run.progress import Progress
+from amp_lint.syntax.cells import opened
 from amp_lint.text.diagnostic import Diagnostic
-from amp_lint.text.source import Source
 from amp_lint.verify import catalogue, report
 from amp_lint.verify.live import Live, counted, torch_in_use
 from amp_lint.verify.proof import ProofSettings, Verdict
@@ -49,7 +49,7 @@ class Gate:
 
     def __call__(self, job: Job, text: str, findings: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
         """The findings whose fix is proven, here or by the page of its rule."""
-        source = Source.of(text, job.name)
+        source = opened(job.data, job.name).changed(text)
         found = [
             Site(source, finding, change(source, finding, job.selection)) for finding in findings
         ]

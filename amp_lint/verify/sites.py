@@ -27,8 +27,7 @@ class Site:
     @property
     def place(self) -> str:
         """``path:line:column``."""
-        row, column = self.source.position(self.finding.start)
-        return f"{self.source.name}:{row}:{column}"
+        return self.source.place(self.finding.start)
 
     def entry(self, proof: Proof) -> Entry:
         """What came of it."""

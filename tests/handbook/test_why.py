@@ -388,7 +388,7 @@ def test_files_that_cannot_be_read(main: Run) -> None:
     assert done.code == 2
     assert done.out.startswith("AMP104 ")
     assert "  the paths of which an error is printed\n" in done.out
-    assert done.err.startswith("error: b.ipynb: is a notebook")
+    assert done.err.startswith("error: b.ipynb: is no notebook: it has no `nbformat`")
 
 
 def test_no_files(main: Run) -> None:

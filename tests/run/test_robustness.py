@@ -153,7 +153,7 @@ def test_bad_paths(main: Run, clip: str) -> None:
     Path("b/b.py").write_text(clip)
     Path("c").mkdir()
     Path("c/loop").symlink_to("..")
-    Path("n.ipynb").write_text("{}")
+    Path("n.ipynb").write_text(clip)
     done = main(CONCISE, ".", "gone.py", "n.ipynb")
     assert done.code == 2
     assert [line.split(": ")[1] for line in sorted(done.err.splitlines())] == [

@@ -58,8 +58,11 @@ class Changes:
 
         def is_changed(place: Diagnostic | Related) -> bool:
             """Git ends lines at newlines alone."""
-            first = text.count("\n", 0, place.start) + 1
-            last = first + text.count("\n", place.start, max(place.start, place.end - 1))
+            if not source.is_python:
+                first, last = (source.file_position(at)[0] for at in (place.start, place.end))
+            else:
+                first = text.count("\n", 0, place.start) + 1
+                last = first + text.count("\n", place.start, max(place.start, place.end - 1))
             return any(start <= last and first < stop for start, stop in rows)
 
         outcome.findings = [

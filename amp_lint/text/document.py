@@ -1,0 +1,154 @@
+"""Documents with Python in them: fences of Markdown, blocks of reStructuredText.
+
+What is around them stays as it is, and so do lines that a change leaves.
+"""
+
+from __future__ import annotations
+
+import bisect
+import codecs
+import functools
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from amp_lint.text.notebook import Cell
+from amp_lint.text.source import LINE_END, SourceError
+
+MARKDOWN = (".md", ".markdown")
+RESTRUCTURED = (".rst",)
+_LANGUAGE = r"(?:python3?|py3?|ipython3?|testcode)"
+_FENCE = re.compile(r"(?<![^\r\n])([ \t]*)(`{3,}|~{3,})([^\r\n`]*)$", re.MULTILINE)
+_INFO = re.compile(
+    rf"\A[ \t]*(?:\{{code(?:-cell|-block)?\}}[ \t]*|\{{\.)?{_LANGUAGE}(?![\w-])", re.I
+)
+_DIRECTIVE = re.compile(
+    rf"\A([ \t]*)\.\.[ \t]+(?:(?:code(?:-block)?|sourcecode)::[ \t]+{_LANGUAGE}|testcode::)[ \t]*\Z"
+)
+_OPTION = re.compile(r"\A[ \t]+:[\w-]+:")
+_INDENT = re.compile(r"\A[ \t]*")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document, and the Python in it, without its indentation."""
+
+    text: str
+    bom: bytes
+    cells: tuple[Cell, ...]
+
+    def written(self, texts: Sequence[str]) -> bytes:
+        """The document with other code, as bytes."""
+        parts: list[str] = []
+        at = 0
+        for cell, text in zip(self.cells, texts, strict=True):
+            if text != cell.text:
+                parts += [self.text[at : cell.start], self._indented(cell, text)]
+                at = cell.end
+        return self.bom + "".join([*parts, self.text[at:]]).encode()
+
+    def position(self, cell: Cell, offset: int) -> tuple[int, int]:
+        """Line and column in the document, from 1, of a character of the code."""
+        before = LINE_END.split(cell.text[:offset])
+        start = bisect.bisect_right(self._starts, cell.start) + len(before) - 1
+        line = cell.text[offset - len(before[-1]) :]
+        raw = self.text[self._starts[start - 1] :]
+        first, code = (LINE_END.split(each, 1)[0] for each in (raw, line))
+        return start, len(first) - len(code) + len(before[-1]) + 1
+
+    def _indented(self, cell: Cell, text: str) -> str:
+        old = _lines(cell.text)
+        spelled = _lines(self.text[cell.start : cell.end])
+        known = dict(zip(old, spelled, strict=True))
+        lines = _lines(text)
+        return "".join(known.get(each) or cell.indent * bool(each.strip()) + each for each in lines)
+
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(match.end() for match in LINE_END.finditer(self.text))]
+
+
+def read(data: bytes, suffix: str) -> Document:
+    """The document with these bytes, in the language of files with this suffix.
+
+    Raises:
+        SourceError: they are not UTF-8.
+    """
+    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    try:
+        text = data[len(bom) :].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SourceError("cannot be read: it is not UTF-8") from error
+    lines = _lines(text)
+    blocks = [*(_fences if suffix in MARKDOWN else _directives)(lines)]
+    starts = [0, *itertools.accumulate(map(len, lines))]
+    cells = []
+    for number, (first, last, indent) in enumerate(blocks, 1):
+        body = [_without(line, indent) for line in lines[first:last]]
+        code = "".join(body)
+        ended = LINE_END.split(code)[-1] == "" and code != ""
+        cut = len(code) - len(code.rstrip("\r\n")) if ended else 0
+        cut = min(cut, 2 if code.endswith("\r\n") else 1)
+        code = code[: len(code) - cut]
+        cells.append(Cell(number, code, starts[first], starts[last] - cut, indent))
+    return Document(text, bom, tuple(cells))
+
+
+def _lines(text: str) -> list[str]:
+    ends = [match.end() for match in LINE_END.finditer(text)]
+    bounds = [0, *ends, len(text)]
+    return [text[start:end] for start, end in itertools.pairwise(bounds) if start < end]
+
+
+def _without(line: str, indent: str) -> str:
+    """A line of a block as code; a blank one may be shorter than the indentation."""
+    return line.removeprefix(indent) if line.strip() else line.lstrip(" \t")
+
+
+_Block = tuple[int, int, str]
+"""The first line, the one after the last, and the indentation."""
+
+
+def _fences(lines: Sequence[str]) -> Iterator[_Block]:
+    """Fences of Python in Markdown."""
+    opened: tuple[int, re.Match[str]] | None = None
+    for row, line in enumerate(lines):
+        match = _FENCE.match(line.rstrip("\r\n"))
+        if match is None:
+            continue
+        if opened is None:
+            opened = row, match
+        elif match[2].startswith(opened[1][2]) and not match[3].strip():
+            if _INFO.match(opened[1][3]):
+                yield opened[0] + 1, row, opened[1][1]
+            opened = None
+    if opened is not None and _INFO.match(opened[1][3]):
+        yield opened[0] + 1, len(lines), opened[1][1]
+
+
+def _directives(lines: Sequence[str]) -> Iterator[_Block]:
+    """Blocks of Python in reStructuredText."""
+    row = 0
+    while row < len(lines):
+        match = _DIRECTIVE.match(lines[row].rstrip("\r\n"))
+        row += 1
+        if match is None:
+            continue
+        while row < len(lines) and (not lines[row].strip() or _OPTION.match(lines[row])):
+            row += 1
+        first = row
+        indent = _indent(lines[row]) if row < len(lines) else ""
+        if len(indent) <= len(match[1]):
+            continue
+        while row < len(lines) and (lines[row].startswith(indent) or not lines[row].strip()):
+            row += 1
+        end = row
+        while not lines[end - 1].strip():
+            end -= 1
+        yield first, end, indent
+
+
+def _indent(line: str) -> str:
+    match = _INDENT.match(line)
+    return match[0] if match else ""

@@ -1,0 +1,91 @@
+"""Python in Markdown and reStructuredText: found and fixed where it stands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from amp_lint.syntax.cells import opened
+from tests.conftest import CLIP, FIXED, Run
+
+CONCISE = "--output-format=concise"
+
+
+def indented(code: str, indent: str) -> str:
+    return "".join(f"{indent}{line}" if line.strip() else line for line in code.splitlines(True))
+
+
+def markdown(code: str, indent: str = "") -> str:
+    fence = f"```python title='a'\n{code}```\n"
+    return f"# é\n\n{indented(fence, indent)}\n~~~py\ndef f(...\n~~~\n\n```sh\n{CLIP}```\n"
+
+
+def restructured(code: str, indent: str = "") -> str:
+    block = f".. code-block:: python\n   :linenos:\n\n{indented(code, '   ')}\nText.\n"
+    return f"é\n=\n\n{indented(block, indent)}\n.. code-block:: sh\n\n{indented(CLIP, '  ')}"
+
+
+CASES = [
+    ("a.md", markdown, "", (11, 9)),
+    ("a.md", markdown, "   ", (11, 12)),
+    ("a.rst", restructured, "", (14, 12)),
+    ("a.rst", restructured, "  ", (14, 14)),
+]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(("name", "made", "indent", "place"), CASES)
+def test_found_and_fixed(
+    main: Run,
+    name: str,
+    made: Callable[[str, str], str],
+    indent: str,
+    place: tuple[int, int],
+    end: str,
+) -> None:
+    row, column = place
+    path = Path(name)
+    path.write_bytes(made(CLIP, indent).replace("\n", end).encode())
+    done = main("--isolated", CONCISE, path)
+    assert done.out.startswith(f"{name}:{row}:{column}: AMP101 [*]"), done
+    (found,) = json.loads(main("--isolated", "--output-format=json", path).out)
+    assert found["cell"] is None and found["fix"]["edits"] == []
+    assert main("--isolated", "--diff", path).out.startswith(f"--- {name}")
+    assert main("--isolated", "--fix", path).code == 0
+    assert path.read_bytes() == made(FIXED, indent).replace("\n", end).encode()
+
+
+def test_documents_are_read_where_they_are_named(main: Run) -> None:
+    Path("a.md").write_text(markdown(CLIP))
+    assert main("--isolated", ".").err == "warning: No Python files found under the given path(s)\n"
+    Path("b.md").write_bytes(b"\xff")
+    assert "b.md: cannot be read: it is not UTF-8; " in main("--isolated", "b.md").err
+
+
+def test_fences_go_on_where_others_end(main: Run) -> None:
+    head, body = CLIP.split("\n\n\n")
+    Path("a.md").write_text(f"```py\n{head}\n```\n>\n```{{.python}}\n{body}```\n")
+    assert "a.md:10:9: AMP101" in main("--isolated", CONCISE, "a.md").out
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        ("a.md", "````py\n```py\nx\n```\n````\n", ["     \n \n   "]),
+        ("a.md", "````text\n```py\nx\n```\n````\n", []),
+        ("a.md", "```py\nx", ["x"]),
+        ("a.md", "```pycon\n>>> x\n```\n```python-repl\nx\n```\n", []),
+        ("a.md", "```py\n```\n", [""]),
+        ("a.rst", ".. code:: python\n", []),
+        ("a.rst", ".. testcode::\n\n  x\n\n  y\n\nz", ["x\n\ny"]),
+        ("a.rst", ".. code:: python\n\nx", []),
+    ],
+)
+def test_blocks(name: str, text: str, code: list[str]) -> None:
+    source = opened(text.encode(), name)
+    lines = source.text.split("\n# ") if source.text else []
+    assert [each.partition("\n")[2].rstrip("\n") for each in lines] == code
+    assert source.file_data == text.encode()
