@@ -1,0 +1,216 @@
+"""The language server: it hears of texts, has them looked at, and says what was found.
+
+All of this runs in one thread, so that nothing about a text that was changed meanwhile is said: a
+look that is cancelled never comes to the line that says it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+
+from amp_lint import __version__
+from amp_lint.run.job import Action
+from amp_lint.run.session import CLEAN, LintOptions
+from amp_lint.run.worker import take_over_streams
+from amp_lint.run.workers import WorkerError
+from amp_lint.server.analyst import Analyst
+from amp_lint.server.documents import Document, Folders, document
+from amp_lint.server.handlers import connect
+from amp_lint.server.look import Buffer, Seen, Workspace, look
+from amp_lint.server.places import Places, overlap
+from amp_lint.server.wishes import SECTION, wishes
+from amp_lint.text.diagnostic import Diagnostic
+from amp_lint.text.files import absolute
+from amp_lint.text.source import SourceError
+
+if TYPE_CHECKING:
+    from pygls.server import ServerErrors
+
+GONE = 1
+"""The exit code if the client went away, or ended the server without having shut it down."""
+SHORTEST, LONGEST = 0.02, 0.5
+"""Seconds between two changes that are typing, and without one until the text is looked at.
+
+As long as a look takes, in between."""
+
+
+def serve(options: LintOptions) -> int:
+    """Serve on stdin and stdout until the client ends it; the exit code."""
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)  # what matters is told by `tell`
+    server = Server(options)
+    calls, answers = take_over_streams()
+    try:
+        server.start_io(calls, answers)
+    finally:
+        server.analyst.close()
+    return CLEAN if server.is_shut_down else GONE
+
+
+class Server(LanguageServer):
+    """Serves one client."""
+
+    def __init__(self, options: LintOptions) -> None:
+        super().__init__("amp-lint", __version__, types.TextDocumentSyncKind.Full)
+        self.analyst = Analyst()
+        self.folders = Folders(_base(options))
+        self.documents: dict[str, Document] = {}
+        self._saves = 0
+        self._told: set[str] = set()
+        connect(self)
+
+    @property
+    def is_shut_down(self) -> bool:
+        """Whether the client has said that it is enough."""
+        return self.protocol._shutdown
+
+    def report_server_error(self, error: Exception, source: ServerErrors) -> None:
+        """Say what a client did wrong, or what went wrong here: in its log, not in its face."""
+        self.tell(f"{type(error).__name__}: {error}", types.MessageType.Error)
+
+    def tell(self, text: str, kind: types.MessageType = types.MessageType.Warning) -> None:
+        """A line in the client's log; the same only once until something is saved."""
+        if text not in self._told:
+            self._told.add(text)
+            try:
+                self.window_log_message(types.LogMessageParams(kind, f"amp-lint: {text}"))
+            except OSError:
+                self.leave()
+
+    def leave(self) -> None:
+        """End at once: nobody reads what is said."""
+        self.analyst.close()
+        os._exit(GONE)
+
+    # settings
+
+    async def ask_for_settings(self) -> None:
+        """Ask the client, if it answers such questions, and look at everything again."""
+        workspace = self.client_capabilities.workspace
+        if workspace and workspace.configuration:
+            uris = self.folders.uris
+            items = [types.ConfigurationItem(uri or None, SECTION) for uri in uris]
+            answers = await self.workspace_configuration_async(types.ConfigurationParams(items))
+            for uri, value in zip(uris, answers, strict=False):
+                if value is not None:
+                    self.folders.wish(uri, wishes(value, self.tell))
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Look at all that is open: settings, or other files, are not what they were."""
+        self._saves += 1
+        self._told.clear()
+        for each in self.documents.values():
+            self.changed(each)
+
+    # documents
+
+    def opened(self, item: types.TextDocumentItem) -> None:
+        """Look at a text from now on, if it is Python."""
+        self.closed(item.uri)
+        if opened := document(item):
+            self._saves += 1
+            self.documents[item.uri] = opened
+            self.changed(opened)
+
+    def closed(self, uri: str) -> None:
+        """Forget a text, and what was found in it."""
+        if closed := self.documents.pop(uri, None):
+            closed.stop()
+            self._publish(closed, [])
+
+    def changed(self, changed: Document) -> None:
+        """Look at a text soon, and at none of its former states any more."""
+        changed.stop()
+        changed.looking = asyncio.ensure_future(self._look(changed))
+
+    async def _look(self, at: Document) -> None:
+        started = time.monotonic()
+        pause = min(max(at.seconds, SHORTEST), LONGEST)
+        is_typing, at.changed = started - at.changed < pause, started
+        if is_typing:
+            await asyncio.sleep(pause)
+            started = time.monotonic()
+        seen = await self._ask(at, Action.FIND)
+        at.seconds = time.monotonic() - started
+        if seen is None:
+            return
+        for error in seen.errors:
+            self.tell(error)
+        self._publish(at, seen.findings)
+
+    async def _ask(self, at: Document, action: Action) -> Seen | None:
+        try:
+            return await self.analyst.ask(look, self._buffer(at), action)
+        except WorkerError as error:
+            self.tell(f"{at.path}: {error} while it was analysed; exclude it")
+            return Seen(text=at.text)
+
+    def _buffer(self, at: Document) -> Buffer:
+        return Buffer(str(at.path), at.text, self.folders.around(at.path), self._saves)
+
+    def _publish(self, at: Document, findings: list[Diagnostic]) -> None:
+        places = self.places(at) if findings else None
+        at.findings = [(each, places.diagnostic(each)) for each in findings] if places else []
+        at.shown = at.version
+        shown = [each for _, each in at.findings]
+        try:
+            self.text_document_publish_diagnostics(
+                types.PublishDiagnosticsParams(at.uri, shown, at.version)
+            )
+        except OSError:
+            self.leave()
+
+    def places(self, at: Document) -> Places | None:
+        """The places of a text; None if it cannot be what it declares to be."""
+        try:
+            return Places(at.text, str(at.path), at.uri, self.workspace.position_codec)
+        except SourceError:
+            return None
+
+    # questions
+
+    async def settled(self, at: Document) -> None:
+        """Wait until the findings are those of the text."""
+        while at.looking and not at.looking.done():
+            await asyncio.wait([at.looking])
+
+    async def offers(self, at: Document) -> list[Diagnostic]:
+        """The findings of a text with fixes that hold; they are tried when somebody asks."""
+        if at.offered is None:
+            at.offered = asyncio.ensure_future(self._offers(at))
+        return await asyncio.shield(at.offered)
+
+    async def _offers(self, at: Document) -> list[Diagnostic]:
+        seen = await self._ask(at, Action.REPORT)
+        return seen.findings if seen else []
+
+    async def fixed(self, at: Document) -> str:
+        """The text with all that ``--fix`` would fix."""
+        seen = await self._ask(at, Action.PREVIEW)
+        return seen.text if seen else at.text
+
+    def at(self, uri: str, place: types.Range) -> Iterator[tuple[Diagnostic, types.Diagnostic]]:
+        """The findings that a range touches."""
+        known = self.documents.get(uri)
+        for finding, shown in known.findings if known else ():
+            if overlap(shown.range, place):
+                yield finding, shown
+
+
+def _base(options: LintOptions) -> Workspace:
+    """What the command line says; paths on it are from where the server was started."""
+    here = [value if "=" in value else str(absolute(Path(value))) for value in options.config or ()]
+    choice = replace(options.choice, root=Path.cwd())
+    return Workspace(
+        "", choice, tuple(here), not options.ignore_noqa, options.isolated, options.unsafe_fixes
+    )
