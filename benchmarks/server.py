@@ -10,7 +10,8 @@ client waits for the findings of the newest text, or for up to `--pause` seconds
 Ends with 1 if the server crashed, said anything after the answer to the newest text, or says of a
 text what a server does not say that has just been started. Prints for each file p50 and p95 of the
 time from an edit to the findings of its text, in milliseconds, for all edits and for those after
-which the text was Python, and the memory of the server and of its worker, in MiB.
+which the text was Python and had not been there before, and the memory of the server and of its
+worker, in MiB.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Figures:
     all: list[float] = field(default_factory=list)
     """Seconds from an edit to the findings."""
     sound: list[float] = field(default_factory=list)
-    """Of those after which the text was Python."""
+    """Of those after which the text was Python, and one that had not been there before."""
     closings: int = 0
     memory: list[tuple[float, float]] = field(default_factory=list)
     """Of the server and of its worker, in MiB, before and after."""
@@ -132,6 +133,7 @@ async def type_into(editor: Client, path: Path, text: str, options: argparse.Nam
         AssertionError: something was said of a text that was not the newest any more.
     """
     figures, typist, version = Figures(), Typist(text, options.seed), 1
+    before = {text}
     editor.open(path, text)
     await editor.found(path, 1)
     figures.memory.append(memory(editor))
@@ -151,8 +153,9 @@ async def type_into(editor: Client, path: Path, text: str, options: argparse.Nam
         await editor.found(path, version)
         took = time.perf_counter() - began
         figures.all.append(took)
-        if _is_python(typist.text):
+        if typist.text not in before and _is_python(typist.text):
             figures.sound.append(took)
+        before.add(typist.text)
     last = await editor.found(path, version)
     count = len(editor.published)
     await asyncio.sleep(_QUIET)
@@ -189,10 +192,8 @@ def _is_python(text: str) -> bool:
 def memory(editor: Client) -> tuple[float, float]:
     """Of the server, and of the process that works for it, in MiB; 0 where there is no /proc."""
     pid = editor.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    others = [p for task in Path(f"/proc/{pid}/task").glob("*/children") for p in _words(task)]
-    own = others if children.exists() else []
-    return _resident(pid), sum(map(_resident, map(int, own)))
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return _resident(pid), sum(_resident(int(child)) for task in tasks for child in _words(task))
 
 
 def _words(path: Path) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from lsprotocol import types
 
 from amp_lint.server.look import Workspace
-from amp_lint.server.places import path_of
+from amp_lint.server.places import MARK, path_of
 from amp_lint.server.wishes import Wishes
 from amp_lint.text.diagnostic import Diagnostic
 
@@ -38,6 +38,11 @@ class Document:
     looking: asyncio.Task[None] | None = None
     offered: asyncio.Task[list[Diagnostic]] | None = None
     """The findings of this version with the fixes that hold, for whoever asks."""
+
+    @property
+    def code(self) -> str:
+        """The text without a byte order mark."""
+        return self.text.removeprefix(MARK)
 
     def stop(self) -> None:
         """Give up what is under way: the text is another one now, or closed."""

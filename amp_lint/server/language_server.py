@@ -142,21 +142,19 @@ class Server(LanguageServer):
             started = time.monotonic()
         seen = await self._ask(at, Action.FIND)
         at.seconds = time.monotonic() - started
-        if seen is None:
-            return
         for error in seen.errors:
             self.tell(error)
         self._publish(at, seen.findings)
 
-    async def _ask(self, at: Document, action: Action) -> Seen | None:
+    async def _ask(self, at: Document, action: Action) -> Seen:
         try:
             return await self.analyst.ask(look, self._buffer(at), action)
         except WorkerError as error:
             self.tell(f"{at.path}: {error} while it was analysed; exclude it")
-            return Seen(text=at.text)
+            return Seen(text=at.code)
 
     def _buffer(self, at: Document) -> Buffer:
-        return Buffer(str(at.path), at.text, self.folders.around(at.path), self._saves)
+        return Buffer(str(at.path), at.code, self.folders.around(at.path), self._saves)
 
     def _publish(self, at: Document, findings: list[Diagnostic]) -> None:
         places = self.places(at) if findings else None
@@ -191,13 +189,11 @@ class Server(LanguageServer):
         return await asyncio.shield(at.offered)
 
     async def _offers(self, at: Document) -> list[Diagnostic]:
-        seen = await self._ask(at, Action.REPORT)
-        return seen.findings if seen else []
+        return (await self._ask(at, Action.REPORT)).findings
 
     async def fixed(self, at: Document) -> str:
         """The text with all that ``--fix`` would fix."""
-        seen = await self._ask(at, Action.PREVIEW)
-        return seen.text if seen else at.text
+        return (await self._ask(at, Action.PREVIEW)).text
 
     def at(self, uri: str, place: types.Range) -> Iterator[tuple[Diagnostic, types.Diagnostic]]:
         """The findings that a range touches."""

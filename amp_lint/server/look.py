@@ -20,6 +20,8 @@ MAX_FILES = 20_000
 """Files of a workspace that imports are looked up among."""
 MAX_SECONDS = 5.0
 """Seconds for which they are looked for."""
+MAX_KNOWN = 16
+"""Texts that are not looked at again."""
 _FRESH = 30.0
 """Seconds after which they are looked for again, once something was saved or opened."""
 
@@ -67,6 +69,20 @@ def look(buffer: Buffer, action: Action) -> Seen:
 
     None in a file that the settings exclude, or that lies where the command line does not look.
     """
+    known = _known.pop((buffer, action), None)
+    seen = known or _look(buffer, action)
+    if not seen.errors:  # one is that nobody waited
+        _known[buffer, action] = seen
+    while len(_known) > MAX_KNOWN:
+        del _known[next(iter(_known))]
+    return seen
+
+
+_known: dict[tuple[Buffer, Action], Seen] = {}
+"""What came of the last texts: an edit may be taken back."""
+
+
+def _look(buffer: Buffer, action: Action) -> Seen:
     seen = Seen(text=buffer.text)
     try:
         settings, problems = _settings(buffer.workspace, buffer.saves)
@@ -107,7 +123,9 @@ def _links(buffer: Buffer, settings: Settings, data: bytes) -> Links | None:
     if not buffer.workspace.root:
         return None
     path, selection = Path(buffer.name), settings.selection(Path(buffer.name))
-    return linked(_project(buffer.workspace, buffer.saves), path, data, selection)
+    is_new = path not in _listing(buffer.workspace, buffer.saves)
+    project = _project(buffer.workspace, buffer.saves, path if is_new else None)
+    return linked(project, path, data, selection)
 
 
 def _excluded(path: Path, workspace: Workspace, settings: Settings) -> bool:
@@ -132,20 +150,27 @@ def _settings(workspace: Workspace, saves: int) -> tuple[Settings, list[str]]:
 
 
 @functools.lru_cache(maxsize=4)
-def _project(workspace: Workspace, saves: int) -> Project:
+def _project(workspace: Workspace, saves: int, new: Path | None) -> Project:
+    """All files of a workspace, and a new one, which nobody has saved."""
+    return Project([*_listing(workspace, saves), *([new] if new else [])], fixing=True)
+
+
+@functools.lru_cache(maxsize=4)
+def _listing(workspace: Workspace, saves: int) -> frozenset[Path]:
     old = _listed.get(workspace)
     if old is None or time.monotonic() - old[0] > _FRESH:
         paths = _files(workspace, _settings(workspace, saves)[0])
         _listed[workspace] = old = time.monotonic(), paths
-    return Project(old[1], fixing=True)
+    return old[1]
 
 
-_listed: dict[Workspace, tuple[float, list[Path]]] = {}
+_listed: dict[Workspace, tuple[float, frozenset[Path]]] = {}
 """When the files of a workspace were looked for, and which there were."""
 
 
-def _files(workspace: Workspace, settings: Settings) -> list[Path]:
+def _files(workspace: Workspace, settings: Settings) -> frozenset[Path]:
     end = time.monotonic() + MAX_SECONDS
     discovery = Discovery(settings, lambda path, what: None, force_exclude=False)
     found = itertools.islice(discovery.files([Path(workspace.root)]), MAX_FILES)
-    return [each.path for each in itertools.takewhile(lambda _: time.monotonic() < end, found)]
+    in_time = itertools.takewhile(lambda _: time.monotonic() < end, found)
+    return frozenset(each.path for each in in_time)

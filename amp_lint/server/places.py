@@ -20,8 +20,8 @@ _SEVERITIES = {
     Severity.WARNING: types.DiagnosticSeverity.Warning,
     Severity.INFO: types.DiagnosticSeverity.Information,
 }
-_MARK = "\ufeff"
-"""A byte order mark, which is no part of `Source.text`."""
+MARK = "\ufeff"
+"""A byte order mark: some editors have it in the text, and it is no part of `Source.text`."""
 
 
 class Places:
@@ -29,10 +29,10 @@ class Places:
 
     def __init__(self, text: str, name: str, uri: str, codec: PositionCodec) -> None:
         """Raises `SourceError` if the text cannot be in the encoding that it declares."""
-        self.source = Source.of(text, name)
+        self.source = Source.of(text.removeprefix(MARK), name)
         self._uri = uri
         self._codec = codec
-        self._shift = codec.client_num_units(_MARK) if text.startswith(_MARK) else 0
+        self._shift = codec.client_num_units(MARK) if text.startswith(MARK) else 0
 
     def position(self, offset: int) -> types.Position:
         """Where an offset, in characters, is."""

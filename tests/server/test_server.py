@@ -57,3 +57,50 @@ def test_a_text_is_looked_at_fixed_explained_and_forgotten(
             return await editor.end()
 
     assert asyncio.run(session()) == 0
+
+
+STEP = "def step(loss):\n    loss.backward()\n"
+CALLER = """\
+import torch
+from b import step
+
+name = "\U0001f600"; region = torch.cuda.amp.autocast()
+with torch.autocast("cuda"):
+    step(loss)
+"""
+
+
+def test_folders_settings_positions_and_languages(tmp_path: Path, clip: str) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    (first / "b.py").write_text(STEP)
+    (first / "pyproject.toml").write_text('[tool.amp-lint]\nexclude = ["out.py"]\n')
+    (second / "amp-lint.toml").write_text('selekt = ["AMP101"]\n')
+
+    async def session() -> None:
+        async with client(settings={"preview": "yes", "unsafeFix": True}) as editor:
+            await editor.begin(first, encodings=[types.PositionEncodingKind.Utf16])
+            editor.open(first / "a.py", CALLER)
+            editor.open(first / "out.py", clip)
+            editor.open(second / "a.py", clip)
+            editor.open(first / "page.html", clip, "html")
+            found = await editor.found(first / "a.py")
+            assert "AMP201" in {each.code for each in found}  # as `b.py` is looked into
+            (old,) = (each for each in found if each.code == "AMP401")
+            assert old.range.start.character == 22 and old.tags
+            assert not await editor.found(first / "out.py")
+            assert len(await editor.found(second / "a.py")) == 1
+            await editor.heard("'unsafeFix' is unknown; there are preview, unsafeFixes")
+            await editor.heard("preview is 'yes'; give true or false")
+            await editor.heard("selekt")
+            assert not any("html" in each.uri for each in editor.published)
+
+            (first / "b.py").write_text("def step(loss):\n    return loss\n")
+            name = types.TextDocumentIdentifier((first / "b.py").as_uri())
+            editor.text_document_did_save(types.DidSaveTextDocumentParams(name))
+            while "AMP201" in {each.code for each in await editor.found(first / "a.py")}:
+                await asyncio.sleep(0.02)
+            assert await editor.end() == 0
+
+    asyncio.run(session())
