@@ -25,11 +25,13 @@ class Client(LanguageClient):
         self.settings = settings
         self.said: list[str] = []
         self.published: list[types.PublishDiagnosticsParams] = []
-        self.applied: list[types.WorkspaceEdit] = []
         self.news = asyncio.Condition()
         self.feature(types.WINDOW_LOG_MESSAGE)(functools.partial(self._log))
         self.feature(types.WINDOW_SHOW_MESSAGE)(functools.partial(self._log))
         self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(functools.partial(self._publish))
+        self.progressed: list[object] = []
+        self.feature(types.PROGRESS)(functools.partial(self._progress))
+        self.feature(types.WINDOW_WORK_DONE_PROGRESS_CREATE)(functools.partial(self._allow))
         self.feature(types.WORKSPACE_CONFIGURATION)(functools.partial(self._configuration))
 
     async def _log(self, params: types.LogMessageParams) -> None:
@@ -41,6 +43,12 @@ class Client(LanguageClient):
         async with self.news:
             self.published.append(params)
             self.news.notify_all()
+
+    def _progress(self, params: types.ProgressParams) -> None:
+        self.progressed.append(params.value)
+
+    def _allow(self, params: types.WorkDoneProgressCreateParams) -> None:
+        """A server may show how far it is."""
 
     def _configuration(self, params: types.ConfigurationParams) -> list[Any]:
         return [self.settings for _ in params.items]
@@ -56,7 +64,8 @@ class Client(LanguageClient):
             configuration=self.settings is not None,
             workspace_edit=types.WorkspaceEditClientCapabilities(document_changes=True),
         )
-        capabilities = types.ClientCapabilities(workspace=workspace, general=general)
+        window = types.WindowClientCapabilities(work_done_progress=True)
+        capabilities = types.ClientCapabilities(workspace=workspace, general=general, window=window)
         folders = [types.WorkspaceFolder(folder.as_uri(), folder.name)]
         self.answer = await self.initialize_async(
             types.InitializeParams(
@@ -107,7 +116,7 @@ class Client(LanguageClient):
 
     async def actions(
         self, path: Path, at: types.Range, only: list[str] | None = None
-    ) -> dict[str, types.CodeAction]:
+    ) -> dict[str, types.CodeAction | types.Command]:
         """What can be done, by title."""
         made = await self.text_document_code_action_async(
             types.CodeActionParams(
@@ -116,7 +125,13 @@ class Client(LanguageClient):
                 types.CodeActionContext([], only=only),
             )
         )
-        return {each.title: each for each in made or () if isinstance(each, types.CodeAction)}
+        return {each.title: each for each in made or ()}
+
+    async def do(self, command: types.Command) -> object:
+        """What a command of the server gives."""
+        return await self.workspace_execute_command_async(
+            types.ExecuteCommandParams(command=command.command, arguments=command.arguments)
+        )
 
     async def hover(self, path: Path, at: types.Position) -> str:
         name = types.TextDocumentIdentifier(path.as_uri())
@@ -156,10 +171,10 @@ async def client(*arguments: str, settings: dict[str, Any] | None = None) -> Asy
             task.cancel()
 
 
-def applied(text: str, edit: types.WorkspaceEdit | None) -> str:
-    """A text of one encoding unit a character after an edit of its document."""
-    assert edit and edit.document_changes
-    (change,) = edit.document_changes
+def applied(text: str, action: types.CodeAction | types.Command) -> str:
+    """A text of one encoding unit a character after an action that edits it."""
+    assert isinstance(action, types.CodeAction) and action.edit and action.edit.document_changes
+    (change,) = action.edit.document_changes
     assert isinstance(change, types.TextDocumentEdit)
     lines = text.splitlines(keepends=True)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lsprotocol import types
 
 from amp_lint.run.add_noqa import silenced
+from amp_lint.server import proving
 from amp_lint.server.places import Places, difference
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, applicable
 
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
     from amp_lint.server.language_server import Server
 
 FIX_ALL = "source.fixAll.amp-lint"
+Action: TypeAlias = types.CodeAction | types.Command
 KINDS: tuple[str, ...] = (types.CodeActionKind.QuickFix, FIX_ALL)
 _Found = tuple[Diagnostic, types.Diagnostic]
 
 
-async def actions(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
+async def actions(ls: Server, params: types.CodeActionParams) -> list[Action]:
     """What a client may offer for a range; nothing, if the text changes meanwhile."""
     known, only = ls.documents.get(params.text_document.uri), params.context.only
     if known is None:
         return []
-    version, made = known.version, list[types.CodeAction]()
+    version, made = known.version, list[Action]()
     if _wants(only, types.CodeActionKind.QuickFix):
         made += await _quick_fixes(ls, known, params.range)
     if only and _wants(only, FIX_ALL):
@@ -39,12 +41,12 @@ def _wants(only: Sequence[str] | None, kind: str) -> bool:
     return only is None or any(kind == each or kind.startswith(f"{each}.") for each in only)
 
 
-async def _quick_fixes(ls: Server, known: Document, at: types.Range) -> list[types.CodeAction]:
+async def _quick_fixes(ls: Server, known: Document, at: types.Range) -> list[Action]:
     await ls.settled(known)
     found, places = [*ls.at(known.uri, at)], ls.places(known)
     if not found or places is None:
         return []
-    fixed: list[types.CodeAction] = []
+    fixed: list[Action] = []
     if any(applicable(finding.fix, unsafe=True) for finding, _ in found):
         fixed = [*_fixes(ls, known, places, found, await ls.offers(known))]
     silent = [await _silence(ls, known, places, each) for each in found]
@@ -57,7 +59,7 @@ def _fixes(
     places: Places,
     found: Iterable[_Found],
     offered: Iterable[Diagnostic],
-) -> Iterator[types.CodeAction]:
+) -> Iterator[Action]:
     by_place = {(each.code, each.start, each.end): each.fix for each in offered}
     for finding, shown in found:
         fix = by_place.get((finding.code, finding.start, finding.end))
@@ -70,6 +72,14 @@ def _fixes(
                 is_preferred=is_safe or None,
                 edit=edit(ls, known, places.edits(fix.edits)),
             )
+            if proving.is_possible():
+                yield _proof(known, finding)
+
+
+def _proof(known: Document, finding: Diagnostic) -> types.Command:
+    about = [known.uri, known.version, finding.code, finding.start, finding.end]
+    title = f"{finding.code}: prove the fix by experiment"
+    return types.Command(title, command=proving.COMMAND, arguments=about)
 
 
 async def _silence(

@@ -38,6 +38,9 @@ class Document:
     looking: asyncio.Task[None] | None = None
     offered: asyncio.Task[list[Diagnostic]] | None = None
     """The findings of this version with the fixes that hold, for whoever asks."""
+    proving: asyncio.Task[str] | None = None
+    proofs: list[types.Diagnostic] = field(default_factory=list)
+    """What came of experiments with fixes of this version."""
 
     @property
     def code(self) -> str:
@@ -46,10 +49,11 @@ class Document:
 
     def stop(self) -> None:
         """Give up what is under way: the text is another one now, or closed."""
-        for task in (self.looking, self.offered):
+        for task in (self.looking, self.offered, self.proving):
             if task:
                 task.cancel()
-        self.looking = self.offered = None
+        self.looking = self.offered = self.proving = None
+        self.proofs = []
 
 
 def document(item: types.TextDocumentItem) -> Document | None:

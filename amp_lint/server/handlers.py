@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from amp_lint.server import hover
-from amp_lint.server.actions import KINDS, actions
+from amp_lint.server.actions import KINDS, Action, actions
 from amp_lint.server.wishes import wishes
 
 if TYPE_CHECKING:
@@ -87,5 +87,5 @@ async def _hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text), found[0][1].range)
 
 
-async def _actions(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
+async def _actions(ls: Server, params: types.CodeActionParams) -> list[Action]:
     return await actions(ls, params)

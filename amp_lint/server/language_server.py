@@ -7,10 +7,12 @@ look that is cancelled never comes to the line that says it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +21,12 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from amp_lint import __version__
+from amp_lint.edit import edits
 from amp_lint.run.job import Action
 from amp_lint.run.session import CLEAN, LintOptions
 from amp_lint.run.worker import take_over_streams
 from amp_lint.run.workers import WorkerError
+from amp_lint.server import proving
 from amp_lint.server.analyst import Analyst
 from amp_lint.server.documents import Document, Folders, document
 from amp_lint.server.handlers import connect
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 
 GONE = 1
 """The exit code if the client went away, or ended the server without having shut it down."""
+_LOG = types.MessageType.Log
 SHORTEST, LONGEST = 0.02, 0.5
 """Seconds between two changes that are typing, and without one until the text is looked at.
 
@@ -67,6 +72,7 @@ class Server(LanguageServer):
         self._saves = 0
         self._told: set[str] = set()
         connect(self)
+        self.command(proving.COMMAND)(_prove)
 
     @property
     def is_shut_down(self) -> bool:
@@ -160,7 +166,11 @@ class Server(LanguageServer):
         places = self.places(at) if findings else None
         at.findings = [(each, places.diagnostic(each)) for each in findings] if places else []
         at.shown = at.version
-        shown = [each for _, each in at.findings]
+        self.publish(at)
+
+    def publish(self, at: Document) -> None:
+        """Have the editor show what is known of a text."""
+        shown = [*(each for _, each in at.findings), *at.proofs]
         try:
             self.text_document_publish_diagnostics(
                 types.PublishDiagnosticsParams(at.uri, shown, at.version)
@@ -201,6 +211,56 @@ class Server(LanguageServer):
         for finding, shown in known.findings if known else ():
             if overlap(shown.range, place):
                 yield finding, shown
+
+    # proofs
+
+    async def prove(self, at: Document, finding: Diagnostic) -> str:
+        """Prove the fix of a finding; what came of it is shown beside it until the text changes."""
+        places = self.places(at)
+        if places is None or finding.fix is None:
+            return "nothing to prove"
+        before = places.source.text
+        after, _ = edits.apply(before, [finding.fix])
+        async with self._progress(f"{finding.code}: proving the fix") as tell:
+            verdict, said = await proving.proof(before, after, tell)
+        self.tell(f"{at.path.name}: {finding.code}: fix {said.strip() or verdict}", _LOG)
+        at.proofs = [*at.proofs, places.proof(finding, f"fix {verdict}: {finding.fix.title}")]
+        self.publish(at)
+        return verdict
+
+    @contextlib.asynccontextmanager
+    async def _progress(self, title: str) -> AsyncIterator[Callable[[str], None]]:
+        """Show that something is under way, to a client that can; who stops it there, ends it."""
+        window = self.client_capabilities.window
+        if not (window and window.work_done_progress):
+            yield lambda text: None
+            return
+        token, progress = str(uuid.uuid4()), self.work_done_progress
+        await progress.create_async(token)
+        progress.begin(token, types.WorkDoneProgressBegin(title, cancellable=True))
+        task = asyncio.current_task()
+        assert task is not None
+        progress.tokens[token].add_done_callback(lambda _: task.cancel())
+        try:
+            yield lambda text: progress.report(token, types.WorkDoneProgressReport(message=text))
+        finally:
+            progress.tokens.pop(token, None)
+            progress.end(token, types.WorkDoneProgressEnd())
+
+
+async def _prove(ls: Server, uri: str, version: int, code: str, start: int, end: int) -> str:
+    """The command `proving.COMMAND`: the finding of a version of a document that it is about."""
+    at = ls.documents.get(uri)
+    if at is None or at.version != version:
+        return "the text is another one now"
+    if at.proving:
+        at.proving.cancel()
+    offered = await ls.offers(at)
+    found = [each for each in offered if (each.code, each.start, each.end) == (code, start, end)]
+    if at.version != version or not found:
+        return "the text is another one now"
+    at.proving = asyncio.ensure_future(ls.prove(at, found[0]))
+    return await at.proving
 
 
 def _base(options: LintOptions) -> Workspace:

@@ -71,6 +71,16 @@ class Places:
             ],
         )
 
+    def proof(self, finding: Diagnostic, text: str) -> types.Diagnostic:
+        """What an experiment said of the fix of a finding."""
+        return types.Diagnostic(
+            self.range(finding.start, finding.end),
+            text,
+            severity=types.DiagnosticSeverity.Information,
+            code=finding.code,
+            source=SOURCE,
+        )
+
 
 @functools.cache
 def _url(code: str) -> str | None:

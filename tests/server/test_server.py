@@ -32,14 +32,21 @@ def test_a_text_is_looked_at_fixed_explained_and_forgotten(
             assert not await editor.hover(path, types.Position(0, 0))
 
             actions = await editor.actions(path, found.range)
-            fix, silence = actions.values()
-            assert fix.title.startswith("AMP101: Insert") and fix.is_preferred
-            assert applied(clip, fix.edit) == fixed
+            fix, prove, silence = actions.values()
+            assert fix.title == "AMP101: Insert `scaler.unscale_(optimizer)` before the clip"
+            assert applied(clip, fix) == fixed
             assert silence.title == "AMP101: silence with # noqa: AMP101"
-            assert "# noqa: AMP101" in applied(clip, silence.edit).splitlines()[7]
+            assert "# noqa: AMP101" in applied(clip, silence).splitlines()[7]
             assert not await editor.actions(path, NOWHERE)
             (every,) = (await editor.actions(path, NOWHERE, ["source.fixAll"])).values()
-            assert every.kind == "source.fixAll.amp-lint" and applied(clip, every.edit) == fixed
+            assert every.title == "amp-lint: apply all safe fixes"
+            assert applied(clip, every) == fixed
+
+            assert isinstance(prove, types.Command)
+            assert prove.title == "AMP101: prove the fix by experiment"
+            assert await editor.do(prove) == "proven"
+            assert [each.message for each in await editor.found(path)][1].startswith("fix proven")
+            assert editor.progressed
 
             editor.change(path, 2, clip.replace("1.0)", "1.0)  # noqa: AMP101"))
             assert not await editor.found(path, 2)
