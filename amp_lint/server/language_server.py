@@ -136,8 +136,15 @@ class Server(LanguageServer):
 
     def changed(self, changed: Document) -> None:
         """Look at a text soon, and at none of its former states any more."""
+        self._forget()
         changed.stop()
         changed.looking = asyncio.ensure_future(self._look(changed))
+
+    def _forget(self) -> None:
+        """Let go of the messages that are dealt with: pygls keeps those that ask for no answer."""
+        under_way = self.protocol._request_futures
+        for key in [key for key, future in under_way.items() if future.done()]:
+            del under_way[key]
 
     async def _look(self, at: Document) -> None:
         started = time.monotonic()
