@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.config import Choice, Settings
 from amp_lint.run.discover import SKIPPED, Discovery
 from amp_lint.run.job import Action, Job, linked, lint
+from amp_lint.server.comments import moved
 from amp_lint.syntax.project import Links, Project
 from amp_lint.text.diagnostic import Diagnostic
 from amp_lint.text.source import Source, SourceError
@@ -83,6 +84,8 @@ _known: dict[tuple[Buffer, Action], Seen] = {}
 
 
 def _look(buffer: Buffer, action: Action) -> Seen:
+    if action is Action.FIND and (found := _moved(buffer)) is not None:
+        return Seen(found, text=buffer.text)
     seen = Seen(text=buffer.text)
     try:
         settings, problems = _settings(buffer.workspace, buffer.saves)
@@ -94,6 +97,14 @@ def _look(buffer: Buffer, action: Action) -> Seen:
     except SourceError as error:
         seen.errors.append(f"{buffer.name}: {error}")
     return seen
+
+
+def _moved(buffer: Buffer) -> list[Diagnostic] | None:
+    """The findings of the last text of a document, if this one differs in comments alone."""
+    for (other, action), seen in reversed(_known.items()):
+        if action is Action.FIND and replace(other, text=buffer.text) == buffer:
+            return moved(other.text, buffer.text, seen.findings)
+    return None
 
 
 def _lint(job: Job, seen: Seen) -> None:
