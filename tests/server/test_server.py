@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pygls")
 
-from lsp_client import applied, client
+from lsp_client import Client, applied, client
 from lsprotocol import types
 
 NOWHERE = types.Range(types.Position(0, 0), types.Position(0, 0))
@@ -23,47 +23,53 @@ def test_a_text_is_looked_at_fixed_explained_and_forgotten(
         async with client() as editor:
             await editor.begin(tmp_path)
             editor.open(path, clip)
-            (found,) = await editor.found(path)
-            assert (found.code, found.severity) == ("AMP101", types.DiagnosticSeverity.Error)
-            assert (found.range.start.line, found.range.start.character) == (7, 8)
-            assert found.code_description and "clip_before_unscale" in found.code_description.href
-            assert found.related_information
-            assert "65536" in await editor.hover(path, found.range.start)
-            assert not await editor.hover(path, types.Position(0, 0))
-
-            actions = await editor.actions(path, found.range)
-            fix, prove, silence = actions.values()
-            assert fix.title == "AMP101: Insert `scaler.unscale_(optimizer)` before the clip"
-            assert applied(clip, fix) == fixed
-            assert silence.title == "AMP101: silence with # noqa: AMP101"
-            assert "# noqa: AMP101" in applied(clip, silence).splitlines()[7]
-            assert not await editor.actions(path, NOWHERE)
-            (every,) = (await editor.actions(path, NOWHERE, ["source.fixAll"])).values()
-            assert every.title == "amp-lint: apply all safe fixes"
-            assert applied(clip, every) == fixed
-
-            assert isinstance(prove, types.Command)
-            assert prove.title == "AMP101: prove the fix by experiment"
-            assert await editor.do(prove) == "proven"
-            assert [each.message for each in await editor.found(path)][1].startswith("fix proven")
-            assert editor.progressed
-
-            editor.change(path, 2, clip.replace("1.0)", "1.0)  # noqa: AMP101"))
-            assert not await editor.found(path, 2)
-            editor.change(path, 3, clip + "(\n")
-            (syntax,) = await editor.found(path, 3)
-            assert (syntax.code, syntax.severity) == (
-                "AMP900",
-                types.DiagnosticSeverity.Information,
-            )
-            editor.change(path, 4, clip)
-            assert len(await editor.found(path, 4)) == 1
+            await explained(editor, path)
+            await acted_on(editor, path, clip, fixed)
+            await changed(editor, path, clip)
             editor.close(path)
             while editor.published[-1].diagnostics:
                 await asyncio.sleep(0.01)
             return await editor.end()
 
     assert asyncio.run(session()) == 0
+
+
+async def explained(editor: Client, path: Path) -> None:
+    (found,) = await editor.found(path)
+    assert (found.code, found.severity) == ("AMP101", types.DiagnosticSeverity.Error)
+    assert (found.range.start.line, found.range.start.character) == (7, 8)
+    assert found.code_description and "clip_before_unscale" in found.code_description.href
+    assert found.related_information
+    assert "65536" in await editor.hover(path, found.range.start)
+    assert not await editor.hover(path, types.Position(0, 0))
+
+
+async def acted_on(editor: Client, path: Path, clip: str, fixed: str) -> None:
+    (found,) = await editor.found(path)
+    fix, prove, silence = (await editor.actions(path, found.range)).values()
+    assert fix.title == "AMP101: Insert `scaler.unscale_(optimizer)` before the clip"
+    assert applied(clip, fix) == fixed
+    assert silence.title == "AMP101: silence with # noqa: AMP101"
+    assert "# noqa: AMP101" in applied(clip, silence).splitlines()[7]
+    assert not await editor.actions(path, NOWHERE)
+    (every,) = (await editor.actions(path, NOWHERE, ["source.fixAll"])).values()
+    assert every.title == "amp-lint: apply all safe fixes"
+    assert applied(clip, every) == fixed
+    assert isinstance(prove, types.Command)
+    assert prove.title == "AMP101: prove the fix by experiment"
+    assert await editor.do(prove) == "proven"
+    assert [each.message for each in await editor.found(path)][1].startswith("fix proven")
+    assert editor.progressed
+
+
+async def changed(editor: Client, path: Path, clip: str) -> None:
+    editor.change(path, 2, clip.replace("1.0)", "1.0)  # noqa: AMP101"))
+    assert not await editor.found(path, 2)
+    editor.change(path, 3, clip + "(\n")
+    (found,) = await editor.found(path, 3)
+    assert (found.code, found.severity) == ("AMP900", types.DiagnosticSeverity.Information)
+    editor.change(path, 4, clip)
+    assert len(await editor.found(path, 4)) == 1
 
 
 STEP = "def step(loss):\n    loss.backward()\n"
