@@ -256,7 +256,7 @@ def main() -> int:
     """Measure; the exit code."""
     try:
         asyncio.run(measured(parser().parse_args()))
-    except (AssertionError, TimeoutError, RuntimeError) as error:
+    except (AssertionError, asyncio.TimeoutError, RuntimeError) as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1
     return 0

@@ -33,6 +33,8 @@ async def actions(ls: Server, params: types.CodeActionParams) -> list[Action]:
         made += await _quick_fixes(ls, known, params.range)
     if only and _wants(only, FIX_ALL):
         made += await _fix_all(ls, known)
+    if only:  # a command has no kind, and so is none of those that are asked for
+        made = [each for each in made if isinstance(each, types.CodeAction)]
     return made if known.version == version else []
 
 

@@ -51,6 +51,7 @@ async def acted_on(editor: Client, path: Path, clip: str, fixed: str) -> None:
     assert applied(clip, fix) == fixed
     assert silence.title == "AMP101: silence with # noqa: AMP101"
     assert "# noqa: AMP101" in applied(clip, silence).splitlines()[7]
+    assert prove.title not in await editor.actions(path, found.range, ["quickfix"])
     assert not await editor.actions(path, NOWHERE)
     (every,) = (await editor.actions(path, NOWHERE, ["source.fixAll"])).values()
     assert every.title == "amp-lint: apply all safe fixes"
