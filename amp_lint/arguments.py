@@ -62,6 +62,7 @@ def parser() -> Parser:
         "       amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]\n"
         "       amp-lint run [OPTIONS] SCRIPT|-m MODULE [ARGUMENTS]\n"
         "       amp-lint report [OPTIONS] RECORD ...\n"
+        "       amp-lint server [OPTIONS]\n"
         "       amp-lint help [COMMAND] | version",
         description="Find mixed-precision bugs in PyTorch code and fix them.",
         epilog="`amp-lint rule` lists the rules, `amp-lint rule AMP101` explains one,\n"

@@ -15,7 +15,7 @@ from amp_lint.run.session import CLEAN, ERROR, Session
 from amp_lint.run.suggest import did_you_mean
 from amp_lint.text.printable import printable
 
-COMMANDS = ("check", "help", "report", "rule", "run", "verify", "version", "why")
+COMMANDS = ("check", "help", "report", "rule", "run", "server", "verify", "version", "why")
 """What the first argument may be; a path that is called so is written ``./check``."""
 _TOO_LONG = 12
 """Letters of a word that is no misspelled command."""
@@ -77,6 +77,10 @@ def _command(arguments: Sequence[str]) -> int:
         from amp_lint.runtime import cli as runtime
 
         return (runtime.run if command == "run" else runtime.report_records)(rest)
+    if command == "server":
+        from amp_lint.server import cli as server
+
+        return server.main(rest)
     if command == "help":
         return _help(rest)
     if command == "version":
@@ -106,5 +110,5 @@ def _help(arguments: Sequence[str]) -> int:
     if command not in COMMANDS:
         meant = did_you_mean(command, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
         raise ConfigError(f"help: {command}: no such command{meant}")
-    own = ("report", "rule", "run", "verify", "why")
+    own = ("report", "rule", "run", "server", "verify", "why")
     return _command([command if command in own else "check", "--help"])

@@ -8,6 +8,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import SYNTAX_ERROR
@@ -68,6 +69,24 @@ def page(rule: Rule) -> str:
 
     package, _, module = type(rule).__module__.rpartition(".")
     return files(package).joinpath(f"{module}.md").read_text(encoding="utf-8")
+
+
+@functools.cache
+def address(rule: Rule) -> str:
+    """Where the rule's page can be read: in the published repository, or else on this machine."""
+    from importlib import metadata, resources
+
+    package, _, module = type(rule).__module__.rpartition(".")
+    try:
+        urls = metadata.metadata("amp-lint").get_all("Project-URL") or ()
+    except metadata.PackageNotFoundError:
+        urls = ()
+    named = (url.partition(", ") for url in urls)
+    published = next((url.rstrip("/") for name, _, url in named if name == "Repository"), "")
+    if published:
+        folder = package.removeprefix(f"{PACKAGE}.").replace(".", "/")
+        return f"{published}/blob/HEAD/rules/{folder}/{module}.md"
+    return Path(str(resources.files(package).joinpath(f"{module}.md"))).as_uri()
 
 
 def _rule_classes() -> Iterator[type[Rule]]:

@@ -64,6 +64,22 @@ def screen(rule: Rule, page: Page, style: Style) -> Iterator[str]:
     yield from _labelled("Read on: ", f"`amp-lint rule {rule.code} --full`, {_link(page)}", style)
 
 
+def hover(rule: Rule, page: Page) -> str:
+    """The same as Markdown, for the window that an editor opens over a finding."""
+    code = [*_shortened(page.examples[0], Style())]
+    kind = "diff" if any(line.lstrip()[:1] in _COLORS for line in code) else "python"
+    blocks = [
+        f"**{page.title}** ({', '.join(_kinds(rule))})",
+        page.paragraph("What it does"),
+        f"**Why:** {page.paragraph('Why it is a bug')}",
+        "\n".join([f"```{kind}", *(line.removeprefix("  ") for line in code), "```"]),
+        f"**Fix:** {page.paragraph('Fix and its safety')}",
+        page.paragraph("Known problems", NOT_FOUND),
+        f"**Silence it:** {_silencing(rule)}",
+    ]
+    return "\n\n".join(filter(None, blocks))
+
+
 def _kinds(rule: Rule) -> Iterator[str]:
     yield rule.severity.value
     yield f"fix: {', '.join(FIXES[kind] for kind in rule.fixes)}" if rule.fixes else "no fix"

@@ -6,6 +6,7 @@ import enum
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 from amp_lint import engine, fixing
@@ -13,7 +14,7 @@ from amp_lint.engine import AnalysisError
 from amp_lint.run.overtime import OvertimeError, allowed, limited
 from amp_lint.selection import Selection
 from amp_lint.syntax.cells import opened
-from amp_lint.syntax.project import Links
+from amp_lint.syntax.project import Links, Project
 from amp_lint.text.diagnostic import Diagnostic, applicable
 from amp_lint.text.source import Source, SourceError
 
@@ -21,6 +22,8 @@ from amp_lint.text.source import Source, SourceError
 class Action(enum.Enum):
     """What to do about findings."""
 
+    FIND = enum.auto()
+    """Report fixes that nobody has tried: some may be such as `FIX` refuses."""
     REPORT = enum.auto()
     FIX = enum.auto()
     """Fix and write the file."""
@@ -91,7 +94,7 @@ def _lint(job: Job, gate: Gate | None = None) -> Outcome:
     outcome = Outcome(job.name)
     try:
         source = opened(job.data, job.name)
-        if job.action is Action.REPORT:
+        if job.action in (Action.FIND, Action.REPORT):
             outcome.source = source
             outcome.findings = _check(job, source)
         else:
@@ -112,9 +115,27 @@ def _lint(job: Job, gate: Gate | None = None) -> Outcome:
 
 
 def _check(job: Job, source: Source) -> list[Diagnostic]:
+    if job.action is Action.FIND:
+        return engine.check(source, job.selection, named=job.named, links=job.links)
     return fixing.offered(
         source, job.selection, unsafe=job.unsafe, named=job.named, links=job.links
     )
+
+
+def linked(project: Project, path: Path, data: bytes, selection: Selection) -> Links | None:
+    """What a file of a project imports from the others, as far as it matters to its rules."""
+    links = project.links(path, data, selection.sieve)
+    return links.narrowed() if links and not _leads(data, links) else links
+
+
+def _leads(data: bytes, links: Links) -> bool:
+    """As `leads`; where that takes long, the file is judged with all that it imports."""
+    from amp_lint.syntax.links import leads  # where there is anything to follow
+
+    try:
+        return limited(allowed(len(data)), leads, data, links)
+    except (OvertimeError, MemoryError):
+        return True
 
 
 def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:

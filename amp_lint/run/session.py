@@ -16,8 +16,7 @@ from amp_lint.run import runner, streams
 from amp_lint.run.config import Choice, ConfigError, Settings
 from amp_lint.run.discover import Discovery, Found, unreadable
 from amp_lint.run.garbage import collect_seldom
-from amp_lint.run.job import Action, Job, Outcome
-from amp_lint.run.overtime import OvertimeError, allowed, limited
+from amp_lint.run.job import Action, Job, Outcome, linked
 from amp_lint.run.progress import Progress
 from amp_lint.syntax.cells import python
 from amp_lint.syntax.project import Links, Project
@@ -286,9 +285,7 @@ class Session:
         try:
             data = files.read(found.path)
             code, broken = python(data, name)
-            links = project.links(found.path, code, self._settings.selection(found.path).sieve)
-            if links and not _leads(code, links):
-                links = links.narrowed()
+            links = linked(project, found.path, code, self._settings.selection(found.path))
             return self._job(found, data, (code, broken), links)
         except OSError as error:
             self._error(name, unreadable(error))
@@ -470,13 +467,3 @@ def _output(name: str) -> Output:
     from amp_lint.run.output import Output
 
     return Output(Path(name))
-
-
-def _leads(data: bytes, links: Links) -> bool:
-    """As `leads`; where that takes long, the file is judged with all that it imports."""
-    from amp_lint.syntax.links import leads  # where there is anything to follow
-
-    try:
-        return limited(allowed(len(data)), leads, data, links)
-    except (OvertimeError, MemoryError):
-        return True

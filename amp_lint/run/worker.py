@@ -8,46 +8,81 @@ import pickle
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from amp_lint.run.garbage import collect_seldom
+from amp_lint.run.overtime import hasten
 
 TOO_DEEP = "nests too deeply"
+GIVEN_UP = "was given up"
 NOT_STARTED = 71
 """The exit status of a process that could not begin, for want of memory, handles or a thread."""
 _STACK_BYTES = 25_600
 """For each level of recursion; C code in between takes more than Python's own."""
+_AGAIN = 0.02
+"""Seconds after which what is given up, and goes on, is stopped again."""
+
+_Call = tuple[Callable[..., object], tuple[object, ...]]
 
 
 def serve(memory: int, recursion: int) -> None:
     """Answer calls that come through stdin until it is closed.
 
     A call is a pickled ``(function, args)``; the answer ``(True, result)`` or ``(False, error)``
-    with the error in one line. ``memory`` limits the address space, in bytes; 0 means no limit.
-    ``recursion`` is how many calls of Python functions may be under way.
+    with the error in one line. A number gives the call of this number up, from 1. ``memory`` limits
+    the address space, in bytes; 0 means no limit. ``recursion`` is how many calls of Python
+    functions may be under way.
     """
     _limit_memory(memory)
     collect_seldom()
-    todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    desk = _Desk()
     try:
-        calls, answers = _take_over_streams()
+        calls, answers = take_over_streams()
         threading.stack_size(recursion * _STACK_BYTES // 4096 * 4096)
         sys.setrecursionlimit(recursion)
-        threading.Thread(target=_work, args=(todo, answers), daemon=True).start()
+        threading.Thread(target=desk.work, args=(answers,), daemon=True).start()
     except (OSError, RuntimeError):
         os._exit(NOT_STARTED)
     with contextlib.suppress(EOFError):
         while True:
-            todo.put(pickle.load(calls))
+            desk.take(pickle.load(calls))
     os._exit(0)  # nobody is left to work for, so what is under way ends too
 
 
-def _work(todo: queue.SimpleQueue[Any], answers: BinaryIO) -> None:
-    while True:
-        function, args = todo.get()
-        answers.write(_answer(function, args))
-        answers.flush()
+class _Desk:
+    """The calls that one thread takes and another one answers."""
+
+    def __init__(self) -> None:
+        self._todo: queue.SimpleQueue[_Call] = queue.SimpleQueue()
+        self._taken = self._done = self._given_up = 0
+        """Numbers of calls."""
+
+    def take(self, message: _Call | int) -> None:
+        """Put a call where it is worked on, or give one up."""
+        if isinstance(message, int):
+            self._give_up(message)
+        else:
+            self._taken += 1
+            self._todo.put(message)
+
+    def _give_up(self, number: int) -> None:
+        """Have a call end soon, wherever it is: on its way, not begun, under way or done."""
+        self._given_up = number
+        while self._done < number <= self._taken:
+            hasten()
+            time.sleep(_AGAIN)
+
+    def work(self, answers: BinaryIO) -> None:
+        """Answer calls for ever."""
+        while True:
+            function, args = self._todo.get()
+            is_wanted = self._done + 1 > self._given_up
+            answer = _answer(function, args) if is_wanted else pickle.dumps((False, GIVEN_UP))
+            self._done += 1
+            answers.write(answer)
+            answers.flush()
 
 
 def _answer(function: Callable[..., object], args: tuple[object, ...]) -> bytes:
@@ -63,7 +98,7 @@ def _answer(function: Callable[..., object], args: tuple[object, ...]) -> bytes:
     return pickle.dumps((False, error))
 
 
-def _take_over_streams() -> tuple[BinaryIO, BinaryIO]:
+def take_over_streams() -> tuple[BinaryIO, BinaryIO]:
     """Streams for calls and answers, out of reach of what else prints, reads or is started."""
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)

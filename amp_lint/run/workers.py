@@ -93,6 +93,9 @@ class Worker:
         """
         self.prepared = False
         """For the caller: whether what its calls need has been called."""
+        self.calls = 0
+        """How many were made."""
+        self._writing = threading.Lock()
         limits = map(str, (memory, recursion or sys.getrecursionlimit()))
         with contextlib.ExitStack() as opened:
             try:
@@ -151,11 +154,24 @@ class Worker:
         return cast(T, result)
 
     def _exchange(self, call: tuple[Callable[..., T], tuple[object, ...]]) -> tuple[bool, Any]:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(pickle.dumps(call))
-        self._process.stdin.flush()
+        assert self._process.stdout is not None
+        self.calls += 1
+        self._write(call)
         answer: tuple[bool, Any] = _Answers(self._process.stdout).load()
         return answer
+
+    def give_up(self, number: int) -> None:
+        """Have the call of this number, from 1, end soon, from another thread than the one that
+        waits for it; it raises `WorkerError`, or gives what `overtime.limited` makes of that.
+        """
+        with contextlib.suppress(OSError):
+            self._write(number)
+
+    def _write(self, message: object) -> None:
+        assert self._process.stdin is not None
+        with self._writing:
+            self._process.stdin.write(pickle.dumps(message))
+            self._process.stdin.flush()
 
     def _expire(self, expired: threading.Event) -> None:
         expired.set()

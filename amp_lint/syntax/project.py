@@ -120,7 +120,8 @@ class Project:
         if start not in self._paths:
             return None
         callers = self._callers(start) if wishes and wishes.wants_callers(data) else []
-        linked = self._linked(start, callers) if callers or _says(data, written.TRAINS) else None
+        is_linked = callers or _says(data, written.TRAINS)
+        linked = self._linked(start, data, callers) if is_linked else None
         trainers = self._trainers(start) if wishes and wishes.wants_trainers(data) else ()
         moving = self._fixing and wishes is not None and wishes.wants_exports(data)
         exported = self._exported(start) if moving else frozenset()
@@ -139,13 +140,14 @@ class Project:
         small = (file for file in near if len(self._bytes(file)) * (MAX_CALLERS + 1) <= MAX_BYTES)
         return [*itertools.islice(small, MAX_CALLERS)]
 
-    def _linked(self, start: str, callers: list[str]) -> Links | None:
+    def _linked(self, start: str, data: bytes, callers: list[str]) -> Links | None:
+        own = [*self._resolved(start, data)]  # the file itself may lie there in another state
         todo = [*dict.fromkeys((start, *callers))]
         hops, room = dict.fromkeys(todo, 1) | {start: 0}, MAX_BYTES
         table: dict[tuple[int, str], int] = {}
         numbers = {file: number for number, file in enumerate(todo)}
         for importer in todo:  # grows while it is read
-            for module, file in self._imports(importer):
+            for module, file in own if importer == start else self._imports(importer):
                 if file not in numbers:
                     left = MAX_HOPS - hops[importer] - 1
                     if left < 0 or len(self._bytes(file)) > room or not self._leads(file, left):

@@ -136,11 +136,10 @@ def test_what_a_file_imports_holds_up_no_run(
     amp_lint: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("amp_lint.syntax.links.leads", lambda data, links: spin())
-    monkeypatch.setattr("amp_lint.run.session.allowed", lambda size: 0.1)
     monkeypatch.setattr(overtime, "_AGAIN", 0.1)
     Path("b.py").write_text("def step(loss):\n    loss.backward()\n")
-    Path("a.py").write_text(
-        "import torch\nfrom b import step\nwith torch.cuda.amp.autocast():\n    step(loss)\n"
-    )
+    code = "import torch\nfrom b import step\nwith torch.cuda.amp.autocast():\n    step(loss)\n"
+    Path("a.py").write_text(code)
+    monkeypatch.setattr("amp_lint.run.job.allowed", lambda size: 0.1 if size == len(code) else 30.0)
     done = amp_lint("--isolated", "--select", "AMP201,AMP401", ".")
     assert done.code == 1 and "AMP401" in done.out and not done.err

@@ -7,12 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from amp_lint.run import overtime
+from amp_lint.run.worker import GIVEN_UP
 from amp_lint.run.workers import Pool, Worker, WorkerError
 
 
@@ -50,6 +53,22 @@ def test_a_hanging_worker_is_killed_and_replaced(pool: Pool) -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert pool.submit(30, abs, -1).result()[0] == 1
+
+
+def test_a_call_that_is_given_up_ends_soon_and_the_worker_stays() -> None:
+    worker, spin = Worker(), "sum(range(10**12))"
+    try:
+        before = worker.call(30, os.getpid)
+        threading.Timer(0.3, worker.give_up, [worker.calls + 1]).start()
+        with pytest.raises(WorkerError, match="OvertimeError"):
+            worker.call(30, overtime.limited, 30.0, exec, "while True: pass")
+        worker.give_up(worker.calls)  # done already
+        worker.give_up(worker.calls + 1)  # before it comes
+        with pytest.raises(WorkerError, match=GIVEN_UP):
+            worker.call(30, eval, spin)
+        assert worker.call(30, os.getpid) == before
+    finally:
+        worker.close()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ UPWARDS = {("amp_lint.run.session", "amp_lint.verify.gate")}
 """An import inside a function: for ``--fix --prove``; linting knows nothing of proofs."""
 FLOORS = (
     ("__main__", "cli", "flake8", "explain", "why", "suspects"),
-    ("runtime",),
+    ("runtime", "server"),
     ("verify",),
     ("arguments", "run", "pager"),
     ("report",),
