@@ -19,7 +19,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().read(arguments, LintOptions())
     check_selectors(options.choice)
     try:
-        from amp_lint.server.language_server import serve
+        from amp_lint.server.serving import serve
     except ModuleNotFoundError as error:
         if error.name not in ("pygls", "lsprotocol"):
             raise

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import time
 import uuid
@@ -23,13 +22,11 @@ from pygls.lsp.server import LanguageServer
 from amp_lint import __version__
 from amp_lint.edit import edits
 from amp_lint.run.job import Action
-from amp_lint.run.session import CLEAN, LintOptions
-from amp_lint.run.worker import take_over_streams
+from amp_lint.run.session import LintOptions
 from amp_lint.run.workers import WorkerError
 from amp_lint.server import proving
 from amp_lint.server.analyst import Analyst
 from amp_lint.server.documents import Document, Folders, document
-from amp_lint.server.handlers import connect
 from amp_lint.server.look import Buffer, Seen, Workspace, look
 from amp_lint.server.places import Places, overlap
 from amp_lint.server.wishes import SECTION, wishes
@@ -49,18 +46,6 @@ SHORTEST, LONGEST = 0.02, 0.5
 As long as a look takes, in between."""
 
 
-def serve(options: LintOptions) -> int:
-    """Serve on stdin and stdout until the client ends it; the exit code."""
-    logging.getLogger("pygls").setLevel(logging.CRITICAL)  # what matters is told by `tell`
-    server = Server(options)
-    calls, answers = take_over_streams()
-    try:
-        server.start_io(calls, answers)
-    finally:
-        server.analyst.close()
-    return CLEAN if server.is_shut_down else GONE
-
-
 class Server(LanguageServer):
     """Serves one client."""
 
@@ -71,7 +56,6 @@ class Server(LanguageServer):
         self.documents: dict[str, Document] = {}
         self._saves = 0
         self._told: set[str] = set()
-        connect(self)
         self.command(proving.COMMAND)(_prove)
 
     @property

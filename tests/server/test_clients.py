@@ -126,7 +126,8 @@ def test_random_edits(tmp_path: Path) -> None:
 def test_without_the_extra_one_line_says_what_to_do(
     main: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "amp_lint.server.language_server", raising=False)
+    for name in ("serving", "language_server"):
+        monkeypatch.delitem(sys.modules, f"amp_lint.server.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "lsprotocol", None)
     done = main("server")
     assert (done.code, done.out) == (2, "")
