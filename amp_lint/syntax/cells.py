@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from amp_lint.text.cell import Cell
     from amp_lint.text.document import Document
-    from amp_lint.text.notebook import Cell, Notebook
+    from amp_lint.text.notebook import Notebook
 
     _Container: TypeAlias = Notebook | Document
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from amp_lint.text.notebook import Cell
+from amp_lint.text.cell import Cell, spliced
 from amp_lint.text.source import LINE_END, SourceError
 
 MARKDOWN = (".md", ".markdown")
@@ -40,13 +40,7 @@ class Document:
 
     def written(self, texts: Sequence[str]) -> bytes:
         """The document with other code, as bytes."""
-        parts: list[str] = []
-        at = 0
-        for cell, text in zip(self.cells, texts, strict=True):
-            if text != cell.text:
-                parts += [self.text[at : cell.start], self._indented(cell, text)]
-                at = cell.end
-        return self.bom + "".join([*parts, self.text[at:]]).encode()
+        return self.bom + spliced(self.text, self.cells, texts, self._indented).encode()
 
     def position(self, cell: Cell, offset: int) -> tuple[int, int]:
         """Line and column in the document, from 1, of a character of the code."""

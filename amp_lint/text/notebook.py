@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from amp_lint.text.cell import Cell, spliced
 from amp_lint.text.source import SourceError
 
 FORMATS = (3, 4)
@@ -27,20 +28,6 @@ _UNIT = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]")
 """What stands for one character in a string of JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """The code of one cell."""
-
-    number: int
-    """Among all cells, from 1."""
-    text: str
-    start: int
-    end: int
-    """Where it stands in the JSON: a string, or a list of strings."""
-    indent: str = ""
-    """What is before each line of it in a document."""
-
-
 @dataclass(frozen=True)
 class Notebook:
     """A notebook, and its cells in Python; each is written in the notebook's own language."""
@@ -51,14 +38,8 @@ class Notebook:
 
     def written(self, texts: Sequence[str]) -> bytes:
         """The notebook with other code in its cells, as bytes."""
-        parts: list[str] = []
-        at = 0
-        for cell, text in zip(self.cells, texts, strict=True):
-            if text != cell.text:
-                changed = _rewritten(self.json, cell, text, ascii_only=self._is_ascii)
-                parts += [self.json[at : cell.start], changed]
-                at = cell.end
-        return self.bom + "".join([*parts, self.json[at:]]).encode()
+        respelled = functools.partial(_rewritten, self.json, ascii_only=self._is_ascii)
+        return self.bom + spliced(self.json, self.cells, texts, respelled).encode()
 
     def position(self, cell: Cell, offset: int) -> tuple[int, int]:
         """Line and column in the JSON, from 1, of a character of a cell."""
