@@ -13,11 +13,10 @@ from pathlib import Path
 
 import proofs
 import pytest
+import rule_tables
 from marked import updated
 
 from amp_lint import registry
-from amp_lint.report.page import FIXES
-from amp_lint.rule import Rule
 from amp_lint.run import settings_file
 from amp_lint.run.choice import Choice
 from amp_lint.verify import record
@@ -25,7 +24,7 @@ from amp_lint.verify import record
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {p: p.read_text(encoding="utf-8") for p in (ROOT / "README.md", *ROOT.glob("docs/*.md"))}
-WORDS = 2000
+WORDS = 1900
 """What a newcomer reads before the tool is run has an end."""
 OMITTED = "[...]"
 """Stands in a shown output for any number of lines."""
@@ -112,28 +111,18 @@ def test_there_are_two_lines_to_install() -> None:
     assert [f"{line}\n" for line in lines] == fences("sh")
 
 
-ROWS = re.findall(r"^\| \[(AMP\d+)\]\((.+?)\) \| (\S+) \| .+ \| (.+) \|$", README, re.MULTILINE)
-
-
 def test_the_table_has_every_rule() -> None:
-    rules = registry.every_rule()
-    assert [(code, name) for code, _, name, _ in ROWS] == [(rule.code, rule.name) for rule in rules]
-    for (_, page, *_), rule in zip(ROWS, rules, strict=True):
-        module = type(rule).__module__.split(".", 2)[2].replace(".", "/")
-        assert page == f"rules/{module}.md"
-        assert (ROOT / page).is_file()
+    """`python benchmarks/rule_tables.py --update docs/rules.md` writes it."""
+    page = PAGES[ROOT / "docs" / "rules.md"]
+    text = rule_tables.tables(registry.every_rule())
+    assert updated(page, rule_tables.BEGIN, rule_tables.END, text) == page
+    codes = re.findall(r"^\| \[(AMP\d+)\]", text, re.MULTILINE)
+    assert sorted(codes) == [rule.code for rule in registry.every_rule()]
 
 
-@pytest.mark.parametrize("rule", registry.every_rule(), ids=lambda rule: rule.code)
-def test_the_table_says_which_fixes_there_are(rule: Rule) -> None:
-    (promised,) = (fixes for code, _, _, fixes in ROWS if code == rule.code)
-    assert promised == (", ".join(FIXES[kind] for kind in rule.fixes) or "none")
-
-
-@pytest.mark.parametrize("rule", registry.every_rule(), ids=lambda rule: rule.code)
-def test_the_table_says_what_is_in_preview(rule: Rule) -> None:
-    (row,) = re.findall(rf"^\| \[{rule.code}\].*$", README, re.MULTILINE)
-    assert ("(preview)" in row) is rule.preview
+def test_the_readme_names_every_family() -> None:
+    named = re.findall(r"^\| (AMP\d)xx \|", README, re.MULTILINE)
+    assert named == sorted({rule.code[:4] for rule in registry.every_rule()})
 
 
 def shown_settings(text: str, folder: Path) -> tuple[list[str], Choice]:
