@@ -360,6 +360,12 @@ PROGRAMS: dict[str, tuple[Program, ...]] = {
         call(cpu_autocast),
         call(CpuScaler),
     ),
+    "AMP402": (
+        call(torch.get_autocast_gpu_dtype),
+        call(torch.is_autocast_cpu_enabled),
+        call(torch.set_autocast_gpu_dtype, torch.float16),
+        lambda: torch.is_autocast_xpu_enabled(),  # type: ignore[attr-defined]
+    ),
     "AMP501": (never_scaled, backward_unscaled),
     "AMP503": (given_up,),
     "AMP504": (half_step,),

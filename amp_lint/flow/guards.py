@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import libcst as cst
 
@@ -35,14 +36,31 @@ class Guards:
     """Finds fallbacks for an API that old releases lack."""
 
     def __init__(
-        self, tree: Tree, names: Names, values: Values, new: frozenset[str], since: Version
+        self,
+        tree: Tree,
+        names: Names,
+        values: Values,
+        new: frozenset[str],
+        since: Version,
+        *,
+        longer: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """``new`` are the qualified names of the API; no release before ``since`` had any."""
+        """A file's fallbacks.
+
+        Args:
+            tree: The file.
+            names: What its names mean.
+            values: And what they hold.
+            new: Qualified names of the API; no release before ``since`` had any.
+            since: That release.
+            longer: Names that older releases had, too -> how many arguments only the new one takes.
+        """
         self.tree = tree
         self.names = names
         self.values = values
         self.new = new
         self.since = since
+        self.longer = longer
 
     def is_fallback(self, node: cst.CSTNode) -> bool:
         """Whether a test of the version, or a failed use of the new API, decides if this runs."""
@@ -154,6 +172,9 @@ class Guards:
             return any(dotted(alias.name) in self.new for alias in node.names)
         if isinstance(node, (cst.Name, cst.Attribute)):
             return self.names.is_any(node, self.new)
+        if isinstance(node, cst.Call) and self.longer:
+            names = self.names.qualified(node.func) & self.longer.keys()
+            return any(len(node.args) >= self.longer[name] for name in names)
         return False
 
     def _looks_up(self, node: cst.CSTNode) -> bool:

@@ -88,6 +88,19 @@ DEPRECATED = {
 }
 """What is named after a device -> what replaces it."""
 
+_DEVICE_WORDS = {"gpu": "cuda", "cpu": "cpu", "xla": "xla", "ipu": "ipu"}
+DEPRECATED_STATE = {
+    f"torch.{verb}_autocast_{word}_{what}": (f"torch.{verb}_autocast_{what}", device)
+    for verb, what in (("get", "dtype"), ("set", "dtype"), ("is", "enabled"), ("set", "enabled"))
+    for word, device in _DEVICE_WORDS.items()
+    if (word, what) != ("gpu", "enabled")
+}
+"""What asks for autocast's state on one device, or sets it -> what replaces it, and the device.
+
+There has never been one that says whether it is on for the GPU: `torch.is_autocast_enabled()`."""
+STATE_BY_DEVICE = (2, 4)
+"""The torch that brought those for any device."""
+
 SCALE = Meaning(
     owner=Role.SCALER,
     methods=("scale",),

@@ -30,7 +30,7 @@ from amp_lint.verify.compare.plain import (
 )
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
-from amp_lint.vocabulary.amp import IS_ENABLED
+from amp_lint.vocabulary.amp import DEPRECATED_STATE, IS_ENABLED
 from amp_lint.vocabulary.training import SET_TO_NONE
 
 _READ_DOCSTRINGS = ("__doc__", "getdoc", "docopt", "help", "doctest", "fire", "Fire")
@@ -401,7 +401,10 @@ class Eraser:
         if not isinstance(named, (cst.Name, cst.Attribute)):
             return None
         members = [name for name in self.model.names.qualified(named) if is_amp(name)]
-        return f"AMP {members[0].rpartition('.')[2]}" if len(members) == 1 else None
+        if len(members) != 1:
+            return None
+        name, _ = DEPRECATED_STATE.get(members[0], (members[0], ""))
+        return f"AMP {name.rpartition('.')[2]}"
 
     def _global(self, node: cst.CSTNode) -> str | None:
         """The qualified name of something imported."""

@@ -37,6 +37,7 @@ from amp_lint.vocabulary.amp import (
     CUSTOM_BWD,
     CUSTOM_FWD,
     DEPRECATED,
+    DEPRECATED_STATE,
     GRAD_SCALER,
     SCALE,
 )
@@ -309,7 +310,10 @@ def _named(use: Use) -> Iterator[tuple[str, Term]]:
 def _parameters(name: str) -> list[str]:
     try:
         return list(inspect.signature(_resolved(name)).parameters)
-    except (AttributeError, TypeError, ValueError):
+    except ValueError:  # it is written in C++: what sets the state is named after that
+        what = name.rpartition("_")[2]
+        return [what] if name in DEPRECATED_STATE else [AUTOCAST.keyword(Part.DEVICE), what]
+    except (AttributeError, TypeError):
         return []
 
 
