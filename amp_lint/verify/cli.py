@@ -19,10 +19,12 @@ from amp_lint.run.config import ConfigError
 from amp_lint.run.discover import Discovery, Found, unreadable
 from amp_lint.run.progress import Progress
 from amp_lint.run.session import CLEAN, ERROR, FOUND
+from amp_lint.selection import Selection
 from amp_lint.syntax.cells import opened, python
 from amp_lint.text import files
 from amp_lint.text.source import SourceError
-from amp_lint.verify import catalogue, prover, record, report
+from amp_lint.verify import catalogue, markdown, prover, record, report
+from amp_lint.verify.branch import OPTION, Changed, changed
 from amp_lint.verify.live import Live, Task, counted, torch_in_use
 from amp_lint.verify.proof import Proof, ProofSettings, Verdict
 from amp_lint.verify.prover import Change, Prover, VerifyError, choose_device
@@ -31,6 +33,8 @@ from amp_lint.verify.sites import Site, sites
 
 DTYPES = ("float16", "bfloat16", "float32")
 MODES = ("eager", "compiled", "emulated")
+_WORST = tuple(v.exit_code for v in (Verdict.REFUTED, Verdict.NOT_COMPARABLE, Verdict.CHANGES))
+"""The exit codes that are not 0, the one that somebody has to hear of first."""
 
 
 class VerifyOptions(session.LintOptions):
@@ -39,6 +43,7 @@ class VerifyOptions(session.LintOptions):
     what: list[str]
     before: Path | None
     after: Path | None
+    before_ref: str | None
     device: str
     dtype: list[str]
     mode: list[str]
@@ -93,7 +98,8 @@ class _Run:
         """Prove and print; the exit code."""
         options, change = self._options, self._change()
         rules, paths = _split(options.what)
-        if not (change or paths or rules):
+        branch = self._branch(rules, paths)
+        if not (change or paths or rules or options.before_ref):
             rules = [*registry.all_rules()]
         settings = self._settings()
         with Prover(settings, limit=options.limit, file_limit=options.file_limit) as proving:
@@ -102,6 +108,8 @@ class _Run:
                     proving.environment()
             if change:
                 return self._compare(proving, change)
+            if options.before_ref:
+                return self._review(proving, branch)
             return self._verify(proving, rules, paths)
 
     def _change(self) -> Change | None:
@@ -112,6 +120,20 @@ class _Run:
             return None
         before, after = (_text(path) for path in (options.before, options.after))
         return Change(before, after, str(options.after))
+
+    def _branch(self, rules: Sequence[Rule], paths: Sequence[str]) -> list[Changed]:
+        """What is changed since the revision that was named, if one was.
+
+        Raises:
+            ConfigError: it cannot be found out, or more than paths is asked for.
+        """
+        revision = self._options.before_ref
+        if revision is None:
+            return []
+        if rules or self._options.before is not None:
+            raise ConfigError(f"command line: {OPTION} takes files and folders, and no rules")
+        sieve = Selection(tuple(registry.all_rules())).sieve
+        return [*changed(revision, paths, lambda data: bool(sieve.by_bytes(data)), self._error)]
 
     def _settings(self) -> ProofSettings:
         options = self._options
@@ -133,6 +155,17 @@ class _Run:
         entries = self._live.prove(proving, [files], tell=lambda entry: "")
         self._tell(proving, entries)
         return ERROR if self._failed else entries[0].proof.exit_code
+
+    def _review(self, proving: Prover, branch: Sequence[Changed]) -> int:
+        """Prove what a branch changes; the exit code is that of the worst file."""
+        options = self._options
+        files = counted(len(branch), "file")
+        with_torch = torch_in_use(proving.settings)
+        self._live.say(f"proving {files} against {options.before_ref} with {with_torch}")
+        entries = self._live.prove(proving, branch)
+        self._tell(proving, entries)
+        codes = {one.proof.exit_code for one in entries}
+        return ERROR if self._failed else next((c for c in _WORST if c in codes), CLEAN)
 
     def _verify(self, proving: Prover, rules: list[Rule], paths: list[str]) -> int:
         with self._live.slow(f"looking for fixes in {' '.join(paths)}" if paths else ""):
@@ -211,6 +244,10 @@ class _Run:
         self._write(written, entries)
         if options.output_format == "json":
             print(written, end="")
+            return
+        if options.before_ref and options.output_format is None:
+            seconds = time.monotonic() - self._started
+            print(markdown.comment(entries, where, seconds), end="")
             return
         paragraphs = [*self._paragraphs(entries, patterns)]
         paragraphs.append([*report.closing(all_, where, time.monotonic() - self._started)])
@@ -302,10 +339,11 @@ def _parser() -> Parser:
     parser = Parser(
         "amp-lint verify",
         usage="amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]\n"
-        "       amp-lint verify [OPTIONS] --before OLD.py --after NEW.py",
+        "       amp-lint verify [OPTIONS] --before OLD.py --after NEW.py\n"
+        "       amp-lint verify [OPTIONS] --before-ref REV [PATH ...]",
         description="Prove fixes by experiment: those of rules, of the findings in files, or one "
-        "change of a file. No code is executed; what it computes is lifted and run. Default: all "
-        "rules.",
+        "change of a file, or those of a branch. No code is executed; what it computes is lifted "
+        "and run. Default: all rules.",
         epilog="Exit code: 0 if all is proven, or rests on the page of its rule, which is; 1 if "
         "something is refuted; 3 if two files differ in what they do, and a setting explains it; 2 "
         "if they are not comparable, something went wrong, or a mode could not be run, such as "
@@ -316,6 +354,11 @@ def _parser() -> Parser:
     parser.add_argument("what", nargs="*", metavar="CODE|NAME|PATH", help="rules, files, folders")
     parser.add_argument("--before", type=Path, metavar="OLD.py", help="a file as it was")
     parser.add_argument("--after", type=Path, metavar="NEW.py", help="the file as it is now")
+    parser.add_argument(
+        OPTION,
+        metavar="REV",
+        help="each file that was changed since history left this revision; prints Markdown",
+    )
     _add_experiments(parser.add_argument_group("experiments"))
     add_selection(parser.add_argument_group("rules for files"))
     add_files(parser.add_argument_group("files"))
@@ -362,6 +405,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--record", type=Path, metavar="FILE.json", help="write the record there")
     group.add_argument("--plot", type=Path, metavar="DIR", help="draw the errors there")
     group.add_argument(
-        "--output-format", choices=("full", "json"), default="full", help="default: full"
+        "--output-format",
+        choices=("full", "json"),
+        help=f"default: full, Markdown with {OPTION}",
     )
     group.add_argument("-q", "--quiet", action="store_true", help="print what is not proven")

@@ -205,6 +205,11 @@ def closing(
     judged = (shown.judgement for entry in entries for shown in entry.proof.shown)
     if any(judgement.measured for judgement in judged):
         yield "values, gradients: largest error, in units of what is tolerated (1 is the limit)"
+    yield from measured_on(environment, seconds)
+
+
+def measured_on(environment: Environment, seconds: float) -> Iterator[str]:
+    """What ran the experiments, and how long they took."""
     yield (
         f"torch {environment.torch}, Python {environment.python}, {environment.device}, "
         f"seed {environment.seed}; {seconds:.0f} s"
