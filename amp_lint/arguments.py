@@ -63,6 +63,7 @@ def parser() -> Parser:
         "       amp-lint run [OPTIONS] SCRIPT|-m MODULE [ARGUMENTS]\n"
         "       amp-lint report [OPTIONS] RECORD ...\n"
         "       amp-lint server [OPTIONS]\n"
+        "       amp-lint completions bash|zsh|fish\n"
         "       amp-lint help [COMMAND] | version",
         description="Find mixed-precision bugs in PyTorch code and fix them.",
         epilog="`amp-lint rule` lists the rules, `amp-lint rule AMP101` explains one,\n"

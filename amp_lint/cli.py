@@ -15,7 +15,9 @@ from amp_lint.run.session import CLEAN, ERROR, Session
 from amp_lint.run.suggest import did_you_mean
 from amp_lint.text.printable import printable
 
-COMMANDS = ("check", "help", "report", "rule", "run", "server", "verify", "version", "why")
+COMMANDS = (
+    "check", "completions", "help", "report", "rule", "run", "server", "verify", "version", "why",
+)  # fmt: skip
 """What the first argument may be; a path that is called so is written ``./check``."""
 _TOO_LONG = 12
 """Letters of a word that is no misspelled command."""
@@ -81,6 +83,10 @@ def _command(arguments: Sequence[str]) -> int:
         from amp_lint.server import cli as server
 
         return server.main(rest)
+    if command == "completions":
+        from amp_lint.completions import completions
+
+        return completions(rest)
     if command == "help":
         return _help(rest)
     if command == "version":
@@ -110,5 +116,5 @@ def _help(arguments: Sequence[str]) -> int:
     if command not in COMMANDS:
         meant = did_you_mean(command, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
         raise ConfigError(f"help: {command}: no such command{meant}")
-    own = ("report", "rule", "run", "server", "verify", "why")
+    own = ("completions", "report", "rule", "run", "server", "verify", "why")
     return _command([command if command in own else "check", "--help"])

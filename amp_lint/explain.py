@@ -44,13 +44,13 @@ def explain(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: an option is unknown, or given without what it is about.
     """
-    parser = _parser()
-    chosen = parser.read(arguments, argparse.Namespace())
+    known = parser()
+    chosen = known.read(arguments, argparse.Namespace())
     asked = " ".join(chosen.rule)
     if chosen.all and chosen.rule:
-        parser.error("--all is about all rules; leave out the one")
+        known.error("--all is about all rules; leave out the one")
     if chosen.full and not (chosen.rule or chosen.all):
-        parser.error("--full needs a rule, as in `amp-lint rule AMP101 --full`")
+        known.error("--full needs a rule, as in `amp-lint rule AMP101 --full`")
     if chosen.all:
         return _print(map(_page, registry.every_rule()), between="\n\n")
     if not chosen.rule:
@@ -95,23 +95,24 @@ def _is_code(asked: str) -> bool:
     return head.upper() == "AMP" and tail.isdigit()
 
 
-def _parser() -> Parser:
-    parser = Parser(
+def parser() -> Parser:
+    """The parser of its arguments."""
+    made = Parser(
         "amp-lint rule",
         usage="amp-lint rule [CODE|NAME|SYMPTOM] [--full]\n       amp-lint rule --all",
         description="List all rules, or say what one is about.",
         allow_abbrev=False,
     )
-    parser.add_argument(
+    made.add_argument(
         "rule",
         nargs="*",
         metavar="CODE|NAME|SYMPTOM",
         help="which rule, such as AMP101; a prefix such as AMP1 lists rules, and words that are "
         "no name the rules that are about them",
     )
-    parser.add_argument("--full", action="store_true", help="print the whole page of the rule")
-    parser.add_argument("--all", action="store_true", help="print the pages of all rules")
-    return parser
+    made.add_argument("--full", action="store_true", help="print the whole page of the rule")
+    made.add_argument("--all", action="store_true", help="print the pages of all rules")
+    return made
 
 
 def _print(texts: Iterable[str], between: str = "\n") -> int:

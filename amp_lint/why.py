@@ -56,7 +56,7 @@ def why(words: Sequence[str]) -> int:
         ConfigError: nothing is asked, or what is asked for cannot be read.
     """
     if not {"-h", "--help"}.isdisjoint(words):
-        _parser().print_help()
+        parser().print_help()
         return CLEAN
     question = _question(words)
     text = _read(question.log) if question.log else question.words
@@ -190,7 +190,7 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-16" if utf_16 else "utf-8", errors="replace")
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     """For the help alone: words such as -inf are no options."""
     return argparse.ArgumentParser(
         "amp-lint why",

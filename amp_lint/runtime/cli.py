@@ -65,7 +65,7 @@ def run(given: Sequence[str]) -> int:
     Raises:
         ConfigError: an option is wrong, or there is no such script or torch.
     """
-    options = _run_parser().parse_args(given, RunOptions())
+    options = run_parser().parse_args(given, RunOptions())
     if importlib.util.find_spec("torch") is None:
         raise ConfigError("run: torch is not installed here; run amp-lint where the training runs")
     if not options.module and not Path(options.what).is_file():
@@ -118,7 +118,7 @@ def report_records(given: Sequence[str]) -> int:
     Raises:
         ConfigError: an option is wrong, or a file is no record.
     """
-    options = _report_parser().parse_args(given, ReportOptions())
+    options = report_parser().parse_args(given, ReportOptions())
     try:
         record = folded([read(path) for path in options.records])
     except RecordError as error:
@@ -206,7 +206,8 @@ def _add_telling(made: Parser) -> None:
     )
 
 
-def _run_parser() -> Parser:
+def run_parser() -> Parser:
+    """The parser of what stands before the script."""
     made = Parser(
         "amp-lint run",
         usage="amp-lint run [OPTIONS] SCRIPT [ARGUMENTS]\n"
@@ -287,7 +288,8 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _report_parser() -> Parser:
+def report_parser() -> Parser:
+    """The parser of `amp-lint report`."""
     made = Parser(
         "amp-lint report",
         usage="amp-lint report [OPTIONS] RECORD [RECORD ...]",

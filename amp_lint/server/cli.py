@@ -16,7 +16,7 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: an option is wrong, or the extra ``server`` is not installed.
     """
-    options = _parser().read(arguments, LintOptions())
+    options = parser().read(arguments, LintOptions())
     check_selectors(options.choice)
     try:
         from amp_lint.server.serving import serve
@@ -29,8 +29,9 @@ def main(arguments: Sequence[str]) -> int:
     return serve(options)
 
 
-def _parser() -> Parser:
-    parser = Parser(
+def parser() -> Parser:
+    """The parser of its arguments."""
+    made = Parser(
         "amp-lint server",
         usage="amp-lint server [OPTIONS]",
         description="Serve an editor: findings while somebody types, fixes, explanations, in "
@@ -39,11 +40,11 @@ def _parser() -> Parser:
         "for an error. docs/editors.md has recipes for editors.",
         allow_abbrev=False,
     )
-    parser.add_argument("paths", nargs="*", help=argparse.SUPPRESS)
-    parser.add_argument("--stdio", action="store_true", help="as it does anyway")
-    parser.add_argument(
+    made.add_argument("paths", nargs="*", help=argparse.SUPPRESS)
+    made.add_argument("--stdio", action="store_true", help="as it does anyway")
+    made.add_argument(
         "--unsafe-fixes", action="store_true", help='let "fix all" apply unsafe fixes too'
     )
-    add_selection(parser.add_argument_group("rules"))
-    add_files(parser.add_argument_group("files"))
-    return parser
+    add_selection(made.add_argument_group("rules"))
+    add_files(made.add_argument_group("files"))
+    return made

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: an option is wrong.
     """
-    options = _parser().read(arguments, VerifyOptions())
+    options = parser().read(arguments, VerifyOptions())
     try:
         prover.require(*prover.NEEDED, *["matplotlib"] * bool(options.plot))
         return _Run(options).run()
@@ -335,8 +335,9 @@ def _choices(allowed: Sequence[str]) -> Callable[[str], list[str]]:
     return parse
 
 
-def _parser() -> Parser:
-    parser = Parser(
+def parser() -> Parser:
+    """The parser of its arguments."""
+    made = Parser(
         "amp-lint verify",
         usage="amp-lint verify [OPTIONS] [CODE|NAME|PATH ...]\n"
         "       amp-lint verify [OPTIONS] --before OLD.py --after NEW.py\n"
@@ -351,19 +352,19 @@ def _parser() -> Parser:
         "While proofs are under way, stderr gets a line for each that is done.",
         allow_abbrev=False,
     )
-    parser.add_argument("what", nargs="*", metavar="CODE|NAME|PATH", help="rules, files, folders")
-    parser.add_argument("--before", type=Path, metavar="OLD.py", help="a file as it was")
-    parser.add_argument("--after", type=Path, metavar="NEW.py", help="the file as it is now")
-    parser.add_argument(
+    made.add_argument("what", nargs="*", metavar="CODE|NAME|PATH", help="rules, files, folders")
+    made.add_argument("--before", type=Path, metavar="OLD.py", help="a file as it was")
+    made.add_argument("--after", type=Path, metavar="NEW.py", help="the file as it is now")
+    made.add_argument(
         OPTION,
         metavar="REV",
         help="each file that was changed since history left this revision; prints Markdown",
     )
-    _add_experiments(parser.add_argument_group("experiments"))
-    add_selection(parser.add_argument_group("rules for files"))
-    add_files(parser.add_argument_group("files"))
-    _add_output(parser.add_argument_group("output"))
-    return parser
+    _add_experiments(made.add_argument_group("experiments"))
+    add_selection(made.add_argument_group("rules for files"))
+    add_files(made.add_argument_group("files"))
+    _add_output(made.add_argument_group("output"))
+    return made
 
 
 def _add_experiments(group: argparse._ArgumentGroup) -> None:
