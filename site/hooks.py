@@ -1,6 +1,5 @@
 """What mkdocs is given: the repository's pages in their places, one for each message of torch.
 
-
 A page links to others as it does in the repository, so each keeps its path.
 """
 
@@ -102,7 +101,7 @@ def _of_rule(rule: Rule, page: Page) -> str:
 
 
 def _path(text: str) -> str:
-    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    slug = re.sub(r"[^a-z0-9]+", "-", text.lower().replace("...", " any ")).strip("-")
     return f"messages/{slug[:100].strip('-')}.md"
 
 
