@@ -143,6 +143,7 @@ def add_files(group: argparse._ArgumentGroup) -> None:
     for name, text in (
         ("--exclude", "leave out what matches these patterns of .gitignore, not those in settings"),
         ("--extend-exclude", "leave these out too"),
+        ("--extend-include", "look for these too, such as *.md, beside .py and .ipynb"),
     ):
         group.add_argument(name, action="extend", type=_patterns, metavar="PATTERNS", help=text)
     group.add_argument(

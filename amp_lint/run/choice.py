@@ -34,6 +34,8 @@ class Choice:
     target_torch: Version | None = None
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
+    extend_include: tuple[str, ...] = ()
+    """Files that are looked for beside those of Python and notebooks."""
     per_file_ignores: Ignored | None = None
     extend_per_file_ignores: Ignored = ()
     root: Path = Path()

@@ -156,6 +156,17 @@ class Settings:
                 verdict = verdict if said is None else said
         return bool(verdict)
 
+    def included(self, path: Path) -> bool:
+        """Whether the settings want a file that is neither Python nor a notebook by its name."""
+        layers, _ = self._layers(absolute(path).parent)
+        verdict: bool | None = None
+        for layer in layers:
+            if layer.extend_include:
+                compiled = _compiled(layer.extend_include)
+                said = compiled.verdict(_names(layer, path), directory=False)
+                verdict = verdict if said is None else said
+        return bool(verdict)
+
     def warnings(self) -> Iterator[str]:
         """What is of no use in the settings that were read so far, and what was not read at all."""
         for choice in self._read:

@@ -115,7 +115,7 @@ class Discovery:
             kept = [entry for entry in entries if self._kept(entry, ignores)]
             folders = [Path(entry.path) for entry in kept if entry.is_dir(follow_symlinks=False)]
             stack += [(below, ignores) for below in reversed(folders)]
-            yield from (Found(Path(e.path), named=False) for e in kept if _is_python(e))
+            yield from (Found(Path(e.path), named=False) for e in kept if self._is_wanted(e))
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
@@ -129,7 +129,7 @@ class Discovery:
         """Whether to lint a file or to walk into a directory."""
         path = Path(entry.path)
         directory = entry.is_dir(follow_symlinks=False)
-        if entry.name in SKIPPED if directory else not _is_candidate(entry):
+        if entry.name in SKIPPED if directory else not self._is_candidate(entry):
             return False
         if _ignored(absolute(path), directory, ignores):
             return False
@@ -139,6 +139,18 @@ class Discovery:
             self._on_error(entry.path, problem)
             return False
         return True
+
+    def _is_candidate(self, entry: os.DirEntry[str]) -> bool:
+        return entry.is_symlink() or self._has_name(entry)
+
+    def _has_name(self, entry: os.DirEntry[str]) -> bool:
+        return entry.name.endswith(SUFFIXES) or self._settings.included(Path(entry.path))
+
+    def _is_wanted(self, entry: os.DirEntry[str]) -> bool:
+        """Whether an entry is to be read; a link that leads nowhere may be an editor's lock."""
+        with contextlib.suppress(OSError):
+            return self._has_name(entry) and not stat.S_ISDIR(entry.stat().st_mode)
+        return False
 
     def _inherited(self, root: Path) -> tuple[_Ignore, ...]:
         """What the directories above ``root`` in its checkout ignore.
@@ -200,17 +212,6 @@ def unreadable(error: OSError) -> str:
 def _is_directory(path: Path) -> bool:
     with contextlib.suppress(OSError):
         return path.is_dir()
-    return False
-
-
-def _is_candidate(entry: os.DirEntry[str]) -> bool:
-    return entry.name.endswith(SUFFIXES) or entry.is_symlink()
-
-
-def _is_python(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is to be read; a link that leads nowhere may be an editor's lock."""
-    with contextlib.suppress(OSError):
-        return entry.name.endswith(SUFFIXES) and not stat.S_ISDIR(entry.stat().st_mode)
     return False
 
 

@@ -60,6 +60,7 @@ class LintOptions(argparse.Namespace):
     ignore_noqa: bool
     exclude: list[str] | None
     extend_exclude: list[str] | None
+    extend_include: list[str] | None
     force_exclude: bool
     stdin_filename: str | None
     output_format: str
@@ -88,6 +89,7 @@ class LintOptions(argparse.Namespace):
             target_torch=self.target_torch,
             exclude=None if self.exclude is None else tuple(self.exclude),
             extend_exclude=tuple(self.extend_exclude or ()),
+            extend_include=tuple(self.extend_include or ()),
             per_file_ignores=None if per_file is None else tuple(per_file),
             extend_per_file_ignores=tuple(self.extend_per_file_ignores or ()),
         )

@@ -19,6 +19,7 @@ FILES = (".amp-lint.toml", "amp-lint.toml", _PYPROJECT)
 KEYS = (
     "exclude",
     "extend-exclude",
+    "extend-include",
     "extend-per-file-ignores",
     "extend-select",
     "ignore",
@@ -170,6 +171,7 @@ class _Table:
             target_torch=self._target_torch(),
             exclude=self._patterns("exclude"),
             extend_exclude=self._patterns("extend-exclude") or (),
+            extend_include=self._patterns("extend-include") or (),
             per_file_ignores=self._by_pattern("per-file-ignores"),
             extend_per_file_ignores=self._by_pattern("extend-per-file-ignores") or (),
             root=self._root,

@@ -89,3 +89,22 @@ def test_blocks(name: str, text: str, code: list[str]) -> None:
     lines = source.text.split("\n# ") if source.text else []
     assert [each.partition("\n")[2].rstrip("\n") for each in lines] == code
     assert source.file_data == text.encode()
+
+
+def test_documents_are_looked_for_where_somebody_wants_that(main: Run, tmp_path: Path) -> None:
+    """By option or setting; what is excluded stays out, and other files are none."""
+    text = "```python\nfrom torch.cuda.amp import GradScaler\n\nscaler = GradScaler()\n```\n"
+    for name in ("a.md", "sub/b.md", "old/c.md", "sub/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def shown(*options: str) -> list[str]:
+        return [Path(line).name for line in main("--show-files", *options, ".").out.split()]
+
+    assert shown() == []
+    assert shown("--isolated", "--extend-include=*.md,!a.md", "--exclude=old") == ["b.md"]
+    (tmp_path / "amp-lint.toml").write_text('extend-include = ["/*.md"]\n')
+    assert shown() == ["a.md"]
+    assert main("--fix", "--extend-include=sub/*.md", ".").code == 0
+    assert "torch.amp" in (tmp_path / "sub/b.md").read_text()
+    assert (tmp_path / "old/c.md").read_text() == text
