@@ -1,8 +1,8 @@
 """ruff's JSON, so that whatever reads ruff's reads ours.
 
-One key is ours: ``preview`` says whether a finding is reported with ``--preview`` only, because it
-is less certain than others. In notebooks an edit has a ``cell`` of its own. What a run has shown of
-a finding stands in ``run``.
+Two keys are ours: ``preview`` says whether a finding is reported with ``--preview`` only, because
+it is less certain than others, ``related`` which places explain it. In notebooks an edit, or such a
+place, has a ``cell`` of its own. What a run has shown of a finding stands in ``run``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from amp_lint import registry
 from amp_lint.report import Finding, Style
 from amp_lint.text.diagnostic import Fix
 from amp_lint.text.files import absolute
@@ -40,8 +41,17 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "name": diagnostic.name,
         "noqa_row": source.in_cell(Suppressions(source).comment_row(row))[1],
         "preview": finding.preview,
+        "related": [
+            {
+                "end_location": _location(source, place.end),
+                "location": _location(source, place.start),
+                "message": place.label,
+            }
+            | _cell(source, place.start)
+            for place in diagnostic.related
+        ],
         "severity": diagnostic.severity.value,
-        "url": None,
+        "url": registry.address(rule) if (rule := registry.find(diagnostic.code)) else None,
     } | run
 
 
