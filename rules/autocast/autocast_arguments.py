@@ -14,9 +14,11 @@ from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import BY_NAME, words
 
 from . import _misfits as misfits
+from ._plain import are_given_what_fits
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
     from ._misfits import Misfit
 
@@ -37,6 +39,10 @@ class AutocastArguments(Rule):
             "pass it by keyword",
         ),
     )
+
+    def may(self, facts: Facts) -> bool:
+        """Whether an argument may be misplaced."""
+        return not are_given_what_fits(facts)
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
         """Report the first argument that does not fit."""

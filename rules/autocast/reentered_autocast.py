@@ -12,8 +12,11 @@ from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
+from ._plain import are_entered
+
 if TYPE_CHECKING:
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
     from ._instances import Reentry
 _STAYS = "autocast stays on for good: this object is entered again while it is active"
@@ -30,6 +33,10 @@ class ReenteredAutocast(Rule):
     observed = (
         Account(Mistake.REENTERED_REGION, _STAYS, _HELP, {At.REGION: "it is entered here"}),
     )
+
+    def may(self, facts: Facts) -> bool:
+        """Whether a region may be an object that is kept."""
+        return not are_entered(facts)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the inner of two regions that are one object."""

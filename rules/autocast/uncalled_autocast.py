@@ -15,8 +15,11 @@ from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import names, words
 
+from ._plain import are_entered
+
 if TYPE_CHECKING:
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
     from amp_lint.syntax.references import Reference
 
 _ALONE = (
@@ -51,6 +54,10 @@ class UncalledAutocast(Rule):
             _ALONE[1],
         ),
     )
+
+    def may(self, facts: Facts) -> bool:
+        """Whether a region may not be entered."""
+        return not are_entered(facts)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report each class in a ``with``, as a decorator, and each call that is a statement."""
