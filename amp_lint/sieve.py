@@ -78,7 +78,8 @@ class Sieve:
             TooDeepError: the file nests too deeply to be analysed.
         """
         found = facts(parse(data))
-        return wanted(allowed(rules, found), found.words, found.done)
+        rules = allowed(rules, found)
+        return wanted(rules, found.words, found.done) if rules else ()  # most end here
 
     def _passes(self, rule: Rule, texts: _Texts) -> bool:
         found = all(map(texts.have, self._groups[rule.code])) and self._mentions(rule, texts)

@@ -17,7 +17,7 @@ from typing import Any
 from amp_lint.syntax.parse import levels, own_identifiers
 from amp_lint.syntax.project import OUTSIDE
 from amp_lint.vocabulary.expressions import SIGNS
-from amp_lint.vocabulary.table import METHODS
+from amp_lint.vocabulary.table import FUNCTIONS, METHODS
 
 _SELF = frozenset({"self", "cls"})
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -50,14 +50,19 @@ class Facts:
 
     @functools.cached_property
     def done(self) -> Set[str]:
-        """Those of them that may be called: not what is only computed with, compared or assigned.
+        """Those of functions that may be called: not what is only computed with or assigned.
 
         What is a method of objects alone is only called as one.
         """
+        asked = FUNCTIONS & self.words
+        if not asked:
+            return frozenset()
         idle = Counter(word for node in self.nodes if type(node) in _IDLE for word in _idle(node))
-        named = (node for node in self.nodes if not _is_bare(node))
-        times = Counter(word for node in named for word in own_identifiers(node))
-        return {word for word, count in times.items() if count > idle[word]}
+        named = [node for node in self.nodes if not asked.isdisjoint(own_identifiers(node))]
+        times = Counter(
+            word for node in named if not _is_bare(node) for word in own_identifiers(node)
+        )
+        return {word for word in asked if times[word] > idle[word]}
 
     def leads(self, node: ast.expr, targets: Set[str], through: Set[str]) -> bool:
         """Whether a value may come from a call of one of ``targets``, or of an object made by one.
