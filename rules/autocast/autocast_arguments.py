@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.amp.plain_regions import are_given_what_fits
 from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
@@ -14,7 +15,6 @@ from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import BY_NAME, words
 
 from . import _misfits as misfits
-from ._plain import are_given_what_fits
 
 if TYPE_CHECKING:
     from amp_lint.model import Model

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.amp.plain_regions import are_entered
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
-
-from ._plain import are_entered
 
 if TYPE_CHECKING:
     from amp_lint.model import Model

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.amp.plain_regions import are_entered
 from amp_lint.edit import edits
 from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
@@ -14,8 +15,6 @@ from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Sever
 from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import names, words
-
-from ._plain import are_entered
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
