@@ -108,7 +108,9 @@ def _attached(
     elsewhere = {word for rule in rules for word in rule.elsewhere} if links.trainers else set()
     others = {*attached.words, *elsewhere}
     rules = allowed(rules, replace(found, linked=attached.words))
-    return wanted(rules, others | found.words, others | found.done), attached
+    if rules:
+        rules = wanted(rules, others | found.words, others | found.done)
+    return rules, attached
 
 
 def _findings(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 
 from amp_lint.rule import Rule
@@ -38,6 +39,8 @@ class Sieve:
 
         One of them in its own, and what anchors the rule.
         """
+        if not data:
+            return ()
         texts = _Texts(data, linked)
         rules = [rule for rule in self.rules if self._passes(rule, texts)]
         code = texts.without_prose() if rules else texts
@@ -75,7 +78,8 @@ class Sieve:
             TooDeepError: the file nests too deeply to be analysed.
         """
         found = facts(parse(data))
-        return wanted(allowed(rules, found), found.words, found.done)
+        rules = allowed(rules, found)
+        return wanted(rules, found.words, found.done) if rules else ()  # most end here
 
     def _passes(self, rule: Rule, texts: _Texts) -> bool:
         found = all(map(texts.have, self._groups[rule.code])) and self._mentions(rule, texts)
@@ -102,6 +106,7 @@ class _Texts:
         self.own = own
         self._linked = linked
         self._own: dict[str, bool] = {}
+        self._parts: dict[bytes, bool] = {}
         self._found: dict[frozenset[str], bool] = {}
 
     def without_prose(self) -> _Texts:
@@ -118,9 +123,15 @@ class _Texts:
         """Whether one of some identifiers is anywhere."""
         if group not in self._found:
             self._found[group] = (
-                any(part in self.own for part in _parts(group)) and any(map(self.has, group))
+                any(self._shows(part) for part, _ in _parts(group, 1))
+                and any(self._shows(p) and any(map(self.has, ws)) for p, ws in _parts(group, 2))
             ) or any(_occurs_in_linked(word, text) for text in self._linked for word in group)
         return self._found[group]
+
+    def _shows(self, part: bytes) -> bool:
+        if part not in self._parts:
+            self._parts[part] = part in self.own
+        return self._parts[part]
 
     def show(self, what: Look | None) -> bool:
         """Whether something is found anywhere; nothing is."""
@@ -128,17 +139,27 @@ class _Texts:
 
 
 @functools.cache
-def _parts(group: frozenset[str]) -> tuple[bytes, ...]:
-    """A few words of identifiers of which each of a group has one: one look for all its forms."""
-    words = {word for each in group for word in each.split("_") if len(word) >= _LEAST_LETTERS}
-    left, found = {*group}, list[str]()
-    while words and left:
-        found.append(max(sorted(words), key=lambda word: sum(word in each for each in left)))
-        rest = {each for each in left if found[-1] not in each}
-        if len(rest) == len(left):
-            break
-        left = rest
-    return tuple(part.encode() for part in (*found, *left))
+def _parts(group: frozenset[str], length: int) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
+    """A few parts of identifiers of which each of a group has one: one look for all its forms.
+
+    Each with the identifiers that it is a part of. ``length`` is how many words of an identifier
+    a part has, if the identifier has so many.
+    """
+    parts = {word: _adjacent(word, length) for word in sorted(group)}
+    found: list[tuple[bytes, tuple[str, ...]]] = []
+    while parts:
+        often = Counter(part for each in parts.values() for part in each)
+        part = max(often, key=lambda part: (often[part], part))
+        found.append((part.encode(), tuple(word for word in parts if part in parts[word])))
+        parts = {word: each for word, each in parts.items() if part not in each}
+    return tuple(found)
+
+
+def _adjacent(word: str, length: int) -> list[str]:
+    """So many adjacent words of an identifier; itself where there are none that are long."""
+    each = word.split("_")
+    parts = ["_".join(each[at : at + length]) for at in range(len(each) - length + 1)]
+    return [*dict.fromkeys(part for part in parts if len(part) >= _LEAST_LETTERS)] or [word]
 
 
 def _rare_first(groups: Iterable[frozenset[str]]) -> tuple[frozenset[str], ...]:
@@ -164,11 +185,11 @@ def _pattern(word: str) -> re.Pattern[bytes]:
 def wanted(rules: Sequence[Rule], words: Set[str], done: Set[str]) -> tuple[Rule, ...]:
     """The rules of which every group of required identifiers has one in ``words``.
 
-    In ``done``, the words that may be called, if all of them are those of functions.
+    In ``done``, the words that may be called, if it is that of a function.
     """
 
     def has(group: frozenset[str]) -> bool:
-        return not (done if group <= FUNCTIONS else words).isdisjoint(group)
+        return not (done.isdisjoint(group) and words.isdisjoint(group - FUNCTIONS))
 
     return tuple(rule for rule in rules if all(map(has, rule.requires)))
 

@@ -7,6 +7,7 @@ anything is never parsed by the latter. Everything here errs on one side: what m
 from __future__ import annotations
 
 import ast
+import functools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -16,19 +17,18 @@ from typing import Any
 from amp_lint.syntax.parse import levels, own_identifiers
 from amp_lint.syntax.project import OUTSIDE
 from amp_lint.vocabulary.expressions import SIGNS
+from amp_lint.vocabulary.table import FUNCTIONS, METHODS
 
 _SELF = frozenset({"self", "cls"})
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(slots=True)
+@dataclass
 class Facts:
     """The facts about one file."""
 
-    words: set[str] = field(default_factory=set)
-    """The identifiers that the code uses, and strings that are one."""
-    done: set[str] = field(default_factory=set)
-    """Those of them that may be called: not what is only computed with, compared or assigned."""
+    nodes: list[ast.AST] = field(default_factory=list)
+    """All there are."""
     calls: dict[str, list[ast.Call]] = field(default_factory=lambda: defaultdict(list))
     """Last name of what is called, as it is written or was imported -> the calls."""
     values: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
@@ -42,6 +42,27 @@ class Facts:
     """The smallest positive float that is written; 0 where a power may be smaller."""
     linked: Set[str] = frozenset()
     """The identifiers of what is looked into of other files."""
+
+    @functools.cached_property
+    def words(self) -> Set[str]:
+        """The identifiers that the code uses, and strings that are one."""
+        return {word for node in self.nodes for word in own_identifiers(node)}
+
+    @functools.cached_property
+    def done(self) -> Set[str]:
+        """Those of functions that may be called: not what is only computed with or assigned.
+
+        What is a method of objects alone is only called as one.
+        """
+        asked = FUNCTIONS & self.words
+        if not asked:
+            return frozenset()
+        idle = Counter(word for node in self.nodes if type(node) in _IDLE for word in _idle(node))
+        named = [node for node in self.nodes if not asked.isdisjoint(own_identifiers(node))]
+        times = Counter(
+            word for node in named if not _is_bare(node) for word in own_identifiers(node)
+        )
+        return {word for word in asked if times[word] > idle[word]}
 
     def leads(self, node: ast.expr, targets: Set[str], through: Set[str]) -> bool:
         """Whether a value may come from a call of one of ``targets``, or of an object made by one.
@@ -101,19 +122,12 @@ def facts(module: ast.Module, *, linked: Set[str] = frozenset()) -> Facts:
         TooDeepError: the tree is too deep to be analysed.
     """
     found = Facts(linked=linked)
-    seen: list[str] = []
-    idle: list[str] = []
     for level in levels(module):
-        for node in level:
-            seen += own_identifiers(node)
-            kind = type(node)
-            if kind in _NOTES:
-                _NOTES[kind](found, node)
-            if kind in _IDLE:
-                idle += _idle(node)
-    found.words.update(seen)
-    times = Counter(idle)
-    found.done.update(word for word, count in Counter(seen).items() if count > times[word])
+        found.nodes += level
+    for node in found.nodes:
+        note = _NOTES.get(type(node))
+        if note is not None:
+            note(found, node)
     for name in found.imported.keys() & found.calls.keys():
         if found.imported[name] != name:
             found.calls[found.imported[name]] += found.calls[name]
@@ -199,12 +213,20 @@ _IDLE: dict[type[ast.AST], Callable[[Any], Iterable[ast.AST]]] = {
     ast.FormattedValue: lambda node: (node.value,),
 }
 """The part of a node, or the node, whose own word is neither called nor handed on there."""
-_NAMED = frozenset({ast.Attribute, ast.Name})
 
 
 def _idle(node: ast.AST) -> list[str]:
-    parts = [part for part in _IDLE[type(node)](node) if part is node or type(part) in _NAMED]
+    parts = [part for part in _IDLE[type(node)](node) if part is node or _may_be_called(part)]
     return [word for part in parts for word in own_identifiers(part)]
+
+
+def _may_be_called(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) or (isinstance(node, ast.Name) and not _is_bare(node))
+
+
+def _is_bare(node: ast.AST) -> bool:
+    """Whether a node has the name of a method, and no object."""
+    return isinstance(node, ast.Name) and node.id in METHODS
 
 
 def _bind(found: Facts, target: ast.expr, value: ast.expr) -> None:

@@ -36,7 +36,12 @@ _MODULE = re.compile(r"Module$")
 _OF_TORCH = re.compile(r"(Function|Optimizer|Scheduler|Dataset)$")
 """Bases of classes whose methods are called by torch, or mean what they mean in torch."""
 _AIDS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Try, ast.If)
+_DOING = frozenset({ast.Call, ast.Assign, ast.AugAssign})
+_TELLING = _DOING | {ast.Name, ast.Attribute, ast.Subscript, ast.alias, ast.Return}
+"""Kinds of nodes that may say something about a training step."""
 _MAX_AID = 500  # characters
+_UNRUN = frozenset({"annotation", "ctx", "op", "returns"})
+"""Parts of nodes in which nothing runs that has a name."""
 MAX_HOPS = 2
 """Files that are entered one from the other, not counting those that only pass a name on."""
 Place = tuple[int, int]
@@ -482,8 +487,18 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
     while todo:
         part = todo.pop()
         yield part
-        hidden = [getattr(part, name, None) for name in ("annotation", "returns")]
-        todo += (child for child in ast.iter_child_nodes(part) if child not in hidden)
+        todo += _running(part)
+
+
+def _running(node: ast.AST) -> list[ast.AST]:
+    """The nodes below one, but for those of annotations."""
+    found: list[ast.AST] = []
+    for name, value in vars(node).items():
+        if isinstance(value, list):
+            found += (each for each in value if isinstance(each, ast.AST))
+        elif isinstance(value, ast.AST) and name not in _UNRUN:
+            found.append(value)
+    return found
 
 
 def _bases(node: ast.ClassDef, pattern: re.Pattern[str]) -> bool:
@@ -492,7 +507,7 @@ def _bases(node: ast.ClassDef, pattern: re.Pattern[str]) -> bool:
 
 def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
     """Whether a statement may say something about a training step elsewhere."""
-    parts = [*parts]
+    parts = [part for part in parts if type(part) in _TELLING]
     if not isinstance(node, ast.ClassDef):
         kinds = (_is_event, _is_context, _is_gradient, _gives_dtype)
         return _updates(parts) or any(kind(part) for part in parts for kind in kinds)
@@ -518,6 +533,8 @@ def _updates(parts: Iterable[ast.AST]) -> bool:
 
 def _is_event(node: ast.AST) -> bool:
     """Whether a node is something that is done in a training step."""
+    if type(node) not in _DOING:
+        return False
     match node:
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in written.STEPS:
             return written.is_stepped(_last(owner))
@@ -581,8 +598,7 @@ def _chains(node: ast.AST) -> Iterator[str]:
             case ast.ExceptHandler(body=body):
                 todo += body
             case _:
-                hidden = [getattr(part, name, None) for name in ("annotation", "returns")]
-                todo += (child for child in ast.iter_child_nodes(part) if child not in hidden)
+                todo += _running(part)
 
 
 def _module(node: ast.ImportFrom) -> str:

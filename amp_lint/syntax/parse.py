@@ -57,24 +57,37 @@ def levels(module: ast.Module) -> Iterator[list[ast.AST]]:
         if not level:
             return
         yield level
-        level = [child for node in level if type(node) not in _LEAVES for child in _children(node)]
+        level = _below(level)
     raise TooDeepError(f"nests more than {MAX_DEPTH} levels deep")
 
 
 _LEAVES = frozenset({ast.Name, ast.Constant, ast.alias})
+_INNER = frozenset(
+    kind
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST) and kind.__module__ == "ast"
+    if not issubclass(kind, ast.expr_context)
+)
+"""The kinds of nodes; whether a name is read or written is none."""
 
 
-def _children(node: ast.AST) -> Iterable[ast.AST]:
-    """The nodes below; ``a and b and c`` as the two levels that libcst makes of it."""
-    if isinstance(node, ast.BoolOp) and len(node.values) > 2:
-        yield ast.BoolOp(node.op, node.values[:-1])
-        yield node.values[-1]
-        return
-    for value in vars(node).values():
-        if isinstance(value, list):
-            yield from (item for item in value if isinstance(item, ast.AST))
-        elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
-            yield value
+def _below(level: list[ast.AST]) -> list[ast.AST]:
+    """The nodes below some nodes; ``a and b and c`` as the two levels that libcst makes of it."""
+    found: list[Any] = []
+    for node in level:
+        kind = type(node)
+        if kind in _LEAVES:
+            continue
+        if isinstance(node, ast.BoolOp) and len(node.values) > 2:
+            found += (ast.BoolOp(node.op, node.values[:-1]), node.values[-1])
+            continue
+        for value in vars(node).values():
+            kind = type(value)
+            if kind in _INNER:
+                found.append(value)
+            elif kind is list:
+                found += value
+    return [each for each in found if type(each) in _INNER]
 
 
 def own_identifiers(node: ast.AST) -> Iterable[str]:

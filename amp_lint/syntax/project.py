@@ -90,8 +90,6 @@ class _Survey:
 
     imported: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     importers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    running_models: set[str] = field(default_factory=set)
-    """Files that may train under autocast."""
     names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The names that are imported from each file; "*" for all."""
 
@@ -166,7 +164,7 @@ class Project:
         They do where one file imports both, directly or through others. The nearest comes first.
         """
         programs = _closure({start}, self._survey.importers)
-        met = self._survey.running_models & _closure(programs, self._survey.imported)
+        met = self._running_models & _closure(programs, self._survey.imported)
 
         near = self._nearest(start, met - {start})[:MAX_TRAINERS]
         return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
@@ -186,8 +184,6 @@ class Project:
         survey = _Survey()
         for file in self._paths:
             data = self._read(file)
-            if _says(data, _REGION) and _says(data, _BACKWARD):
-                survey.running_models.add(file)
             for _, to in self._resolved(file, data):
                 survey.imported[file].append(to)
                 survey.importers[to].append(file)
@@ -196,6 +192,12 @@ class Project:
                 if source is not None:
                     survey.names[source].add(name)
         return survey
+
+    @functools.cached_property
+    def _running_models(self) -> set[str]:
+        """The files that may train under autocast."""
+        both = (_REGION, _BACKWARD)
+        return {file for file in self._paths if _says_all(self._read(file), both)}
 
     def _find_out(self, file: str, hops: int) -> bool:
         """Whether a file has something that matters, or imports it over so many hops."""
@@ -260,6 +262,10 @@ def _modules(paths: Iterable[str]) -> dict[str, str]:
 def _says(data: bytes, what: written.Look) -> bool:
     """Whether something is in the code of a file."""
     return what.found_in(data) and what.found_in(without_prose(data))
+
+
+def _says_all(data: bytes, looks: Iterable[written.Look]) -> bool:
+    return all(_says(data, each) for each in looks)
 
 
 def _closure(start: Iterable[str], leads: Mapping[str, Iterable[str]]) -> set[str]:

@@ -23,6 +23,10 @@ FUNCTIONS = frozenset(
     word for row in ROWS if row.does or row.gives is Role.SCALED_LOSS for word in row.words
 )
 """What the functions and methods are called that do something in a training step, or scale."""
+METHODS = frozenset(word for row in ROWS for word in row.methods) - frozenset(
+    name.rpartition(".")[2] for row in ROWS for name in row.names
+)
+"""What methods are called that are no functions as well."""
 
 
 def rows(what: Kind | Role, owner: Role | None = None) -> tuple[Meaning, ...]:

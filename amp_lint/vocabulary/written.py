@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from amp_lint.vocabulary import amp
 from amp_lint.vocabulary.meaning import Kind, Role
-from amp_lint.vocabulary.table import methods, words
+from amp_lint.vocabulary.table import METHODS, methods, words
 
 
 def any_of(words: Iterable[str]) -> str:
@@ -75,6 +75,13 @@ UPDATES = words(Kind.UPDATE)
 MAKERS = words(Role.SCALER)
 PROTOCOL = methods(Role.SCALER)
 """What scales a loss, and what is done with a scaler in a step."""
+_SCALING = words(Role.SCALED_LOSS, Kind.UNSCALE)
+SCALES = (
+    pattern(rf"(?i:{SCALER})")
+    | look(_SCALING & METHODS, r"\.\s*", r"\b")
+    | look(_SCALING - METHODS)
+)
+"""What shows that there is a scaler: a name, its class, or a method that only scalers have."""
 STATES = amp.STATE_DICT.words | amp.LOAD_STATE_DICT.words
 """What gives or takes the state of an optimizer or a scaler."""
 _STEPPED = re.compile(rf"optim|(?:^|_)opt|sgd|adam|{SCALER}", re.IGNORECASE)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.amp.plain_regions import are_given_what_fits
 from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
@@ -17,6 +18,7 @@ from . import _misfits as misfits
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
     from ._misfits import Misfit
 
@@ -37,6 +39,10 @@ class AutocastArguments(Rule):
             "pass it by keyword",
         ),
     )
+
+    def may(self, facts: Facts) -> bool:
+        """Whether an argument may be misplaced."""
+        return not are_given_what_fits(facts)
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
         """Report the first argument that does not fit."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.amp.plain_regions import are_entered
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
@@ -16,6 +17,7 @@ from amp_lint.vocabulary.table import words
 if TYPE_CHECKING:
     from amp_lint.amp.regions import Entered
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
 _MEANS_TO = re.compile(r"contextmanager|context_manager|fixture|hook", re.IGNORECASE)
 """Decorators of generators that enter and leave a region for others."""
@@ -40,6 +42,10 @@ class AutocastGenerator(Rule):
             {At.REGION: "this one was entered later", At.STEP: "it is left here"},
         ),
     )
+
+    def may(self, facts: Facts) -> bool:
+        """Whether a region may be that of a decorator, or left by a ``yield``."""
+        return not are_entered(facts)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report decorated generators and coroutines, and regions with a ``yield`` inside."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.amp.plain_regions import are_entered
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
@@ -14,6 +15,7 @@ from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
     from ._instances import Reentry
 _STAYS = "autocast stays on for good: this object is entered again while it is active"
@@ -30,6 +32,10 @@ class ReenteredAutocast(Rule):
     observed = (
         Account(Mistake.REENTERED_REGION, _STAYS, _HELP, {At.REGION: "it is entered here"}),
     )
+
+    def may(self, facts: Facts) -> bool:
+        """Whether a region may be an object that is kept."""
+        return not are_entered(facts)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the inner of two regions that are one object."""

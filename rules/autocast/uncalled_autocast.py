@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.amp.plain_regions import are_entered
 from amp_lint.edit import edits
 from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
@@ -17,6 +18,7 @@ from amp_lint.vocabulary.table import names, words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
     from amp_lint.syntax.references import Reference
 
 _ALONE = (
@@ -51,6 +53,10 @@ class UncalledAutocast(Rule):
             _ALONE[1],
         ),
     )
+
+    def may(self, facts: Facts) -> bool:
+        """Whether a region may not be entered."""
+        return not are_entered(facts)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report each class in a ``with``, as a decorator, and each call that is a statement."""

@@ -11,6 +11,7 @@ from amp_lint.text.diagnostic import Applicability, Diagnostic, Severity
 from amp_lint.vocabulary.amp import DEPRECATED
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import BY_NAME
+from amp_lint.vocabulary.written import pattern
 
 from ._arguments import DECORATORS, DEVICE_TYPE, around
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 _ONE_MODULE = (2, 0)  # torch.amp.autocast is there for certain; before, torch.autocast
 _OLD = {name: new for old, new in DEPRECATED.items() for name in old.names}
 _SINCE = {new.word: new.since for new in _OLD.values() if new.since}
+_WRITTEN = pattern(
+    r"(?:cuda|cpu)(?:\s*\.\s*amp|[\s\\]+as\b|[\s\\]+import)\b|[\"'](?:cuda|cpu)[\"']",
+    "cuda",
+    "cpu",
+)
+"""How a file names one of the modules, or gets at it."""
 _NEW = frozenset({"torch.amp", *(name for new in _OLD.values() for name in new.names)})
 
 
@@ -32,6 +39,7 @@ class DeprecatedCudaAmp(Rule):
     severity = Severity.WARNING
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
     requires = (frozenset({"amp"}), frozenset({"cuda", "cpu"}), frozenset(_SINCE))
+    pattern = _WRITTEN
     since = _SINCE
     moves_names = True
 

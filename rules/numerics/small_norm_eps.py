@@ -45,14 +45,15 @@ def _power(before: str) -> str:
     return rf"\*\*(?:(?<={before}\*\*)|(?<={before}\s\*\*)|(?<=\s\s\*\*))"
 
 
+_INTEGER = r"\d\w*(?![\w.])"
 _EXPONENT = r"-0*(?:[7-9]|\d_|[1-9]\d)"
 _SMALL_NUMBER = (
     pattern(rf"e{_EXPONENT}", "e-")
     | pattern(rf"E{_EXPONENT}", "E-")
     | pattern(r"\.0[\d_]*[eE]-", ".0")
     | pattern(r"\.0000000", ".0000000")
-    | pattern(rf"{_power('[0-9.)]')}[\s(]*-", "**")
-    | pattern(rf"{_power('[0-9.]')}[\s(+]*[0-9.]", "**")
+    | pattern(rf"{_power('[0-9.)]')}[\s(]*-[\s(]*{_INTEGER}", "**")
+    | pattern(rf"{_power('[0-9.]')}[\s(+]*{_INTEGER}", "**")
 )
 """How a number under `_LEAST` may be written."""
 

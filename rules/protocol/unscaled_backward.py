@@ -10,6 +10,7 @@ from amp_lint.edit import edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind
 from amp_lint.vocabulary.table import words
 
@@ -32,6 +33,7 @@ class UnscaledBackward(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
     requires = (words(Kind.BACKWARD), words(Kind.STEP), words(Kind.UPDATE))
+    pattern = written.SCALES
     observed = (
         Account(
             Mistake.UNSCALED,

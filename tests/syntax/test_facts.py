@@ -98,6 +98,7 @@ def test_what_may_be_called(text: str) -> None:
         "print(f'{self.step}')",
         "x = {'step': 1}",
         "self.step.item()",
+        "run(step)",
     ],
 )
 def test_what_is_not_called(text: str) -> None:
@@ -110,6 +111,47 @@ def test_what_is_not_called(text: str) -> None:
 )
 def test_the_least_number(text: str, least: float) -> None:
     assert of(text).least == least
+
+
+@pytest.mark.parametrize(
+    "text, entered, fits",
+    [
+        ("with torch.autocast('cuda'): ...", True, True),
+        ("with torch.autocast(x.device.type, enabled=False): ...", True, True),
+        ("from torch import autocast\nwith autocast('cuda'): ...", True, False),
+        ("with torch.autocast('cpu', dtype=torch.float32): ...", True, False),
+        ("d = torch.device(0)\nwith torch.autocast(d): ...", True, False),
+        ("with torch.autocast(device_type=d, dtype=True): ...", True, False),
+        ("with torch.autocast(): ...", True, False),
+        ("with torch.cuda.amp.autocast(False): ...", True, False),
+        ("with torch.autocast('cuda', cache=True): ...", True, False),
+        ("with torch.autocast('cuda', enabled='no'): ...", True, False),
+        ("with torch.autocast(d): ...\nGradScaler(True)", True, False),
+        ("with torch.autocast('cuda'): yield 1", False, False),
+        ("with torch.autocast: ...", False, False),
+        ("torch.autocast('cuda')", False, False),
+        ("with torch.autocast('cuda') as a: ...", False, False),
+        ("@torch.autocast('cuda')\ndef f(): ...", False, False),
+        ("from torch import autocast as a\nwith a('cuda'): ...", False, False),
+        ("a = getattr(torch, 'autocast')", False, False),
+    ],
+)
+def test_regions_that_are_plain(text: str, entered: bool, fits: bool) -> None:
+    judging = [rule for rule in all_rules() if rule.code in ("AMP206", "AMP207")]
+    assert [rule.may(of(text)) for rule in judging] == [not fits, not entered]
+    assert all(rule.may(of(text, linked={"autocast"})) for rule in judging)
+
+
+@pytest.mark.parametrize("text", ["", "x = 0\n"])
+@pytest.mark.parametrize(
+    "eps, has",
+    [("1e-12", True), ("10 ** -8", True), ("(10) ** -8", True), ("0.1**9", True),
+     ("d ** -0.5", False), ("x.size(-1) ** -0.5", False), ("d2 ** 0.5", False)],
+)  # fmt: skip
+def test_how_a_small_number_is_written(text: str, eps: str, has: bool) -> None:
+    rule = find("AMP311")
+    assert rule is not None and rule.pattern is not None
+    assert rule.pattern.found_in(f"{text}f({eps})".encode()) is has
 
 
 def test_files_without_a_log_of_a_softmax_are_not_parsed() -> None:
