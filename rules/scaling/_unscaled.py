@@ -16,7 +16,7 @@ from amp_lint.amp.regions import Region
 from amp_lint.flow.forwarding import returned
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
-from amp_lint.syntax.names import dotted
+from amp_lint.syntax.names import Binding, dotted
 from amp_lint.syntax.references import is_read
 from amp_lint.syntax.tree import children
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
@@ -33,6 +33,7 @@ _SCALED = re.compile(r"scaler|loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNO
 _DETACHING = frozenset({"detach", "item", "numpy", "tolist"})
 _MAX_CALLS = 3  # functions of this file that are looked into, one in the other
 _MAX_NODES = 400  # assignments that one loss is traced back through
+_MAX_GIVEN = 20  # calls that give something for one parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ class Unscaled:
                     yield from self._trace(self._returned(part), depth - 1)
 
     def _assigned(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
-        """The values that a local name may have here."""
+        """The values that a local name, or a parameter, may have here."""
         holder = self.tree.parent(name)
         if isinstance(holder, cst.Call) and holder.func is name:
             return
@@ -216,6 +217,16 @@ class Unscaled:
                 yield value
             if isinstance(binding.node, cst.AugAssign):
                 yield binding.node.target  # what was there before
+            if binding.kind == "parameter":
+                yield from self._given(binding)
+
+    def _given(self, parameter: Binding) -> Iterator[cst.BaseExpression]:
+        """What the calls of a function give for a parameter."""
+        program = self.steps.program
+        function = self.tree.ancestor(parameter.node, cst.FunctionDef)
+        calls = program.calls_of(function)[:_MAX_GIVEN] if function is not None else ()
+        bound = (program.bind(function, call) for call in calls if function is not None)
+        yield from (given[parameter.name] for given in bound if parameter.name in given)
 
     def _returned(self, call: cst.Call) -> list[cst.BaseExpression]:
         """What a function of this file returns."""

@@ -131,6 +131,41 @@ def test_not_a_plain_step(old: str, new: str) -> None:
     assert regions(REGION + "loss = net(x)", old, new) == []
 
 
+METHODS = """\
+import contextlib, torch
+class Trainer:
+    def __init__(self, net, data, amp):
+        self.net, self.data, self.opt = net, data, torch.optim.SGD(net)
+        self.context = torch.autocast("cuda") if amp else contextlib.nullcontext()
+        if net.exact:
+            self.context = contextlib.nullcontext()
+    def learn(self, output):
+        loss = output.loss
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+    def train(self):
+        for x in self.data:
+            with self.context:
+                output = self.net(x)
+            self.learn(output)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("self.learn(output)", "self.learn(output)", True),
+        ("self.learn(output)", "self.learn(output=output)", True),
+        ("self.learn(output)", "self.learn(output.detach())", False),
+        ("self.learn(output)", "self.learn(self.net(x))", False),
+        ("self.learn(output)", "self.net.learn(output)", False),
+    ],
+)
+def test_a_loss_that_is_handed_to_a_method(old: str, new: str, found: bool) -> None:
+    assert bool(model_of(METHODS.replace(old, new)).part(Unscaled).forwards) is found
+
+
 @pytest.mark.parametrize(
     "more",
     [
