@@ -98,6 +98,8 @@ class GradientValues:
                 return is_gradient(node)
             case cst.Name():
                 return self._is_named(node, steps)
+            case cst.Subscript(value=whole):
+                return self.holds(whole, steps)
             case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=method)), args=args):
                 if method in SAME_NUMBERS and self.holds(owner, steps):
                     return True

@@ -307,7 +307,7 @@ class Evaluator(ABC):
     def _scaling(self, path: Path) -> Event | None:
         """The backward that left gradients scaled; if all events count, the last one anyway."""
         state = path.gradients
-        left = state.scaled_last if state.since <= _LEAVING_SCALED else None
+        left = (state.scaled_last or state.loose) if state.since <= _LEAVING_SCALED else None
         return state.last if self.exact else left
 
     def _updated(self, path: Path) -> Path:
