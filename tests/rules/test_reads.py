@@ -11,7 +11,7 @@ from amp_lint.selection import Selection
 from amp_lint.text.source import Source
 
 HEAD = """\
-import torch
+import torch, wandb
 from torch.nn.utils import clip_grad_norm_
 
 
@@ -56,6 +56,9 @@ def found(body: str) -> list[str]:
         "torch.max(p.grad)",
         "p.grad.clamp_(-1, 1)",
         "p.grad.copy_(p.grad.clamp(-1, 1))",
+        "log.add_histogram('grad', p.grad, i)",
+        "log.add_histogram('grad', values=p.grad.detach().cpu().numpy())",
+        "wandb.Histogram(p.grad.data.cpu())",
     ],
 )
 def test_measures(measure: str) -> None:
@@ -86,6 +89,7 @@ def test_a_test_whether_to_clip(test: str, clips: str, measures: str) -> None:
         "p.grad.norm() / first.grad.norm()",
         "p.data.norm()",
         "p.grad.clone()",
+        "log.add_histogram('weight', p.data, i)",
     ],
 )
 def test_what_the_scale_does_not_change(harmless: str) -> None:
