@@ -54,6 +54,7 @@ class Unscaled:
         self.values = model.values
         self.flow = model.flow
         self.regions = model.regions
+        self.reach = model.reach
         self.steps = model.steps
         self.precision = model.part(Precision)
 
@@ -65,7 +66,8 @@ class Unscaled:
         found: dict[int, UnscaledForward] = {}
         for backward, step in self._plain_steps():
             for region in self._regions_of(backward):
-                found.setdefault(id(region.node), UnscaledForward(region, backward, step))
+                if self.tree.is_own(region.node):
+                    found.setdefault(id(region.node), UnscaledForward(region, backward, step))
         return sorted(found.values(), key=lambda forward: self.tree.order(forward.region.node))
 
     @functools.cached_property
@@ -202,6 +204,8 @@ class Unscaled:
             for part in _with_gradient(expression):
                 if isinstance(part, cst.Name):
                     todo += self._assigned(part)
+                elif isinstance(part, cst.Attribute) and depth > 0:
+                    yield from self._kept(part, depth - 1)
                 elif isinstance(part, cst.Call) and depth > 0:
                     yield from self._trace(self._returned(part), depth - 1)
 
@@ -228,12 +232,20 @@ class Unscaled:
         bound = (program.bind(function, call) for call in calls if function is not None)
         yield from (given[parameter.name] for given in bound if parameter.name in given)
 
+    def _kept(self, node: cst.Attribute, depth: int) -> Iterator[Region]:
+        """The regions in which ``self.loss`` is computed, if each that it may be has one."""
+        holder = self.tree.parent(node)
+        if isinstance(holder, cst.Call) and holder.func is node:
+            return
+        values = (v for v in self.values.attribute_values(node) if literal(v) is ...)
+        found = [[*self._trace([value], depth)] for value in values]
+        if all(found):
+            yield from (region for regions in found for region in regions)
+
     def _returned(self, call: cst.Call) -> list[cst.BaseExpression]:
-        """What a function of this file returns."""
-        function = self.steps.program.target(call)
-        if function is None:
-            return []
-        return [*returned(function)]
+        """What a function of this file returns, or the forward of a module."""
+        function = self.reach.target(call)
+        return [*returned(function)] if function is not None else []
 
     # --- which regions are float16 ------------------------------------------------------------
 

@@ -166,6 +166,62 @@ def test_a_loss_that_is_handed_to_a_method(old: str, new: str, found: bool) -> N
     assert bool(model_of(METHODS.replace(old, new)).part(Unscaled).forwards) is found
 
 
+KEPT = """\
+import torch
+class Gan:
+    def forward(self, x):
+        with torch.cuda.amp.autocast():
+            self.fake = self.net(x)
+    def learn(self, x):
+        self.forward(x)
+        self.loss = None
+        self.loss = self.fake.mean()
+        self.opt.zero_grad()
+        self.loss.backward()
+        self.opt.step()
+"""
+MODULE = """\
+import torch
+class Net(torch.nn.Module):
+    @torch.cuda.amp.autocast()
+    def forward(self, x):
+        return self.lin(x)
+def train(data):
+    net = Net()
+    opt = torch.optim.SGD(net.parameters())
+    for x in data:
+        loss = net(x).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "old", "new", "found"),
+    [
+        (KEPT, "", "", True),
+        (
+            KEPT,
+            "    def learn",
+            "    def whole(self, x): self.fake = self.net(x)\n    def learn",
+            False,
+        ),
+        (KEPT, "self.fake.mean()", "self.net(self.fake.detach())", False),
+        (KEPT, "self.fake.mean()", "self.fake(x)", False),
+        (MODULE, "", "", True),
+        (MODULE, "autocast()", "autocast(dtype=torch.bfloat16)", False),
+        (MODULE, "net = Net()", "net = make(Net)", False),
+    ],
+)
+def test_a_loss_that_is_kept_or_that_a_module_gives(
+    program: str, old: str, new: str, found: bool
+) -> None:
+    assert old in program
+    changed = program.replace(old, new) if old else program
+    assert bool(model_of(changed).part(Unscaled).forwards) is found
+
+
 @pytest.mark.parametrize(
     "more",
     [
