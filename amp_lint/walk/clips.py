@@ -126,19 +126,19 @@ class Clips:
                 yield event, backward
 
     def _of_another(self, clip: Event, state: Gradients[Event], following: Cycle) -> Event | None:
-        """The backward, if one optimizer is unscaled and the module of another one clipped.
+        """The backward, if one optimizer is unscaled and modules of another one are clipped.
 
         Which modules they train is seen where they are made; the scaler steps the other one later.
         """
         if state.pending is None or state.touched or not state.divided:
             return None
-        clipped = self._modules(clip.node)
         ready = [self._trained(each.node) for each in state.unscaled.values()]
-        if len(clipped) != 1 or not all(ready) or any(map(clipped.__and__, ready)):
+        if not all(ready):
             return None
+        scaled = self._modules(clip.node).difference(*ready)
         steps = (e for e in following if e.kind is Kind.STEP and e.scaler)
         later = (self._trained(step.node) for step in steps)
-        return state.pending if clipped in later else None
+        return state.pending if any(each and each <= scaled for each in later) else None
 
     def _trained(self, call: cst.CSTNode) -> frozenset[Slot]:
         """The modules whose parameters the optimizer has that a call of the scaler is about."""
