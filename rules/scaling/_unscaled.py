@@ -43,6 +43,8 @@ class UnscaledForward:
     region: Region
     backward: cst.Call
     step: cst.CSTNode
+    place: cst.CSTNode
+    """The region, or the backward where that is in another file."""
 
 
 class Unscaled:
@@ -60,15 +62,19 @@ class Unscaled:
 
     @functools.cached_property
     def forwards(self) -> list[UnscaledForward]:
-        """One for each such region, in source order."""
+        """One for each such region, or backward of one in another file, in source order."""
         if self._may_scale or not any(map(self._is_float16, self.regions.all)):
             return []
         found: dict[int, UnscaledForward] = {}
-        for backward, step in self._plain_steps():
+        steps: dict[int, tuple[cst.Call, cst.CSTNode]] = {}
+        for pair in self._plain_steps():
+            steps.setdefault(id(pair[0]), pair)
+        for backward, step in steps.values():
             for region in self._regions_of(backward):
-                if self.tree.is_own(region.node):
-                    found.setdefault(id(region.node), UnscaledForward(region, backward, step))
-        return sorted(found.values(), key=lambda forward: self.tree.order(forward.region.node))
+                place = region.node if self.tree.is_own(region.node) else backward
+                if self.tree.is_own(place):
+                    found.setdefault(id(place), UnscaledForward(region, backward, step, place))
+        return sorted(found.values(), key=lambda forward: self.tree.order(forward.place))
 
     @functools.cached_property
     def _may_scale(self) -> bool:
@@ -171,7 +177,7 @@ class Unscaled:
     # --- plain training steps -----------------------------------------------------------------
 
     def _plain_steps(self) -> Iterator[tuple[cst.Call, cst.CSTNode]]:
-        """Backward calls that a step follows, both without a scaler, and that step."""
+        """Backward calls that a step follows, both without a scaler, and that step; often again."""
         for root in self.steps.roots:
             for cycle in root.cycles:
                 backward: Event | None = None
@@ -228,9 +234,20 @@ class Unscaled:
         """What the calls of a function give for a parameter."""
         program = self.steps.program
         function = self.tree.ancestor(parameter.node, cst.FunctionDef)
-        calls = program.calls_of(function)[:_MAX_GIVEN] if function is not None else ()
-        bound = (program.bind(function, call) for call in calls if function is not None)
+        if function is None:
+            return
+        calls = [call for each in self._overridden(function) for call in program.calls_of(each)]
+        bound = (program.bind(function, call) for call in calls[:_MAX_GIVEN])
         yield from (given[parameter.name] for given in bound if parameter.name in given)
+
+    def _overridden(self, function: cst.FunctionDef) -> Iterator[cst.FunctionDef]:
+        """A function, and the methods of its class's bases that it stands for."""
+        yield function
+        owner = self.values.enclosing_class(function)
+        for base in self.values.lineage(owner)[1:] if owner is not None else ():
+            method = self.values.method(base, function.name.value)
+            if method is not None:
+                yield method
 
     def _kept(self, node: cst.Attribute, depth: int) -> Iterator[Region]:
         """The regions in which ``self.loss`` is computed, if each that it may be has one."""

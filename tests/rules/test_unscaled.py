@@ -222,6 +222,22 @@ def test_a_loss_that_is_kept_or_that_a_module_gives(
     assert bool(model_of(changed).part(Unscaled).forwards) is found
 
 
+HEIR = """\
+class Gan(Trainer):
+    def learn(self, output):
+        loss = output.d_loss
+        loss.backward()
+        self.d_opt.step()
+"""
+
+
+def test_a_method_stands_for_the_one_that_it_overrides() -> None:
+    stub = METHODS.replace("self.opt.step()", "pass")
+    (found,) = model_of(stub + HEIR).part(Unscaled).forwards
+    assert found.place is found.region.node
+    assert not model_of(stub + HEIR.replace("learn(", "other(")).part(Unscaled).forwards
+
+
 @pytest.mark.parametrize(
     "more",
     [
