@@ -18,11 +18,11 @@ from amp_lint.amp.gradient_values import GradientValues, is_gradient
 from amp_lint.amp.regions import Region
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.forwarding import direct
-from amp_lint.flow.program import Program
+from amp_lint.flow.program import Program, is_stub
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
-from amp_lint.syntax.tree import descendants, statements_of
+from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.frameworks import OWNERS
 from amp_lint.vocabulary.meaning import EVERY as EVERY
 from amp_lint.vocabulary.meaning import Kind as Kind
@@ -131,7 +131,7 @@ class Recognizer:
             self.tree.ancestor(function, cst.FunctionDef, cst.ClassDef), cst.ClassDef
         ):
             return False
-        return all(map(_is_empty, statements_of(function.body)))
+        return is_stub(function)
 
     @functools.cached_property
     def gradients(self) -> GradientValues:
@@ -246,19 +246,6 @@ class Recognizer:
         yield from (assign for assign in targets if is_gradient(assign.target))
         changed = self.tree.nodes(cst.AugAssign)
         yield from (assign for assign in changed if is_gradient(assign.target))
-
-
-def _is_empty(small: cst.CSTNode) -> bool:
-    """``pass``, ``...``, a docstring, ``return``, ``raise NotImplementedError``."""
-    match small:
-        case cst.Pass() | cst.Return(value=None):
-            return True
-        case cst.Expr(value=value):
-            return isinstance(value, (cst.Ellipsis, cst.SimpleString, cst.ConcatenatedString))
-        case cst.Raise(exc=raised):
-            name = raised.func if isinstance(raised, cst.Call) else raised
-            return name is not None and dotted(name) == "NotImplementedError"
-    return False
 
 
 def _is_called_unscale(call: cst.Call) -> bool:

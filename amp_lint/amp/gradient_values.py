@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_lint.flow.values import Values
+from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.names import Binding, Names
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import methods, rows
-from amp_lint.vocabulary.training import MEASURES, SAME_NUMBERS
+from amp_lint.vocabulary.training import MEASURES, PLOTS, SAME_NUMBERS
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _LIMITS = methods(Role.GRADIENT, rows(Kind.GRADIENT_READ))
@@ -74,14 +74,25 @@ class GradientValues:
         method = call.func if isinstance(call.func, cst.Attribute) else None
         if method and method.attr.value in MEASURES and self.holds(method.value):
             return True
+        plotted = self._plotted(call)
+        if plotted is not None:
+            return self.holds(plotted)
         if not call.args or not self.names.is_any(call.func, _FUNCTIONS):
             return False
         return self.holds(call.args[0].value)
 
+    def _plotted(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What a call makes a histogram of."""
+        for row in PLOTS:
+            method = isinstance(call.func, cst.Attribute) and call.func.attr.value in row.methods
+            if method or self.names.is_any(call.func, frozenset(row.names)):
+                return arguments(call).get(len(row.order) - 1, row.order[-1])
+        return None
+
     def is_kept(self, call: cst.Call) -> bool:
         """Whether a measure is of gradients that were put aside under a name before."""
         measured = [call.func.value] if isinstance(call.func, cst.Attribute) else []
-        measured += [arg.value for arg in call.args[:1]]
+        measured += [arg.value for arg in call.args]
         return any(
             isinstance(part, cst.Name) and self._is_named(part, _MAX_STEPS)
             for whole in measured
@@ -98,6 +109,8 @@ class GradientValues:
                 return is_gradient(node)
             case cst.Name():
                 return self._is_named(node, steps)
+            case cst.Subscript(value=whole):
+                return self.holds(whole, steps)
             case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=method)), args=args):
                 if method in SAME_NUMBERS and self.holds(owner, steps):
                     return True

@@ -21,6 +21,8 @@ from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, names, words
 
 _MAX_STEPS = 6
 _MAX_CALLS = 20  # that give something for one parameter
+_ENDING = frozenset({"close", "pop_all"})  # what a stack holds
+_PROPERTIES = frozenset({"property", "cached_property"})
 _FUNCTION = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _INERT_FUNCTIONS = (
     *names(Kind.CLIP),
@@ -108,10 +110,14 @@ class Entered:
     holder: cst.With | cst.FunctionDef
 
 
-def _put_on_a_stack(call: cst.Call) -> list[cst.BaseExpression]:
-    """The context of ``stack.enter_context(...)``."""
-    entering = isinstance(call.func, cst.Attribute) and call.func.attr.value == "enter_context"
-    return [call.args[0].value] if entering and len(call.args) == 1 else []
+def _entered_by(call: cst.Call) -> list[cst.BaseExpression]:
+    """The context of ``stack.enter_context(...)``, or of ``context.__enter__()``."""
+    match call:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value="enter_context")), args=[given]):
+            return [given.value]
+        case cst.Call(func=cst.Attribute(value=context, attr=cst.Name(value="__enter__")), args=[]):
+            return [context]
+    return []
 
 
 def _entered_operand(context: cst.BaseExpression) -> cst.BaseExpression:
@@ -150,11 +156,40 @@ class Regions:
             child, holder = holder, self.tree.parent(holder)
         return passed and isinstance(holder, cst.WithItem)
 
+    def entered_by(self, call: cst.Call) -> Region | None:
+        """The region that a call enters by hand, or puts on the stack of a ``with`` around it."""
+        func = call.func
+        if not isinstance(func, cst.Attribute):
+            return None
+        if func.attr.value == "enter_context" and not self._lasts(func.value, call):
+            return None
+        return next(filter(None, map(self.of, _entered_by(call))), None)
+
+    def _lasts(self, stack: cst.BaseExpression, call: cst.Call) -> bool:
+        """Whether a stack ends what it holds with a ``with`` around a call, and not before."""
+        name, holder = dotted(stack), self.tree.ancestor(call, cst.With)
+        while isinstance(holder, cst.With):
+            named = [item.asname.name for item in holder.items if item.asname is not None]
+            if any(dotted(each) == name for each in named):
+                ends = (each.func for each in self.tree.below(holder, cst.Call))
+                methods = (end for end in ends if isinstance(end, cst.Attribute))
+                return not any(
+                    end.attr.value in _ENDING and dotted(end.value) == name for end in methods
+                )
+            holder = self.tree.ancestor(holder, cst.With)
+        return False
+
+    def left_by(self, call: cst.Call) -> Region | None:
+        """The region that ``context.__exit__(...)`` ends."""
+        func = call.func
+        ends = isinstance(func, cst.Attribute) and func.attr.value == "__exit__"
+        return self.of(func.value) if ends and isinstance(func, cst.Attribute) else None
+
     @functools.cached_property
     def all(self) -> list[Region]:
         """Every region that this file opens: with statements, decorators, stacks of contexts."""
         contexts = [item.item for item in self.tree.nodes(cst.WithItem)]
-        contexts += [arg for call in self.tree.nodes(cst.Call) for arg in _put_on_a_stack(call)]
+        contexts += [arg for call in self.tree.nodes(cst.Call) for arg in _entered_by(call)]
         contexts += [decorator.decorator for decorator in self.tree.nodes(cst.Decorator)]
         found = [region for context in contexts if (region := self.of(context)) is not None]
         return list({id(region.node): region for region in found}.values())
@@ -310,9 +345,19 @@ class Regions:
         bound = (self.program.bind(home, call).get(bindings[0].name) for call in calls if home)
         return [value for each in bound if each for value in self.values.alternatives(each)]
 
+    def _of_property(self, node: cst.BaseExpression, steps: int) -> Region | None:
+        """The region that ``self.context`` makes anew each time, where that is a method."""
+        made = self.values.function(node) if isinstance(node, cst.Attribute) else None
+        decorators = made.decorators if made is not None else ()
+        if made is None or not any(_makes_property(each) for each in decorators):
+            return None
+        region = _common([self._region(each, steps - 1) for each in _contexts_made(made)])
+        hidden = region is not None and self.tree.is_own(node) > self.tree.is_own(region.node)
+        return replace(region, node=node) if hidden and region is not None else region
+
     def _of_call(self, node: cst.BaseExpression, steps: int) -> Region | None:
         if not isinstance(node, cst.Call):
-            return None
+            return self._of_property(node, steps)
         for function in self._alternatives(node.func):
             region = self._of_function(node, function, steps)
             if region is not None:
@@ -422,6 +467,10 @@ def _common(found: list[Region | None]) -> Region | None:
     alike = len(on) == 1 or all(region.dtype is None for region in on)
     conditional = len(on) < len(found) or on[0].conditional
     return replace(on[0], conditional=conditional, starred=on[0].starred or not alike)
+
+
+def _makes_property(decorator: cst.Decorator) -> bool:
+    return (dotted(decorator.decorator) or "").rpartition(".")[2] in _PROPERTIES
 
 
 def _contexts_made(function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:

@@ -150,17 +150,8 @@ class Origins:
         return [*values, *self._in_heirs(owner, name)]
 
     def _in_heirs(self, owner: cst.ClassDef, name: str) -> list[cst.BaseExpression]:
-        heirs = self._heirs.get(id(owner), ())
+        heirs = self.values.heirs(owner)
         return [v for heir in heirs for v in self.values.class_attributes(heir).get(name, ())]
-
-    @functools.cached_property
-    def _heirs(self) -> dict[int, list[cst.ClassDef]]:
-        """Id of a class -> those that are derived from it, directly or not."""
-        found: dict[int, list[cst.ClassDef]] = defaultdict(list)
-        for heir in self.tree.nodes(cst.ClassDef):
-            for ancestor in self.values.lineage(heir)[1:]:
-                found[id(ancestor)].append(heir)
-        return dict(found)
 
     # --- what is put into containers ----------------------------------------------------------
 

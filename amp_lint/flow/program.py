@@ -13,7 +13,7 @@ from amp_lint.flow.conditions import text
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.names import Names, dotted
-from amp_lint.syntax.tree import Tree
+from amp_lint.syntax.tree import Tree, statements_of
 
 Loop = cst.For | cst.While
 _INNER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
@@ -108,7 +108,7 @@ class Program:
     def _target(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
         function = self.values.function(func)
         if function is not None:
-            return function
+            return self._filled_in(function, func) or function
         if isinstance(func, cst.Attribute):
             if not isinstance(func.value, (cst.Name, cst.Attribute)):
                 return None
@@ -118,6 +118,19 @@ class Program:
             owner = self.values.instance_class(func)
             return self.values.method(owner, "__call__") if owner is not None else None
         return None
+
+    def _filled_in(self, stub: cst.FunctionDef, func: cst.BaseExpression) -> cst.FunctionDef | None:
+        """The method of the only subclass that has what is a stub in the class of ``self``."""
+        owner, caller = self.values.enclosing_class(stub), self.function_of(func)
+        if owner is None or caller is None or not is_stub(stub):
+            return None
+        found: dict[int, cst.FunctionDef] = {}
+        for heir in self.values.heirs(owner):
+            method = self.values.method(heir, stub.name.value)
+            same = self.values.method(heir, caller.name.value) is caller
+            if method is not None and same and not is_stub(method):
+                found[id(method)] = method
+        return next(iter(found.values())) if len(found) == 1 else None
 
     @functools.cached_property
     def _calls_of(self) -> dict[int, list[cst.Call]]:
@@ -135,3 +148,21 @@ class Program:
             holders = map(self.function_of, calls)
             inside[target] = {id(holder) for holder in holders if holder is not None}
         return inside
+
+
+def is_stub(function: cst.FunctionDef) -> bool:
+    """Whether a function is empty, for a subclass to fill in."""
+    return all(map(_is_empty, statements_of(function.body)))
+
+
+def _is_empty(small: cst.CSTNode) -> bool:
+    """``pass``, ``...``, a docstring, ``return``, ``raise NotImplementedError``."""
+    match small:
+        case cst.Pass() | cst.Return(value=None):
+            return True
+        case cst.Expr(value=value):
+            return isinstance(value, (cst.Ellipsis, cst.SimpleString, cst.ConcatenatedString))
+        case cst.Raise(exc=raised):
+            name = raised.func if isinstance(raised, cst.Call) else raised
+            return name is not None and dotted(name) == "NotImplementedError"
+    return False

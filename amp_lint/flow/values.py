@@ -214,6 +214,18 @@ class Values:
                 todo += (base for base in reversed(bases) if isinstance(base, cst.ClassDef))
         return [*found.values()]
 
+    def heirs(self, owner: cst.ClassDef) -> Sequence[cst.ClassDef]:
+        """The classes that are derived from a class, directly or not."""
+        return self._heirs.get(id(owner), ())
+
+    @functools.cached_property
+    def _heirs(self) -> dict[int, list[cst.ClassDef]]:
+        found: dict[int, list[cst.ClassDef]] = defaultdict(list)
+        for heir in self.tree.nodes(cst.ClassDef):
+            for ancestor in self.lineage(heir)[1:]:
+                found[id(ancestor)].append(heir)
+        return dict(found)
+
     def function(self, node: cst.BaseExpression) -> cst.FunctionDef | None:
         """The function that ``f``, ``self.f`` or ``module.f`` calls, if it can be only one.
 

@@ -55,8 +55,8 @@ NORMS = frozenset(
 
 SAME_NUMBERS = frozenset(
     {
-        "clone", "contiguous", "cpu", "cuda", "detach", "double", "flatten", "float", "reshape",
-        "to", "view",
+        "clone", "contiguous", "cpu", "cuda", "detach", "double", "flatten", "float", "numpy",
+        "reshape", "to", "view",
     }
 )  # fmt: skip
 """Methods of a tensor that give the same numbers."""
@@ -68,6 +68,12 @@ MEASURES = frozenset(
     }
 )  # fmt: skip
 """Methods whose result depends on how large the numbers are."""
+
+PLOTS = (
+    Meaning(methods=("add_histogram",), parameters=(Parameter("tag"), Parameter("values"))),
+    Meaning(names=("wandb.Histogram",), parameters=(Parameter("sequence"),)),
+)
+"""Their last parameter is what is plotted: how large the numbers are."""
 
 HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
 """Methods of a tensor that take what is called with its gradient, or with it, in backward."""

@@ -18,7 +18,7 @@ from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import rows
 from amp_lint.vocabulary.training import CLIP_NORM, TOTAL_NORM
 from amp_lint.walk.gradients import Gradients, replay
-from amp_lint.walk.mistake_rows import LOOSE_CLIP, SCALED_CLIP
+from amp_lint.walk.mistake_rows import LOOSE_CLIP, LOOSE_READ, SCALED_CLIP, Row
 from amp_lint.walk.paths import Cycle, last_name
 from amp_lint.walk.steps import Root, Steps
 from amp_lint.walk.unscale_places import UnscalePlace, UnscalePlaces
@@ -81,21 +81,30 @@ class Clips:
     @functools.cached_property
     def loose(self) -> list[tuple[Event, Event, Event]]:
         """Clips of what a framework scaled, once, with the backward and the step around each."""
+        return [each for each in self._loose(LOOSE_CLIP) if not self._is_exempt(each[0])]
+
+    @functools.cached_property
+    def loose_reads(self) -> list[tuple[Event, Event, Event]]:
+        """Looks at what a framework scaled, in the same way."""
+        return self._loose(LOOSE_READ)
+
+    def _loose(self, row: Row) -> list[tuple[Event, Event, Event]]:
+        """Events that a row is about, once, with the backward and the step around each."""
         found: dict[int, tuple[Event, Event, Event]] = {}
         for cycle in (cycle for root in self.steps.roots for cycle in root.cycles):
-            for clip, backward, step in self._loose(cycle):
-                if self.tree.is_own(clip.node) and self.tree.is_own(backward.node):
-                    found.setdefault(id(clip.node), (clip, backward, step))
+            for event, backward, step in self._too_early(cycle, row):
+                if self.tree.is_own(event.node) and self.tree.is_own(backward.node):
+                    found.setdefault(id(event.node), (event, backward, step))
         return sorted(found.values(), key=lambda each: self.tree.order(each[0].node))
 
-    def _loose(self, cycle: Cycle) -> Iterator[tuple[Event, Event, Event]]:
+    def _too_early(self, cycle: Cycle, row: Row) -> Iterator[tuple[Event, Event, Event]]:
         for index, (event, state) in enumerate(replay(cycle)):
-            backward = LOOSE_CLIP.judge(event, state)
+            backward = row.judge(event, state)
             step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
             if backward is None or step is None or step.scaler is not None:
                 continue
             prepared = step.framework in (backward.framework, None)  # None: not in this file
-            if prepared and self._may_be_scaled(backward) and not self._is_exempt(event):
+            if prepared and self._may_be_scaled(backward):
                 yield event, backward, step
 
     def _may_be_scaled(self, backward: Event) -> bool:
@@ -117,19 +126,19 @@ class Clips:
                 yield event, backward
 
     def _of_another(self, clip: Event, state: Gradients[Event], following: Cycle) -> Event | None:
-        """The backward, if one optimizer is unscaled and the module of another one clipped.
+        """The backward, if one optimizer is unscaled and modules of another one are clipped.
 
         Which modules they train is seen where they are made; the scaler steps the other one later.
         """
         if state.pending is None or state.touched or not state.divided:
             return None
-        clipped = self._modules(clip.node)
         ready = [self._trained(each.node) for each in state.unscaled.values()]
-        if len(clipped) != 1 or not all(ready) or any(map(clipped.__and__, ready)):
+        if not all(ready):
             return None
+        scaled = self._modules(clip.node).difference(*ready)
         steps = (e for e in following if e.kind is Kind.STEP and e.scaler)
         later = (self._trained(step.node) for step in steps)
-        return state.pending if clipped in later else None
+        return state.pending if any(each and each <= scaled for each in later) else None
 
     def _trained(self, call: cst.CSTNode) -> frozenset[Slot]:
         """The modules whose parameters the optimizer has that a call of the scaler is about."""

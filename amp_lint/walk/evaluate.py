@@ -197,7 +197,20 @@ class Evaluator(ABC):
         if target is not None and id(target) in self.recognizer.eventful:
             return self._inline(target, node, path, values, frame)
         scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
-        return [(path, scaled)]
+        return [(self._entered_by(node, path, frame), scaled)]
+
+    def _entered_by(self, node: cst.Call, path: Path, frame: Frame) -> Path:
+        """The path after a call that may enter a region, or end one."""
+        if (region := self.regions.entered_by(node)) is not None:
+            return self.enter(region, path, frame)
+        left = self.regions.left_by(node)
+        known = left is not None and any(each.node is left.node for each, _ in path.regions[-1:])
+        return replace(path, regions=path.regions[:-1]) if known else path
+
+    def enter(self, region: Region, path: Path, frame: Frame) -> Path:
+        """The path inside of a region."""
+        enabled = self.enabled(region, path, frame)
+        return replace(path, regions=(*path.regions, (region, enabled)))
 
     def _scale(self, scaler: cst.BaseExpression, path: Path, frame: Frame) -> Value:
         """The scaled loss; nothing is scaled by a scaler that is off, or whose scale stays 1."""
@@ -307,7 +320,7 @@ class Evaluator(ABC):
     def _scaling(self, path: Path) -> Event | None:
         """The backward that left gradients scaled; if all events count, the last one anyway."""
         state = path.gradients
-        left = state.scaled_last if state.since <= _LEAVING_SCALED else None
+        left = (state.scaled_last or state.loose) if state.since <= _LEAVING_SCALED else None
         return state.last if self.exact else left
 
     def _updated(self, path: Path) -> Path:

@@ -109,6 +109,12 @@ STRICT_CLIP = Row(
 LOOSE_CLIP = Row(
     Mistake.LOOSE_CLIP, _CLIP, "scaled by a framework", lambda gradients, event: gradients.loose
 )
+LOOSE_READ = Row(
+    Mistake.SCALED_READ,
+    frozenset({Kind.GRADIENT_READ}),
+    "scaled by a framework",
+    lambda gradients, event: gradients.loose,
+)
 _CALLS = (
     Row(Mistake.REPEATED_UNSCALE, frozenset({Kind.UNSCALE}), "unscaled or stepped", _repeated),
     Row(
@@ -172,5 +178,5 @@ _CALLS = (
 )
 CALLS = {kind: tuple(row for row in _CALLS if kind in row.kinds) for kind in Kind}
 """The rows of a protocol's calls, by the kind of event that they judge."""
-ROWS = (SCALED_CLIP, SCALED_READ, STRICT_CLIP, LOOSE_CLIP, *_CALLS)
+ROWS = (SCALED_CLIP, SCALED_READ, STRICT_CLIP, LOOSE_CLIP, LOOSE_READ, *_CALLS)
 """Each mistake that one event is; an early update is a matter of two steps: `Path.updated`."""

@@ -50,7 +50,12 @@ class Relevance:
     @functools.cached_property
     def hot(self) -> frozenset[int]:
         """Ids of the nodes that hold an event, not counting functions defined inside them."""
-        return self._holders([*self.recognizer.event_nodes(), *self._eventful_calls])
+        entering = (c for c in self.tree.nodes(cst.Call) if self._enters(c))
+        return self._holders([*self.recognizer.event_nodes(), *self._eventful_calls, *entering])
+
+    def _enters(self, call: cst.Call) -> bool:
+        """Whether a call enters or ends a region."""
+        return bool(self.regions.entered_by(call) or self.regions.left_by(call))
 
     @functools.cached_property
     def leaving(self) -> frozenset[int]:

@@ -10,7 +10,6 @@ import libcst as cst
 
 from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_gradient
-from amp_lint.amp.regions import Region
 from amp_lint.flow.branches import leaves
 from amp_lint.flow.conditions import Facts, Formula, atoms, both, captured, matches, text
 from amp_lint.flow.values import literal
@@ -414,13 +413,9 @@ class Run(Evaluator):
             paths = [end for p in paths for end, _ in self.evaluate(item.item, p, frame)]
             region = self.regions.of(item.item)
             if region is not None:
-                paths = [self._enter(region, p, frame) for p in paths]
+                paths = [self.enter(region, p, frame) for p in paths]
         ends = self.block(node.body, paths, frame)
         return [replace(end, regions=path.regions) for end in ends]
-
-    def _enter(self, region: Region, path: Path, frame: Frame) -> Path:
-        enabled = self.enabled(region, path, frame)
-        return replace(path, regions=(*path.regions, (region, enabled)))
 
     # --- calls --------------------------------------------------------------------------------
 

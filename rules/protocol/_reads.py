@@ -24,6 +24,7 @@ from amp_lint.walk.unscale_places import UnscalePlace
 
 _BY_SCALE = (cst.Multiply, cst.Divide)
 _WATCH = frozenset({"wandb.watch", "wandb.sdk.watch"})
+_RUNS = frozenset({"wandb.init"})
 _WATCHED_GRADIENTS = frozenset({"gradients", "all"})
 
 
@@ -55,6 +56,7 @@ class Reads:
         self.values = model.values
         self.steps = model.steps
         self.places = model.places
+        self.clips = model.clips
 
     @functools.cached_property
     def scaled(self) -> list[ScaledRead]:
@@ -65,12 +67,19 @@ class Reads:
                 for event, backward, step in self._wrong(cycle):
                     if id(event.node) not in found and not self._is_exempt(event):
                         found[id(event.node)] = self._describe(event, backward, step, root)
+        for event, backward, step in self.clips.loose_reads:
+            if not self._is_exempt(event):
+                assert isinstance(event.node, cst.Call)
+                found.setdefault(id(event.node), ScaledRead(event.node, backward, step, None))
         return sorted(found.values(), key=lambda read: self.tree.order(read.call))
 
     @functools.cached_property
     def watched(self) -> list[Watch]:
-        """Calls of `wandb.watch` for gradients, in a file that scales losses or makes a scaler."""
-        calls = [c for c in self.tree.nodes(cst.Call) if self.names.is_only(c.func, _WATCH)]
+        """Calls of `wandb.watch` for gradients, in a file that scales losses or makes a scaler.
+
+        Or of that method of a run of wandb, or of what is given an argument that only it has.
+        """
+        calls = [call for call in self.tree.nodes(cst.Call) if self._is_watch(call)]
         cause = self._scaling() if calls else None
         if cause is None:
             return []
@@ -84,6 +93,19 @@ class Reads:
             if literal(self.steps.roles.switch(call)) is not False
         )
         return next(filter(self.tree.is_own, (*scaled, *made)), None)
+
+    def _is_watch(self, call: cst.Call) -> bool:
+        if self.names.is_only(call.func, _WATCH):
+            return True
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "watch":
+            return False
+        made = self.values.alternatives(call.func.value)
+        runs = (each for each in made if isinstance(each, cst.Call))
+        if any(self.names.is_any(each.func, _RUNS) for each in runs):
+            return True
+        log = arguments(call).get(None, "log")
+        known = self.steps.program.target(call) is not None
+        return not known and log is not None and literal(log) in _WATCHED_GRADIENTS
 
     def _logs_gradients(self, call: cst.Call) -> bool:
         given = arguments(call)

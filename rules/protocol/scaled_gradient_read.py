@@ -9,8 +9,8 @@ from amp_lint.edit import edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
-from amp_lint.vocabulary.meaning import Role
-from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import called, words
 from amp_lint.vocabulary.training import CLIP_NORM, NORMS
 
 if TYPE_CHECKING:
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from ._reads import ScaledRead
 
 _HELP = "divide what is read by `get_scale()`, or read it after `unscale_`"
+_BY_FRAMEWORK: dict[Role | None, str] = {
+    Role.ACCELERATOR: "call its `unscale_gradients` before, or read what `clip_grad_norm_` returns",
+    Role.FABRIC: "read them after `clip_gradients`, which unscales them",
+    Role.LIGHTNING: "read them in `on_before_optimizer_step`, which runs after they are unscaled",
+}
 _SCALED, _DIVIDED = "gradients are scaled here", "and divided by the scale only here"
 
 
@@ -31,7 +36,7 @@ class ScaledGradientRead(Rule):
     fixes = (Applicability.UNSAFE,)
     requires = (
         frozenset({"grad", "watch"}) | NORMS | CLIP_NORM.words,
-        words(Role.SCALED_LOSS, Role.SCALER),
+        words(Role.SCALED_LOSS, Role.SCALER, Role.PREPARED) | called(Kind.BACKWARD),
     )
     observed = (
         Account(
@@ -57,7 +62,7 @@ class ScaledGradientRead(Rule):
                 "with the scale",
                 related=[(read.backward.node, _SCALED), *step],
                 fix=_fix(model, read),
-                help=_HELP,
+                help=_BY_FRAMEWORK.get(read.backward.framework, _HELP),
             )
         for watch in model.part(Reads).watched:
             yield self.report(

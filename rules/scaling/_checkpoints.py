@@ -18,6 +18,8 @@ from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.purity import DICT_CHANGES
 from amp_lint.vocabulary.written import SCALER, STEPS
 
+from ._private_scalers import PrivateScalers
+
 _INERT_BASES = frozenset({"torch.nn.Module", "builtins.object"})
 Unit = cst.FunctionDef | cst.ClassDef | cst.Module
 _STATE = STATE_DICT.words | LOAD_STATE_DICT.words
@@ -91,6 +93,7 @@ class Checkpoints:
         self.program = model.program
         self.origins = model.origins
         self.recognizer = model.steps.recognizer
+        self.private = model.part(PrivateScalers)
 
     @functools.cached_property
     def incomplete(self) -> list[Checkpoint]:
@@ -383,7 +386,9 @@ class Checkpoints:
     def _outermost(self, element: cst.DictElement) -> cst.Dict | None:
         """The dict that holds an element, or holds the dict that does, where all is plain."""
         holder = self.tree.parent(element)
-        if not isinstance(holder, cst.Dict) or not self._is_plain(holder):
+        if not isinstance(holder, cst.Dict):
+            return None
+        if not self._is_out_of_reach and not self._is_plain(holder):
             return None
         above = self.tree.parent(holder)
         return self._outermost(above) if isinstance(above, cst.DictElement) else holder
@@ -422,7 +427,22 @@ class Checkpoints:
         scope = self._scope(holder)
         uses = [n for n in self.tree.named(name) if self.tree.contains(scope, n)]
         saved = any(self._is_in_save(use) or self._is_given_back(use) for use in uses)
-        return saved and not any(map(self._may_grow, uses))
+        return saved and (self._is_out_of_reach or not any(map(self._may_grow, uses)))
+
+    @functools.cached_property
+    def _is_out_of_reach(self) -> bool:
+        """Whether nobody but known functions, none of which saves it, has any of the scalers."""
+        found: set[int] = set()
+        for scaler in self._scalers:
+            home = self._scope(scaler.call)
+            if not isinstance(scaler.target, cst.Name) or not isinstance(home, cst.FunctionDef):
+                return False
+            users = self.private.users(scaler.target.value, home)
+            if users is None:
+                return False
+            found |= set(map(id, users))
+        homes = (self.program.function_of(step.call) for step in self._steps)
+        return bool(found) and all(id(home) in found for home in homes)
 
     def _is_given_back(self, node: cst.CSTNode) -> bool:
         """Whether something is what a function of the name ``state_dict`` returns."""

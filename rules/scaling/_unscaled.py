@@ -16,7 +16,7 @@ from amp_lint.amp.regions import Region
 from amp_lint.flow.forwarding import returned
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
-from amp_lint.syntax.names import dotted
+from amp_lint.syntax.names import Binding, dotted
 from amp_lint.syntax.references import is_read
 from amp_lint.syntax.tree import children
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
@@ -33,6 +33,7 @@ _SCALED = re.compile(r"scaler|loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNO
 _DETACHING = frozenset({"detach", "item", "numpy", "tolist"})
 _MAX_CALLS = 3  # functions of this file that are looked into, one in the other
 _MAX_NODES = 400  # assignments that one loss is traced back through
+_MAX_GIVEN = 20  # calls that give something for one parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class UnscaledForward:
     region: Region
     backward: cst.Call
     step: cst.CSTNode
+    place: cst.CSTNode
+    """The region, or the backward where that is in another file."""
 
 
 class Unscaled:
@@ -53,19 +56,25 @@ class Unscaled:
         self.values = model.values
         self.flow = model.flow
         self.regions = model.regions
+        self.reach = model.reach
         self.steps = model.steps
         self.precision = model.part(Precision)
 
     @functools.cached_property
     def forwards(self) -> list[UnscaledForward]:
-        """One for each such region, in source order."""
+        """One for each such region, or backward of one in another file, in source order."""
         if self._may_scale or not any(map(self._is_float16, self.regions.all)):
             return []
         found: dict[int, UnscaledForward] = {}
-        for backward, step in self._plain_steps():
+        steps: dict[int, tuple[cst.Call, cst.CSTNode]] = {}
+        for pair in self._plain_steps():
+            steps.setdefault(id(pair[0]), pair)
+        for backward, step in steps.values():
             for region in self._regions_of(backward):
-                found.setdefault(id(region.node), UnscaledForward(region, backward, step))
-        return sorted(found.values(), key=lambda forward: self.tree.order(forward.region.node))
+                place = region.node if self.tree.is_own(region.node) else backward
+                if self.tree.is_own(place):
+                    found.setdefault(id(place), UnscaledForward(region, backward, step, place))
+        return sorted(found.values(), key=lambda forward: self.tree.order(forward.place))
 
     @functools.cached_property
     def _may_scale(self) -> bool:
@@ -168,7 +177,7 @@ class Unscaled:
     # --- plain training steps -----------------------------------------------------------------
 
     def _plain_steps(self) -> Iterator[tuple[cst.Call, cst.CSTNode]]:
-        """Backward calls that a step follows, both without a scaler, and that step."""
+        """Backward calls that a step follows, both without a scaler, and that step; often again."""
         for root in self.steps.roots:
             for cycle in root.cycles:
                 backward: Event | None = None
@@ -201,11 +210,13 @@ class Unscaled:
             for part in _with_gradient(expression):
                 if isinstance(part, cst.Name):
                     todo += self._assigned(part)
+                elif isinstance(part, cst.Attribute) and depth > 0:
+                    yield from self._kept(part, depth - 1)
                 elif isinstance(part, cst.Call) and depth > 0:
                     yield from self._trace(self._returned(part), depth - 1)
 
     def _assigned(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
-        """The values that a local name may have here."""
+        """The values that a local name, or a parameter, may have here."""
         holder = self.tree.parent(name)
         if isinstance(holder, cst.Call) and holder.func is name:
             return
@@ -216,13 +227,42 @@ class Unscaled:
                 yield value
             if isinstance(binding.node, cst.AugAssign):
                 yield binding.node.target  # what was there before
+            if binding.kind == "parameter":
+                yield from self._given(binding)
+
+    def _given(self, parameter: Binding) -> Iterator[cst.BaseExpression]:
+        """What the calls of a function give for a parameter."""
+        program = self.steps.program
+        function = self.tree.ancestor(parameter.node, cst.FunctionDef)
+        if function is None:
+            return
+        calls = [call for each in self._overridden(function) for call in program.calls_of(each)]
+        bound = (program.bind(function, call) for call in calls[:_MAX_GIVEN])
+        yield from (given[parameter.name] for given in bound if parameter.name in given)
+
+    def _overridden(self, function: cst.FunctionDef) -> Iterator[cst.FunctionDef]:
+        """A function, and the methods of its class's bases that it stands for."""
+        yield function
+        owner = self.values.enclosing_class(function)
+        for base in self.values.lineage(owner)[1:] if owner is not None else ():
+            method = self.values.method(base, function.name.value)
+            if method is not None:
+                yield method
+
+    def _kept(self, node: cst.Attribute, depth: int) -> Iterator[Region]:
+        """The regions in which ``self.loss`` is computed, if each that it may be has one."""
+        holder = self.tree.parent(node)
+        if isinstance(holder, cst.Call) and holder.func is node:
+            return
+        values = (v for v in self.values.attribute_values(node) if literal(v) is ...)
+        found = [[*self._trace([value], depth)] for value in values]
+        if all(found):
+            yield from (region for regions in found for region in regions)
 
     def _returned(self, call: cst.Call) -> list[cst.BaseExpression]:
-        """What a function of this file returns."""
-        function = self.steps.program.target(call)
-        if function is None:
-            return []
-        return [*returned(function)]
+        """What a function of this file returns, or the forward of a module."""
+        function = self.reach.target(call)
+        return [*returned(function)] if function is not None else []
 
     # --- which regions are float16 ------------------------------------------------------------
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MESSAGE = (
     "this forward runs in float16{} and nothing scales its loss: gradients below 6e-8 become 0"
 )
+_OF_BACKWARD = (
+    "its forward runs in float16{} and nothing scales the loss: gradients below 6e-8 become 0"
+)
 HELP = "scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
 BY_DEFAULT, CHOSEN = " by default", ", if chosen,"
 _PLAIN, _STEP = "gradients are not scaled here", "and stepped here"
@@ -43,15 +46,14 @@ class Fp16WithoutScaler(Rule):
         from ._unscaled import Unscaled
 
         for forward in model.part(Unscaled).forwards:
+            own = forward.place is forward.region.node
+            plain = [(forward.backward, _PLAIN)] if own else []
             yield self.report(
                 model,
-                forward.region.node,
-                MESSAGE.format(_why(model, forward.region)),
-                related=[
-                    (forward.backward, _PLAIN),
-                    (forward.step, _STEP),
-                ],
-                fix=_fix(model, forward.region),
+                forward.place,
+                (MESSAGE if own else _OF_BACKWARD).format(_why(model, forward.region)),
+                related=[*plain, (forward.step, _STEP)],
+                fix=_fix(model, forward.region) if own else None,
                 help=HELP,
             )
 

@@ -224,6 +224,30 @@ def test_a_scaler_that_is_handed_to_the_function_that_trains(program: str, given
     assert found.scaler == "grad_scaler"
 
 
+@pytest.mark.parametrize(
+    ("saved", "count"),
+    [
+        ("for each in hooks: each.on_save(state)", 1),
+        ("state.update(hooks.state())", 1),
+        ("hooks.add(grad_scaler); hooks.on_save(state)", 0),
+        ("hooks.s = grad_scaler; hooks.on_save(state)", 0),
+        ("hooks.load = grad_scaler.load; hooks.on_save(state)", 0),
+        ("hooks.on_save(state, lambda: grad_scaler)", 0),
+        ("hooks.on_save(state, grad_scaler if hooks else None)", 0),
+        ("hooks.on_save(state, {'s': grad_scaler.state_dict()})", 0),
+    ],
+)
+def test_a_checkpoint_is_handed_to_what_never_had_the_scaler(saved: str, count: int) -> None:
+    program = TRAINING.replace("main(opt, path)", "main(opt, path, hooks)").replace(
+        '    torch.save({"opt": opt.state_dict()}, path)',
+        f'    state = {{"opt": opt.state_dict()}}\n    {saved}\n    torch.save(state, path)',
+    )
+    assert len(incomplete(program)) == count
+    assert not incomplete(
+        program, "    for x in data:", "    data.keep(scaler)\n    for x in data:"
+    )
+
+
 def test_a_scaler_that_is_handed_to_what_may_save_it() -> None:
     assert not incomplete(
         IMPORTED, "train(path, opt, grad_scaler)", "Trainer(path, opt, scaler=grad_scaler)"

@@ -11,7 +11,7 @@ from amp_lint.selection import Selection
 from amp_lint.text.source import Source
 
 HEAD = """\
-import torch
+import torch, wandb
 from torch.nn.utils import clip_grad_norm_
 
 
@@ -56,6 +56,9 @@ def found(body: str) -> list[str]:
         "torch.max(p.grad)",
         "p.grad.clamp_(-1, 1)",
         "p.grad.copy_(p.grad.clamp(-1, 1))",
+        "log.add_histogram('grad', p.grad, i)",
+        "log.add_histogram('grad', values=p.grad.detach().cpu().numpy())",
+        "wandb.Histogram(p.grad.data.cpu())",
     ],
 )
 def test_measures(measure: str) -> None:
@@ -86,6 +89,7 @@ def test_a_test_whether_to_clip(test: str, clips: str, measures: str) -> None:
         "p.grad.norm() / first.grad.norm()",
         "p.data.norm()",
         "p.grad.clone()",
+        "log.add_histogram('weight', p.data, i)",
     ],
 )
 def test_what_the_scale_does_not_change(harmless: str) -> None:
@@ -102,6 +106,63 @@ def test_watched_where_the_scaler_is_made(scaler: str, count: int) -> None:
         f"scaler = torch.amp.{scaler}\nwandb.watch(model, log='all')\nfit(model, scaler)\n"
     )
     assert len(check(Source(text.encode(), "main.py"), selection("AMP102"))) == count
+
+
+@pytest.mark.parametrize(
+    ("watch", "count"),
+    [
+        ("tracker.watch(model, log='all', log_freq=9)", 1),
+        ("tracker.watch(model, log='gradients')", 1),
+        ("tracker.watch(model, log='parameters')", 0),
+        ("tracker.watch(model)", 0),
+        ("run.watch(model)", 1),
+        ("run.watch(model, log=None)", 0),
+    ],
+)
+def test_watched_by_a_run_or_a_logger(watch: str, count: int) -> None:
+    text = (
+        "import torch\nimport wandb\nfrom engine import fit, tracker\n\nrun = wandb.init()\n"
+        f"scaler = torch.amp.GradScaler('cuda')\n{watch}\nfit(model, scaler)\n"
+    )
+    assert len(check(Source(text.encode(), "main.py"), selection("AMP102"))) == count
+
+
+PREPARED = """\
+from accelerate import Accelerator
+
+accelerator = Accelerator(mixed_precision="fp16")
+
+
+def train(model, optimizer, loader, log):
+    optimizer = accelerator.prepare(optimizer)
+    for x in loader:
+        accelerator.backward(model(x).mean())
+        log(model.weight.grad[:3].norm(dim=-1).mean())
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("fp16", "fp16", 1),
+        ("fp16", "bf16", 0),
+        ("        log(", "        accelerator.unscale_gradients()\n        log(", 0),
+        (
+            "        log(",
+            "        accelerator.clip_grad_norm_(model.parameters(), 1)\n        log(",
+            0,
+        ),
+        (".norm(dim=-1).mean()", ".shape", 0),
+        ("accelerator.backward(model(x).mean())", "model(x).mean().backward()", 0),
+    ],
+)
+def test_what_a_framework_scaled(old: str, new: str, count: int) -> None:
+    text = PREPARED.replace(old, new)
+    found = check(Source(text.encode(), "train.py"), selection("AMP102"))
+    assert len(found) == count
+    assert all("unscale_gradients" in (each.help or "") for each in found)
 
 
 def test_the_call_of_a_helper_is_to_blame() -> None:

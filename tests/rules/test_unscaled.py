@@ -131,6 +131,113 @@ def test_not_a_plain_step(old: str, new: str) -> None:
     assert regions(REGION + "loss = net(x)", old, new) == []
 
 
+METHODS = """\
+import contextlib, torch
+class Trainer:
+    def __init__(self, net, data, amp):
+        self.net, self.data, self.opt = net, data, torch.optim.SGD(net)
+        self.context = torch.autocast("cuda") if amp else contextlib.nullcontext()
+        if net.exact:
+            self.context = contextlib.nullcontext()
+    def learn(self, output):
+        loss = output.loss
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+    def train(self):
+        for x in self.data:
+            with self.context:
+                output = self.net(x)
+            self.learn(output)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("self.learn(output)", "self.learn(output)", True),
+        ("self.learn(output)", "self.learn(output=output)", True),
+        ("self.learn(output)", "self.learn(output.detach())", False),
+        ("self.learn(output)", "self.learn(self.net(x))", False),
+        ("self.learn(output)", "self.net.learn(output)", False),
+    ],
+)
+def test_a_loss_that_is_handed_to_a_method(old: str, new: str, found: bool) -> None:
+    assert bool(model_of(METHODS.replace(old, new)).part(Unscaled).forwards) is found
+
+
+KEPT = """\
+import torch
+class Gan:
+    def forward(self, x):
+        with torch.cuda.amp.autocast():
+            self.fake = self.net(x)
+    def learn(self, x):
+        self.forward(x)
+        self.loss = None
+        self.loss = self.fake.mean()
+        self.opt.zero_grad()
+        self.loss.backward()
+        self.opt.step()
+"""
+MODULE = """\
+import torch
+class Net(torch.nn.Module):
+    @torch.cuda.amp.autocast()
+    def forward(self, x):
+        return self.lin(x)
+def train(data):
+    net = Net()
+    opt = torch.optim.SGD(net.parameters())
+    for x in data:
+        loss = net(x).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "old", "new", "found"),
+    [
+        (KEPT, "", "", True),
+        (
+            KEPT,
+            "    def learn",
+            "    def whole(self, x): self.fake = self.net(x)\n    def learn",
+            False,
+        ),
+        (KEPT, "self.fake.mean()", "self.net(self.fake.detach())", False),
+        (KEPT, "self.fake.mean()", "self.fake(x)", False),
+        (MODULE, "", "", True),
+        (MODULE, "autocast()", "autocast(dtype=torch.bfloat16)", False),
+        (MODULE, "net = Net()", "net = make(Net)", False),
+    ],
+)
+def test_a_loss_that_is_kept_or_that_a_module_gives(
+    program: str, old: str, new: str, found: bool
+) -> None:
+    assert old in program
+    changed = program.replace(old, new) if old else program
+    assert bool(model_of(changed).part(Unscaled).forwards) is found
+
+
+HEIR = """\
+class Gan(Trainer):
+    def learn(self, output):
+        loss = output.d_loss
+        loss.backward()
+        self.d_opt.step()
+"""
+
+
+def test_a_method_stands_for_the_one_that_it_overrides() -> None:
+    stub = METHODS.replace("self.opt.step()", "pass")
+    (found,) = model_of(stub + HEIR).part(Unscaled).forwards
+    assert found.place is found.region.node
+    assert not model_of(stub + HEIR.replace("learn(", "other(")).part(Unscaled).forwards
+
+
 @pytest.mark.parametrize(
     "more",
     [

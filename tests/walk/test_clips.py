@@ -448,3 +448,21 @@ def test_another_optimizer_is_unscaled(g: str, unscale: str, clipped: str, found
         assert place(seen) == "scaler.unscale_(self.b) before clip(self.d.parameters(), 1.0)"
         assert seen[0].step is not None
         assert "self.b" in _source(seen[0].step.node)
+
+
+@pytest.mark.parametrize(
+    ("both", "found"),
+    [
+        ("[*self.g.parameters(), *self.d.parameters()]", 1),
+        ("[*self.g.parameters(), *self.other.parameters()]", 0),
+        ("self.parameters()", 0),
+    ],
+)
+def test_one_of_two_that_are_clipped_together_is_unscaled(both: str, found: int) -> None:
+    program = TWO.format(
+        g="self.g.parameters()", unscale="scaler.unscale_(self.a)", clipped="self.d"
+    )
+    seen = clips(program.replace("clip(self.d.parameters(), 1.0)", f"clip({both}, 1.0)"))
+    assert len(seen) == found
+    if seen:
+        assert place(seen) == f"scaler.unscale_(self.b) before clip({both}, 1.0)"

@@ -1025,3 +1025,72 @@ def test_a_long_function_costs_what_it_is_long(monkeypatch: pytest.MonkeyPatch) 
     (root,) = (root for root in model_of(text).steps.roots if root.cycles)
     assert not root.truncated
     assert len(left) < 310
+
+
+HELD = """\
+import contextlib, torch
+class Trainer:
+    @property
+    def context(self):
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    def train(self, net, x, amp):
+        held = torch.autocast("cuda")
+        with contextlib.ExitStack() as stack:
+            BODY
+        loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "inside"),
+    [
+        ("stack.enter_context(torch.autocast('cuda')); loss = net(x)", False),
+        ("stack.enter_context(torch.autocast('cuda')); net(x).backward(); loss = x", True),
+        ("stack.enter_context(self.context); net(x).backward(); loss = x", True),
+        ("stack.enter_context(self.context); stack.close(); net(x).backward(); loss = x", False),
+        ("self.stack.enter_context(self.context); net(x).backward(); loss = x", False),
+        ("held.__enter__(); loss = net(x); held.__exit__(None, None, None)", False),
+        ("held.__enter__(); net(x).backward(); held.__exit__(None, None, None); loss = x", True),
+        ("with self.context: net(x).backward(); loss = x", True),
+        ("with self.context: loss = net(x)", False),
+    ],
+)
+def test_regions_that_are_put_on_a_stack_or_made_by_a_property(body: str, inside: bool) -> None:
+    backwards = model_of(HELD.replace("BODY", body)).steps.backwards
+    assert any(event.region is not None for event in backwards) is inside
+
+
+FILLED_IN = """\
+import torch
+class Base:
+    def fit(self, data):
+        for x in data:
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                self.learn(x)
+    def learn(self, x):
+        raise NotImplementedError
+class Trainer(Base):
+    def learn(self, x):
+        self.net(x).backward()
+        self.opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "inside"),
+    [
+        ("", "", True),
+        ("raise NotImplementedError", "self.net(x)", False),
+        ("class Trainer(Base):", "class Trainer:", False),
+        (
+            "class Trainer(Base):",
+            "class Other(Base):\n    def learn(self, x): x()\nclass Trainer(Base):",
+            False,
+        ),
+        ("class Trainer(Base):", "class Trainer(Base):\n    def fit(self, data): data()", False),
+    ],
+)
+def test_a_stub_that_one_subclass_fills_in(old: str, new: str, inside: bool) -> None:
+    program = FILLED_IN.replace(old, new) if old else FILLED_IN
+    (event,) = model_of(program).steps.backwards
+    assert (event.region is not None) is inside
