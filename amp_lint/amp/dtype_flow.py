@@ -29,7 +29,7 @@ from amp_lint.flow.values import literal
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST
-from amp_lint.vocabulary.operations import DTYPES, PLAIN_DECORATORS
+from amp_lint.vocabulary.operations import DTYPES, PRECISION_WORDS
 
 _MAX_DEPTH = 4
 """Calls that are followed one below the other."""
@@ -313,11 +313,12 @@ class DtypeFlow:
 
 
 def _is_plain(function: cst.FunctionDef) -> bool:
-    """Whether no decorator may turn autocast off."""
-    names = (
+    """Whether no decorator may turn autocast off, by what they are called."""
+    names = [
         dotted(getattr(each.decorator, "func", each.decorator)) for each in function.decorators
-    )
-    return all((name or "").rpartition(".")[2] in PLAIN_DECORATORS for name in names)
+    ]
+    words = [(name or "").lower() for name in names]
+    return all(words) and not any(part in word for word in words for part in PRECISION_WORDS)
 
 
 def statements_of_module(module: cst.Module) -> Iterator[cst.CSTNode]:
