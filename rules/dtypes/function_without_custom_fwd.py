@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -41,5 +41,7 @@ class FunctionWithoutCustomFwd(Rule):
                 yield self.report(model, product, message, help=_HELP)
             elif (given := _functions.mixed_call(model, owner, function)) is not None:
                 message = "autocast makes float16 of some of these tensors, and not of others"
-                related = [(given.source, "this is what it is given")]
+                if given.source is None:
+                    message = f"{quoted(given.left)} is not cast as others are that go with it"
+                related = [(given.source, "this is what it is given")] if given.source else []
                 yield self.report(model, given.call, message, related, help=_HELP)
