@@ -29,7 +29,7 @@ from amp_lint.flow.values import literal
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST
-from amp_lint.vocabulary.operations import DTYPES, PRECISION_WORDS
+from amp_lint.vocabulary.operations import DTYPES, PLAIN_DECORATORS, PRECISION_WORDS
 
 _MAX_DEPTH = 4
 """Calls that are followed one below the other."""
@@ -162,7 +162,7 @@ class DtypeFlow:
         decorating = self.regions.decorating(function)
         if decorating is not None:
             inside = self.inside(decorating, ambient)
-        elif ambient.supposed and not _is_plain(function):
+        elif ambient.supposed and not self._is_plain(function):
             inside = WHATEVER
         run = Run(function, inside, calls=calls)
         self._known[key] = run
@@ -172,6 +172,16 @@ class DtypeFlow:
         runner.suite(statements_of(function.body), self._parameters(function, given))
         self._active.pop()
         return run
+
+    def _is_plain(self, function: cst.FunctionDef) -> bool:
+        """Whether no decorator may turn autocast off: they are known, or named for other things."""
+        for each in function.decorators:
+            node = each.decorator.func if isinstance(each.decorator, cst.Call) else each.decorator
+            name = (dotted(node) or "").lower()
+            is_known = name.rpartition(".")[2] in PLAIN_DECORATORS
+            if not is_known and not (self.names.qualified(node) and _is_plain(name)):
+                return False
+        return True
 
     def _parameters(self, function: cst.FunctionDef, given: dict[str, Value]) -> Env:
         """The variables with which a function begins."""
@@ -312,13 +322,8 @@ class DtypeFlow:
         return frozenset(found)
 
 
-def _is_plain(function: cst.FunctionDef) -> bool:
-    """Whether no decorator may turn autocast off, by what they are called."""
-    names = [
-        dotted(getattr(each.decorator, "func", each.decorator)) for each in function.decorators
-    ]
-    words = [(name or "").lower() for name in names]
-    return all(words) and not any(part in word for word in words for part in PRECISION_WORDS)
+def _is_plain(name: str) -> bool:
+    return not any(word in name for word in PRECISION_WORDS)
 
 
 def statements_of_module(module: cst.Module) -> Iterator[cst.CSTNode]:

@@ -49,9 +49,13 @@ TYPED = {
 LIKE = frozenset({"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"})
 NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"})
 """Functions and methods that make a tensor of the dtype of another."""
+PLAIN_DECORATORS = frozenset({"staticmethod", "classmethod", "property", "override", "no_grad",
+                              "inference_mode", "enable_grad", "compile", "ignore", "export",
+                              "script", "checkpoint", "wraps", "abstractmethod"})  # fmt: skip
+"""What decorates a function and leaves autocast as it is."""
 PRECISION_WORDS = ("fp16", "fp32", "bf16", "float", "half", "cast", "precision", "dtype", "amp",
                    "fwd", "bwd")  # fmt: skip
-"""Parts of what a decorator is called that may change the autocast state of a function."""
+"""Words in the names of other decorators that may change the autocast state of a function."""
 BOUNDED = frozenset({"tanh", "sigmoid", "softmax", "normalize", "sin", "cos", "erf", "clamp",
                      "clip", "hardtanh", "softsign", "Tanh", "Sigmoid"})  # fmt: skip
 """What gives small numbers."""

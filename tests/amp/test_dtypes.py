@@ -162,6 +162,8 @@ def test_what_no_operation_computes_with() -> None:
 
 
 SUPPOSED = """
+import library
+
 class Rotary(nn.Module):
     def __init__(self, dim, base=10000.0):
         super().__init__()
@@ -175,6 +177,14 @@ class Rotary(nn.Module):
     @off
     def decorated(self, x):
         k = x @ x
+
+    @library.force_fp32
+    def forced(self, x):
+        k = x @ x
+
+    @library.documented("it")
+    def documented(self, x):
+        m = x @ x
 
     def forward(self, x, given):
         a = x @ given
@@ -207,7 +217,7 @@ def test_what_modules_may_be_run_in() -> None:
             if name == "k":
                 assert model.supposed is not None
                 assert not any(r.ambient.supposed for r in model.supposed.reaching(node.value))
-            if name == "a":
+            if name in "am":
                 assert model.supposed is not None
                 assert ANY in run.of(node.value).dtypes
                 (supposed,) = model.supposed.reaching(node.value)
