@@ -7,6 +7,7 @@ other files of the project as well; those that look for places to report or to c
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -187,8 +188,14 @@ class Model:
     @functools.cached_property
     def trainer(self) -> Trainer | None:
         """Where another file may train what this one defines under autocast: the nearest place."""
-        places = ((name, _training(data)) for name, data in self._attached.trainers)
-        return next((Trainer(name, *found) for name, found in places if found is not None), None)
+        return self.trainer_naming("")
+
+    def trainer_naming(self, word: str) -> Trainer | None:
+        """The nearest place where another file trains under autocast that names something."""
+        named = re.compile(rf"(?<!\w){re.escape(word)}".encode())
+        places = ((name, data) for name, data in self._attached.trainers if named.search(data))
+        found = ((name, _training(data)) for name, data in places)
+        return next((Trainer(name, *place) for name, place in found if place is not None), None)
 
     @functools.cached_property
     def steps(self) -> Steps:

@@ -80,6 +80,7 @@ class Runner:
         self.run = run
         self.ambient = run.ambient
         self._loops: list[list[Env]] = []
+        self._stored: Env = {}
         function = run.function
         self.configures = (
             isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
@@ -245,6 +246,9 @@ class Runner:
                 self.bind(element.value, _item(value, index, len(target.elements)), env)
         elif isinstance(target, cst.Subscript):
             self.value(target, env)
+            if (owner := dotted(target.value)) is not None:
+                known = self._stored.get(owner)
+                self._stored[owner] = value if known is None else join(known, value)
         elif isinstance(target, cst.StarredElement):
             self.bind(target.value, UNKNOWN, env)
         elif (name := dotted(target)) is not None:
@@ -399,10 +403,21 @@ class Runner:
             at = literal(index.value) if isinstance(index, cst.Index) else ...
             known = isinstance(at, int) and -len(owner.items) <= at < len(owner.items)
             return owner.items[at] if known and isinstance(at, int) else UNKNOWN
+        if owner.kind is Kind.OTHER:
+            return self._item_of(node.value)
         if owner.kind is Kind.TENSOR:
             sliced = any(isinstance(each.slice, cst.Slice) for each in node.slice)
             return replace(owner, dims=owner.dims if sliced else Dims.UNKNOWN)
         return number(None, floating=False) if owner.kind is Kind.NUMBER else UNKNOWN
+
+    def _item_of(self, node: cst.BaseExpression) -> Value:
+        """What a dict has under some key: what was stored here, or anything else."""
+        value = self._stored.get(dotted(node) or "", UNKNOWN)
+        return replace(value, dtypes=value.dtypes | {ANY}) if value.is_tensor else UNKNOWN
+
+    def _dict(self, node: cst.Dict, env: Env) -> Value:
+        self._rest(node, env)
+        return OTHER
 
     def _comprehension(self, node: cst.BaseSimpleComp, env: Env) -> Value:
         inner = dict(env)
@@ -510,5 +525,5 @@ _EXPRESSIONS: dict[type[cst.CSTNode], Callable[[Runner, Any, Env], Value]] = {
     cst.BooleanOperation: Runner._either, cst.IfExp: Runner._either, cst.NamedExpr: Runner._walrus,
     cst.Tuple: Runner._items, cst.List: Runner._items, cst.Subscript: Runner._subscript,
     cst.ListComp: Runner._comprehension, cst.GeneratorExp: Runner._comprehension,
-    cst.SetComp: Runner._comprehension, cst.Call: Runner._call,
+    cst.SetComp: Runner._comprehension, cst.Call: Runner._call, cst.Dict: Runner._dict,
 }  # fmt: skip

@@ -93,6 +93,8 @@ PICKS = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "
 """Operations that give values and where they were."""
 COMPOSITES = frozenset({"cov", "corrcoef", "linalg.pinv", "pinverse"})
 """Operations that autocast does not list, made of products that it does."""
+WINDOWED = frozenset({"stft", "istft"})
+"""Operations that promote what they get to the dtype of their window."""
 REDUCTIONS = frozenset(
     {"sum", "mean", "prod", "std", "var", "max", "min", "amax", "amin", "norm", "median", "dot",
      "logsumexp", "nansum", "dist", "vdot", "linalg.norm", "linalg.vector_norm",
