@@ -252,6 +252,13 @@ class DtypeFlow:
             self._attributes[key] = functools.reduce(join, found) if found else UNKNOWN
         return self._attributes[key]
 
+    def is_buffer(self, node: cst.Attribute) -> bool:
+        """Whether the class of a method registers a buffer of this name."""
+        owner = self.values.enclosing_class(node)
+        classes = self.values.lineage(owner) if owner is not None else []
+        buffers = (name for each in classes for name, _ in self._buffers.get(id(each), ()))
+        return dotted(node.value) == "self" and node.attr.value in buffers
+
     def _held(self, owner: cst.ClassDef, node: cst.Attribute) -> Iterator[cst.BaseExpression]:
         """What a class assigns to an attribute, or registers as a buffer of that name."""
         yield from self.values.attribute_values(node)

@@ -247,8 +247,8 @@ class Runner:
         elif isinstance(target, cst.Subscript):
             self.value(target, env)
             if (owner := dotted(target.value)) is not None:
-                known = self._stored.get(owner)
-                self._stored[owner] = value if known is None else join(known, value)
+                stored = self._stored.get(owner, value)
+                self._stored[owner] = join(stored, value)
         elif isinstance(target, cst.StarredElement):
             self.bind(target.value, UNKNOWN, env)
         elif (name := dotted(target)) is not None:

@@ -79,7 +79,7 @@ def _alike(model: Model, forward: cst.FunctionDef, given: tuple[str, ...]) -> se
         target = assign.targets[0].target if isinstance(assign, cst.Assign) else None
         owner = call.func.value if isinstance(call.func, cst.Attribute) else None
         like = (dotted(call.args[0].value) or "").removesuffix(".dtype") if call.args else ""
-        if not isinstance(owner, cst.Name) or dotted(target) != owner.value:
+        if target is None or not isinstance(owner, cst.Name) or dotted(target) != owner.value:
             return None
         if not {owner.value, like} <= {*given}:
             return None
