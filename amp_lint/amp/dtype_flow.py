@@ -169,7 +169,9 @@ class DtypeFlow:
         runs.append(run)
         self._active.append(key)
         runner = Runner(self, self._calls, run)
-        runner.suite(statements_of(function.body), self._parameters(function, given))
+        given = self._parameters(function, given)
+        begun = {name: runner.begun(name, value) for name, value in given.items()}
+        runner.suite(statements_of(function.body), begun)
         self._active.pop()
         return run
 

@@ -103,6 +103,18 @@ STATEMENTS = {
     "of two": ("y = x.half().chunk(2)[0]", "float16"),
     "try": ("try:\n    z = x.half()\nexcept OSError:\n    z = x.float()\ny = z", "float16|float32"),
     "a call": ("y = helper(x.half())", "float16"),
+    "asked whether": ("if x.dtype == torch.float16:\n    pass\ny = x", f"{ANY}|float16"),
+    "cast where asked": (
+        "k = x.dtype in (torch.float16, torch.bfloat16)\nif k:\n    x = x.float()\ny = x",
+        f"{ANY}|float32",
+    ),
+    "cast elsewhere": (
+        "d = x.dtype\nk = w and d == torch.float16\nif k:\n    x = x.float()\ny = x",
+        f"{ANY}|float16|float32",
+    ),
+    "asked of what it was": (
+        "k = x.dtype\nx = w(x)\nif k == torch.float16:\n    pass\ny = x", ANY
+    ),
 }  # fmt: skip
 
 
