@@ -59,6 +59,8 @@ PRECISION_WORDS = ("fp16", "fp32", "bf16", "float", "half", "cast", "precision",
 BOUNDED = frozenset({"tanh", "sigmoid", "softmax", "normalize", "sin", "cos", "erf", "clamp",
                      "clip", "hardtanh", "softsign", "Tanh", "Sigmoid"})  # fmt: skip
 """What gives small numbers."""
+SPREADS = frozenset({"var", "std"})
+"""Statistics that are 0 of what is constant."""
 ROOTS = frozenset({"sqrt", "rsqrt"})
 FUNCTION_METHODS = ("forward", "backward")
 """What a custom autograd Function defines."""
