@@ -152,9 +152,9 @@ class Given(NamedTuple):
     """A call of unknown code that is given tensors of two dtypes, and the call that brings them."""
 
     call: cst.Call
-    source: cst.Call | None
+    source: cst.Call
     left: str = ""
-    """What is not cast where others are."""
+    """What is not cast where others are, by ``source``."""
 
 
 def mixed_call(model: Model, owner: cst.ClassDef, function: Function) -> Given | None:
@@ -166,7 +166,7 @@ def mixed_call(model: Model, owner: cst.ClassDef, function: Function) -> Given |
         left = [name for name in _named(call) if name in names and name not in function.alike]
         if function.alike:
             if 0 < len(left) < len(taken):
-                return Given(call, None, left[0])
+                return Given(call, [*_casting(model, function.forward)][-1], left[0])
             continue
         sources = _applied(model, owner) if len(taken) > 1 else ()
         for source in sources:
@@ -178,10 +178,11 @@ def mixed_call(model: Model, owner: cst.ClassDef, function: Function) -> Given |
 def _unknown_calls(model: Model, function: cst.FunctionDef) -> Iterator[cst.Call]:
     """The calls of code that is neither Python's nor torch's, and no kernel of Triton's."""
     context = function.params.params[0].name.value
-    given = {param.name.value for param in function.params.params}
+    given = {param.name.value for param in function.params.params} - {context}
+    python = given | {each.name.value for each in model.tree.nodes(cst.ClassDef)} | {""}
     for call in model.tree.below(function, cst.Call):
         root = (dotted(call.func) or "").partition(".")[0]
-        if root in given - {context} | {""} or model.values.function(call.func) is not None:
+        if root in python or model.values.function(call.func) is not None:
             continue
         homes = {name.partition(".")[0] for name in model.names.qualified(call.func)}
         own = root == context or context in _named(call)
