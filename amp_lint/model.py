@@ -7,7 +7,6 @@ other files of the project as well; those that look for places to report or to c
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -192,8 +191,7 @@ class Model:
 
     def trainer_naming(self, word: str) -> Trainer | None:
         """The nearest place where another file trains under autocast that names something."""
-        named = re.compile(rf"(?<!\w){re.escape(word)}".encode())
-        places = ((name, data) for name, data in self._attached.trainers if named.search(data))
+        places = (each for each in self._attached.trainers if not word or _says(each[1], word))
         found = ((name, _training(data)) for name, data in places)
         return next((Trainer(name, *place) for name, place in found if place is not None), None)
 
@@ -221,6 +219,12 @@ class Model:
     def mistakes(self) -> Mistakes:
         """Calls of the GradScaler protocol in the wrong state."""
         return Mistakes(self.linked, self.roles, self.steps)
+
+
+def _says(data: bytes, word: str) -> bool:
+    """Whether a file has a word, and not at the end of another one."""
+    before = data.split(word.encode())[:-1]
+    return any(not (text[-1:].isalnum() or text.endswith(b"_")) for text in before)
 
 
 @functools.lru_cache(maxsize=64)
