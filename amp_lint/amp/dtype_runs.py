@@ -185,7 +185,9 @@ class Runner:
         if holds == asked.equal and asked.read is not getattr(test, "left", None):
             return env  # it may have been cast since it was read
         said = asked.dtypes
-        kept = said if ANY in known.dtypes else known.dtypes & said or known.dtypes
+        told = said <= LOW or not said & LOW
+        unknown = said if told else known.dtypes  # a list of all that is supported says nothing
+        kept = unknown if ANY in known.dtypes else known.dtypes & said or known.dtypes
         dtypes = kept if holds == asked.equal else known.dtypes - said
         env[asked.owner] = replace(known, dtypes=dtypes or frozenset({ANY}))
         return env
@@ -217,18 +219,18 @@ class Runner:
     def _tested(self) -> dict[object, frozenset[str]]:
         """What the function asks whether it is low: parameters by name, targets by identity.
 
-        Of several targets the last before the question.
+        Of several targets the last before the question. What may be float32 as well says nothing.
         """
         tree, found = self.program.tree, dict[object, frozenset[str]]()
         targets = [(dotted(each.target), each.target)
                    for each in tree.below(self.run.function, cst.AssignTarget)]  # fmt: skip
         for test in tree.below(self.run.function, cst.Comparison):
             asked = self._asked(test)
-            if asked is not None and asked.dtypes & LOW:
+            if asked is not None and asked.dtypes <= LOW:
                 at = tree.order(asked.read)
                 before = [t for name, t in targets if name == asked.owner and tree.order(t) < at]
                 key = id(before[-1]) if before else asked.owner
-                found[key] = found.get(key, frozenset()) | asked.dtypes & LOW
+                found[key] = found.get(key, frozenset()) | asked.dtypes
         return found
 
     def begun(self, name: str, value: Value, target: cst.CSTNode | None = None) -> Value:

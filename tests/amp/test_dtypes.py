@@ -104,6 +104,7 @@ STATEMENTS = {
     "try": ("try:\n    z = x.half()\nexcept OSError:\n    z = x.float()\ny = z", "float16|float32"),
     "a call": ("y = helper(x.half())", "float16"),
     "asked whether": ("if x.dtype == torch.float16:\n    pass\ny = x", f"{ANY}|float16"),
+    "asked for any": ("if x.dtype in (torch.half, torch.float32):\n    pass\ny = x", ANY),
     "cast where asked": (
         "k = x.dtype in (torch.float16, torch.bfloat16)\nif k:\n    x = x.float()\ny = x",
         f"{ANY}|float32",
