@@ -187,8 +187,13 @@ class Model:
     @functools.cached_property
     def trainer(self) -> Trainer | None:
         """Where another file may train what this one defines under autocast: the nearest place."""
-        places = ((name, _training(data)) for name, data in self._attached.trainers)
-        return next((Trainer(name, *found) for name, found in places if found is not None), None)
+        return self.trainer_naming("")
+
+    def trainer_naming(self, word: str) -> Trainer | None:
+        """The nearest place where another file trains under autocast that names something."""
+        places = (each for each in self._attached.trainers if not word or _says(each[1], word))
+        found = ((name, _training(data)) for name, data in places)
+        return next((Trainer(name, *place) for name, place in found if place is not None), None)
 
     @functools.cached_property
     def steps(self) -> Steps:
@@ -214,6 +219,12 @@ class Model:
     def mistakes(self) -> Mistakes:
         """Calls of the GradScaler protocol in the wrong state."""
         return Mistakes(self.linked, self.roles, self.steps)
+
+
+def _says(data: bytes, word: str) -> bool:
+    """Whether a file has a word, and not at the end of another one."""
+    before = data.split(word.encode())[:-1]
+    return any(not (text[-1:].isalnum() or text.endswith(b"_")) for text in before)
 
 
 @functools.lru_cache(maxsize=64)

@@ -29,7 +29,7 @@ from amp_lint.flow.values import literal
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST
-from amp_lint.vocabulary.operations import DTYPES, PLAIN_DECORATORS
+from amp_lint.vocabulary.operations import DTYPES, PLAIN_DECORATORS, PRECISION_WORDS
 
 _MAX_DEPTH = 4
 """Calls that are followed one below the other."""
@@ -162,16 +162,28 @@ class DtypeFlow:
         decorating = self.regions.decorating(function)
         if decorating is not None:
             inside = self.inside(decorating, ambient)
-        elif ambient.supposed and not _is_plain(function):
+        elif ambient.supposed and not self._is_plain(function):
             inside = WHATEVER
         run = Run(function, inside, calls=calls)
         self._known[key] = run
         runs.append(run)
         self._active.append(key)
         runner = Runner(self, self._calls, run)
-        runner.suite(statements_of(function.body), self._parameters(function, given))
+        given = self._parameters(function, given)
+        begun = {name: runner.begun(name, value) for name, value in given.items()}
+        runner.suite(statements_of(function.body), begun)
         self._active.pop()
         return run
+
+    def _is_plain(self, function: cst.FunctionDef) -> bool:
+        """Whether no decorator may turn autocast off: they are known, or named for other things."""
+        for each in function.decorators:
+            node = each.decorator.func if isinstance(each.decorator, cst.Call) else each.decorator
+            name = (dotted(node) or "").lower()
+            is_known = name.rpartition(".")[2] in PLAIN_DECORATORS
+            if not is_known and not (self.names.qualified(node) and _is_plain(name)):
+                return False
+        return True
 
     def _parameters(self, function: cst.FunctionDef, given: dict[str, Value]) -> Env:
         """The variables with which a function begins."""
@@ -241,6 +253,13 @@ class DtypeFlow:
             found = [self._assigned(value) for value in self._held(owner, node)]
             self._attributes[key] = functools.reduce(join, found) if found else UNKNOWN
         return self._attributes[key]
+
+    def is_buffer(self, node: cst.Attribute) -> bool:
+        """Whether the class of a method registers a buffer of this name."""
+        owner = self.values.enclosing_class(node)
+        classes = self.values.lineage(owner) if owner is not None else []
+        buffers = (name for each in classes for name, _ in self._buffers.get(id(each), ()))
+        return dotted(node.value) == "self" and node.attr.value in buffers
 
     def _held(self, owner: cst.ClassDef, node: cst.Attribute) -> Iterator[cst.BaseExpression]:
         """What a class assigns to an attribute, or registers as a buffer of that name."""
@@ -312,12 +331,8 @@ class DtypeFlow:
         return frozenset(found)
 
 
-def _is_plain(function: cst.FunctionDef) -> bool:
-    """Whether no decorator may turn autocast off."""
-    names = (
-        dotted(getattr(each.decorator, "func", each.decorator)) for each in function.decorators
-    )
-    return all((name or "").rpartition(".")[2] in PLAIN_DECORATORS for name in names)
+def _is_plain(name: str) -> bool:
+    return not any(word in name for word in PRECISION_WORDS)
 
 
 def statements_of_module(module: cst.Module) -> Iterator[cst.CSTNode]:

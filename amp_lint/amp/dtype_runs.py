@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import libcst as cst
 
 from amp_lint.amp.dtype_calls import Calls
 from amp_lint.amp.dtypes import (
     ANY,
+    LOW,
     OTHER,
     SOME_NUMBER,
     UNKNOWN,
@@ -71,6 +72,18 @@ class Program(Protocol):
         ...
 
 
+class _Asked(NamedTuple):
+    """A question about a dtype."""
+
+    owner: str
+    """Whose it is."""
+    dtypes: frozenset[str]
+    equal: bool
+    """Whether it is to be one of these dtypes, or none of them."""
+    read: cst.CSTNode
+    """Where it is read."""
+
+
 class Runner:
     """Goes through the statements of one function."""
 
@@ -80,6 +93,7 @@ class Runner:
         self.run = run
         self.ambient = run.ambient
         self._loops: list[list[Env]] = []
+        self._stored: Env = {}
         function = run.function
         self.configures = (
             isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
@@ -156,22 +170,75 @@ class Runner:
         """The variables where a test of a dtype holds, or does not."""
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             return self._told(test.expression, not holds, env)
-        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        if isinstance(test, cst.BooleanOperation):
+            both = isinstance(test.operator, cst.And) == holds
+            left = self._told(test.left, holds, env) if both else env
+            return self._told(test.right, holds, left) if both else left
+        if isinstance(test, cst.Name) and not holds:
+            made = self._made(test)
+            is_test = isinstance(made, (cst.Comparison, cst.BooleanOperation))
+            return self._told(made, False, env) if is_test else env
+        asked = self._asked(test) if isinstance(test, cst.Comparison) else None
+        known = env.get(asked.owner) if asked is not None else None
+        if asked is None or known is None or not known.is_tensor:
             return env
-        comparison = test.comparisons[0]
-        same = isinstance(comparison.operator, (cst.Equal, cst.Is))
-        other = isinstance(comparison.operator, (cst.NotEqual, cst.IsNot))
-        name = dotted(test.left) or ""
-        owner, _, attribute = name.rpartition(".")
-        said = self.run.of(comparison.comparator)
-        known = env.get(owner)
-        if attribute != "dtype" or known is None or not (same or other) or not known.is_tensor:
-            return env
-        if said.kind is not Kind.DTYPE or len(said.dtypes) != 1 or ANY in said.dtypes:
-            return env
-        dtypes = said.dtypes if holds == same else known.dtypes - said.dtypes
-        env[owner] = replace(known, dtypes=dtypes or frozenset({ANY}))
+        if holds == asked.equal and asked.read is not getattr(test, "left", None):
+            return env  # it may have been cast since it was read
+        said = asked.dtypes
+        told = said <= LOW or not said & LOW
+        unknown = said if told else known.dtypes  # a list of all that is supported says nothing
+        kept = unknown if ANY in known.dtypes else known.dtypes & said or known.dtypes
+        dtypes = kept if holds == asked.equal else known.dtypes - said
+        env[asked.owner] = replace(known, dtypes=dtypes or frozenset({ANY}))
         return env
+
+    def _asked(self, test: cst.Comparison) -> _Asked | None:
+        """What a comparison asks of a dtype."""
+        if len(test.comparisons) != 1:
+            return None
+        comparison, left = test.comparisons[0], test.left
+        left = self._made(left) if isinstance(left, cst.Name) else left
+        owner, _, attribute = (dotted(left) or "").rpartition(".")
+        right = comparison.comparator
+        items = right.elements if isinstance(right, (cst.Tuple, cst.List, cst.Set)) else ()
+        values = [each.value for each in items] or [right]
+        said = {DTYPES.get(n) for value in values for n in self.program.names.qualified(value)}
+        if attribute != "dtype" or not owner or not said or None in said:
+            return None
+        equal = isinstance(comparison.operator, (cst.Equal, cst.Is, cst.In))
+        if not equal and not isinstance(comparison.operator, (cst.NotEqual, cst.IsNot, cst.NotIn)):
+            return None
+        return _Asked(owner, frozenset(dtype for dtype in said if dtype), equal, left)
+
+    def _made(self, name: cst.Name) -> cst.BaseExpression:
+        """What a variable is that is nothing else, but for literals."""
+        found = [v for v in self.calls.values.alternatives(name) if literal(v) is ...]
+        return found[0] if len(found) == 1 else name
+
+    @functools.cached_property
+    def _tested(self) -> dict[object, frozenset[str]]:
+        """What the function asks whether it is low: parameters by name, targets by identity.
+
+        Of several targets the last before the question. What may be float32 as well says nothing.
+        """
+        tree, found = self.program.tree, dict[object, frozenset[str]]()
+        targets = [(dotted(each.target), each.target)
+                   for each in tree.below(self.run.function, cst.AssignTarget)]  # fmt: skip
+        for test in tree.below(self.run.function, cst.Comparison):
+            asked = self._asked(test)
+            if asked is not None and asked.dtypes <= LOW:
+                at = tree.order(asked.read)
+                before = [t for name, t in targets if name == asked.owner and tree.order(t) < at]
+                key = id(before[-1]) if before else asked.owner
+                found[key] = found.get(key, frozenset()) | asked.dtypes
+        return found
+
+    def begun(self, name: str, value: Value, target: cst.CSTNode | None = None) -> Value:
+        """A value that is bound: what the function asks may be so, where nothing else is known."""
+        asked = self._tested.get(name if target is None else id(target), frozenset())
+        if asked and value.is_tensor and ANY in value.dtypes:
+            return replace(value, dtypes=value.dtypes | asked)
+        return value
 
     def _loop(self, node: cst.For | cst.While, env: Env) -> Env | None:
         iterated = self.value(node.iter, env) if isinstance(node, cst.For) else None
@@ -245,6 +312,9 @@ class Runner:
                 self.bind(element.value, _item(value, index, len(target.elements)), env)
         elif isinstance(target, cst.Subscript):
             self.value(target, env)
+            if (owner := dotted(target.value)) is not None:
+                stored = self._stored.get(owner, value)
+                self._stored[owner] = join(stored, value)
         elif isinstance(target, cst.StarredElement):
             self.bind(target.value, UNKNOWN, env)
         elif (name := dotted(target)) is not None:
@@ -252,7 +322,7 @@ class Runner:
                 self.run.values[id(target)] = value
             for known in [key for key in env if key.startswith(f"{name}.")]:
                 del env[known]
-            env[name] = value
+            env[name] = self.begun(name, value, target)
 
     # --- expressions --------------------------------------------------------------------------
 
@@ -399,10 +469,21 @@ class Runner:
             at = literal(index.value) if isinstance(index, cst.Index) else ...
             known = isinstance(at, int) and -len(owner.items) <= at < len(owner.items)
             return owner.items[at] if known and isinstance(at, int) else UNKNOWN
+        if owner.kind is Kind.OTHER:
+            return self._item_of(node.value)
         if owner.kind is Kind.TENSOR:
             sliced = any(isinstance(each.slice, cst.Slice) for each in node.slice)
             return replace(owner, dims=owner.dims if sliced else Dims.UNKNOWN)
         return number(None, floating=False) if owner.kind is Kind.NUMBER else UNKNOWN
+
+    def _item_of(self, node: cst.BaseExpression) -> Value:
+        """What a dict has under some key: what was stored here, or anything else."""
+        value = self._stored.get(dotted(node) or "", UNKNOWN)
+        return replace(value, dtypes=value.dtypes | {ANY}) if value.is_tensor else UNKNOWN
+
+    def _dict(self, node: cst.Dict, env: Env) -> Value:
+        self._rest(node, env)
+        return OTHER
 
     def _comprehension(self, node: cst.BaseSimpleComp, env: Env) -> Value:
         inner = dict(env)
@@ -510,5 +591,5 @@ _EXPRESSIONS: dict[type[cst.CSTNode], Callable[[Runner, Any, Env], Value]] = {
     cst.BooleanOperation: Runner._either, cst.IfExp: Runner._either, cst.NamedExpr: Runner._walrus,
     cst.Tuple: Runner._items, cst.List: Runner._items, cst.Subscript: Runner._subscript,
     cst.ListComp: Runner._comprehension, cst.GeneratorExp: Runner._comprehension,
-    cst.SetComp: Runner._comprehension, cst.Call: Runner._call,
+    cst.SetComp: Runner._comprehension, cst.Call: Runner._call, cst.Dict: Runner._dict,
 }  # fmt: skip

@@ -16,8 +16,13 @@ from amp_lint.flow.values import Values
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
 
-_MODEL = re.compile(r"(^|_)(model|net|network|module|pipeline)(_func|_fn)?\d*$", re.IGNORECASE)
-_TESTING = re.compile(r"eval|valid|test|infer|predict|sample|generate", re.IGNORECASE)
+_MODEL = re.compile(
+    r"(^|_)(model|net|network|module|pipeline|generator)(_?[gd])?(_func|_fn)?\d*$", re.IGNORECASE
+)
+"""What models are called, those of a generator and a discriminator too."""
+_TESTING = re.compile(
+    r"^(?!.*train).*(eval|valid|test|infer|predict|sample|generate)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,14 @@ PLAIN_DECORATORS = frozenset({"staticmethod", "classmethod", "property", "overri
                               "inference_mode", "enable_grad", "compile", "ignore", "export",
                               "script", "checkpoint", "wraps", "abstractmethod"})  # fmt: skip
 """What decorates a function and leaves autocast as it is."""
+PRECISION_WORDS = ("fp16", "fp32", "bf16", "float", "half", "cast", "precision", "dtype", "amp",
+                   "fwd", "bwd")  # fmt: skip
+"""Words in the names of other decorators that may change the autocast state of a function."""
 BOUNDED = frozenset({"tanh", "sigmoid", "softmax", "normalize", "sin", "cos", "erf", "clamp",
                      "clip", "hardtanh", "softsign", "Tanh", "Sigmoid"})  # fmt: skip
 """What gives small numbers."""
+SPREADS = frozenset({"var", "std"})
+"""Statistics that are 0 of what is constant."""
 ROOTS = frozenset({"sqrt", "rsqrt"})
 FUNCTION_METHODS = ("forward", "backward")
 """What a custom autograd Function defines."""
@@ -90,6 +95,8 @@ PICKS = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "
 """Operations that give values and where they were."""
 COMPOSITES = frozenset({"cov", "corrcoef", "linalg.pinv", "pinverse"})
 """Operations that autocast does not list, made of products that it does."""
+WINDOWED = frozenset({"stft", "istft"})
+"""Operations that promote what they get to the dtype of their window."""
 REDUCTIONS = frozenset(
     {"sum", "mean", "prod", "std", "var", "max", "min", "amax", "amin", "norm", "median", "dot",
      "logsumexp", "nansum", "dist", "vdot", "linalg.norm", "linalg.vector_norm",

@@ -29,6 +29,8 @@ class Function(NamedTuple):
     backward: cst.FunctionDef
     given: tuple[str, ...]
     """The parameters of forward, without the context."""
+    alike: frozenset[str] = frozenset()
+    """Those that forward gives the dtype of another one, and these others."""
 
 
 def function_of(model: Model, owner: cst.ClassDef) -> Function | None:
@@ -41,12 +43,15 @@ def function_of(model: Model, owner: cst.ClassDef) -> Function | None:
         if isinstance(node, cst.FunctionDef) and _is_plain(node)
     }
     forward, backward = map(methods.get, FUNCTION_METHODS)
-    if forward is None or backward is None or _casts(model, owner):
+    if forward is None or backward is None:
         return None
     if not (forward.params.params and backward.params.params):
         return None
-    params = [param.name.value for param in forward.params.params][1:]
-    return Function(forward, backward, tuple(params))
+    params = tuple(param.name.value for param in forward.params.params)[1:]
+    alike = _alike(model, forward, params)
+    if alike is None or _casts(model, owner, alike):
+        return None
+    return Function(forward, backward, params, frozenset(alike))
 
 
 def _is_plain(node: cst.FunctionDef) -> bool:
@@ -54,12 +59,32 @@ def _is_plain(node: cst.FunctionDef) -> bool:
     return all(name in _PLAIN for name in names)
 
 
-def _casts(model: Model, owner: cst.ClassDef) -> bool:
-    """Whether a class casts anything, or opens a region of its own."""
-    calls = model.tree.below(owner, cst.Call)
-    names = (call.func.attr.value for call in calls if isinstance(call.func, cst.Attribute))
+def _casts(model: Model, owner: cst.ClassDef, alike: set[str]) -> bool:
+    """Whether a class casts anything but ``alike``, or opens a region of its own."""
     words = {name.value for name in model.tree.below(owner, cst.Name)}
-    return any(name in _CASTING for name in names) or not REGIONS.isdisjoint(words)
+    return not REGIONS.isdisjoint(words) or (not alike and any(_casting(model, owner)))
+
+
+def _casting(model: Model, node: cst.CSTNode) -> Iterator[cst.Call]:
+    for call in model.tree.below(node, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _CASTING:
+            yield call
+
+
+def _alike(model: Model, forward: cst.FunctionDef, given: tuple[str, ...]) -> set[str] | None:
+    """The parameters that ``w = w.type_as(x)`` makes alike; None if anything else is cast."""
+    found: set[str] = set()
+    for call in _casting(model, forward):
+        assign = model.tree.parent(call)
+        target = assign.targets[0].target if isinstance(assign, cst.Assign) else None
+        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+        like = (dotted(call.args[0].value) or "").removesuffix(".dtype") if call.args else ""
+        if target is None or not isinstance(owner, cst.Name) or dotted(target) != owner.value:
+            return None
+        if not {owner.value, like} <= {*given}:
+            return None
+        found |= {owner.value, like}
+    return found
 
 
 # --- products in backward ---------------------------------------------------------------------
@@ -67,7 +92,7 @@ def _casts(model: Model, owner: cst.ClassDef) -> bool:
 
 def mixed_product(model: Model, function: Function) -> cst.CSTNode | None:
     """A product in backward of a gradient and of what forward saved and multiplied itself."""
-    saved = _saved(model, function)
+    saved = _saved(model, function) - function.alike
     products = [node for node in _products(model, function.forward) if _uses(model, node, saved)]
     if not products:
         return None
@@ -128,6 +153,8 @@ class Given(NamedTuple):
 
     call: cst.Call
     source: cst.Call
+    left: str = ""
+    """What is not cast where others are, by ``source``."""
 
 
 def mixed_call(model: Model, owner: cst.ClassDef, function: Function) -> Given | None:
@@ -136,6 +163,11 @@ def mixed_call(model: Model, owner: cst.ClassDef, function: Function) -> Given |
     names = {name: at for at, name in enumerate(function.given) if at in gradients}
     for call in _unknown_calls(model, function.forward):
         taken = [names[name] for name in _named(call) if name in names]
+        left = [name for name in _named(call) if name in names and name not in function.alike]
+        if function.alike:
+            if 0 < len(left) < len(taken):
+                return Given(call, [*_casting(model, function.forward)][-1], left[0])
+            continue
         sources = _applied(model, owner) if len(taken) > 1 else ()
         for source in sources:
             if _is_mixed(model, source, taken):
@@ -144,11 +176,16 @@ def mixed_call(model: Model, owner: cst.ClassDef, function: Function) -> Given |
 
 
 def _unknown_calls(model: Model, function: cst.FunctionDef) -> Iterator[cst.Call]:
-    """The calls of code that is neither Python's nor torch's."""
+    """The calls of code that is neither Python's nor torch's, and no kernel of Triton's."""
     context = function.params.params[0].name.value
+    given = {param.name.value for param in function.params.params} - {context}
+    python = given | {each.name.value for each in model.tree.nodes(cst.ClassDef)} | {""}
     for call in model.tree.below(function, cst.Call):
+        root = (dotted(call.func) or "").partition(".")[0]
+        if root in python or model.values.function(call.func) is not None:
+            continue
         homes = {name.partition(".")[0] for name in model.names.qualified(call.func)}
-        own = (dotted(call.func) or "").startswith(f"{context}.")
+        own = root == context or context in _named(call)
         if not own and homes.isdisjoint({"torch", "builtins", "math"}):
             yield call
 
@@ -189,7 +226,7 @@ def _is_mixed(model: Model, call: cst.Call, taken: list[int]) -> bool:
         for run in flow.reaching(call):
             values = [value for value in map(run.of, given) if value.is_tensor]
             wide = any(value.dtypes == {"float32"} for value in values)
-            low = any(value.low and len(value.dtypes) == 1 for value in values)
+            low = any((value.low and len(value.dtypes) == 1) or value.follows for value in values)
             if wide and low and (run.ambient.is_on or run.ambient.supposed):
                 return True
     return False

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
+
+    from ._functions import Given
 
 _HELP = "decorate forward with `torch.amp.custom_fwd` and backward with `custom_bwd`"
 
@@ -40,6 +42,14 @@ class FunctionWithoutCustomFwd(Rule):
                 )
                 yield self.report(model, product, message, help=_HELP)
             elif (given := _functions.mixed_call(model, owner, function)) is not None:
-                message = "autocast makes float16 of some of these tensors, and not of others"
-                related = [(given.source, "this is what it is given")]
-                yield self.report(model, given.call, message, related, help=_HELP)
+                yield self._mixed(model, given)
+
+    def _mixed(self, model: Model, given: Given) -> Diagnostic:
+        """A call that is given two dtypes, or a cast of some of what it is given."""
+        if given.left:
+            message = f"{quoted(given.left)} is not cast, as this is that goes with it"
+            related = [(given.call, "this is given both")]
+            return self.report(model, given.source, message, related, help=_HELP)
+        message = "autocast makes float16 of some of these tensors, and not of others"
+        related = [(given.source, "this is what it is given")]
+        return self.report(model, given.call, message, related, help=_HELP)

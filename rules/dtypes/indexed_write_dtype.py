@@ -62,6 +62,8 @@ class IndexedWriteDtype(Rule):
     def _judge(self, model: Model, run: Run, write: _Write) -> Diagnostic | None:
         target, value = run.of(write.tensor), run.of(write.value)
         into, given = _only(run, target), _only(run, value)
+        if value.follows and value.dtypes == {"?"} and not target.follows:
+            return self._kept(model, run, write, value.follows)
         if given is None or into == given or value.dims.name == "NONE":
             return None
         if isinstance(write.node, cst.Subscript) and not _is_by_tensor(run, write.node):
@@ -78,6 +80,22 @@ class IndexedWriteDtype(Rule):
         help = f"write `.to(torch.{into})` of them, or make the tensor {given}"
         fix = _fix(model, write)
         return self.report(model, write.value, message, shown(model, run, low), fix, help=help)
+
+    def _kept(self, model: Model, run: Run, write: _Write, follows: str) -> Diagnostic | None:
+        """What a module is given, written into a buffer that was made before, as a cache."""
+        state, tensor = run.state(write.node), write.tensor
+        if not isinstance(tensor, cst.Attribute) or not model.dtypes.is_buffer(tensor):
+            return None
+        if state is None or not state.is_on or not isinstance(write.node, cst.Call):
+            return None
+        buffer = quoted(model.tree.source(tensor))
+        message = (
+            f"this raises where autocast gave {quoted(follows)} another dtype than {buffer} was "
+            f"made in{elsewhere(run)}"
+        )
+        help = f"write `.to({buffer[1:-1]}.dtype)` of it"
+        found = self.report(model, write.value, message, fix=_fix(model, write), help=help)
+        return replace(found, severity=Severity.WARNING)
 
     def _follows(self, model: Model, run: Run, write: _Write, given: str) -> Diagnostic | None:
         """Values of one dtype, written into a tensor that has the dtype of a parameter."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import EXACT, operations
 
@@ -17,9 +18,14 @@ from ._low import LOWERING, REGIONS, elsewhere, first, shown
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run, Value
     from amp_lint.model import Model
+    from amp_lint.syntax.facts import Facts
 
 _LOWERED = ("einsum", "matmul", "bmm", "half", "float16", "bfloat16", "dtype", "type_as")
 """In code that makes positions low, or that multiplies them."""
+
+
+_HELP = "keep them in float32, with autocast off where they are multiplied"
+_LIMITS = " and ".join(f"{dtype} is exact up to {most}" for dtype, most in EXACT.items())
 
 
 class PositionsInLowPrecision(Rule):
@@ -36,9 +42,18 @@ class PositionsInLowPrecision(Rule):
             "count and multiply them in float32, and cast what comes of it",
         ),
     )
-    requires = (LOWERING | {"forward"}, frozenset({"arange"}))
+    requires = (LOWERING | {"forward", "dtype"}, frozenset({"arange"}))
     pattern = written.look(_LOWERED, r"\b", r"\b") | written.pattern(r"[\w\])] ?@ ?[\w(]", "@")
     elsewhere = REGIONS
+
+    def may(self, facts: Facts) -> bool:
+        """Whether there may be anything low, or a range in the dtype of something else."""
+        words = facts.words | facts.linked
+        return not words.isdisjoint(LOWERING | {"forward"}) or any(
+            keyword.arg == "dtype" and isinstance(keyword.value, ast.Attribute)
+            for call in facts.calls.get("arange", ())
+            for keyword in call.keywords
+        )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge what is made or cast, and every product of positions."""
@@ -49,6 +64,9 @@ class PositionsInLowPrecision(Rule):
         value = run.of(node)
         if value.counts and value.low and _is_new(run, node):
             return self._diagnose(model, run, node, value, frozenset(value.low), value.most)
+        if value.counts and value.follows and _counts_pairs(model, run, node, value.follows):
+            message = f"positions are rounded where {quoted(value.follows)} is low: {_LIMITS}"
+            return self.report(model, node, message, help=_HELP)
         factor = _factor(model, run, node)
         state = run.state(node)
         if factor is None or state is None:
@@ -71,8 +89,33 @@ class PositionsInLowPrecision(Rule):
             f"positions are rounded to {bad[0]} here, which is not exact from {EXACT[bad[0]]} on"
             f"{elsewhere(run)}"
         )
-        help = "keep them in float32, with autocast off where they are multiplied"
-        return self.report(model, node, message, shown(model, run, value), help=help)
+        return self.report(model, node, message, shown(model, run, value), help=_HELP)
+
+
+def _counts_pairs(model: Model, run: Run, node: cst.BaseExpression, owner: str) -> bool:
+    """Whether a range ends at a product of sizes, as of all elements of an image."""
+    from amp_lint.flow.values import literal
+    from amp_lint.syntax.names import dotted
+
+    if not isinstance(node, cst.Call) or not any(_named(arg, "dtype") for arg in node.args):
+        return False
+    read = (each for each in model.tree.below(run.function, cst.Attribute))
+    if not any(dotted(each) == f"{owner}.shape" for each in read):
+        return False
+    given = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+    end = [arg.value for arg in node.args if _named(arg, "end")] or given[-1:][: len(given) < 3]
+    return any(
+        isinstance(product.operator, cst.Multiply)
+        and {literal(product.left), literal(product.right)} == {...}
+        for one in end
+        for value in model.values.alternatives(one)
+        for product in (value, *model.tree.below(value, cst.BinaryOperation))
+        if isinstance(product, cst.BinaryOperation)
+    )
+
+
+def _named(arg: cst.Arg, name: str) -> bool:
+    return arg.keyword is not None and arg.keyword.value == name
 
 
 def _is_new(run: Run, node: cst.BaseExpression) -> bool:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
-from amp_lint.vocabulary.operations import COMPOSITES, operations
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary.operations import COMPOSITES, WINDOWED, operations
 
 from ._low import LOWERING, REGIONS, cast, certain, elsewhere, first, shown
 
 if TYPE_CHECKING:
-    from amp_lint.amp.dtypes import Run
+    from amp_lint.amp.dtypes import Run, Value
     from amp_lint.model import Model
     from amp_lint.syntax.facts import Facts
 
@@ -28,7 +29,7 @@ class UnsupportedHalfOp(Rule):
     severity = Severity.ERROR
     preview = True
     fixes = (Applicability.SAFE, Applicability.SUGGEST)
-    requires = (LOWERING | {"forward"},)
+    requires = (LOWERING.union(WINDOWED, {"forward"}),)
     elsewhere = REGIONS
 
     def may(self, facts: Facts) -> bool:
@@ -54,6 +55,8 @@ class UnsupportedHalfOp(Rule):
             message = f"{name} of a float32 tensor computes its products in {low} here{where}"
             related = [(state.region, "autocast is on here")] if state.region is not None else []
             return self.report(model, call, message, related, help=_ISLAND)
+        if name in WINDOWED and not value.low:
+            return self._windowed(model, run, call, value)
         if name not in operations().no_half or not value.low or policy in ("float32", "varies"):
             return None
         if not certain(run, value):
@@ -68,3 +71,20 @@ class UnsupportedHalfOp(Rule):
         trust = Applicability.SUGGEST if name.startswith("fft.") else Applicability.SAFE
         fix = Fix("Compute it in float32", cast(model, known[1], "float()"), trust)
         return self.report(model, call, message, shown(model, run, value), fix, help=help)
+
+    def _windowed(self, model: Model, run: Run, call: cst.Call, value: Value) -> Diagnostic | None:
+        """A transform of what a function is given, whose window is made in the dtype of that."""
+        window = model.values.argument(call, 4, "window")
+        known = run.of(window).follows if window is not None else ""
+        if not known or known != value.follows:
+            return None
+        state, where = run.state(call), elsewhere(run)
+        if state is None or not state.is_on:
+            name = run.function.name.value if isinstance(run.function, cst.FunctionDef) else ""
+            trainer = model.trainer_naming(name) if name else None
+            if trainer is None:
+                return None
+            where = f"; {trainer.name}:{trainer.line} may give it that"
+        message = f"stft raises RuntimeError where {quoted(known)} is float16{where}"
+        help = "give it `.float()`, and a window in float32"
+        return replace(self.report(model, call, message, help=help), severity=Severity.WARNING)

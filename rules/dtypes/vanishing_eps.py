@@ -10,7 +10,7 @@ from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
-from amp_lint.vocabulary.operations import FLOORS
+from amp_lint.vocabulary.operations import FLOORS, SPREADS
 
 from ._low import LOWERING, REGIONS, certain, elsewhere, first, shown
 
@@ -57,15 +57,32 @@ class VanishingEps(Rule):
     ) -> Diagnostic | None:
         tensor, eps = place
         value, number = run.of(tensor), run.of(eps).number
-        if number is None or not 0 < number <= _LARGEST or not value.may_be("float16"):
-            return None
-        if not certain(run, value):
+        if number is None or not 0 < number <= _LARGEST:
             return None
         written = quoted(model.tree.source(eps))
+        if value.follows and _is_spread(model, run, tensor):
+            message = (
+                f"{written} is 0 where {quoted(value.follows)} is float16, so that it keeps "
+                "nothing from being 0"
+            )
+            return self.report(model, eps, message, help=_HELP)
+        if not value.may_be("float16") or not certain(run, value):
+            return None
         message = (
             f"{written} is 0 in float16, so that it keeps nothing from being 0{elsewhere(run)}"
         )
         return self.report(model, eps, message, shown(model, run, value), help=_HELP)
+
+
+def _is_spread(model: Model, run: Run, tensor: cst.BaseExpression) -> bool:
+    """Whether a tensor is the variance of what a module is given, which autocast does not cast."""
+    if not model.dtypes.is_of_module(run.function) or run.ambient.is_on:
+        return False
+    made = [*model.values.alternatives(tensor)]
+    calls = [value for value in made if isinstance(value, cst.Call)]
+    return len(calls) == len(made) and all(
+        getattr(getattr(call.func, "attr", call.func), "value", "") in SPREADS for call in calls
+    )
 
 
 def _is_small(model: Model, node: cst.BaseExpression, eps: cst.BaseExpression) -> bool:

@@ -103,6 +103,19 @@ STATEMENTS = {
     "of two": ("y = x.half().chunk(2)[0]", "float16"),
     "try": ("try:\n    z = x.half()\nexcept OSError:\n    z = x.float()\ny = z", "float16|float32"),
     "a call": ("y = helper(x.half())", "float16"),
+    "asked whether": ("if x.dtype == torch.float16:\n    pass\ny = x", f"{ANY}|float16"),
+    "asked for any": ("if x.dtype in (torch.half, torch.float32):\n    pass\ny = x", ANY),
+    "cast where asked": (
+        "k = x.dtype in (torch.float16, torch.bfloat16)\nif k:\n    x = x.float()\ny = x",
+        f"{ANY}|float32",
+    ),
+    "cast elsewhere": (
+        "d = x.dtype\nk = w and d == torch.float16\nif k:\n    x = x.float()\ny = x",
+        f"{ANY}|float16|float32",
+    ),
+    "asked of what it was": (
+        "k = x.dtype\nx = w(x)\nif k == torch.float16:\n    pass\ny = x", ANY
+    ),
 }  # fmt: skip
 
 
@@ -162,6 +175,8 @@ def test_what_no_operation_computes_with() -> None:
 
 
 SUPPOSED = """
+import library
+
 class Rotary(nn.Module):
     def __init__(self, dim, base=10000.0):
         super().__init__()
@@ -175,6 +190,14 @@ class Rotary(nn.Module):
     @off
     def decorated(self, x):
         k = x @ x
+
+    @library.force_fp32
+    def forced(self, x):
+        k = x @ x
+
+    @library.documented("it")
+    def documented(self, x):
+        m = x @ x
 
     def forward(self, x, given):
         a = x @ given
@@ -207,7 +230,7 @@ def test_what_modules_may_be_run_in() -> None:
             if name == "k":
                 assert model.supposed is not None
                 assert not any(r.ambient.supposed for r in model.supposed.reaching(node.value))
-            if name == "a":
+            if name in "am":
                 assert model.supposed is not None
                 assert ANY in run.of(node.value).dtypes
                 (supposed,) = model.supposed.reaching(node.value)

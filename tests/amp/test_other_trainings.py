@@ -70,6 +70,20 @@ def test_casts_that_are_undone_elsewhere(tmp_path: Path, main: Run) -> None:
     assert found(tmp_path, main, changed(model=kept), *options) == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("model(x, y)", "net_g(x, y)"),
+        ("model(x, y)", "netD(x, y)"),
+        ("def train(", "def train_and_evaluate("),
+    ],
+)
+def test_what_models_and_trainings_are_called(
+    tmp_path: Path, main: Run, old: str, new: str
+) -> None:
+    assert found(tmp_path, main, trainer(old, new), "--preview")
+
+
 def test_the_end_of_a_long_path_is_shown(tmp_path: Path, main: Run) -> None:
     name = f"trainer_{'of_the_experiment_' * 4}1"
     program = PROGRAM.replace("trainer", name)
