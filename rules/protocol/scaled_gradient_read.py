@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint.edit import edits
@@ -55,7 +56,7 @@ class ScaledGradientRead(Rule):
         scale = f"{model.clips.initial_scale:g}"
         for read in model.part(Reads).scaled:
             step = [(read.step.node, _DIVIDED)] if read.step else []
-            yield self.report(
+            found = self.report(
                 model,
                 read.call,
                 f"these gradients are still scaled: they look {scale} times too large, and change "
@@ -64,6 +65,8 @@ class ScaledGradientRead(Rule):
                 fix=_fix(model, read),
                 help=_BY_FRAMEWORK.get(read.backward.framework, _HELP),
             )
+            by_framework = read.backward.framework is not None  # as AMP502, which is in preview
+            yield replace(found, preview=by_framework)
         for watch in model.part(Reads).watched:
             yield self.report(
                 model,
