@@ -132,6 +132,39 @@ def test_the_region_of_a_backward() -> None:
     assert after[1].active == after[1].forward == Autocast("cuda", "float16", True)
 
 
+STEPS = """
+    import torch
+
+    def train(model, optimizer, loader, amp, by_hand):
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            optimizer.zero_grad()
+            if amp:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = (model(x) - y).square().mean()
+                if by_hand:
+                    scaler.scale(loss).backward()
+                    optimizer.step()
+                else:
+                    scaler.scale(loss).backward()
+                    scaler.step(optimizer)
+                scaler.update()
+            else:
+                (model(x) - y).square().mean().backward()
+                optimizer.step()
+"""
+BY_HAND = "scaler.scale(loss).backward()\n                optimizer.step()"
+
+
+def test_a_path_that_became_another_is_held_against_that_one_alone() -> None:
+    found = compared(
+        STEPS, (BY_HAND, BY_HAND.replace("optimizer.step()", "scaler.step(optimizer)"))
+    )
+    step = only(found, Step)
+    events = [event for trace in step.after.traces for event in trace]
+    assert events and all(e.scaler for e in events if e.kind.value == "step")
+
+
 def test_other_names_for_values_make_no_difference() -> None:
     found = compared(
         TRAINING,

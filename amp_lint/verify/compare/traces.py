@@ -20,6 +20,7 @@ from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.marks import is_strict
 from amp_lint.verify.compare.units import SCRIPT, units
 from amp_lint.verify.obligations import Autocast, Clip, Construct, Event, Program, Trace
+from amp_lint.verify.paths import with_partners
 from amp_lint.verify.terms import Const, Global, Input, Term, show
 from amp_lint.vocabulary.amp import BY_INVERSE, BY_SCALE, DEFAULT_DTYPES, DEVICE_AUTOCAST, GET_SCALE
 from amp_lint.vocabulary.meaning import Part
@@ -457,17 +458,18 @@ def _written(node: cst.CSTNode) -> tuple[bool, cst.BaseExpression | None]:
 def changed(before: Program, after: Program) -> tuple[Program, Program] | None:
     """Both programs cut down to the paths that differ; None if they do the same.
 
-    Where nothing differs on one side, that side keeps all of its paths: what the other lost or
-    gained is held against them.
+    Each keeps the path besides that one of the other's belongs to: what was lost or gained is held
+    against that. Where there is none, a side on which nothing differs keeps all of its paths.
     """
     old, new = _by_content(before.traces), _by_content(after.traces)
     same = old.keys() == new.keys()
     if same and _objects(before) == _objects(after):
         return None
-    return (
-        replace(before, traces=_some([old[k] for k in old if k not in new] or [*old.values()])),
-        replace(after, traces=_some([new[k] for k in new if k not in old] or [*new.values()])),
-    )
+    lost = _some([old[key] for key in old if key not in new])
+    gained = _some([new[key] for key in new if key not in old])
+    kept = with_partners(lost, gained, [*old.values()]) or _some(old.values())
+    becomes = with_partners(gained, lost, [*new.values()]) or _some(new.values())
+    return replace(before, traces=kept), replace(after, traces=becomes)
 
 
 def splits(before: Program, after: Program) -> bool:
@@ -482,7 +484,7 @@ def _objects(program: Program) -> tuple[object, ...]:
     return switches, program.optimizers, program.half
 
 
-def _some(traces: list[Trace]) -> tuple[Trace, ...]:
+def _some(traces: Iterable[Trace]) -> tuple[Trace, ...]:
     return tuple(sorted(traces, key=len)[:MAX_TRACES])
 
 
