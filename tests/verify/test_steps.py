@@ -460,6 +460,25 @@ def test_another_bug_that_stays_is_a_note() -> None:
     assert any(note.startswith("as before: ") for note in found.notes)
 
 
+def test_the_same_bug_in_another_event_is_a_note() -> None:
+    other = backward(FP16, FP16, loss="other")
+    before = program((ZERO, backward(FP16, FP16), STEP, UPDATE, other, STEP, UPDATE))
+    after = program((ZERO, backward(FP16), STEP, UPDATE, other, STEP, UPDATE))
+    found = judged(before, after)
+    assert found.verdict is PROVEN
+    assert any(note.startswith("as before: ") for note in found.notes)
+    moved = replace(before, traces=((*before.traces[0][:-2], DIRECT, UPDATE),))
+    assert judged(before, moved).verdict is REFUTED
+
+
+def test_a_bug_that_a_fix_is_not_about_is_a_note() -> None:
+    """A scaler is switched off that bfloat16 does not need."""
+    before = program((ZERO, backward(BF16, BF16), STEP, UPDATE))
+    found = judged(before, replace(before, scalers=OFF))
+    assert found.verdict is PROVEN and found.before is None
+    assert any(note.startswith("as before: a gradient that is off") for note in found.notes)
+
+
 ENTERED = replace(BF16, entry="loop")
 AROUND = (
     ZERO,

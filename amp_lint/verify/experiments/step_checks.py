@@ -52,6 +52,8 @@ class Evidence:
     """Of the new program, in units of what is tolerated."""
     identical: bool = True
     """Whether both programs gave the same bits."""
+    untouched: bool = False
+    """Whether it is about something that is the same in both programs."""
     note: str = ""
 
 
@@ -425,7 +427,9 @@ def backwards(trial: Trial) -> Iterator[Evidence]:
         if any(replay.is_enabled(event.active, trial.case) for event in pair):
             was, now = _worst(trial, trial.before, pair[0]), _worst(trial, trial.after, pair[1])
             same, error = was == now, now[1] / TOLERANCE
-            yield Evidence(BACKWARD, _imprecise(*was), _imprecise(*now), same, error)
+            old, new = ((event.forward, event.active) for event in pair)
+            failures = _imprecise(*was), _imprecise(*now)
+            yield Evidence(BACKWARD, *failures, same, error, untouched=old == new)
 
 
 def _worst(trial: Trial, program: Program, event: Event) -> tuple[str, float]:

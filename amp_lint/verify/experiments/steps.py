@@ -253,11 +253,14 @@ def _rounds(trial: Trial) -> int:
 
 
 def _decide(found: list[Evidence]) -> Judgement:
+    left = [e for e in found if e.untouched and e.same and e.after is not None]
+    found = [e for e in found if e not in left]
     before = next((e.before for e in found if e.before is not None), None)
     failing = [e for e in found if e.after is not None]
     remaining = {e.check for e in failing}
     repaired = {e.check for e in found if e.before is not None} - remaining
     notes = dict.fromkeys(e.note for e in found if e.note)
+    notes |= {f"as before: {e.after.text}": None for e in left if e.after is not None}
     for evidence in failing:
         text = "" if evidence.after is None else evidence.after.text
         if not _is_another_matter(evidence, repaired):
