@@ -132,6 +132,46 @@ def test_the_region_of_a_backward() -> None:
     assert after[1].active == after[1].forward == Autocast("cuda", "float16", True)
 
 
+def test_a_loss_that_is_made_elsewhere_was_not_made_in_the_region_of_its_backward() -> None:
+    before = """
+        import torch
+
+        def train(self, batch):
+            loss, metrics = self.loss(batch)
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss.backward()
+            self.optimizer.step()
+    """
+    region = """with torch.autocast("cuda", dtype=torch.float16):\n        """
+    (trace,) = only(compared(before, (region, "")), Step).before.traces
+    assert [(e.forward, e.active is not None) for e in trace[:1]] == [(None, True)]
+
+
+def test_what_may_not_scale_does_not_unscale_where_it_clips() -> None:
+    """It is made elsewhere, and may accumulate."""
+    before = """
+        from accelerate import Accelerator
+
+        class Trainer:
+            def __init__(self, model, optimizer, **options):
+                self.accelerator = Accelerator(**options)
+                self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+
+            def step(self, batch):
+                with self.accelerator.autocast():
+                    loss = self.model(batch)
+                    self.accelerator.backward(loss)
+                self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)
+                self.optimizer.step()
+    """
+    step = only(
+        compared(before, ("        self.accelerator.backward", "    self.accelerator.backward")),
+        Step,
+    )
+    kinds = [e.kind.value for trace in step.after.traces for e in trace]
+    assert "clip" in kinds and "unscale_" not in kinds
+
+
 STEPS = """
     import torch
 
@@ -190,6 +230,18 @@ def test_what_leaves_a_region_must_not_care() -> None:
         "(model(x) - y).square().mean()",
     }
     assert {(p.before, p.after) for p in moved} == {(Autocast("cuda", "float16", True), None)}
+
+
+def test_a_helper_that_computes_nothing_may_leave_a_region() -> None:
+    logged = """
+            log(loss.item())
+
+    def log(number):
+        print(max(number, 0.0))
+"""
+    inside = TRAINING + logged.replace("            log(", "                log(")
+    found = compare(textwrap.dedent(inside), textwrap.dedent(TRAINING + logged))
+    assert not [each for each in found.obligations if isinstance(each, Policy)]
 
 
 def test_nested_operations_in_two_statements() -> None:
