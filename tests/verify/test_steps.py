@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from amp_lint.verify.experiments import step_checks, steps
+from amp_lint.verify.experiments import replay, step_checks, steps
 from amp_lint.verify.experiments import step_pairs as protocol
 from amp_lint.verify.obligations import (
     Autocast,
@@ -594,6 +594,27 @@ def test_without_a_check_a_wrong_fix_passes(check: str) -> None:
     before, after = NEEDED[check]
     assert judged(before, after).verdict is REFUTED
     assert judged(before, after, check).verdict is PROVEN
+
+
+@pytest.mark.parametrize("half", [(), ("*",)], ids=["float32", "float16"])
+def test_regions_make_no_difference_to_what_is_said_not_to_be_cast(half: tuple[str, ...]) -> None:
+    """So that one run serves for all of them."""
+    trace = (ZERO, backward(FP16, FP16), UNSCALE, clip(), replace(STEP, active=FP16), UPDATE)
+    outside = tuple(replace(event, forward=None, active=None) for event in trace)
+    for loss in (replay.linear, step_checks._through_float16):
+        first, second = (
+            replay.Rig(
+                replace(program(each), half=half),
+                replay.ReplayProblem(loss),
+                replay.ReplayCase(),
+                "cpu",
+                ("optimizer",),
+                ("loss",),
+            ).run(each, (1.0, 0.5))
+            for each in (trace, outside)
+        )
+        assert first.raised == second.raised
+        assert all(map(torch.equal, first.weights, second.weights))
 
 
 # --- traces as data -----------------------------------------------------------------------------

@@ -394,7 +394,8 @@ def _by_norm(trials: list[Trial]) -> tuple[Point, ...]:
     trial = next((t for t in trials if not _is_right(t)), trials[0])
     found = []
     for norm in _MAGNITUDES:
-        before, after, oracle = trial.run(ReplayProblem(linear), (norm,))
+        problem, sizes = ReplayProblem(linear), (norm,)
+        (before, after), oracle = trial.run(problem, sizes), trial.oracle(problem, sizes)
         old, new = (
             math.inf if outcome.raised else max(step_checks.errors(outcome, oracle))
             for outcome in (before, after)
