@@ -34,13 +34,18 @@ class AnalysisError(Exception):
 
 
 def check(
-    source: Source, selection: Selection, *, named: bool = False, links: Links | None = None
+    source: Source,
+    selection: Selection,
+    *,
+    named: bool = False,
+    links: Links | None = None,
+    model: Model | None = None,
 ) -> list[Diagnostic]:
     """The findings in one file, in order of place, without those a ``noqa`` comment suppresses.
 
     A file that the sieves dismiss costs no parse; ``named`` says that the user asked for this
     very file, so that a syntax error in it is worth a report all the same. ``links`` is what it
-    imports from other files of its project.
+    imports from other files of its project; ``model`` is that of the file alone, where it is known.
 
     Raises:
         AnalysisError: the file cannot be analysed.
@@ -55,7 +60,7 @@ def check(
         if not told:
             return []
         raise AnalysisError(str(error)) from error
-    found = [each for group in groups for each in _findings(source, selection, *group)]
+    found = [each for group in groups for each in _findings(source, selection, *group, model)]
     return _suppress(source, _in_order(found), selection) if found else []
 
 
@@ -118,6 +123,7 @@ def _findings(
     selection: Selection,
     rules: Sequence[Rule],
     attached: Attachments | None,
+    model: Model | None,
 ) -> list[Diagnostic]:
     import libcst as cst
 
@@ -125,7 +131,8 @@ def _findings(
     from amp_lint.syntax.tree import LossyParseError
 
     try:
-        model = Model(source, selection.target_torch, attached)
+        if model is None or attached is not None or model.target_torch != selection.target_torch:
+            model = Model(source, selection.target_torch, attached)
         found = [*_dispatch(model, rules)]
         for rule in rules:
             found += rule.check(model)

@@ -283,14 +283,18 @@ class Regions:
                 return False
             if isinstance(getattr(node, "operator", None), _CAST_OPERATORS):
                 return False
-            if isinstance(node, cst.Call) and not self.is_inert_call(node):
-                target = self.program.target(node)
-                if target is None or steps <= 0 or not self._is_inert(target.body, steps - 1):
-                    return False
+            if isinstance(node, cst.Call) and not self.is_inert_call(node, steps):
+                return False
         return True
 
-    def is_inert_call(self, call: cst.Call) -> bool:
-        """Whether autocast makes no difference to a call, by its name."""
+    def is_inert_call(self, call: cst.Call, steps: int = 2) -> bool:
+        """Whether autocast makes no difference to a call, by its name or by what it runs."""
+        if self._is_inert_by_name(call):
+            return True
+        target = self.program.target(call) if steps > 0 else None
+        return target is not None and self._is_inert(target.body, steps - 1)
+
+    def _is_inert_by_name(self, call: cst.Call) -> bool:
         names = self.names.qualified(call.func)
         if names and all(name.startswith(_INERT_FUNCTIONS) for name in names):
             return True

@@ -36,8 +36,8 @@ RECURSION = 20_000
 """Deep terms unpickle and pickle recursively."""
 TO_START = 300.0
 """Seconds to import torch, which is slow on a cold disk."""
-TO_LIFT = 20.0
-"""Seconds to read a change."""
+TO_LIFT = 30.0
+"""Seconds to read a change, and to lint both texts."""
 LIMIT = 30.0
 """Seconds to judge an obligation by eager experiments."""
 TO_COMPILE = 240.0
@@ -192,14 +192,14 @@ class Prover:
         Raises:
             VerifyError: no experiment can be run at all.
         """
-        comparison = self._lift(change)
+        comparison, findings = self._lift(change)
         obligations = sorted(comparison.obligations, key=lambda o: subjects.COST[type(o)])
         judged = self._judge_all(obligations)
         if change.code is None:
             judged = map(_on_purpose, judged)
         shown = [*_up_to_refuted(judged)]
         if change.code and not _refuted(shown):
-            shown.append(self._check_finding(change, change.code))
+            shown.append(_finding(change.code, findings, self.settings))
         left = [*_open(shown)]
         verdict = Verdict.NOT_COMPARABLE if comparison.reasons or left else _lightest(shown)
         ran = any(not isinstance(obligation, Unbound) for obligation in obligations)
@@ -251,12 +251,14 @@ class Prover:
         proof = self.prove(change)
         return Done(index, proof, time.monotonic() - began)
 
-    def _lift(self, change: Change) -> Comparison:
-        call = self._pool.submit(TO_LIFT, worker.lift, change.before, change.after, change.name)
+    def _lift(self, change: Change) -> tuple[Comparison, worker.Findings]:
+        texts = change.before, change.after, change.name, change.code, change.target_torch
+        call = self._pool.submit(TO_LIFT, worker.lift, *texts)
         try:
             return call.result()[0]
         except WorkerError as error:
-            return Comparison((), (f"the change could not be read: {error}",), ("unread",))
+            reason = f"the change could not be read: {error}"
+            return Comparison((), (reason,), ("unread",)), reason
 
     def _judge_all(self, obligations: Sequence[Obligation]) -> Iterator[Shown]:
         """The judgements in order, up to the first that refutes."""
@@ -280,22 +282,6 @@ class Prover:
     def _task(self, obligation: Obligation) -> tuple[Callable[..., Judgement], tuple[object, ...]]:
         """The call that judges an obligation: function and arguments."""
         return worker.judge, (obligation, self.settings)
-
-    def _check_finding(self, change: Change, code: str) -> Shown:
-        calls = [
-            self._pool.submit(
-                TO_LIFT, worker.findings, text, change.name, code, change.target_torch
-            )
-            for text in (change.before, change.after)
-        ]
-        try:
-            before, after = (call.result()[0] for call in calls)
-            judgement = _finding(code, before, after, self.settings)
-        except WorkerError as error:
-            before = after = []
-            judgement = Judgement(Verdict.NOT_COMPARABLE, f"the text could not be linted: {error}")
-        lines = (before or [0])[0], (after or [0])[0]
-        return Shown("finding", "", *lines, code, code, judgement)
 
 
 def prove(
@@ -371,12 +357,18 @@ def _unbound(obligation: Unbound, settings: ProofSettings) -> Judgement:
     return Judgement(Verdict.REFUTED, text, after=Failure("unbound", text))
 
 
-def _finding(code: str, before: list[int], after: list[int], settings: ProofSettings) -> Judgement:
+def _finding(code: str, findings: worker.Findings, settings: ProofSettings) -> Shown:
+    """Whether there are fewer findings of a rule."""
+    if isinstance(findings, str):
+        judgement = Judgement(Verdict.NOT_COMPARABLE, findings)
+        return Shown("finding", "", 0, 0, code, code, judgement)
+    before, after = findings
     counts = f"findings of {code}: {len(before)} before, {len(after)} after"
-    if len(after) < len(before) or "finding" in settings.disabled:
-        return Judgement(Verdict.PROVEN, counts)
-    text = f"the fix fixes nothing; {counts}"
-    return Judgement(Verdict.REFUTED, text, after=Failure("finding", text))
+    judgement = Judgement(Verdict.PROVEN, counts)
+    if len(after) >= len(before) and "finding" not in settings.disabled:
+        text = f"the fix fixes nothing; {counts}"
+        judgement = Judgement(Verdict.REFUTED, text, after=Failure("finding", text))
+    return Shown("finding", "", (before or [0])[0], (after or [0])[0], code, code, judgement)
 
 
 def _on_purpose(shown: Shown) -> Shown:

@@ -69,11 +69,26 @@ def environment(settings: ProofSettings) -> Environment:
     )
 
 
-def lift(before: str, after: str, name: str) -> Comparison:
-    """What has to be shown of the change."""
+Findings = tuple[list[int], list[int]] | str
+"""The lines on which a rule reports something before and after; or why that is not known."""
+
+
+def lift(
+    before: str, after: str, name: str, code: str | None, target_torch: Version | None
+) -> tuple[Comparison, Findings]:
+    """What has to be shown of the change, and of which findings of a rule it is rid."""
+    from amp_lint.engine import AnalysisError
+    from amp_lint.text.source import SourceError
     from amp_lint.verify.compare import compare
 
-    return compare(before, after, name=name)
+    comparison = compare(before, after, name=name)
+    if code is None:
+        return comparison, ""
+    try:
+        old, new = (findings(text, name, code, target_torch) for text in (before, after))
+    except (SourceError, AnalysisError, RecursionError) as error:
+        return comparison, f"the text could not be linted: {error}"
+    return comparison, (old, new)
 
 
 @functools.lru_cache(maxsize=16)  # the sites of a file have their old text in common
@@ -86,11 +101,14 @@ def findings(text: str, name: str, code: str, target_torch: Version | None) -> l
     from amp_lint import engine, registry
     from amp_lint.selection import Selection
     from amp_lint.text.source import Source
+    from amp_lint.verify.compare import known_model
 
     rule = registry.find(code)
     source = Source.of(text, name)
     selection = Selection((rule,) if rule else (), target_torch, noqa=False)
-    return [source.position(found.start)[0] for found in engine.check(source, selection)]
+    model = known_model(text, name)
+    found = engine.check(source, selection, model=model)
+    return [source.position(each.start)[0] for each in found]
 
 
 def judge(obligation: Obligation, settings: ProofSettings) -> Judgement:

@@ -132,6 +132,79 @@ def test_the_region_of_a_backward() -> None:
     assert after[1].active == after[1].forward == Autocast("cuda", "float16", True)
 
 
+def test_a_loss_that_is_made_elsewhere_was_not_made_in_the_region_of_its_backward() -> None:
+    before = """
+        import torch
+
+        def train(self, batch):
+            loss, metrics = self.loss(batch)
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss.backward()
+            self.optimizer.step()
+    """
+    region = """with torch.autocast("cuda", dtype=torch.float16):\n        """
+    (trace,) = only(compared(before, (region, "")), Step).before.traces
+    assert [(e.forward, e.active is not None) for e in trace[:1]] == [(None, True)]
+
+
+def test_what_may_not_scale_does_not_unscale_where_it_clips() -> None:
+    """It is made elsewhere, and may accumulate."""
+    before = """
+        from accelerate import Accelerator
+
+        class Trainer:
+            def __init__(self, model, optimizer, **options):
+                self.accelerator = Accelerator(**options)
+                self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+
+            def step(self, batch):
+                with self.accelerator.autocast():
+                    loss = self.model(batch)
+                    self.accelerator.backward(loss)
+                self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)
+                self.optimizer.step()
+    """
+    step = only(
+        compared(before, ("        self.accelerator.backward", "    self.accelerator.backward")),
+        Step,
+    )
+    kinds = [e.kind.value for trace in step.after.traces for e in trace]
+    assert "clip" in kinds and "unscale_" not in kinds
+
+
+STEPS = """
+    import torch
+
+    def train(model, optimizer, loader, amp, by_hand):
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            optimizer.zero_grad()
+            if amp:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = (model(x) - y).square().mean()
+                if by_hand:
+                    scaler.scale(loss).backward()
+                    optimizer.step()
+                else:
+                    scaler.scale(loss).backward()
+                    scaler.step(optimizer)
+                scaler.update()
+            else:
+                (model(x) - y).square().mean().backward()
+                optimizer.step()
+"""
+BY_HAND = "scaler.scale(loss).backward()\n                optimizer.step()"
+
+
+def test_a_path_that_became_another_is_held_against_that_one_alone() -> None:
+    found = compared(
+        STEPS, (BY_HAND, BY_HAND.replace("optimizer.step()", "scaler.step(optimizer)"))
+    )
+    step = only(found, Step)
+    events = [event for trace in step.after.traces for event in trace]
+    assert events and all(e.scaler for e in events if e.kind.value == "step")
+
+
 def test_other_names_for_values_make_no_difference() -> None:
     found = compared(
         TRAINING,
@@ -157,6 +230,20 @@ def test_what_leaves_a_region_must_not_care() -> None:
         "(model(x) - y).square().mean()",
     }
     assert {(p.before, p.after) for p in moved} == {(Autocast("cuda", "float16", True), None)}
+
+
+def test_a_helper_that_computes_nothing_may_leave_a_region() -> None:
+    call = "count(sums, {'loss': loss.item()})\n"
+    backward = "        scaler.scale(loss).backward()"
+    counted = TRAINING.replace(backward, f"            {call}    {backward}")
+    helper = """
+    def count(sums, more):
+        for key, value in more.items():
+            sums[key] = sums.get(key, 0.0) + value
+"""
+    found = compared(counted + helper, (f"    {call}", call))
+    assert not found.reasons
+    assert not [each for each in found.obligations if isinstance(each, Policy)]
 
 
 def test_nested_operations_in_two_statements() -> None:

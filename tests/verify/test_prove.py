@@ -14,12 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from amp_lint.model import Model
 from amp_lint.run.workers import Worker
+from amp_lint.text.source import Source
 from amp_lint.verify import Change, Proof, ProofSettings, Prover, Verdict, VerifyError
 from amp_lint.verify.obligations import Comparison, Expression, Obligation, Place, Unbound
 from amp_lint.verify.proof import Environment, Failure, Judgement
 from amp_lint.verify.prover import Done, require, sha256
 from amp_lint.verify.terms import Input
+from amp_lint.verify.worker import Findings, lift
 
 HERE = Environment("2.13.0", "3.11", "cpu", False, 0)
 
@@ -49,8 +52,9 @@ class Fake(Prover):
         super().__init__(workers=2, limit=2, file_limit=file_limit)
         self._comparison = Comparison(obligations, reasons)
 
-    def _lift(self, change: Change) -> Comparison:
-        return self._comparison
+    def _lift(self, change: Change) -> tuple[Comparison, Findings]:
+        findings = super()._lift(change)[1] if change.code else ""
+        return self._comparison, findings
 
     def environment(self) -> Environment:
         return HERE
@@ -191,6 +195,23 @@ def test_a_text_that_cannot_be_linted_is_not_comparable(clip: str) -> None:
     with Fake() as fake:
         proof = fake.prove(Change(clip, "\0", code="AMP101"))
     assert proof.verdict is Verdict.NOT_COMPARABLE
+
+
+def test_what_was_compared_is_not_parsed_again(
+    clip: str, fixed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Source] = []
+
+    class Counting(Model):
+        def __init__(self, source: Source, *args: object) -> None:
+            made.append(source)
+            super().__init__(source, *args)  # type: ignore[arg-type]
+
+    for module in ("amp_lint.model", "amp_lint.verify.compare"):
+        monkeypatch.setattr(f"{module}.Model", Counting)
+    _, counted = lift(clip, fixed, "clip.py", "AMP101", None)
+    assert [*map(len, counted)] == [1, 0]
+    assert [source.text for source in made] == [clip, fixed]
 
 
 # --- what is missing ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from amp_lint.verify.experiments import step_checks, steps
+from amp_lint.verify.experiments import replay, step_checks, steps
 from amp_lint.verify.experiments import step_pairs as protocol
 from amp_lint.verify.obligations import (
     Autocast,
@@ -460,6 +460,25 @@ def test_another_bug_that_stays_is_a_note() -> None:
     assert any(note.startswith("as before: ") for note in found.notes)
 
 
+def test_the_same_bug_in_another_event_is_a_note() -> None:
+    other = backward(FP16, FP16, loss="other")
+    before = program((ZERO, backward(FP16, FP16), STEP, UPDATE, other, STEP, UPDATE))
+    after = program((ZERO, backward(FP16), STEP, UPDATE, other, STEP, UPDATE))
+    found = judged(before, after)
+    assert found.verdict is PROVEN
+    assert any(note.startswith("as before: ") for note in found.notes)
+    moved = replace(before, traces=((*before.traces[0][:-2], DIRECT, UPDATE),))
+    assert judged(before, moved).verdict is REFUTED
+
+
+def test_a_bug_that_a_fix_is_not_about_is_a_note() -> None:
+    """A scaler is switched off that bfloat16 does not need."""
+    before = program((ZERO, backward(BF16, BF16), STEP, UPDATE))
+    found = judged(before, replace(before, scalers=OFF))
+    assert found.verdict is PROVEN and found.before is None
+    assert any(note.startswith("as before: a gradient that is off") for note in found.notes)
+
+
 ENTERED = replace(BF16, entry="loop")
 AROUND = (
     ZERO,
@@ -575,6 +594,27 @@ def test_without_a_check_a_wrong_fix_passes(check: str) -> None:
     before, after = NEEDED[check]
     assert judged(before, after).verdict is REFUTED
     assert judged(before, after, check).verdict is PROVEN
+
+
+@pytest.mark.parametrize("half", [(), ("*",)], ids=["float32", "float16"])
+def test_regions_make_no_difference_to_what_is_said_not_to_be_cast(half: tuple[str, ...]) -> None:
+    """So that one run serves for all of them."""
+    trace = (ZERO, backward(FP16, FP16), UNSCALE, clip(), replace(STEP, active=FP16), UPDATE)
+    outside = tuple(replace(event, forward=None, active=None) for event in trace)
+    for loss in (replay.linear, step_checks._through_float16):
+        first, second = (
+            replay.Rig(
+                replace(program(each), half=half),
+                replay.ReplayProblem(loss),
+                replay.ReplayCase(),
+                "cpu",
+                ("optimizer",),
+                ("loss",),
+            ).run(each, (1.0, 0.5))
+            for each in (trace, outside)
+        )
+        assert first.raised == second.raised
+        assert all(map(torch.equal, first.weights, second.weights))
 
 
 # --- traces as data -----------------------------------------------------------------------------

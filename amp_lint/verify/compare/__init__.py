@@ -12,7 +12,7 @@ from amp_lint.verify.compare.changes import compared
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.obligations import Comparison
 
-__all__ = ["compare", "lifted"]
+__all__ = ["compare", "known_model", "lifted"]
 
 _MOST_KEPT = 100_000
 """Characters of old texts that are kept, once they are lifted."""
@@ -26,17 +26,31 @@ def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
     old = _olds.side(before, name)
     if isinstance(old, str):
         return Comparison((), (f"the old text {old}",), ("unread",))
-    new = lifted(after, name)
+    new = _new[after, name] = lifted(after, name)
+    while len(_new) > 1:
+        del _new[next(iter(_new))]
     if isinstance(new, str):
         return Comparison((), (f"the new text {new}",), ("unread",))
     try:
         return compared(old, new)
     except RecursionError:
-        _olds.forget()
+        _forget()
         return Comparison((), ("the texts nest too deeply",), ("unread",))
     except BaseException:
-        _olds.forget()
+        _forget()
         raise
+
+
+def _forget() -> None:
+    """Lifting stopped halfway, and nothing must go on from there."""
+    _olds.forget()
+    _new.clear()
+
+
+def known_model(text: str, name: str) -> Model | None:
+    """The model of a text that was just compared."""
+    side = _new.get((text, name)) or _olds.known(text, name)
+    return side.model if isinstance(side, Side) else None
 
 
 def lifted(text: str, name: str) -> Side | str:
@@ -70,12 +84,18 @@ class _Olds:
             self._sides[key] = lifted(text, name)
         return self._sides[key]
 
+    def known(self, text: str, name: str) -> Side | str | None:
+        """What is kept of a text."""
+        return self._sides.get((text, name))
+
     def forget(self) -> None:
-        """Drop all: lifting stopped halfway, and the next one must not go on from there."""
+        """Drop all."""
         self._sides.clear()
 
 
 _olds = _Olds()
+_new: dict[tuple[str, str], Side | str] = {}
+"""The new text that was lifted last."""
 
 
 def _line(error: Exception) -> str:

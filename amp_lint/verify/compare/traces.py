@@ -20,6 +20,7 @@ from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.marks import is_strict
 from amp_lint.verify.compare.units import SCRIPT, units
 from amp_lint.verify.obligations import Autocast, Clip, Construct, Event, Program, Trace
+from amp_lint.verify.paths import with_partners
 from amp_lint.verify.terms import Const, Global, Input, Term, show
 from amp_lint.vocabulary.amp import BY_INVERSE, BY_SCALE, DEFAULT_DTYPES, DEVICE_AUTOCAST, GET_SCALE
 from amp_lint.vocabulary.meaning import Part
@@ -39,6 +40,7 @@ _DTYPES = {
     "torch.float32": "float32", "torch.float": "float32",
 }  # fmt: skip
 
+_BOUND = frozenset({"assign", "unpack", "augment"})
 _PLACE = re.compile(r"@\d+")
 
 
@@ -139,7 +141,8 @@ class Tracer:
     def _by_framework(self, event: model_events.Event, plain: Event) -> Iterator[Event]:
         """What a framework that scales does: its scaler scales, and steps and is updated."""
         if event.kind is Kind.UNSCALE and Kind.CLIP in self._does(event):
-            yield plain
+            if self._scaling_owner(event) is not None:
+                yield plain
             clip = self._clip(event)
             yield replace(plain, kind=Kind.CLIP, scaler=None, optimizer=None, clip=clip)
             return
@@ -158,12 +161,11 @@ class Tracer:
 
     def _scaling_owner(self, event: model_events.Event) -> str | None:
         """The framework's object that an event is by, if it scales, and each batch has a step."""
-        call, role, frameworks = event.node, event.framework, self._model.roles.frameworks
-        if (
-            role is None
-            or not isinstance(call, cst.Call)
-            or not isinstance(call.func, cst.Attribute)
-        ):
+        call, frameworks = event.node, self._model.roles.frameworks
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+            return None
+        role = event.framework or self._model.steps.recognizer.framework(call)
+        if role is None:
             return None
         owner = call.func.value
         if event.kind is Kind.STEP:
@@ -228,9 +230,23 @@ class Tracer:
         assert isinstance(event.node, cst.Call)
         function = event.node.func
         owners = [function.value] if isinstance(function, cst.Attribute) else []
-        parts = (*owners, *(arg.value for arg in event.node.args))
-        made = next(filter(None, map(self._made_in, parts)), None)
+        given = [arg.value for arg in event.node.args]
+        made = next(filter(None, map(self._made_in, (*owners, *given))), None)
+        losses = [arg.value for arg in event.node.args if arg.keyword is None] or owners
+        if made is None and any(map(self._is_made_outside, losses[:1])):
+            return None
         return made or self.autocast(event.region, event.node)
+
+    def _is_made_outside(self, loss: cst.BaseExpression) -> bool:
+        """Whether a loss is a name that is only ever bound where no region is around."""
+        name = self._scaled(loss) or loss
+        bindings = self._model.names.bindings(name) if isinstance(name, cst.Name) else ()
+        return bool(bindings) and all(
+            binding.kind in _BOUND
+            and not self._model.regions.around(binding.node)
+            and self._scaled(binding.value) is None
+            for binding in bindings
+        )
 
     def _made_in(self, node: cst.BaseExpression, steps: int = 2) -> Autocast | None:
         """The region in which the values that an expression names were made."""
@@ -241,7 +257,7 @@ class Tracer:
                 if scaled is not None and steps > 0:
                     return self._made_in(scaled, steps - 1) or self._around(scaled)
                 around = model.regions.around(binding.node)
-                if around and binding.kind in ("assign", "unpack", "augment"):
+                if around and binding.kind in _BOUND:
                     return self.autocast(_of_model(around), binding.node)
                 if isinstance(binding.node, cst.For) and steps > 0:
                     return self._made_in(binding.node.iter, steps - 1)
@@ -457,17 +473,18 @@ def _written(node: cst.CSTNode) -> tuple[bool, cst.BaseExpression | None]:
 def changed(before: Program, after: Program) -> tuple[Program, Program] | None:
     """Both programs cut down to the paths that differ; None if they do the same.
 
-    Where nothing differs on one side, that side keeps all of its paths: what the other lost or
-    gained is held against them.
+    Each keeps the path besides that one of the other's belongs to: what was lost or gained is held
+    against that. Where there is none, a side on which nothing differs keeps all of its paths.
     """
     old, new = _by_content(before.traces), _by_content(after.traces)
     same = old.keys() == new.keys()
     if same and _objects(before) == _objects(after):
         return None
-    return (
-        replace(before, traces=_some([old[k] for k in old if k not in new] or [*old.values()])),
-        replace(after, traces=_some([new[k] for k in new if k not in old] or [*new.values()])),
-    )
+    lost = _some([old[key] for key in old if key not in new])
+    gained = _some([new[key] for key in new if key not in old])
+    kept = with_partners(lost, gained, [*old.values()]) or _some(old.values())
+    becomes = with_partners(gained, lost, [*new.values()]) or _some(new.values())
+    return replace(before, traces=kept), replace(after, traces=becomes)
 
 
 def splits(before: Program, after: Program) -> bool:
@@ -482,7 +499,7 @@ def _objects(program: Program) -> tuple[object, ...]:
     return switches, program.optimizers, program.half
 
 
-def _some(traces: list[Trace]) -> tuple[Trace, ...]:
+def _some(traces: Iterable[Trace]) -> tuple[Trace, ...]:
     return tuple(sorted(traces, key=len)[:MAX_TRACES])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -49,8 +50,13 @@ def bound(
     Raises:
         TypeError: the call does not fit the signature.
     """
-    given = inspect.signature(function).bind(
+    given = _signature(function).bind(
         *map(value, args), **{name: value(term) for name, term in keywords}
     )
     given.apply_defaults()
     return dict(given.arguments)
+
+
+@functools.lru_cache(maxsize=256)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)

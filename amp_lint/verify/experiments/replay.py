@@ -58,6 +58,8 @@ class ReplayProblem:
     learning_rate: float = 1.0
     joint: Callable[[Sequence[Tensor], float], Tensor] | None = None
     """Instead of the sum of ``loss`` over the optimizers: one that couples their parameters."""
+    is_cast: bool = False
+    """Whether autocast makes a difference to its losses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class ReplayOutcome:
     """After each repetition, in float64: those of all optimizers in a row."""
     raised: str = ""
     """The error that ended it."""
-    at: Event | None = None
+    at: int = 0
+    """Which event raised it."""
     round: int = 0
     """The repetition that raised it, from 1."""
     norms: tuple[float, ...] = ()
@@ -197,8 +200,7 @@ class Rig:
             for count, self.size in enumerate(sizes, 1):
                 failed = self._once(trace)
                 if failed is not None:
-                    error, event = failed
-                    return ReplayOutcome(tuple(weights), error, event, count, tuple(self.norms))
+                    return ReplayOutcome(tuple(weights), *failed, count, tuple(self.norms))
                 weights.append(self._weights())
         self._leave()
         return ReplayOutcome(tuple(weights), norms=tuple(self.norms))
@@ -207,19 +209,20 @@ class Rig:
         flat = [p.detach().double().flatten() for p in self.parameters.values()]
         return torch.cat(flat).cpu()
 
-    def _once(self, trace: Trace) -> tuple[str, Event] | None:
-        failed = next(filter(None, map(self._failure, trace)), None)
+    def _once(self, trace: Trace) -> tuple[str, int] | None:
+        errors = ((self._failure(event), number) for number, event in enumerate(trace))
+        failed = next((each for each in errors if each[0]), None)
         if failed is not None or not any(map(_lasts, trace)):
             self._leave()
         return failed
 
-    def _failure(self, event: Event) -> tuple[str, Event] | None:
+    def _failure(self, event: Event) -> str:
         try:
             self._apply(event)
         except Exception as error:  # whatever torch raises is the finding
             first, *_ = str(error).splitlines() or [""]
-            return f"{type(error).__name__}: {first}", event
-        return None
+            return f"{type(error).__name__}: {first}"
+        return ""
 
     def _apply(self, event: Event) -> None:
         if event.scaler_is_none and not self.erased:

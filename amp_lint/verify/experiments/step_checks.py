@@ -52,6 +52,8 @@ class Evidence:
     """Of the new program, in units of what is tolerated."""
     identical: bool = True
     """Whether both programs gave the same bits."""
+    untouched: bool = False
+    """Whether it is about something that is the same in both programs."""
     note: str = ""
 
 
@@ -69,36 +71,48 @@ class Trial:
     case: ReplayCase
     device: str
     seed: int = 0
-    _texts: dict[str, str] = field(init=False, default_factory=dict, compare=False, repr=False)
+    _texts: dict[tuple[str, bool, bool], str] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
 
     def run(
         self, problem: ReplayProblem, sizes: tuple[float, ...]
-    ) -> tuple[ReplayOutcome, ReplayOutcome, ReplayOutcome]:
-        """What comes of the old program, of the new one, and of the old one without AMP."""
-        return (
-            self._outcome("before", problem, sizes),
-            self._outcome("after", problem, sizes),
-            self._outcome("before", problem, sizes, erased=True),
-        )
+    ) -> tuple[ReplayOutcome, ReplayOutcome]:
+        """What comes of the old program, and of the new one."""
+        return self._outcome("before", problem, sizes), self._outcome("after", problem, sizes)
+
+    def oracle(self, problem: ReplayProblem, sizes: tuple[float, ...]) -> ReplayOutcome:
+        """What comes of the old program without AMP."""
+        return self._outcome("before", problem, sizes, erased=True)
 
     def _outcome(
         self, which: str, problem: ReplayProblem, sizes: tuple[float, ...], erased: bool = False
     ) -> ReplayOutcome:
         """Of one program; erased, it has no scaler and no autocast, and is in float64."""
+        is_cast = problem.is_cast or bool(getattr(self, which).inputs)
 
         def compute() -> ReplayOutcome:
-            program, trace = getattr(self, which), getattr(self.pair, which)
-            rig = Rig(program, problem, self.case, self.device, *self._objects(), erased)
+            program, trace, case = self._needed(which, is_cast, erased)
+            rig = Rig(program, problem, case, self.device, *self._objects(), erased)
             return rig.run(trace, sizes)
 
-        return _outcomes.get((self._text(which), problem, sizes, erased), compute)
+        key = which, is_cast, erased
+        if key not in self._texts:
+            self._texts[key] = repr((self._needed(*key), self.device, self._objects()))
+        return _outcomes.get((self._texts[key], problem, sizes, erased), compute)
 
-    def _text(self, which: str) -> str:
+    def _needed(self, which: str, is_cast: bool, erased: bool) -> tuple[Program, Trace, ReplayCase]:
         """All that a run of a program depends on; equal events may hold 1, 1.0 or True."""
-        if which not in self._texts:
-            run = getattr(self, which), getattr(self.pair, which), self.case, self.device
-            self._texts[which] = repr((run, self._objects()))
-        return self._texts[which]
+        program: Program = getattr(self, which)
+        trace: Trace = getattr(self.pair, which)
+        trace = tuple(replace(event, line=0, source="") for event in trace)
+        if erased or not is_cast:
+            trace = tuple(replace(event, forward=None, active=None) for event in trace)
+        if erased:
+            trace = tuple(replace(event, scaler=None, scaler_is_none=False) for event in trace)
+            return Program(()), trace, ReplayCase()
+        case = self.case if is_cast else ReplayCase(flags=self.case.flags)
+        return replace(program, traces=(), optimizers=()), trace, case
 
     def _objects(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The names of optimizers and losses, which both programs share."""
@@ -170,19 +184,22 @@ def values(trial: Trial) -> Iterator[Evidence]:
     """Updates must be those of the step without AMP, for gradients large and small."""
     problem = ReplayProblem(replay.linear)
     for count, norm in enumerate(OF_HALF if trial.is_half else NORMS):
-        before, after, oracle = trial.run(problem, tuple(norm * factor for factor in FACTORS))
+        sizes = tuple(norm * factor for factor in FACTORS)
+        (before, after), oracle = trial.run(problem, sizes), trial.oracle(problem, sizes)
         if not count and (before.raised or after.raised):
             same = before.raised == after.raised
-            yield Evidence(RAISES, _error(before), _error(after), same, identical=same)
+            old, new = _error(before, trial.pair.before), _error(after, trial.pair.after)
+            yield Evidence(RAISES, old, new, same, identical=same)
         yield _compared(trial, norm, before, after, oracle)
 
 
-def _error(outcome: ReplayOutcome) -> Failure | None:
-    if not outcome.raised or outcome.at is None:
+def _error(outcome: ReplayOutcome, trace: Trace) -> Failure | None:
+    if not outcome.raised:
         return None
+    at = trace[outcome.at]
     where = "" if outcome.round == 1 else f" when the step is taken for the {outcome.round}. time"
-    text = f"{outcome.raised}{where}, at line {outcome.at.line}"
-    return Failure(RAISES, text, " ".join(outcome.at.source.split()))
+    text = f"{outcome.raised}{where}, at line {at.line}"
+    return Failure(RAISES, text, _plain(at.source))
 
 
 def _compared(
@@ -264,7 +281,8 @@ def reads(trial: Trial) -> Iterator[Evidence]:
     """What code reads of gradients must be what it would read without AMP."""
     if trial.is_half or not any(map(replay.is_read, trial.pair.before)):
         return
-    before, after, oracle = trial.run(ReplayProblem(replay.linear), FACTORS)
+    problem = ReplayProblem(replay.linear)
+    (before, after), oracle = trial.run(problem, FACTORS), trial.oracle(problem, FACTORS)
     if before.raised or after.raised:
         return
     old, new = (_misread(outcome, oracle) for outcome in (before, after))
@@ -290,15 +308,16 @@ def ranges(trial: Trial) -> Iterator[Evidence]:
 
 
 def _infinite(trial: Trial) -> Evidence:
-    before, after, _ = trial.run(ReplayProblem(replay.linear), (1.0, math.inf, 1.0))
+    before, after = trial.run(ReplayProblem(replay.linear), (1.0, math.inf, 1.0))
     if after.raised:
-        new = None if before.raised else _error(after)
+        new = None if before.raised else _error(after, trial.pair.after)
         return Evidence(RAISES, None, new)
     scaled = trial.uses_scaler(Kind.BACKWARD) and trial.still_uses_scaler(Kind.BACKWARD)
     skipped = scaled if before.raised else _skips(before)
     wanted = skipped or trial.uses_scaler(Kind.STEP)
     if _survives(after) and (_skips(after) or not wanted):
-        return Evidence(RAISES, _error(before) if before.round > 1 else None, None)
+        old = _error(before, trial.pair.before) if before.round > 1 else None
+        return Evidence(RAISES, old, None)
     stopped = before.round > 1  # by the clip
     if not wanted and not stopped and not _survives(before):
         return Evidence(RANGE, None, None)
@@ -342,8 +361,8 @@ def _never_float16(trial: Trial) -> bool:
 
 
 def _tiny(trial: Trial) -> Evidence:
-    problem = ReplayProblem(_through_product)
-    before, after, oracle = trial.run(problem, (TINY,) * 3)
+    problem, sizes = ReplayProblem(_through_product, is_cast=True), (TINY,) * 3
+    (before, after), oracle = trial.run(problem, sizes), trial.oracle(problem, sizes)
     if after.raised:
         return Evidence(RANGE, None, None)
     right = trial.uses_scaler(Kind.BACKWARD) if before.raised else _is_exact(before, oracle)
@@ -370,7 +389,7 @@ def calibrations(trial: Trial) -> Iterator[Evidence]:
     if not trial.uses_scaler(Kind.STEP) or trial.is_half:
         return
     size = OVERFLOWS / max(trial.first_scale(trial.before), 1.0)
-    before, after, _ = trial.run(ReplayProblem(_through_float16), (size,) * ROUNDS)
+    before, after = trial.run(ReplayProblem(_through_float16), (size,) * ROUNDS)
     if not (before.raised or after.raised):
         same = _equal(before, after)
         yield Evidence(CALIBRATION, _stuck(before), _stuck(after), same)
@@ -425,7 +444,9 @@ def backwards(trial: Trial) -> Iterator[Evidence]:
         if any(replay.is_enabled(event.active, trial.case) for event in pair):
             was, now = _worst(trial, trial.before, pair[0]), _worst(trial, trial.after, pair[1])
             same, error = was == now, now[1] / TOLERANCE
-            yield Evidence(BACKWARD, _imprecise(*was), _imprecise(*now), same, error)
+            old, new = ((event.forward, event.active) for event in pair)
+            failures = _imprecise(*was), _imprecise(*now)
+            yield Evidence(BACKWARD, *failures, same, error, untouched=old == new)
 
 
 def _worst(trial: Trial, program: Program, event: Event) -> tuple[str, float]:
@@ -530,8 +551,8 @@ def stale(trial: Trial) -> Iterator[Evidence]:
         trial,
         pair=replace(trial.pair, before=_apart(trial.pair.before), after=_apart(trial.pair.after)),
     )
-    before, after, _ = trial.run(_FRESH, (1.0,) * 4)
-    old, new, _ = apart.run(_FRESH, (1.0,) * 4)
+    before, after = trial.run(_FRESH, (1.0,) * 4)
+    old, new = apart.run(_FRESH, (1.0,) * 4)
     if not (before.raised or after.raised):
         same = _equal(before, after)
         yield Evidence(STALE, _frozen(before, old), _frozen(after, new), same)
@@ -566,7 +587,7 @@ def _towards_one(parameters: Sequence[torch.Tensor], size: float) -> torch.Tenso
     return (wide - 1).square().sum() * size / 2
 
 
-_FRESH = ReplayProblem(replay.linear, learning_rate=0.25, joint=_towards_one)
+_FRESH = ReplayProblem(replay.linear, learning_rate=0.25, joint=_towards_one, is_cast=True)
 
 
 def weight_errors(trial: Trial, steps: int) -> tuple[list[float], list[float]]:
@@ -576,7 +597,8 @@ def weight_errors(trial: Trial, steps: int) -> tuple[list[float], list[float]]:
     Float16 holds them scaled, unless the scale grows: a step that is skipped ends the series.
     """
     problem = replace(_FRESH, learning_rate=1.0)
-    before, after, oracle = trial.run(problem, (_FRESH.learning_rate,) * steps)
+    sizes = (_FRESH.learning_rate,) * steps
+    (before, after), oracle = trial.run(problem, sizes), trial.oracle(problem, sizes)
     taken = [bool(update.any()) for update in updates(after)]
     last = taken.index(False) if False in taken else len(taken)
     old, new = (

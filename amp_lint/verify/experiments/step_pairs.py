@@ -1,20 +1,17 @@
-"""Training steps as data: what AMP leaves of them, which belong together, what a caller adds."""
+"""Training steps as data: which belong together, what a caller adds."""
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from amp_lint.verify.obligations import Event, Program, Trace
-from amp_lint.vocabulary.amp import BY_INVERSE, BY_SCALE
+from amp_lint.verify.paths import erased, likeness
+from amp_lint.vocabulary.amp import BY_INVERSE
 from amp_lint.vocabulary.meaning import Kind
 
 DEFAULT_OPTIMIZER = "optimizer"
-_AMP_ONLY = frozenset({Kind.UNSCALE, Kind.UPDATE, Kind.CONSTRUCT})
-
-Erased = tuple[tuple[object, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +24,6 @@ class Pair:
     """Whether both are the same without AMP, so that their events belong together."""
     completed: bool = False
     """Whether events were added that neither has, so that a caller must have them."""
-
-
-def erased(trace: Trace) -> Erased:
-    """A trace without scaler and autocast, as a key to compare."""
-    return tuple(_without_amp(event) for event in trace if not is_erased(event))
-
-
-def is_erased(event: Event) -> bool:
-    """Whether an event is nothing but AMP: in a program without it there is no such call."""
-    by_scale = event.kind is Kind.GRADIENT_WRITE and event.factor in (BY_SCALE, BY_INVERSE)
-    return by_scale or event.kind in _AMP_ONLY
-
-
-def _without_amp(event: Event) -> tuple[object, ...]:
-    clip = None if event.clip is None else replace(event.clip, times_scale=False)
-    factor = event.factor if event.kind is Kind.GRADIENT_WRITE else None
-    loss = event.loss if event.kind is Kind.BACKWARD else None
-    return event.kind, event.optimizer, loss, clip, factor
 
 
 def pairs(before: Program, after: Program) -> list[Pair]:
@@ -67,20 +46,11 @@ def _equal_pairs(
     for trace in before:
         same = [other for other in after if erased(other) == erased(trace)]
         if same:
-            yield trace, max(same, key=lambda other: _likeness(trace, other))
+            yield trace, max(same, key=lambda other: likeness(trace, other))
     for other in after:
         same = [trace for trace in before if erased(trace) == erased(other)]
         if same:
-            yield max(same, key=lambda trace: _likeness(trace, other)), other
-
-
-def _likeness(one: Trace, other: Trace) -> float:
-    first, second = ([_without_place(event) for event in trace] for trace in (one, other))
-    return difflib.SequenceMatcher(None, first, second, autojunk=False).ratio()
-
-
-def _without_place(event: Event) -> Event:
-    return replace(event, line=0, source="", active=None, forward=None)
+            yield max(same, key=lambda trace: likeness(trace, other)), other
 
 
 def _in_order(

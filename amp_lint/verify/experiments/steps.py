@@ -253,11 +253,14 @@ def _rounds(trial: Trial) -> int:
 
 
 def _decide(found: list[Evidence]) -> Judgement:
+    left = [e for e in found if e.untouched and e.same and e.after is not None]
+    found = [e for e in found if e not in left]
     before = next((e.before for e in found if e.before is not None), None)
     failing = [e for e in found if e.after is not None]
     remaining = {e.check for e in failing}
     repaired = {e.check for e in found if e.before is not None} - remaining
     notes = dict.fromkeys(e.note for e in found if e.note)
+    notes |= {f"as before: {e.after.text}": None for e in left if e.after is not None}
     for evidence in failing:
         text = "" if evidence.after is None else evidence.after.text
         if not _is_another_matter(evidence, repaired):
@@ -391,7 +394,8 @@ def _by_norm(trials: list[Trial]) -> tuple[Point, ...]:
     trial = next((t for t in trials if not _is_right(t)), trials[0])
     found = []
     for norm in _MAGNITUDES:
-        before, after, oracle = trial.run(ReplayProblem(linear), (norm,))
+        problem, sizes = ReplayProblem(linear), (norm,)
+        (before, after), oracle = trial.run(problem, sizes), trial.oracle(problem, sizes)
         old, new = (
             math.inf if outcome.raised else max(step_checks.errors(outcome, oracle))
             for outcome in (before, after)
