@@ -67,8 +67,6 @@ def look(words: Iterable[str], before: str = "", after: str = "") -> Look:
 
 UNSCALE, CLIP, REGION = "unscale", "clip_grad", "autocast"
 """In the names of what unscales, what clips, and what opens regions."""
-HANDED_REGIONS = frozenset({REGION, f"amp_{REGION}", f"{REGION}_context", f"{REGION}_ctx"})
-"""What a parameter is called that is given a region, or what makes one."""
 SCALER = "scaler"
 """At the end of the name of a scaler, whatever its case."""
 BACKWARD = words(Kind.BACKWARD)

@@ -15,7 +15,6 @@ from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Sever
 from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import names, words
-from amp_lint.vocabulary.written import HANDED_REGIONS
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -35,10 +34,6 @@ _PASSED_OVER = (
     "write `with a, b:`",
 )
 """What becomes of a context that nothing enters, and what to do."""
-_HANDED = (
-    "is handed over and never entered: this training runs without autocast",
-    "run the forward in a `with`",
-)
 _MANAGERS = frozenset({"contextlib.contextmanager", "contextlib.asynccontextmanager"})
 _BINDING = frozenset({"classmethod", "property", "staticmethod"})
 
@@ -50,7 +45,7 @@ class UncalledAutocast(Rule):
     name = "uncalled-autocast"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE, Applicability.SUGGEST)
-    requires = (words(Role.REGION) | HANDED_REGIONS,)
+    requires = (words(Role.REGION),)
     observed = (
         Account(
             Mistake.UNENTERED_REGION,
@@ -87,11 +82,6 @@ class UncalledAutocast(Rule):
             elif isinstance(holder, cst.Call) and model.regions.is_passed_over(holder):
                 yield self._unentered(model, reference, holder, *_PASSED_OVER)
 
-        for parameter in _handed_over(model):
-            message = f"{quoted(parameter.name.value)} {_HANDED[0]}"
-            found = self.report(model, parameter.name, message, help=_HANDED[1])
-            yield replace(found, severity=Severity.WARNING)
-
     def _uncalled(
         self, model: Model, reference: Reference, effect: str, fixable: bool
     ) -> Diagnostic:
@@ -107,20 +97,6 @@ class UncalledAutocast(Rule):
         message, fix = f"{_called(model, reference)} {effect}", _enter(model, call)
         found = self.report(model, call, message, fix=fix, help=help)
         return replace(found, severity=Severity.WARNING)
-
-
-def _handed_over(model: Model) -> Iterator[cst.Param]:
-    """The parameters of functions that run backward which are to be entered, and are not used."""
-    training = model.steps.recognizer.training
-    for function in model.tree.nodes(cst.FunctionDef):
-        if id(function) not in training or model.steps.program.is_method(function):
-            continue
-        params = (*function.params.posonly_params, *function.params.params)
-        for param in (*params, *function.params.kwonly_params):
-            name = param.name.value
-            uses = model.tree.named(name) if name in HANDED_REGIONS else None
-            if uses is not None and not any(model.tree.contains(function.body, u) for u in uses):
-                yield param
 
 
 def _enter(model: Model, call: cst.Call) -> Fix | None:
