@@ -25,7 +25,7 @@ _LOWERED = ("einsum", "matmul", "bmm", "half", "float16", "bfloat16", "dtype", "
 
 
 _HELP = "keep them in float32, with autocast off where they are multiplied"
-_LIMITS = " and ".join(f"{dtype} is exact up to {most}" for dtype, most in EXACT.items())
+_LIMITS = " and ".join(f"{dtype} to {most}" for dtype, most in EXACT.items())
 
 
 class PositionsInLowPrecision(Rule):
@@ -65,7 +65,7 @@ class PositionsInLowPrecision(Rule):
         if value.counts and value.low and _is_new(run, node):
             return self._diagnose(model, run, node, value, frozenset(value.low), value.most)
         if value.counts and value.follows and _counts_pairs(model, run, node, value.follows):
-            message = f"positions are rounded where {quoted(value.follows)} is low: {_LIMITS}"
+            message = f"positions are rounded where {quoted(value.follows)} is low: exact are {_LIMITS}"
             return self.report(model, node, message, help=_HELP)
         factor = _factor(model, run, node)
         state = run.state(node)
