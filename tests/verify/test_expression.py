@@ -110,7 +110,6 @@ RIGHT = [
     (LOSS, "F.nll_loss(torch.log_softmax(x, 1), y)"),
     (PICKED, "x.log_softmax(-1).gather(-1, y)"),
     (ENTROPY, "-(x.softmax(-1) * x.log_softmax(-1)).sum(-1)"),
-    ("torch.log(1 - torch.sigmoid(x) + 1e-10)", "-F.softplus(x)"),
     (DISTILLED.format(KD), DISTILLED.format("F.log_softmax(x / T, dim=1)")),
     ("F.softmax(x, dim=d).log()", "F.log_softmax(x, dim=d)"),
     ("torch.log(torch.softmax(head(x), -1)[i])", "torch.log_softmax(head(x), -1)[i]"),

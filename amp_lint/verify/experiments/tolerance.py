@@ -104,7 +104,7 @@ def rounded_at_random(tensor: torch.Tensor, eps: float, seed: int) -> torch.Tens
     bits = tensor.detach().contiguous().view(torch.int64) * (2 * seed + 1) + seed
     for _ in range(2):
         bits = (bits ^ (bits >> 31)) * _MIXER
-    signs = (1 - 2 * (bits >> 62 & 1)).to(tensor.dtype)
+    signs = 1 - 2 * (bits >> 62 & 1)
     return tensor * (1 + eps * signs)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -48,7 +48,6 @@ _HARD = 512.0
 _MOVED = 1e-3
 """How much of a result a guard may change, so that it does not decide."""
 _DRAWS = 4
-_EXACT_EPS = 2.0**-52
 _WIDE = "wide "
 """Before the name of a form: evaluated with wide exponents."""
 
@@ -295,10 +294,6 @@ class Trial:
         if not own.error and _same_shapes(own, oracle):
             self.holds_itself |= _fills(own, oracle)
             answer = _merge(oracle, own)
-            if nearby:  # the oracle itself may have lost its digits
-                noisy = self._noisy("oracle", known, case, _EXACT_EPS)
-                near = [one for one in noisy if _same_shapes(one, oracle)]
-                answer = _as_far_as_known(answer, own, near)
         eps = self.eps(precision)
         moved = self._moved(case, precision, eps, answer) if nearby else []
         passed = min(run.seen.largest_gradient() for run in known.runs)
@@ -568,33 +563,6 @@ def _merge(first: ModeOutcome, second: ModeOutcome) -> ModeOutcome:
 
     values = tuple(map(choose, first.values, second.values))
     return ModeOutcome(values, tuple(map(choose, first.gradients, second.gradients)))
-
-
-def _as_far_as_known(
-    answer: ModeOutcome, own: ModeOutcome, near: Sequence[ModeOutcome]
-) -> ModeOutcome:
-    """An answer in float64, and another one where the first is no nearer to the truth.
-
-    ``near`` are what it is with a rounding error more in each operation.
-    """
-
-    def choose(
-        one: torch.Tensor, other: torch.Tensor, moved: Sequence[torch.Tensor]
-    ) -> torch.Tensor:
-        off = [(each - one).abs().nan_to_num(nan=0.0, posinf=math.inf) for each in moved]
-        doubt = reduce(torch.maximum, off, torch.zeros_like(one))
-        return torch.where((other - one).abs() <= doubt, other, one)
-
-    if not near:
-        return answer
-    values, gradients = (
-        [*zip(*rows, strict=True)]
-        for rows in ([n.values for n in near], [n.gradients for n in near])
-    )
-    return ModeOutcome(
-        tuple(map(choose, answer.values, own.values, values)),
-        tuple(map(choose, answer.gradients, own.gradients, gradients)),
-    )
 
 
 def _nowhere(outcome: ModeOutcome) -> ModeOutcome:
