@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from amp_lint.engine import check
@@ -160,7 +162,9 @@ def train(model, optimizer, loader, log):
 )
 def test_what_a_framework_scaled(old: str, new: str, count: int) -> None:
     text = PREPARED.replace(old, new)
-    found = check(Source(text.encode(), "train.py"), selection("AMP102"))
+    source, chosen = Source(text.encode(), "train.py"), selection("AMP102")
+    found = check(source, replace(chosen, preview=True))
+    assert not check(source, replace(chosen, preview=False))
     assert len(found) == count
     assert all("unscale_gradients" in (each.help or "") for each in found)
 

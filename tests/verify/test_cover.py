@@ -491,4 +491,4 @@ def test_paths_that_still_fail_as_before(verdict: Verdicts) -> None:
     )
     inside = ("ema.look(model)\n", "ema.look(model)\n                scaler.unscale_(optimizer)\n")
     assert verdict(checked, FIX) is Verdict.PROVEN
-    assert verdict(checked, inside) is Verdict.REFUTED  # the clip behind it is reached without
+    assert verdict(checked, inside) is Verdict.NOT_COMPARABLE  # a path to the clip goes round it
