@@ -65,7 +65,8 @@ class PositionsInLowPrecision(Rule):
         if value.counts and value.low and _is_new(run, node):
             return self._diagnose(model, run, node, value, frozenset(value.low), value.most)
         if value.counts and value.follows and _counts_pairs(model, run, node, value.follows):
-            message = f"positions are rounded where {quoted(value.follows)} is low: exact are {_LIMITS}"
+            where = f"where {quoted(value.follows)} is low: exact are {_LIMITS}"
+            message = f"positions are rounded {where}"
             return self.report(model, node, message, help=_HELP)
         factor = _factor(model, run, node)
         state = run.state(node)
