@@ -20,7 +20,7 @@ Run = Callable[..., Result]
 
 SETTINGS = ProofSettings(modes=("eager",), dtypes=("float16", "float32"), examples=10)
 """Beside float32, the dtype in which most goes wrong; `amp-lint verify` takes all."""
-FIRST = replace(SETTINGS, dtypes=SETTINGS.dtypes[:1])
+FIRST = replace(SETTINGS, dtypes=SETTINGS.dtypes[:1], examples=5)
 """What decides nearly all pages."""
 
 

@@ -112,13 +112,13 @@ def reworded(program: str, words: list[str]) -> str:
     return "".join(lines)
 
 
-@tries(25)
+@tries(18)
 @given(ANY_PROGRAM)
 def test_any_program(program: str) -> None:
     check_all((program + MENTION).encode("utf-8", "replace"))
 
 
-@tries(35)
+@tries(20)
 @given(
     ANY_PROGRAM.filter(lambda text: any(map(str.isalpha, text))),
     st.lists(st.sampled_from(VOCABULARY), min_size=3, max_size=8),
@@ -323,7 +323,7 @@ FRAMES: dict[str, Callable[[str], bytes]] = {
 }  # fmt: skip
 
 
-@tries(70)
+@tries(45)
 @given(training_programs(), st.sampled_from(sorted(FRAMES)))
 def test_training_programs(program: str, frame: str) -> None:
     ast.parse(program)
@@ -376,7 +376,7 @@ def surrounded(program: str, frame: str, indent: str) -> str:
     return frame.format(text + f"\n{indent}pass")
 
 
-@tries(60)
+@tries(40)
 @given(
     st.lists(st.sampled_from(KNOWN), min_size=1, max_size=2),
     st.sampled_from(SURROUNDINGS),
