@@ -7,7 +7,8 @@ other files of the project as well; those that look for places to report or to c
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -26,6 +27,7 @@ from amp_lint.amp.patterns import Patterns
 from amp_lint.amp.reach import Reach
 from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.holders import Holders
 from amp_lint.flow.origins import Origins
 from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
@@ -94,6 +96,11 @@ class Model:
     def origins(self) -> Origins:
         """Which object an expression is."""
         return Origins(self.program)
+
+    @functools.cached_property
+    def holders(self) -> Holders:
+        """Which functions get hold of a local variable."""
+        return Holders(self.program)
 
     @functools.cached_property
     def flow(self) -> Flow:
@@ -187,13 +194,15 @@ class Model:
     @functools.cached_property
     def trainer(self) -> Trainer | None:
         """Where another file may train what this one defines under autocast: the nearest place."""
-        return self.trainer_naming("")
+        return next(self.trainers(), None)
 
-    def trainer_naming(self, word: str) -> Trainer | None:
-        """The nearest place where another file trains under autocast that names something."""
-        places = (each for each in self._attached.trainers if not word or _says(each[1], word))
-        found = ((name, _training(data)) for name, data in places)
-        return next((Trainer(name, *place) for name, place in found if place is not None), None)
+    def trainers(self, naming: str = "") -> Iterator[Trainer]:
+        """All such places, the nearest first, or those in files that have the word ``naming``."""
+        word = re.compile(rb"\b%s" % naming.encode())
+        for name, data in self._attached.trainers:
+            place = _training(data) if word.search(data) else None
+            if place is not None:
+                yield Trainer(name, *place)
 
     @functools.cached_property
     def steps(self) -> Steps:
@@ -219,12 +228,6 @@ class Model:
     def mistakes(self) -> Mistakes:
         """Calls of the GradScaler protocol in the wrong state."""
         return Mistakes(self.linked, self.roles, self.steps)
-
-
-def _says(data: bytes, word: str) -> bool:
-    """Whether a file has a word, and not at the end of another one."""
-    before = data.split(word.encode())[:-1]
-    return any(not (text[-1:].isalnum() or text.endswith(b"_")) for text in before)
 
 
 @functools.lru_cache(maxsize=64)

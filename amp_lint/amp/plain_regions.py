@@ -40,7 +40,7 @@ def are_entered(facts: Facts) -> bool:
 def are_given_what_fits(facts: Facts) -> bool:
     """Whether each region is entered, is of the newest class, and no argument can be misplaced."""
     others = facts.words & words(Role.SCALER)
-    if others or facts.linked or not are_entered(facts):
+    if others or facts.linked or not facts.asked(are_entered):
         return False
     return all(_fits(facts, call) for word in _REGIONS for call in facts.calls.get(word, ()))
 

@@ -12,7 +12,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from amp_lint.syntax.parse import levels, own_identifiers
 from amp_lint.syntax.project import OUTSIDE
@@ -21,6 +21,7 @@ from amp_lint.vocabulary.table import FUNCTIONS, METHODS
 
 _SELF = frozenset({"self", "cls"})
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
+Answer = TypeVar("Answer")
 
 
 @dataclass
@@ -42,6 +43,13 @@ class Facts:
     """The smallest positive float that is written; 0 where a power may be smaller."""
     linked: Set[str] = frozenset()
     """The identifiers of what is looked into of other files."""
+    _answers: dict[object, object] = field(default_factory=dict, init=False, repr=False)
+
+    def asked(self, question: Callable[[Facts], Answer]) -> Answer:
+        """What a question that several rules ask has for an answer, which is found once."""
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        return cast(Answer, self._answers[question])
 
     @functools.cached_property
     def words(self) -> Set[str]:

@@ -45,7 +45,7 @@ class AutocastGenerator(Rule):
 
     def may(self, facts: Facts) -> bool:
         """Whether a region may be that of a decorator, or left by a ``yield``."""
-        return not are_entered(facts)
+        return not facts.asked(are_entered)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report decorated generators and coroutines, and regions with a ``yield`` inside."""

@@ -35,7 +35,7 @@ class ReenteredAutocast(Rule):
 
     def may(self, facts: Facts) -> bool:
         """Whether a region may be an object that is kept."""
-        return not are_entered(facts)
+        return not facts.asked(are_entered)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the inner of two regions that are one object."""

@@ -56,7 +56,7 @@ class UncalledAutocast(Rule):
 
     def may(self, facts: Facts) -> bool:
         """Whether a region may not be entered."""
-        return not are_entered(facts)
+        return not facts.asked(are_entered)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report each class in a ``with``, as a decorator, and each call that is a statement."""

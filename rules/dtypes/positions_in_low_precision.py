@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _LOWERED = ("einsum", "matmul", "bmm", "half", "float16", "bfloat16", "dtype", "type_as")
 """In code that makes positions low, or that multiplies them."""
 
-
 _HELP = "keep them in float32, with autocast off where they are multiplied"
 _LIMITS = " and ".join(f"{dtype} to {most}" for dtype, most in EXACT.items())
 

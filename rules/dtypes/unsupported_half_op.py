@@ -81,7 +81,7 @@ class UnsupportedHalfOp(Rule):
         state, where = run.state(call), elsewhere(run)
         if state is None or not state.is_on:
             name = run.function.name.value if isinstance(run.function, cst.FunctionDef) else ""
-            trainer = model.trainer_naming(name) if name else None
+            trainer = next(model.trainers(naming=name), None) if name else None
             if trainer is None:
                 return None
             where = f"; {trainer.name}:{trainer.line} may give it that"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
 _LARGEST = 2.0**-25
-_HELP = "add it to a value in float32, as of `.float()`, or use 1e-5"
 """The largest number that rounds to 0 in float16."""
+_HELP = "add it to a value in float32, as of `.float()`, or use 1e-5"
 
 
 class VanishingEps(Rule):

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.syntax.references import Reference
 
+    from ._moved import Around
+
 DECORATORS = CUDA_CUSTOM_FWD, CUDA_CUSTOM_BWD
 DEVICE_TYPE = CUSTOM_BWD.keyword(Part.DEVICE)
 """The keyword by which their successors take the device."""
-
-Around = tuple[tuple[Edit, ...] | None, bool]
-"""What changes around a name, None if nothing can be right; and whether that is safe."""
 
 
 def around(model: Model, reference: Reference) -> Around:

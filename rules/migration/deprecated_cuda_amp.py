@@ -45,19 +45,15 @@ class DeprecatedCudaAmp(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every use, except where it is there for want of the new API."""
-        from amp_lint.edit.import_edits import Move, Moves
         from amp_lint.flow.guards import Guards
-        from amp_lint.syntax.references import references, without_aliases
+
+        from ._moved import moved
 
         renames = _renames(model.target_torch)
         guards = Guards(model.tree, model.names, model.values, _NEW, _ONE_MODULE)
-        found = references(model.tree, model.names, frozenset(renames) & frozenset(_OLD))
-        found = [reference for reference in found if not guards.chooses(reference.node)]
-        moves = [Move(reference, *around(model, reference)) for reference in found]
-        fixes = Moves(model, moves, renames).fixes("Use `torch.amp`")
-        for reference in without_aliases(model.names, found):
+        names = frozenset(renames) & frozenset(_OLD)
+        for reference, fix in moved(model, renames, names, guards, around, "Use `torch.amp`"):
             message, help = _message(reference), _help(reference, renames[reference.name])
-            fix = fixes.get(id(reference.node))
             diagnostic = self.report(model, reference.node, message, fix=fix, help=help)
             yield replace(diagnostic, deprecated=reference.name.rpartition(".")[0])
 

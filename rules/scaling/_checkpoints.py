@@ -18,8 +18,6 @@ from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.purity import DICT_CHANGES
 from amp_lint.vocabulary.written import SCALER, STEPS
 
-from ._private_scalers import PrivateScalers
-
 _INERT_BASES = frozenset({"torch.nn.Module", "builtins.object"})
 Unit = cst.FunctionDef | cst.ClassDef | cst.Module
 _STATE = STATE_DICT.words | LOAD_STATE_DICT.words
@@ -93,7 +91,7 @@ class Checkpoints:
         self.program = model.program
         self.origins = model.origins
         self.recognizer = model.steps.recognizer
-        self.private = model.part(PrivateScalers)
+        self.holders = model.holders
 
     @functools.cached_property
     def incomplete(self) -> list[Checkpoint]:
@@ -437,7 +435,7 @@ class Checkpoints:
             home = self._scope(scaler.call)
             if not isinstance(scaler.target, cst.Name) or not isinstance(home, cst.FunctionDef):
                 return False
-            users = self.private.users(scaler.target.value, home)
+            users = self.holders.functions(scaler.target.value, home)
             if users is None:
                 return False
             found |= set(map(id, users))

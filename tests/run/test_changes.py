@@ -15,17 +15,12 @@ from amp_lint.run.job import Outcome
 from amp_lint.run.narrowing.changes import Changes
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.text.source import Source
+from tests.checkouts import git
 from tests.conftest import Result
 
 Run = Callable[..., Result]
 OLD = "from torch.cuda.amp import GradScaler\nscaler = GradScaler()\nx = 1\n"
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
-
-
-def git(*arguments: str) -> None:
-    settings = ("user.name=a", "user.email=a@b", "commit.gpgsign=false", "init.defaultBranch=main")
-    options = [part for setting in settings for part in ("-c", setting)]
-    subprocess.run(["git", *options, *arguments], check=True, capture_output=True)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,18 +12,13 @@ import pytest
 from amp_lint.verify import markdown
 from amp_lint.verify.proof import Failure, Hunk, Judgement, Proof, Shown, Verdict
 from amp_lint.verify.record import Entry
+from tests.checkouts import git
 from tests.conftest import Result
 
 Run = Callable[..., Result]
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 LOSS = "import torch\n\n\ndef loss(x):\n    return torch.log(torch.softmax(x, 1))\n"
 QUICK = ("--mode=eager", "--dtype=float32", "--examples=5", "--device=cpu")
-
-
-def git(*arguments: str) -> None:
-    settings = ("user.name=a", "user.email=a@b", "commit.gpgsign=false", "init.defaultBranch=main")
-    options = [part for setting in settings for part in ("-c", setting)]
-    subprocess.run(["git", *options, *arguments], check=True, capture_output=True)
 
 
 @pytest.fixture
