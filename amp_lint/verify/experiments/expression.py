@@ -546,7 +546,7 @@ class Experiment:
 
     def _structured_before(self) -> Finding | None:
         for precision, trial in itertools.product(self.precisions, self.trials):
-            cases = inputs.structured(precision.dtype, self.settings.seed)
+            cases = inputs.structured(precision.dtype, self.settings.seed, trial.scenario)
             for case in cases if trial is self.trials[0] else cases[::_SPARSE]:
                 for problem in self.before_fails(trial, case, precision):
                     return Finding(trial, case, precision, problem)
@@ -556,7 +556,7 @@ class Experiment:
         """How AFTER fails in eager mode at fixed inputs, if it does."""
         for position, trial in enumerate(self.trials):
             for precision in self.precisions:
-                cases = inputs.structured(precision.dtype, self.settings.seed)
+                cases = inputs.structured(precision.dtype, self.settings.seed, trial.scenario)
                 for case in cases if position == 0 else cases[::_SPARSE]:
                     found = self.after_fails(trial, case, precision)
                     if found:
@@ -678,7 +678,7 @@ class Experiment:
         runs = [p for p in self.precisions if not self._error(trial, p)]
         if not runs:
             return None
-        cases = inputs.structured(torch.float16, self.settings.seed)
+        cases = inputs.structured(torch.float16, self.settings.seed, trial.scenario)
         emulate = mode == "emulated"
         graph = Compiled(
             self.pair.after, trial.scenario, runs, self.settings.device, emulate_casts=emulate

@@ -421,16 +421,18 @@ class InputCase:
     cotangent: str = "random"
     standardized: bool = False
     """Whether each row gets exactly that standard deviation, and mean 0."""
+    together: bool = False
+    """Whether every tensor gets such numbers that gradients are taken of, not the first alone."""
 
     @property
     def key(self) -> tuple[InputCase, str]:
         """What tells it from every other case, also one with 0 for -0."""
         return self, str(self.numbers)
 
-    def tensor(self, shape: Shape) -> torch.Tensor:
-        """The numbers, in float64."""
+    def tensor(self, shape: Shape, position: int = 0) -> torch.Tensor:
+        """The numbers, in float64; of a tensor at another ``position``, in another order."""
         if self.std:
-            generator = torch.Generator().manual_seed(self.seed)
+            generator = torch.Generator().manual_seed(self.seed + position)
             drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
             if self.standardized:
                 axes = tuple(range(1, len(shape)))
@@ -438,13 +440,15 @@ class InputCase:
             return self.mean + self.std * drawn
         axis = max(-len(shape), min(self.axis, len(shape) - 1))
         width = shape[axis]
-        row = list(itertools.islice(itertools.cycle(self.numbers), width))
+        row = list(itertools.islice(itertools.cycle(self.numbers), position, position + width))
         view = [1] * len(shape)
         view[axis] = width
         return torch.tensor(row, dtype=torch.float64).view(view).expand(shape).contiguous()
 
     def show(self) -> str:
         """The numbers, for a sentence."""
+        if self.together:
+            return f"{replace(self, together=False).show()} in every tensor"
         if self.std:
             about = f" about {self.mean:g}" if self.mean else ""
             return f"normal numbers of standard deviation {self.std:g}{about}"
@@ -475,16 +479,16 @@ def cotangent(name: str, shape: Shape, device: str) -> torch.Tensor:
 def bindings(
     scenario: Scenario, case: InputCase, dtype: torch.dtype, device: str
 ) -> dict[str, torch.Tensor]:
-    """The tensors of a scenario, rounded to a dtype. The first one gets the numbers."""
+    """The tensors of a scenario, rounded to a dtype. The first one gets the numbers, or all do."""
     made: dict[str, torch.Tensor] = {}
-    first = next(iter(scenario.differentiable), None)
+    chosen = _alike(scenario) if case.together else scenario.differentiable[:1]
     for position, (key, shape) in enumerate(scenario.shapes.items()):
         kind = scenario.kinds[key]
         if kind in (InputKind.INDEX, InputKind.MASK):
             made[key] = _discrete(kind, shape, scenario, position).to(device)
             continue
         ordinary = _ordinary(kind, shape, case.seed + position)
-        exact = case.tensor(shape) if key == first else ordinary
+        exact = case.tensor(shape, position) if key in chosen else ordinary
         limit = torch.finfo(dtype).max
         made[key] = exact.clamp(-limit, limit).to(dtype).to(device)
     return made
@@ -524,9 +528,30 @@ def _is_data(scenario: Scenario, name: str) -> bool:
     return scenario.kinds[name] not in (InputKind.INDEX, InputKind.MASK)
 
 
-@cache
-def structured(dtype: torch.dtype, seed: int) -> tuple[InputCase, ...]:
+def structured(dtype: torch.dtype, seed: int, scenario: Scenario) -> tuple[InputCase, ...]:
     """The fixed inputs, ordinary ones first: see the module's `_rows`."""
+    joint = _joint(seed) if len(_alike(scenario)) > 1 else ()
+    return (*_single(dtype, seed), *joint)
+
+
+def _alike(scenario: Scenario) -> tuple[str, ...]:
+    """The tensors that gradients are taken of, but for the weights of norms."""
+    return tuple(k for k in scenario.differentiable if scenario.kinds[k] is InputKind.TENSOR)
+
+
+def _joint(seed: int) -> tuple[InputCase, ...]:
+    """Inputs of several tensors of one magnitude: what one of them hides, if it is large."""
+    normal = (InputCase(std=std, seed=seed, together=True) for std in _JOINT_STDS)
+    return (*normal, *(InputCase(row, together=True) for row in _JOINT_ROWS))
+
+
+_JOINT_STDS = (0.1, 0.01, 5.0)
+_JOINT_ROWS = ((0.0,), (1.0,), (-3.0,), (0.0, -12.0), (2.0**-10, 0.0), (1.0, -1.0, 0.5))
+
+
+@cache
+def _single(dtype: torch.dtype, seed: int) -> tuple[InputCase, ...]:
+    """Inputs of which one tensor is varied, and the others are ordinary."""
     normal = [
         InputCase(std=std, mean=mean, seed=seed + index, cotangent=name)
         for index, (std, mean) in enumerate(_NORMAL)
