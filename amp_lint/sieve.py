@@ -9,9 +9,7 @@ last is ``Rule.may``, on the same tree.
 from __future__ import annotations
 
 import functools
-import itertools
-import re
-from collections import Counter
+import string
 from collections.abc import Iterable, Sequence, Set
 
 from amp_lint.rule import Rule
@@ -21,9 +19,6 @@ from amp_lint.text.prose import without_prose
 from amp_lint.vocabulary.table import FUNCTIONS
 from amp_lint.vocabulary.written import Look
 
-_LEAST_LETTERS = 4
-"""Shorter words are everywhere."""
-
 
 class Sieve:
     """The sieves for one selection of rules."""
@@ -32,7 +27,13 @@ class Sieve:
         """Prepare; what depends on who trains elsewhere is found in ``preview`` alone."""
         self.rules = tuple(rules)
         self._preview = preview
-        self._groups = {rule.code: _rare_first(rule.requires) for rule in self.rules}
+        self._groups = {
+            rule.code: tuple(frozenset(map(str.encode, group)) for group in rule.requires)
+            for rule in self.rules
+        }
+        self._elsewhere = {
+            rule.code: frozenset(map(str.encode, rule.elsewhere)) for rule in self.rules
+        }
 
     def by_bytes(self, data: bytes, *linked: bytes) -> tuple[Rule, ...]:
         """The rules whose identifiers all occur in the bytes of a file, or of those linked to it.
@@ -88,98 +89,55 @@ class Sieve:
     def _mentions(self, rule: Rule, texts: _Texts) -> bool:
         if not all(any(part.encode() in texts.own for part in group) for group in rule.anchors):
             return False
-        return any(map(texts.has, itertools.chain(*self._groups[rule.code])))
+        return not all(map(texts.words.isdisjoint, self._groups[rule.code]))
 
     def _any(self, data: bytes, rules: Iterable[Rule]) -> bool:
         """Whether the bytes have what one of some rules requires of the file itself."""
         text = _Texts(data)
         return any(
-            all(rule.elsewhere & group or text.have(group) for group in self._groups[rule.code])
-            for rule in rules
+            all(not asked.isdisjoint(group) or text.have(group) for group in self._groups[code])
+            for code, asked in ((rule.code, self._elsewhere[rule.code]) for rule in rules)
         )
 
 
 class _Texts:
-    """The bytes of a file and of those linked to it, and which identifiers were found in them."""
+    """The bytes of a file and of those linked to it, and the identifiers in them."""
 
     def __init__(self, own: bytes, linked: Sequence[bytes] = ()) -> None:
         self.own = own
         self._linked = linked
-        self._own: dict[str, bool] = {}
-        self._parts: dict[bytes, bool] = {}
-        self._found: dict[frozenset[str], bool] = {}
 
     def without_prose(self) -> _Texts:
         """The same texts as far as they are code."""
         return _Texts(without_prose(self.own), [*map(without_prose, self._linked)])
 
-    def has(self, word: str) -> bool:
-        """Whether the file itself has an identifier."""
-        if word not in self._own:
-            self._own[word] = _occurs(word, self.own)
-        return self._own[word]
+    @functools.cached_property
+    def words(self) -> Set[bytes]:
+        """The identifiers in the file itself."""
+        return _words(self.own)
 
-    def have(self, group: frozenset[str]) -> bool:
+    def have(self, group: Set[bytes]) -> bool:
         """Whether one of some identifiers is anywhere."""
-        if group not in self._found:
-            self._found[group] = (
-                any(self._shows(part) for part, _ in _parts(group, 1))
-                and any(self._shows(p) and any(map(self.has, ws)) for p, ws in _parts(group, 2))
-            ) or any(_occurs_in_linked(word, text) for text in self._linked for word in group)
-        return self._found[group]
-
-    def _shows(self, part: bytes) -> bool:
-        if part not in self._parts:
-            self._parts[part] = part in self.own
-        return self._parts[part]
+        return not self.words.isdisjoint(group) or any(
+            not _words_of_linked(text).isdisjoint(group) for text in self._linked
+        )
 
     def show(self, what: Look | None) -> bool:
         """Whether something is found anywhere; nothing is."""
         return what is None or any(map(what.found_in, (self.own, *self._linked)))
 
 
-@functools.cache
-def _parts(group: frozenset[str], length: int) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
-    """A few parts of identifiers of which each of a group has one: one look for all its forms.
-
-    Each with the identifiers that it is a part of. ``length`` is how many words of an identifier
-    a part has, if the identifier has so many.
-    """
-    parts = {word: _adjacent(word, length) for word in sorted(group)}
-    found: list[tuple[bytes, tuple[str, ...]]] = []
-    while parts:
-        often = Counter(part for each in parts.values() for part in each)
-        part = max(often, key=lambda part: (often[part], part))
-        found.append((part.encode(), tuple(word for word in parts if part in parts[word])))
-        parts = {word: each for word, each in parts.items() if part not in each}
-    return tuple(found)
+_LETTERS = f"{string.ascii_letters}{string.digits}_".encode()
+_APART = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(256))
 
 
-def _adjacent(word: str, length: int) -> list[str]:
-    """So many adjacent words of an identifier; itself where there are none that are long."""
-    each = word.split("_")
-    parts = ["_".join(each[at : at + length]) for at in range(len(each) - length + 1)]
-    return [*dict.fromkeys(part for part in parts if len(part) >= _LEAST_LETTERS)] or [word]
+def _words(data: bytes) -> frozenset[bytes]:
+    """The identifiers in a text, and all else that is made of their letters."""
+    return frozenset(data.translate(_APART).split())
 
 
-def _rare_first(groups: Iterable[frozenset[str]]) -> tuple[frozenset[str], ...]:
-    """The groups in an order in which the first are the least likely to be found: long words."""
-    return tuple(sorted(groups, key=lambda group: -min(map(len, group), default=0)))
-
-
-def _occurs(word: str, data: bytes) -> bool:
-    return word.encode() in data and bool(_pattern(word).search(data))
-
-
-_occurs_in_linked = functools.lru_cache(maxsize=16_384)(_occurs)
+_words_of_linked = functools.lru_cache(maxsize=256)(_words)
 """The same for files that many others import."""
-
-
-@functools.cache
-def _pattern(word: str) -> re.Pattern[bytes]:
-    """The identifier; it begins with plain letters, which `re` looks for quickly."""
-    text = re.escape(word).encode()
-    return re.compile(rb"%b(?<!\w%b)(?!\w)" % (text, text))
 
 
 def wanted(rules: Sequence[Rule], words: Set[str], done: Set[str]) -> tuple[Rule, ...]:

@@ -48,9 +48,7 @@ class Job:
     @property
     def seconds(self) -> float:
         """The CPU time that it may take."""
-        linked = (
-            (*self.links.files, *(data for _, data in self.links.trainers)) if self.links else ()
-        )
+        linked = self.links.contents if self.links else ()
         return allowed(len(self.data) + sum(map(len, linked)))
 
 
@@ -125,7 +123,10 @@ def _check(job: Job, source: Source) -> list[Diagnostic]:
 def linked(project: Project, path: Path, data: bytes, selection: Selection) -> Links | None:
     """What a file of a project imports from the others, as far as it matters to its rules."""
     links = project.links(path, data, selection.sieve)
-    return links.narrowed() if links and not _leads(data, links) else links
+    if links is None:
+        return None
+    may_pass = selection.sieve.by_bytes(data, *links.contents)
+    return links if may_pass and _leads(data, links) else links.narrowed()
 
 
 def _leads(data: bytes, links: Links) -> bool:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from amp_lint.run.job import Action, Gate, Job, Outcome, lint
 from amp_lint.text.writer import WriteError, clean, replace
 
-PARALLEL_BYTES = 400_000
-"""Bytes to parse from which starting processes costs less than it saves; about a second each."""
+PARALLEL_BYTES = 2_000_000
+"""Bytes to parse from which processes are started at once: they share the work, and of what is
+native and kills one of them the others hear nothing."""
+WORTHWHILE_BYTES = 100_000
+"""Bytes to parse, after the first `ALONE` seconds, for which processes are started at all."""
+ALONE = 0.8
+"""Seconds of CPU time that starting processes costs: before so much is done, nobody can say that it
+would pay, and it never costs more than twice what would have been right."""
 
 
 def run(
@@ -32,15 +39,27 @@ def run(
             _write(outcome)
         on_done(next(done))
 
-    if not gate and sum(len(job.data) for job in jobs) >= PARALLEL_BYTES:
+    outcomes: list[Outcome] = []
+    for outcome in _alone(jobs, gate):
+        finish(len(outcomes), outcome)
+        outcomes.append(outcome)
+    if rest := jobs[len(outcomes) :]:
         from amp_lint.run import parallel
 
-        return parallel.run(jobs, finish)
-    outcomes: list[Outcome] = []
-    for index, job in enumerate(jobs):
-        outcomes.append(lint(job, gate))
-        finish(index, outcomes[-1])
+        first = len(outcomes)
+        outcomes += parallel.run(rest, lambda index, outcome: finish(first + index, outcome))
     return outcomes
+
+
+def _alone(jobs: Sequence[Job], gate: Gate | None) -> Iterator[Outcome]:
+    """What comes of all jobs that are better done in this process, and before it pays to share."""
+    start, left = time.process_time(), sum(len(job.data) for job in jobs)
+    for job in jobs:
+        is_short = left < PARALLEL_BYTES and time.process_time() - start < ALONE
+        if not (gate or is_short or left < WORTHWHILE_BYTES):
+            return
+        yield lint(job, gate)
+        left -= len(job.data)
 
 
 def _write(outcome: Outcome) -> None:

@@ -304,7 +304,7 @@ class Session:
         if found.named:
             self._named.add(name)
         self._settings.listen(path, code[0])
-        linked = (*links.files, *(other for _, other in links.trainers)) if links else ()
+        linked = links.contents if links else ()
         sieve = selection.sieve
         if not (found.named or sieve.by_bytes(code[0], *linked) or sieve.by_bytes(code[1])):
             return None

@@ -77,6 +77,11 @@ class Links:
     exported: frozenset[str] = frozenset()
     """Names that other files import from this one; "*" if one imports all there are."""
 
+    @property
+    def contents(self) -> tuple[bytes, ...]:
+        """The bytes of all these files."""
+        return (*self.files, *(data for _, data in self.trainers))
+
     def narrowed(self) -> Links | None:
         """What is left where none of the files says anything that matters."""
         if not self.trainers and not self.exported:

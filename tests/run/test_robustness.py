@@ -322,6 +322,7 @@ def test_processes_and_one_process_agree(
     jobs = [Job(name, text.encode(), True, selection) for name, text in texts.items()]
     alone = runner.run(jobs)
     monkeypatch.setattr(runner, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(runner, "WORTHWHILE_BYTES", 0)
     together = runner.run(jobs)
     assert [outcome.findings for outcome in together] == [outcome.findings for outcome in alone]
     assert [outcome.name for outcome in together] == [*texts]
@@ -332,7 +333,7 @@ def test_processes_and_one_process_agree(
     assert Path("a.py").read_text() == fixed
 
 
-@pytest.mark.parametrize(("files", "padding"), [(60, 0), (60, 10_000)])
+@pytest.mark.parametrize(("files", "padding"), [(60, 0), (60, 40_000)])
 def test_ctrl_c_leaves_every_file_old_or_new(
     here: Path, clip: str, fixed: str, files: int, padding: int
 ) -> None:

@@ -813,6 +813,7 @@ def test_order_and_workers_make_no_difference(
     random.Random(0).shuffle(paths)
     assert by_name(_jobs(tmp_path, paths)) == expected
     monkeypatch.setattr(runner, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(runner, "WORTHWHILE_BYTES", 0)
     assert by_name(_jobs(tmp_path, paths)) == expected
 
 
