@@ -112,7 +112,7 @@ def _attached(
     attached = attachments(source.data, links, calling=calling)
     elsewhere = {word for rule in rules for word in rule.elsewhere} if links.trainers else set()
     others = {*attached.words, *elsewhere}
-    rules = allowed(rules, replace(found, linked=attached.words))
+    rules = allowed(rules, found.seeing(attached.words))
     if rules:
         rules = wanted(rules, others | found.words, others | found.done)
     return rules, attached

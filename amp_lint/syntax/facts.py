@@ -7,6 +7,7 @@ anything is never parsed by the latter. Everything here errs on one side: what m
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import math
 from collections import Counter, defaultdict
@@ -44,6 +45,12 @@ class Facts:
     linked: Set[str] = frozenset()
     """The identifiers of what is looked into of other files."""
     _answers: dict[object, object] = field(default_factory=dict, init=False, repr=False)
+
+    def seeing(self, linked: Set[str]) -> Facts:
+        """The facts about the same file, where it sees what has the words ``linked``."""
+        other = copy.copy(self)  # with what was found of the file itself
+        other.linked, other._answers = linked, {}
+        return other
 
     def asked(self, question: Callable[[Facts], Answer]) -> Answer:
         """What a question that several rules ask has for an answer, which is found once."""

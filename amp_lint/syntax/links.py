@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from amp_lint.syntax.parse import TooDeepError, identifiers, parse
+from amp_lint.syntax.parse import INNER, LEAVES, TooDeepError, identifiers, parse
 from amp_lint.syntax.project import Links, imports
 from amp_lint.text.source import Source, SourceError
 from amp_lint.vocabulary import written
@@ -493,10 +493,13 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 def _running(node: ast.AST) -> list[ast.AST]:
     """The nodes below one, but for those of annotations."""
     found: list[ast.AST] = []
+    if type(node) in LEAVES:
+        return found
     for name, value in vars(node).items():
-        if isinstance(value, list):
-            found += (each for each in value if isinstance(each, ast.AST))
-        elif isinstance(value, ast.AST) and name not in _UNRUN:
+        kind = type(value)
+        if kind is list:
+            found += [each for each in value if type(each) in INNER]
+        elif kind in INNER and name not in _UNRUN:
             found.append(value)
     return found
 

@@ -61,8 +61,9 @@ def levels(module: ast.Module) -> Iterator[list[ast.AST]]:
     raise TooDeepError(f"nests more than {MAX_DEPTH} levels deep")
 
 
-_LEAVES = frozenset({ast.Name, ast.Constant, ast.alias})
-_INNER = frozenset(
+LEAVES = frozenset({ast.Name, ast.Constant, ast.alias})
+"""Those with no node below them."""
+INNER = frozenset(
     kind
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST) and kind.__module__ == "ast"
@@ -76,18 +77,18 @@ def _below(level: list[ast.AST]) -> list[ast.AST]:
     found: list[Any] = []
     for node in level:
         kind = type(node)
-        if kind in _LEAVES:
+        if kind in LEAVES:
             continue
         if isinstance(node, ast.BoolOp) and len(node.values) > 2:
             found += (ast.BoolOp(node.op, node.values[:-1]), node.values[-1])
             continue
         for value in vars(node).values():
             kind = type(value)
-            if kind in _INNER:
+            if kind in INNER:
                 found.append(value)
             elif kind is list:
                 found += value
-    return [each for each in found if type(each) in _INNER]
+    return [each for each in found if type(each) in INNER]
 
 
 def own_identifiers(node: ast.AST) -> Iterable[str]:

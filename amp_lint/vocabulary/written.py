@@ -37,20 +37,25 @@ class Look:
     def found_in(self, data: bytes) -> bool:
         """Whether a pattern matches somewhere in a text."""
         return any(
-            any(part in data for part in parts) and pattern.search(data) is not None
+            any(map(data.__contains__, parts)) and pattern.search(data) is not None
             for pattern, parts in self._compiled
         )
 
     @functools.cached_property
     def _compiled(self) -> list[tuple[re.Pattern[bytes], list[bytes]]]:
         return [
-            (re.compile(pattern.encode()), [part.encode() for part in sorted(parts)])
+            (re.compile(pattern.encode()), [part.encode() for part in _shortest(parts)])
             for pattern, parts in self.alternatives
         ]
 
     def __or__(self, other: Look) -> Look:
         """A match of either."""
         return Look((*self.alternatives, *other.alternatives))
+
+
+def _shortest(parts: frozenset[str]) -> list[str]:
+    """The parts that have no other one in them: where one of all is, one of these is."""
+    return [part for part in sorted(parts) if not any(o in part for o in parts - {part})]
 
 
 def pattern(text: str, *parts: str) -> Look:
