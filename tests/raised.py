@@ -264,18 +264,19 @@ def stepped_with_closure() -> None:
     s.scaler.step(s.optimizer, closure=_identity)
 
 
-def tf32_both_ways() -> None:
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    try:
-        matmul.allow_tf32 = True
-        torch.backends.fp32_precision = "tf32"  # type: ignore[attr-defined]
-        matmul.fp32_precision = "ieee"
-        assert matmul.allow_tf32 in (True, False)
-    finally:
-        matmul.fp32_precision = before
-        torch.backends.fp32_precision = "none"  # type: ignore[attr-defined]
-        matmul.allow_tf32 = False
+def reading(old: Callable[[], object]) -> Program:
+    """Read in the old way what was set in the new one."""
+
+    def program() -> None:
+        matmul = torch.backends.cuda.matmul
+        before = matmul.fp32_precision
+        matmul.fp32_precision = "tf32"
+        try:
+            old()
+        finally:
+            matmul.fp32_precision = before
+
+    return program
 
 
 def traced() -> None:
@@ -366,6 +367,10 @@ PROGRAMS: dict[str, tuple[Program, ...]] = {
         call(torch.set_autocast_gpu_dtype, torch.float16),
         lambda: torch.is_autocast_xpu_enabled(),  # type: ignore[attr-defined]
     ),
+    "AMP403": (
+        reading(lambda: torch.backends.cuda.matmul.allow_tf32),
+        reading(torch.get_float32_matmul_precision),
+    ),
     "AMP501": (never_scaled, backward_unscaled),
     "AMP503": (given_up,),
     "AMP504": (half_step,),
@@ -405,6 +410,5 @@ UNCOVERED: tuple[Program, ...] = (
     call(torch.autocast, "cuda"),
     call(torch.amp.GradScaler, "cuda"),
     traced,
-    tf32_both_ways,
 )
 """Each makes one message that no rule is about."""

@@ -168,15 +168,6 @@ CAUSES = (
         "`torch.autocast(device, cache_enabled=False)` around the trace",
     ),
     Cause(
-        (
-            "RuntimeError: ... you have used mix of the legacy and new APIs to set the TF32 "
-            "status ...",
-        ),
-        (),
-        "`allow_tf32` and `fp32_precision` are both used, here or in a library",
-        "set TF32 by one of the two",
-    ),
-    Cause(
         (),
         (
             "the loss scale goes to 0",

@@ -1,0 +1,34 @@
+"""AMP404: mixed precision by apex."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary.settings import APEX_AMP
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from amp_lint.model import Model
+
+_MESSAGE = "`apex.amp` is deprecated in favour of torch's own mixed precision, and fixed no more"
+_HELP = "use `torch.autocast` around the forward pass, and `torch.amp.GradScaler`"
+
+
+class ApexAmp(Rule):
+    """``amp.initialize(model, optimizer)``."""
+
+    code = "AMP404"
+    name = "apex-amp"
+    severity = Severity.INFO
+    preview = True
+    requires = (frozenset({"apex"}), frozenset({APEX_AMP.rpartition(".")[2]}))
+    calls = frozenset({APEX_AMP})
+
+    def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
+        """Report where a training is set up so."""
+        yield replace(self.report(model, call, _MESSAGE, help=_HELP), deprecated=name)

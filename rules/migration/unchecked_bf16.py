@@ -1,0 +1,39 @@
+"""AMP406: a check for bfloat16 that says yes where it is emulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint.edit import call_edits
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary.settings import BF16_CHECK, BF16_EMULATION
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from amp_lint.model import Model
+
+_MESSAGE = "this is True on GPUs that only emulate bfloat16, before compute capability 8.0"
+_ARGUMENT = f"{BF16_EMULATION}=False"
+
+
+class UncheckedBf16(Rule):
+    """``torch.cuda.is_bf16_supported()``."""
+
+    code = "AMP406"
+    name = "unchecked-bf16"
+    severity = Severity.INFO
+    preview = True
+    fixes = (Applicability.SUGGEST,)
+    requires = (frozenset({BF16_CHECK.rpartition(".")[2]}),)
+    calls = frozenset({BF16_CHECK})
+
+    def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
+        """Report each call that does not say what it means."""
+        if not call.args:
+            edits = call_edits.add_keyword(model.tree, call, _ARGUMENT)
+            fix = Fix("Ask for the hardware", edits, Applicability.SUGGEST)
+            help = f"ask with `{_ARGUMENT}`"
+            yield self.report(model, call, _MESSAGE, fix=fix, help=help)
