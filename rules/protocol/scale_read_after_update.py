@@ -1,0 +1,86 @@
+"""AMP116: a scaled loss is divided by the scale of the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amp_lint._lazy import cst
+from amp_lint.rule import Rule
+from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary.amp import GET_SCALE
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.training import SAME_NUMBERS
+
+if TYPE_CHECKING:
+    from amp_lint.model import Model
+
+_KEEPS = SAME_NUMBERS | {"item", "mean", "sum"}
+_MESSAGE = (
+    "the scale is that of the next step: where it just changed, this is twice or half the loss"
+)
+_HELP = f"read `{GET_SCALE.word}()` before the update, or keep the loss before it is scaled"
+
+
+class ScaleReadAfterUpdate(Rule):
+    """``scaler.update()``, then ``scaled.item() / scaler.get_scale()``."""
+
+    code = "AMP116"
+    name = "scale-read-after-update"
+    severity = Severity.WARNING
+    preview = True
+    requires = (words(Role.SCALED_LOSS), words(Role.SCALE), words(Kind.UPDATE))
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report every division by a scale that was read too late."""
+        for division in model.tree.nodes(cst.BinaryOperation):
+            if not isinstance(division.operator, cst.Divide):
+                continue
+            read = _value(model, division.right)
+            scaled = _value(model, division.left)
+            if read is None or scaled is None or not _reads(model, read):
+                continue
+            update = _update_between(model, scaled, read)
+            if update is not None and model.steps.recognizer.is_scale(scaled):
+                related = [(scaled, "scaled here"), (update, "updated here")]
+                yield self.report(model, division, _MESSAGE, related, help=_HELP)
+
+
+def _value(model: Model, node: cst.BaseExpression) -> cst.Call | None:
+    """The call that an expression has the numbers of."""
+    while True:
+        held = model.flow.held(node)
+        if held is not None and held.value is not None:
+            node = held.value
+        elif not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return None
+        elif node.func.attr.value not in _KEEPS:
+            return node
+        else:
+            node = node.func.value
+
+
+def _reads(model: Model, call: cst.Call) -> bool:
+    """Whether a call gives the scale of a scaler."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or func.attr.value not in words(Role.SCALE):
+        return False
+    return model.roles.is_scaler(func.value)
+
+
+def _owner(model: Model, call: cst.Call) -> str:
+    return model.tree.source(call.func).rpartition(".")[0]
+
+
+def _update_between(model: Model, first: cst.Call, last: cst.Call) -> cst.Call | None:
+    """The update after one call and before another one, in one round of one function."""
+    program, order = model.program, model.tree.order
+    for update in model.steps.recognizer.updates:
+        places = first, update, last
+        homes = {id(program.function_of(each)) for each in places}
+        loops = {id(program.loop(each)) for each in places}
+        same = len({_owner(model, each) for each in places}) == 1
+        if same and len(homes) == len(loops) == 1 and order(first) < order(update) < order(last):
+            return update
+    return None
