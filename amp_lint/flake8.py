@@ -20,6 +20,8 @@ from amp_lint.text.printable import printable
 if TYPE_CHECKING:
     from amp_lint.run.config import Settings
 
+_FAILED = f"{SYNTAX_ERROR} amp-lint failed on this file"
+
 Result = tuple[int, int, str, type]
 """Line from 1, column from 0, text, and the plugin's class."""
 
@@ -44,20 +46,21 @@ class Plugin:
             with Isolated():
                 results = [*self._results()]
         except Exception as error:
-            results = [(1, 0, f"{SYNTAX_ERROR} amp-lint failed on this file: {error}")]
+            results = [(1, 0, f"{_FAILED}: {error}")]
         yield from ((row, column, printable(text), type(self)) for row, column, text in results)
 
     def _results(self) -> Iterator[tuple[int, int, str]]:
-        from amp_lint.engine import check
-        from amp_lint.run.overtime import allowed, limited
-        from amp_lint.text.source import Source
+        from amp_lint.run.job import Action, Job, lint, passes
 
-        path = Path(self._filename)
+        path, data = Path(self._filename), _encode(self._text)
         selection = _settings().selection(path)
-        data = _encode(self._text)
-        if selection.sieve.by_bytes(data) and not _settings().excluded(path):
-            source = Source(data, self._filename)
-            for finding in limited(allowed(len(data)), check, source, selection):
+        if not passes((data, b""), selection, None) or _settings().excluded(path):
+            return
+        outcome = lint(Job(self._filename, data, False, selection, Action.FIND))
+        for error in outcome.errors:
+            yield 1, 0, f"{_FAILED}: {error}"
+        if source := outcome.source:
+            for finding in outcome.findings:
                 row, column = source.position(finding.start)
                 yield row, column - 1, f"{finding.code} {finding.text}"
 

@@ -14,10 +14,8 @@ from typing import Any
 
 from amp_lint import registry
 from amp_lint.report import Finding, Style
-from amp_lint.text.diagnostic import Fix
+from amp_lint.report.data import data
 from amp_lint.text.files import absolute
-from amp_lint.text.noqa import Suppressions
-from amp_lint.text.source import Source
 
 
 def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
@@ -27,57 +25,9 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    source, diagnostic = finding.source, finding.diagnostic
-    row, _ = source.position(diagnostic.start)
-    run = {"run": finding.shown} if finding.shown else {}
+    name, rule = finding.source.name, registry.find(finding.diagnostic.code)
     return {
-        "cell": source.in_cell(row)[0],
-        "code": diagnostic.code,
-        "end_location": _location(source, diagnostic.end),
-        "filename": source.name if source.name == "-" else str(absolute(Path(source.name))),
-        "fix": _fix(source, diagnostic.fix) if diagnostic.fix else None,
-        "location": _location(source, diagnostic.start),
-        "message": diagnostic.text,
-        "name": diagnostic.name,
-        "noqa_row": source.in_cell(Suppressions(source).comment_row(row))[1],
-        "preview": finding.preview,
-        "related": [
-            {
-                "end_location": _location(source, place.end),
-                "location": _location(source, place.start),
-                "message": place.label,
-            }
-            | _cell(source, place.start)
-            for place in diagnostic.related
-        ],
-        "severity": diagnostic.severity.value,
-        "url": registry.address(rule) if (rule := registry.find(diagnostic.code)) else None,
-    } | run
-
-
-def _fix(source: Source, fix: Fix) -> dict[str, Any]:
-    return {
-        "applicability": fix.applicability.value,
-        "edits": [
-            {
-                "content": edit.content,
-                "end_location": _location(source, edit.end),
-                "location": _location(source, edit.start),
-            }
-            | _cell(source, edit.start)
-            for edit in sorted(fix.edits, key=lambda edit: (edit.start, edit.end))
-            if source.has_edits
-        ],
-        "message": fix.title,
-    }
-
-
-def _cell(source: Source, offset: int) -> dict[str, int | None]:
-    """The cell that an edit is in, which need not be that of the finding."""
-    cell, _ = source.in_cell(source.position(offset)[0])
-    return {} if cell is None else {"cell": cell}
-
-
-def _location(source: Source, offset: int) -> dict[str, int]:
-    row, column = source.told(offset)
-    return {"column": column, "row": row}
+        **data(finding).to_dict(),
+        "filename": name if name == "-" else str(absolute(Path(name))),
+        "url": registry.address(rule) if rule else None,
+    } | ({"run": finding.shown} if finding.shown else {})

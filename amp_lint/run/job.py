@@ -120,6 +120,16 @@ def _check(job: Job, source: Source) -> list[Diagnostic]:
     )
 
 
+def passes(code: tuple[bytes, bytes], selection: Selection, links: Links | None) -> bool:
+    """Whether a rule may find something in a file, as far as bytes tell.
+
+    ``code`` is what of it is Python, and what is meant to be, as `cells.python` gives it.
+    """
+    sieve = selection.sieve
+    others = links.contents if links else ()
+    return bool(sieve.by_bytes(code[0], *others) or sieve.by_bytes(code[1]))
+
+
 def linked(project: Project, path: Path, data: bytes, selection: Selection) -> Links | None:
     """What a file of a project imports from the others, as far as it matters to its rules."""
     links = project.links(path, data, selection.sieve)

@@ -8,6 +8,7 @@ so; what hangs in a library is killed with its worker process.
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -38,7 +39,7 @@ def allowed(size: int) -> float:
 def limited(seconds: float, function: Callable[..., T], *args: object) -> T:
     """The result of ``function(*args)``, for which there are ``seconds`` of CPU time.
 
-    Nothing else may take much time in this process meanwhile: it counts, too.
+    Where a thread has no clock of its own, what other threads take counts, too.
 
     Raises:
         OvertimeError: it took longer and was stopped.
@@ -71,7 +72,8 @@ class _Watch:
         import threading
 
         self.fired = False
-        self._end = time.process_time() + seconds
+        self._clock = _clock()
+        self._end = self._clock() + seconds
         self._worker = threading.get_ident()
         self._over = False
         self._woken = threading.Event()
@@ -112,11 +114,22 @@ class _Watch:
 
     def _watch(self) -> None:
         while not self._over:
-            self._woken.wait(max(self._end - time.process_time(), _AGAIN))
+            self._woken.wait(max(self._end - self._clock(), _AGAIN))
             self._woken.clear()
-            if not self._over and time.process_time() >= self._end:
+            if not self._over and self._clock() >= self._end:
                 self.fired = True
                 _raise_in(self._worker)
+
+
+def _clock() -> Callable[[], float]:
+    """The CPU time of this thread, for any thread to ask; where there is none, of the process."""
+    import threading
+
+    try:
+        clock = time.pthread_getcpuclockid(threading.get_ident())
+    except (AttributeError, OSError):
+        return time.process_time
+    return functools.partial(time.clock_gettime, clock)
 
 
 _watching: set[_Watch] = set()

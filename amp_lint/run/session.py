@@ -16,7 +16,7 @@ from amp_lint.run import runner, streams
 from amp_lint.run.config import Choice, ConfigError, Settings
 from amp_lint.run.discover import Discovery, Found, unreadable
 from amp_lint.run.garbage import collect_seldom
-from amp_lint.run.job import Action, Job, Outcome, linked
+from amp_lint.run.job import Action, Job, Outcome, linked, passes
 from amp_lint.run.progress import Progress
 from amp_lint.syntax.cells import python
 from amp_lint.syntax.project import Links, Project
@@ -304,9 +304,7 @@ class Session:
         if found.named:
             self._named.add(name)
         self._settings.listen(path, code[0])
-        linked = links.contents if links else ()
-        sieve = selection.sieve
-        if not (found.named or sieve.by_bytes(code[0], *linked) or sieve.by_bytes(code[1])):
+        if not (found.named or passes(code, selection, links)):
             return None
         sound = self._settings.governing(path).sound
         action = options.action if sound else Action.REPORT

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -102,9 +102,19 @@ class _Survey:
 class Project:
     """The files of a run. Each is read when somebody imports it, once."""
 
-    def __init__(self, paths: Iterable[Path], *, fixing: bool = False) -> None:
-        """Prepare; ``fixing`` says that names which others import will have to stay."""
+    def __init__(
+        self,
+        paths: Iterable[Path],
+        *,
+        fixing: bool = False,
+        read: Callable[[Path], bytes] = files.read,
+    ) -> None:
+        """Prepare; ``fixing`` says that names which others import will have to stay.
+
+        ``read`` gives the bytes of one of ``paths``, or raises OSError.
+        """
         self._fixing = fixing
+        self._open = read
         self._paths = {str(absolute(path)): path for path in paths}
         self._modules = _modules(self._paths)
         self._words = {word for path in self._paths for word in _PART.split(path)}
@@ -212,7 +222,7 @@ class Project:
 
     def _read(self, file: str) -> bytes:
         try:
-            return python(files.read(self._paths[file]), file)[0]
+            return python(self._open(self._paths[file]), file)[0]
         except OSError:
             return b""
 

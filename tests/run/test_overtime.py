@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -86,7 +87,7 @@ def test_in_a_worker_process_too() -> None:
 
 
 def test_flake8_shows_the_same_words(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "check", lambda *_: spin())
+    monkeypatch.setattr(engine, "check", lambda *_, **__: spin())
     lines = ["autocast = 1\n"]
     ((*_, text, _),) = Plugin(ast.parse(lines[0]), lines, "a.py").run()
     assert text == f"AMP900 amp-lint failed on this file: {WORDS}"
@@ -95,6 +96,13 @@ def test_flake8_shows_the_same_words(short: None, monkeypatch: pytest.MonkeyPatc
 def test_waiting_takes_no_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overtime, "_AGAIN", 0.05)
     limited(0.3, time.sleep, 0.6)
+
+
+def test_other_threads_take_no_time_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overtime, "_AGAIN", 0.05)
+    busy = threading.Thread(target=lambda: sum(range(30_000_000)))
+    busy.start()
+    limited(0.2, busy.join)
 
 
 def test_nothing_is_left_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,12 +133,13 @@ def test_a_broken_configuration_is_shown(clip: str) -> None:
 
 
 def test_no_exception_escapes(monkeypatch: pytest.MonkeyPatch, clip: str) -> None:
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: object, **options: object) -> None:
         raise RecursionError("too deep")
 
     monkeypatch.setattr(engine, "check", fail)
     plugin = Plugin(ast.parse(clip), clip.splitlines(keepends=True), "a.py")
-    assert [*plugin.run()] == [(1, 0, "AMP900 amp-lint failed on this file: too deep", Plugin)]
+    error = "internal error, please report it: RecursionError: too deep"
+    assert [*plugin.run()] == [(1, 0, f"AMP900 amp-lint failed on this file: {error}", Plugin)]
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\ufeff", "# coding: nonsense\nautocast\n", "\ud800\n"])

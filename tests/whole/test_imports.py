@@ -15,8 +15,8 @@ UPWARDS = {("amp_lint.run.session", "amp_lint.verify.gate")}
 """An import inside a function: for ``--fix --prove``; linting knows nothing of proofs."""
 FLOORS = (
     ("__main__", "cli", "completions", "flake8", "explain", "why", "suspects"),
-    ("runtime", "server"),
-    ("verify",),
+    ("census", "runtime", "server"),
+    ("api", "verify"),
     ("arguments", "run", "pager"),
     ("report",),
     ("fixing",),
