@@ -63,6 +63,7 @@ def parser() -> Parser:
         "       amp-lint run [OPTIONS] SCRIPT|-m MODULE [ARGUMENTS]\n"
         "       amp-lint report [OPTIONS] RECORD ...\n"
         "       amp-lint server [OPTIONS]\n"
+        "       amp-lint census [OPTIONS] INPUT OUTPUT\n"
         "       amp-lint completions bash|zsh|fish\n"
         "       amp-lint help [COMMAND] | version",
         description="Find mixed-precision bugs in PyTorch code and fix them.",
@@ -102,19 +103,14 @@ def _add_fixing(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_selection(group: argparse._ArgumentGroup) -> None:
-    """The options that say which rules run, and where settings come from."""
+def add_rules(group: argparse._ArgumentGroup) -> None:
+    """The options that say which rules run, without files."""
     for name, text in (
         ("--select", "run only these: codes, prefixes, names or ALL, separated by commas"),
         ("--extend-select", "run these too"),
         ("--ignore", "do not run these"),
     ):
         group.add_argument(name, action="extend", type=words, metavar="RULES", help=text)
-    for name, text in (
-        ("--per-file-ignores", "do not run these on these files: PATTERN:RULE, comma-separated"),
-        ("--extend-per-file-ignores", "the same, beside those of the settings"),
-    ):
-        group.add_argument(name, action="extend", type=_ignored, metavar="LIST", help=text)
     group.add_argument("--preview", action="store_true", default=None, help="run preview rules too")
     group.add_argument(
         "--target-torch",
@@ -125,6 +121,16 @@ def add_selection(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--ignore-noqa", action="store_true", help="report what noqa comments suppress too"
     )
+
+
+def add_selection(group: argparse._ArgumentGroup) -> None:
+    """The options that say which rules run, and where settings come from."""
+    add_rules(group)
+    for name, text in (
+        ("--per-file-ignores", "do not run these on these files: PATTERN:RULE, comma-separated"),
+        ("--extend-per-file-ignores", "the same, beside those of the settings"),
+    ):
+        group.add_argument(name, action="extend", type=_ignored, metavar="LIST", help=text)
     group.add_argument(
         "--config",
         action="append",

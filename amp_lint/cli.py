@@ -16,7 +16,8 @@ from amp_lint.run.suggest import did_you_mean
 from amp_lint.text.printable import printable
 
 COMMANDS = (
-    "check", "completions", "help", "report", "rule", "run", "server", "verify", "version", "why",
+    "census", "check", "completions", "help", "report", "rule", "run", "server", "verify",
+    "version", "why",
 )  # fmt: skip
 """What the first argument may be; a path that is called so is written ``./check``."""
 _TOO_LONG = 12
@@ -83,6 +84,10 @@ def _command(arguments: Sequence[str]) -> int:
         from amp_lint.server import cli as server
 
         return server.main(rest)
+    if command == "census":
+        from amp_lint.census import cli as census
+
+        return census.main(rest)
     if command == "completions":
         from amp_lint.completions import completions
 
@@ -116,5 +121,5 @@ def _help(arguments: Sequence[str]) -> int:
     if command not in COMMANDS:
         meant = did_you_mean(command, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
         raise ConfigError(f"help: {command}: no such command{meant}")
-    own = ("completions", "report", "rule", "run", "server", "verify", "why")
+    own = ("census", "completions", "report", "rule", "run", "server", "verify", "why")
     return _command([command if command in own else "check", "--help"])

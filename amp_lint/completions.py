@@ -17,7 +17,7 @@ _HOW = {
     "fish": "amp-lint completions fish | source",
 }  # fmt: skip
 """What a shell is to read when it starts."""
-_PATHS = frozenset({"paths", "records", "what", "script"})
+_PATHS = frozenset({"paths", "records", "what", "script", "where"})
 """Arguments that are files."""
 
 
@@ -71,10 +71,12 @@ def _whole(files: object) -> argparse.ArgumentParser:
 
 
 def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    from amp_lint.census import cli as census
     from amp_lint.runtime import cli as runtime
     from amp_lint.server import cli as server
     from amp_lint.verify import cli as verify
 
+    yield "census", census.parser()
     yield "check", linting.parser()
     yield "completions", parser()
     yield "report", runtime.report_parser()

@@ -9,9 +9,9 @@ from amp_lint.run.job import Job, Outcome, lint
 from amp_lint.run.workers import Pool, StartError, WorkerError, count
 
 LIMIT = 60.0
-"""Seconds for a file, besides `_PATIENCE` times the CPU time it may take, after which its worker is
+"""Seconds for a file, besides `PATIENCE` times the CPU time it may take, after which its worker is
 killed: native code may hang, too."""
-_PATIENCE = 5.0
+PATIENCE = 5.0
 """How long CPU time takes on a machine that does much else."""
 
 
@@ -48,7 +48,7 @@ def _submit(pool: Pool, jobs: Sequence[Job]) -> dict[Future[tuple[Outcome, float
     calls: dict[Future[tuple[Outcome, float]], int] = {}
     try:
         for index in sorted(range(len(jobs)), key=lambda index: -len(jobs[index].data)):
-            limit = LIMIT + _PATIENCE * jobs[index].seconds
+            limit = LIMIT + PATIENCE * jobs[index].seconds
             calls[pool.submit(limit, lint, jobs[index])] = index
     except StartError:
         pass

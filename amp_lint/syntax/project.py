@@ -274,6 +274,15 @@ def _modules(paths: Iterable[str]) -> dict[str, str]:
     return {stem.removesuffix(end): path for stem, path in packages} | modules
 
 
+def asks(data: bytes, wishes: Wishes) -> bool:
+    """Whether other files matter for one with these bytes; `Project.links` gives None if not.
+
+    As long as nothing is fixed.
+    """
+    wants_others = wishes.wants_callers(data) or wishes.wants_trainers(data)
+    return wants_others or _says(data, written.TRAINS)
+
+
 def _says(data: bytes, what: written.Look) -> bool:
     """Whether something is in the code of a file."""
     return what.found_in(data) and what.found_in(without_prose(data))

@@ -127,6 +127,10 @@ TRAINS = (
 """What a file has that may take part in a training step in mixed precision."""
 
 
+USES_AMP = look({REGION}) | look(MAKERS)
+"""What a file has that sets up mixed precision itself."""
+
+
 def names_event(name: str) -> bool:
     """Whether what is called so does something in a training step, or makes a scaler."""
     done = name in BACKWARD or name.startswith(CLIP) or UNSCALE in name or name in _MEASURES

@@ -79,7 +79,7 @@ def test_help(
         (["help", "chek"], "help: chek: no such command; did you mean `check`?"),
         (
             ["help", "xyz"],
-            "no such command; there are check, completions, help, report, rule, run, server, "
+            "no such command; there are census, check, completions, help, report, rule, run, server, "
             "verify, version",
         ),
         (["--fixx"], "unknown option --fixx; did you mean `--fix`? (`amp-lint --help` lists"),
