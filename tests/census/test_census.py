@@ -8,6 +8,7 @@ import os
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ pq = pytest.importorskip("pyarrow.parquet")
 from amp_lint import registry  # noqa: E402
 from amp_lint.census import judge  # noqa: E402
 from amp_lint.census.output import FILES, FINDINGS  # noqa: E402
+from amp_lint.census.verdict import Verdict, verdict  # noqa: E402
 from amp_lint.handbook import pages  # noqa: E402
 from amp_lint.run.choice import ConfigError  # noqa: E402
+from amp_lint.run.job import Job  # noqa: E402
 from tests.census.fleets import (  # noqa: E402
     FLEET,
     Here,
@@ -42,6 +45,18 @@ Run = Callable[..., Result]
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
     return parquet(tmp_path / "in" / "a.parquet", FLEET).parent
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process for each census: a test that is about it puts it back."""
+    monkeypatch.setattr(judge.Judge, "_called", called)
+
+
+def called(self: judge.Judge, job: Job) -> Future[tuple[Verdict, float]]:
+    done: Future[tuple[Verdict, float]] = Future()
+    done.set_result((verdict(job), 0.0))
+    return done
 
 
 def told(main: Run, folder: Path, *options: str) -> list[tuple[Any, ...]]:
@@ -83,6 +98,17 @@ def test_the_same_as_the_command_line(main: Run, tmp_path: Path) -> None:
     assert short(findings(spread)) == expected
     names = [row[:2] for row in of(spread, FILES)]
     assert len(names) == len({*names}) == sum(map(len, fleet.values()))
+
+
+def test_processes_make_no_difference(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert census("-q", dataset, here) == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(judge, "MAX_CALLS", 3)
+    assert census("-q", dataset, there) == 0
+    assert of(here, FILES) == of(there, FILES) and findings(here) == findings(there)
 
 
 def test_the_division_makes_no_difference(dataset: Path, tmp_path: Path) -> None:
@@ -174,7 +200,7 @@ def test_a_full_disk(
         "kept, run it again to go on\n"
     )
     assert [*(out / FILES).iterdir()] and not [*out.rglob("*.part")]
-    monkeypatch.undo()
+    monkeypatch.setattr(pq, "write_table", real)
     assert census("-q", "--block-rows=2", dataset, out) == 0
     assert of(out, FILES) == of(whole, FILES) and findings(out) == findings(whole)
 
@@ -213,10 +239,10 @@ def test_a_file_costs_itself(dataset: Path, tmp_path: Path) -> None:
 def test_a_file_that_kills_its_process_costs_itself(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    called = judge.Judge._called
-
-    def killed(self: judge.Judge, job: Any) -> Any:  # noqa: ANN401
-        return self._pool.submit(30, os._exit, 9) if job.name == "pkg/b.py" else called(self, job)
+    def killed(self: judge.Judge, job: Job) -> Future[tuple[Verdict, float]]:
+        if job.name == "pkg/b.py":
+            return self._pool.submit(30, os._exit, 9)
+        return self._pool.submit(30, verdict, job)
 
     monkeypatch.setattr(judge.Judge, "_called", killed)
     assert census("-q", dataset, tmp_path / "out") == 0

@@ -79,8 +79,8 @@ def test_help(
         (["help", "chek"], "help: chek: no such command; did you mean `check`?"),
         (
             ["help", "xyz"],
-            "no such command; there are census, check, completions, help, report, rule, run, server, "
-            "verify, version",
+            "no such command; there are census, check, completions, help, report, rule, run, "
+            "server, verify, version",
         ),
         (["--fixx"], "unknown option --fixx; did you mean `--fix`? (`amp-lint --help` lists"),
         (["--select-rules=X"], "unknown option --select-rules; did you mean `--select`?"),

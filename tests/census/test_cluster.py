@@ -1,0 +1,89 @@
+"""With Ray: what is killed is done again, what is finished is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="the extra census is not installed")
+pytest.importorskip("ray", reason="the extra census is not installed")
+
+from amp_lint.census.output import FILES
+from tests.census.fleets import FLEET, census, findings, of, parquet
+from tests.conftest import Result
+
+Run = Callable[..., Result]
+SECONDS = 120.0
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+def started(*arguments: str | Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "amp_lint", "census", *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE)
+
+
+def until(holds: Callable[[], object], process: subprocess.Popen[bytes]) -> None:
+    """Wait for something to hold, or for a process to end."""
+    end = time.monotonic() + SECONDS
+    while process.poll() is None and not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def below(parent: int) -> list[int]:
+    """The workers among the processes that one has started, directly or not."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            own = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            name = (path / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if own == parent:
+            found += [int(path.name)] * name.startswith(b"ray::MapWorker") + below(int(path.name))
+    return found
+
+
+def test_what_is_killed_is_done_again(tmp_path: Path) -> None:
+    """First a worker, then all of it; a run after that does what is left."""
+    fleet = {f"{name}{n}": each for n in range(12) for name, each in FLEET.items()}
+    dataset = parquet(tmp_path / "in" / "a.parquet", fleet, group=2)
+    options = ("--cross-file", "--block-rows=2", "--workers=1", dataset)
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert census("-q", *options, whole) == 0
+
+    def done() -> list[Path]:
+        return [*(out / FILES).glob("*.parquet")]
+
+    process = started(*options, out)
+    until(lambda: len(done()) > 2, process)
+    (worker,) = below(process.pid)
+    os.kill(worker, signal.SIGKILL)
+    count = len(done())
+    until(lambda: len(done()) > count + 3, process)
+    assert process.poll() is None, process.communicate()[1]
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    kept = {path: path.stat().st_mtime_ns for path in done()}
+    assert 3 < len(kept) < len([*(whole / FILES).iterdir()])
+    last = started(*options, out)
+    _, said = last.communicate(timeout=SECONDS)
+    assert last.returncode == 0, said
+    assert f"{len(kept)} blocks are there".encode() in said
+    assert kept.items() <= {path: path.stat().st_mtime_ns for path in done()}.items()
+    assert of(out, FILES) == of(whole, FILES) and findings(out) == findings(whole)
+
+
+def test_no_such_cluster(main: Run, tmp_path: Path) -> None:
+    dataset = parquet(tmp_path / "in" / "a.parquet", FLEET)
+    done = main("census", "--address=127.0.0.1:1", dataset, tmp_path / "out")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith("error: census: no cluster answers at 127.0.0.1:1: ")
