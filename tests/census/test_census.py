@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -286,6 +288,30 @@ def test_archives_that_are_none(tmp_path: Path) -> None:
     assert "Bad CRC-32" in said["odd-1.0/a.py"]["error"]
     for name in ("bad-1.0-py3-none-any.whl", "bad-2.0.tar.gz"):
         assert said[f"/{name}"]["error"].startswith("cannot be read: ")
+
+
+def test_packages_that_pip_brings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wheel is read; of sources nothing is brought, as what is in them would be run."""
+    about = "Metadata-Version: 2.1\nName: good\nVersion: 1.0\n"
+    kind = "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    info = {"METADATA": about, "WHEEL": kind, "RECORD": ""}
+    files_of = {f"good-1.0.dist-info/{name}": text for name, text in info.items()}
+    folder = wheels(tmp_path / "in", {"good": {"good/a.py": CLIP, **files_of}})
+    ran = tmp_path / "ran"
+    with tarfile.open(folder / "bad-1.0.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("bad-1.0/setup.py")
+        code = f"open({str(ran)!r}, 'w')\n".encode()
+        member.size = len(code)
+        archive.addfile(member, io.BytesIO(code))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    (tmp_path / "names.txt").write_text("good==1.0  # the first\nbad\n-r other.txt\n")
+    assert census("-q", tmp_path / "names.txt", tmp_path / "out") == 0
+    said = files(tmp_path / "out")
+    assert said["good==1.0/good/a.py"]["findings"] == 1
+    assert said["/bad"]["error"].startswith("pip brings no wheel of it: ERROR: ")
+    assert said["/-r other.txt"]["error"].startswith("pip brings no wheel of it: ERROR: ")
+    assert not ran.exists()
 
 
 def test_columns_are_called_as_they_are(tmp_path: Path) -> None:
