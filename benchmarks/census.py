@@ -3,12 +3,12 @@
     python benchmarks/census.py SNAPSHOTS FOLDER [--sizes 10000 40000] [--copies 5]
                                 [--update docs/census.md]
 
-SNAPSHOTS is a dataset of `benchmarks/snapshots.py`. Of its distinct contents so many are taken that
-95 % of each sample are dismissed by their bytes; the last row is of the largest sample, each file
-``--copies`` times in other repositories, as forks have them. One process goes through the smallest
-sample with `amp_lint.check`; then `amp-lint census` does with one worker and with two. Its rate is
+SNAPSHOTS is a dataset of `benchmarks/snapshots.py`. The first sample is of distinct contents that
+are all dismissed by their bytes, of the others 95 % are; the last has the largest one ``--copies``
+times, as forks would. Files have less than 15 kB. One process goes through the first two samples
+with `amp_lint.check`; `amp-lint census` goes through all with one worker and with two. Its rate is
 that from the first block to the last, without the start of Ray, which stands apart. Memory is the
-most that a worker and its process had together, twenty times a second.
+most that a worker and its process had together, looked at ten times a second.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ from amp_lint.census import parquet
 from amp_lint.census.block import File
 
 DISMISSED = 0.95
+FLEET = 50_000_000
+MOST = 15_000
+"""Bytes of a file: so a sample takes minutes."""
 _MARKS = ("<!-- census -->", "<!-- end of census -->")
 _GROUP = 1000
 _COLUMNS = parquet.Columns()
@@ -55,6 +58,7 @@ class Cost:
     """Files a second after that."""
     memory: int
     """Bytes, of the largest worker and its process; 0 where that was not looked at."""
+    sample: str
     digest: str
     """Of all rows but for CPU seconds."""
 
@@ -70,13 +74,14 @@ def main() -> int:
     parser.add_argument("--update", type=Path, metavar="PAGE.md", help="write the table there")
     args = parser.parse_args()
     samples = drawn(args.snapshots, args.folder, args.sizes, args.copies)
-    costs = [alone(samples[0])]
-    for sample in samples:
+    costs = []
+    for number, sample in enumerate(samples):
+        costs += [alone(sample)] if number < 2 else []
         for workers in (1, 2):
             costs.append(judged(sample, args.folder / "out", workers))
             print(costs[-1], file=sys.stderr, flush=True)
     (args.folder / "costs.json").write_text(json.dumps([vars(cost) for cost in costs]), "utf-8")
-    text = "\n".join(table(costs))
+    text = "\n".join((*table(costs), "", *on_paper(costs)))
     print(text)
     if args.update:
         old = args.update.read_text("utf-8")
@@ -86,12 +91,14 @@ def main() -> int:
 
 def drawn(snapshots: Path, folder: Path, sizes: Sequence[int], copies: int) -> list[Path]:
     """The samples, made if they are not there; the last with copies."""
-    paths = [folder / f"{size}.parquet" for size in sizes] + [folder / "copies.parquet"]
+    names = ("dismissed", *map(str, sizes), "copies")
+    paths = [folder / f"{name}.parquet" for name in names]
     if all(path.exists() for path in paths):
         return paths
     folder.mkdir(parents=True, exist_ok=True)
     kept, dismissed = split(snapshots)
-    for size, path in zip(sizes, paths, strict=False):
+    write(paths[0], dismissed[: sizes[-1]])
+    for size, path in zip(sizes, paths[1:], strict=False):
         least = round(size * (1 - DISMISSED))
         rows = kept[:least] + dismissed[: size - least]
         rows.sort(key=lambda row: hashlib.md5(row[1].encode() + row[2]).digest())
@@ -112,7 +119,7 @@ def split(snapshots: Path) -> tuple[list[tuple[str, str, bytes]], list[tuple[str
             for file in files:
                 data = file.read()
                 digest = hashlib.md5(data).digest()
-                if digest not in seen and file.path.endswith(".py") and len(data) < 200_000:
+                if digest not in seen and file.path.endswith(".py") and len(data) < MOST:
                     seen.add(digest)
                     row = (file.repository, file.path, data)
                     (kept if sieve.by_bytes(data) else dismissed).append(row)
@@ -140,7 +147,7 @@ def alone(sample: Path) -> Cost:
         except amp_lint.LintError:
             continue
     rate = count / (time.perf_counter() - start)
-    return Cost("`amp_lint.check`, one process", count, size / 1e6, 0.0, rate, 0, "")
+    return Cost("`amp_lint.check`, one process", count, size / 1e6, 0.0, rate, 0, sample.stem, "")
 
 
 def _files(sample: Path) -> Iterator[File]:
@@ -168,7 +175,9 @@ def judged(sample: Path, out: Path, workers: int) -> Cost:
     files = sum(rows for _, rows in times)
     size = sum(sum(pq.read_table(path, columns=["size"]).column(0).to_pylist()) for path in blocks)
     what = f"census, {workers} worker{'s' * (workers > 1)}"
-    return Cost(what, files, size / 1e6, times[0][0] - start, rate, most[0], digest(out))
+    return Cost(
+        what, files, size / 1e6, times[0][0] - start, rate, most[0], sample.stem, digest(out)
+    )
 
 
 def digest(out: Path) -> str:
@@ -185,7 +194,7 @@ def watch(process: subprocess.Popen[bytes], most: list[int]) -> None:
     """Note how much memory a worker of a census has, with the process that it has started."""
     while process.poll() is None:
         most[0] = max([most[0], *workers_memory()])
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def workers_memory() -> Iterator[int]:
@@ -208,18 +217,35 @@ def workers_memory() -> Iterator[int]:
 
 
 def table(costs: Sequence[Cost]) -> Iterator[str]:
-    base = costs[0]
     yield f"{os.cpu_count()} CPUs ({platform.machine()}), Python {platform.python_version()}."
     yield ""
-    yield "| | files | MB | first block, s | files/s | of one process | worker, MB | rows |"
-    yield "|---|--:|--:|--:|--:|--:|--:|---|"
+    heads = ("sample", "", "files", "MB", "first block, s", "files/s", "of one process")
+    yield f"| {' | '.join(heads)} | worker, MB | rows |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|---|"
+    base = costs[0]
     for cost in costs:
+        base = cost if cost.what.startswith("`") else base
         memory = f"{cost.memory / 1e6:,.0f}" if cost.memory else ""
         start = f"{cost.start:.1f}" if cost.start else ""
         yield (
-            f"| {cost.what} | {cost.files:,} | {cost.megabytes:,.1f} | {start} | {cost.rate:,.0f} "
+            f"| {cost.sample} | {cost.what} | {cost.files:,} | {cost.megabytes:,.1f} | {start} | {cost.rate:,.0f} "
             f"| {cost.rate / base.rate:.2f} | {memory} | {cost.digest} |"
         )
+
+
+def on_paper(costs: Sequence[Cost]) -> Iterator[str]:
+    """What a fleet would take, if all of its files cost what those of the samples did."""
+    single = {cost.sample: cost.rate for cost in costs if cost.what == "census, 1 worker"}
+    dismissed, mixed = list(single.values())[:2]
+    seconds = (1 / mixed - DISMISSED / dismissed) / (1 - DISMISSED)
+    yield f"A file that is dismissed takes {1000 / dismissed:.2f} ms of a worker, another one"
+    yield f"{1000 * seconds:.0f} ms. So {FLEET:,} files take, if these were their costs:"
+    yield ""
+    yield "| dismissed, % | hours of a worker | hours of 64 workers |"
+    yield "|--:|--:|--:|"
+    for share in (0.999, 0.99, 0.95):
+        hours = FLEET * (share / dismissed + (1 - share) * seconds) / 3600
+        yield f"| {100 * share:g} | {hours:,.0f} | {hours / 64:,.1f} |"
 
 
 if __name__ == "__main__":
