@@ -228,8 +228,8 @@ def table(costs: Sequence[Cost]) -> Iterator[str]:
         memory = f"{cost.memory / 1e6:,.0f}" if cost.memory else ""
         start = f"{cost.start:.1f}" if cost.start else ""
         yield (
-            f"| {cost.sample} | {cost.what} | {cost.files:,} | {cost.megabytes:,.1f} | {start} | {cost.rate:,.0f} "
-            f"| {cost.rate / base.rate:.2f} | {memory} | {cost.digest} |"
+            f"| {cost.sample} | {cost.what} | {cost.files:,} | {cost.megabytes:,.1f} | {start} "
+            f"| {cost.rate:,.0f} | {cost.rate / base.rate:.2f} | {memory} | {cost.digest} |"
         )
 
 
