@@ -103,8 +103,8 @@ def _add_fixing(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_rules(group: argparse._ArgumentGroup) -> None:
-    """The options that say which rules run, without files."""
+def add_rules(group: argparse._ArgumentGroup, target: str = "what the project requires") -> None:
+    """The options that say which rules run, without files; ``target`` is the torch by default."""
     for name, text in (
         ("--select", "run only these: codes, prefixes, names or ALL, separated by commas"),
         ("--extend-select", "run these too"),
@@ -116,7 +116,7 @@ def add_rules(group: argparse._ArgumentGroup) -> None:
         "--target-torch",
         type=_version,
         metavar="VERSION",
-        help="oldest torch that fixed code must run on (default: what the project requires)",
+        help=f"oldest torch that fixed code must run on (default: {target})",
     )
     group.add_argument(
         "--ignore-noqa", action="store_true", help="report what noqa comments suppress too"

@@ -57,45 +57,53 @@ def parser() -> Parser:
     made.add_argument(
         "where", nargs="*", metavar="INPUT OUTPUT", help="what is judged, and where to"
     )
-    made.add_argument(
+    _add_input(made.add_argument_group("input"))
+    _add_work(made.add_argument_group("work"))
+    made.add_argument("-q", "--quiet", action="store_true", help="say nothing of how far it is")
+    arguments.add_rules(made.add_argument_group("rules"), "the newest")
+    return made
+
+
+def _add_input(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--column",
         action="append",
         type=_column,
         metavar="WHAT=NAME",
         help="what a column of a dataset is called: repository, path, content, commit or date",
     )
-    made.add_argument(
+    group.add_argument(
         "--cross-file",
         action="store_true",
         help="follow imports within each repository, as amp-lint does in a folder",
     )
-    made.add_argument(
+
+
+def _add_work(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--workers",
         type=arguments.positive,
         default=count(),
         metavar="N",
         help="processes that judge (default: the CPUs of this machine)",
     )
-    made.add_argument(
+    group.add_argument(
         "--address", metavar="ADDRESS", help="of a Ray cluster that sees INPUT and OUTPUT"
     )
-    made.add_argument(
+    group.add_argument(
         "--block-rows",
         type=arguments.positive,
         default=2000,
         metavar="N",
         help="rows of a dataset that are judged at once, and lost with a worker (default: 2000)",
     )
-    made.add_argument(
+    group.add_argument(
         "--max-bytes",
         type=arguments.positive,
         default=2_000_000,
         metavar="N",
         help="refuse larger files (default: 2000000)",
     )
-    made.add_argument("-q", "--quiet", action="store_true", help="say nothing of how far it is")
-    arguments.add_rules(made.add_argument_group("rules"))
-    return made
 
 
 def report_parser() -> Parser:

@@ -87,6 +87,12 @@ class Judge:
             self._broken(block.title, f"{type(error).__name__}: {error}", rows)
         return rows
 
+    def given_up(self, block: Block) -> Rows:
+        """The row of a block that nobody comes back from."""
+        rows = Rows()
+        self._broken(block.title, "has ended the worker that judged it, each time", rows)
+        return rows
+
     def project(self, files: Iterable[File], rows: Rows, *, only_asking: bool = False) -> None:
         """Judge the files of repositories, each with what it imports from the others of its own.
 
@@ -120,7 +126,7 @@ class Judge:
         try:
             data = file.read()
         except (OSError, BlockError) as error:
-            return self._add(file, rows, Verdict(FAILED, (), str(error)))
+            return None if only_asking else self._add(file, rows, Verdict(FAILED, (), str(error)))
         if self._options.cross_file and (project is None or only_asking):
             is_asking = asks(python(data, file.path)[0], self._selection.sieve)
             if is_asking and project is None:

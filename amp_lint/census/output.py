@@ -16,8 +16,9 @@ from amp_lint.census import schema
 from amp_lint.census.judge import Rows
 from amp_lint.run.choice import ConfigError
 
-FILES, FINDINGS, ASKING = "files", "findings", "asking"
-"""The folders of the two datasets, and of the repositories that wait for a second look."""
+FILES, FINDINGS, ASKING, BEGUN = "files", "findings", "asking", "begun"
+"""The folders of the two datasets, of the repositories that wait for a second look, and of what
+workers have begun in this run."""
 _MANIFEST = "census.json"
 _PART = ".part"
 """The end of a file that is being written."""
@@ -46,7 +47,7 @@ class Output:
                 self._require(json.loads(manifest.read_text("utf-8")), what)
             elif self.folder.exists() and any(self.folder.iterdir()):
                 raise ConfigError(f"census: {self.folder}: is not empty; name a new folder")
-            for name in (FILES, FINDINGS, ASKING):
+            for name in (FILES, FINDINGS, ASKING, BEGUN):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
                 for left in (self.folder / name).glob(f"*{_PART}"):
                     left.unlink()
@@ -81,6 +82,19 @@ class Output:
                 f"census: {self.folder}: {what}, as it has changed; name a new folder"
             )
 
+    def begin(self, key: str) -> int:
+        """Note that a block is begun; how often it was, in this run.
+
+        Raises:
+            OutputError: that cannot be written.
+        """
+        try:
+            with (self.folder / BEGUN / f"{key}{_PART}").open("ab") as file:
+                file.write(b".")
+                return file.tell()
+        except OSError as error:
+            raise OutputError(_why(error)) from error
+
     def write(self, key: str, rows: Rows) -> None:
         """Write the rows of a block; it counts as done when its files are there.
 
@@ -94,6 +108,7 @@ class Output:
             if rows.findings:
                 self._write(FINDINGS, key, schema.table(schema.FINDINGS, rows.findings))
             self._write(FILES, key, schema.table(schema.FILES, rows.files))
+            (self.folder / BEGUN / f"{key}{_PART}").unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(_why(error)) from error
 

@@ -18,6 +18,9 @@ from amp_lint.census.output import Output, OutputError
 from amp_lint.census.parquet import ParquetBlock
 from amp_lint.run.garbage import collect_seldom
 
+MAX_BEGUN = 3
+"""How often a block may end its worker, as by using up all memory."""
+
 
 @dataclass(frozen=True)
 class Done:
@@ -76,7 +79,12 @@ class Work:
     def block(self, block: Block) -> Done:
         """Judge a block of the input."""
         start = time.perf_counter()
-        return self._written(block.key, self._judge.block(block), start)
+        try:
+            is_hopeless = self._output.begin(block.key) > MAX_BEGUN
+        except OutputError as error:
+            return Done(block.key, failure=str(error))
+        judge = self._judge.given_up if is_hopeless else self._judge.block
+        return self._written(block.key, judge(block), start)
 
     def bucket(self, key: str, table: pa.Table, columns: parquet.Columns) -> Done:
         """Judge what is left of some repositories, of which these are all rows."""

@@ -21,7 +21,8 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 from amp_lint import registry  # noqa: E402
 from amp_lint.census import judge  # noqa: E402
-from amp_lint.census.output import FILES, FINDINGS  # noqa: E402
+from amp_lint.census.block import Block  # noqa: E402
+from amp_lint.census.output import FILES, FINDINGS, Output  # noqa: E402
 from amp_lint.census.verdict import Verdict, verdict  # noqa: E402
 from amp_lint.handbook import pages  # noqa: E402
 from amp_lint.run.choice import ConfigError  # noqa: E402
@@ -201,7 +202,7 @@ def test_a_full_disk(
         f"error: census: {out}: cannot be written: No space left on device; what is finished is "
         "kept, run it again to go on\n"
     )
-    assert [*(out / FILES).iterdir()] and not [*out.rglob("*.part")]
+    assert [*(out / FILES).iterdir()] and not [*(out / FILES).glob("*.part")]
     monkeypatch.setattr(pq, "write_table", real)
     assert census("-q", "--block-rows=2", dataset, out) == 0
     assert of(out, FILES) == of(whole, FILES) and findings(out) == findings(whole)
@@ -252,6 +253,25 @@ def test_a_file_that_kills_its_process_costs_itself(
     error = "the worker process ended with 9 while it was analysed; exclude it"
     assert (said["two/pkg/b.py"]["stage"], said["two/pkg/b.py"]["error"]) == ("failed", error)
     assert said["fork/pkg/a.py"]["findings"] == 1
+
+
+def test_a_block_that_ends_its_worker_each_time_is_given_up(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dies(Here):
+        """Begins the first block four times."""
+
+        def blocks(self, blocks: Sequence[Block], options: Any, output: Output) -> Any:  # noqa: ANN401
+            for _ in range(3):
+                output.begin(blocks[0].key)
+            return super().blocks(blocks, options, output)
+
+    out = tmp_path / "out"
+    assert census("-q", "--block-rows=5", dataset, out, workers=Dies()) == 0
+    (lost,) = (row for row in files(out).values() if row["stage"] == "failed")
+    assert lost["error"] == "has ended the worker that judged it, each time"
+    assert lost["path"].startswith("a.parquet#0-")
+    assert len(files(out)) > 4 and not [*(out / "begun").iterdir()]
 
 
 def test_mirrors(tmp_path: Path, main: Run) -> None:
