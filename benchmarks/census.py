@@ -71,16 +71,21 @@ def main() -> int:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--sizes", nargs="+", type=int, default=[10_000, 40_000])
     parser.add_argument("--copies", type=int, default=5)
+    parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--kept", type=Path, metavar="COSTS.json", help="of a run before, too")
     parser.add_argument("--update", type=Path, metavar="PAGE.md", help="write the table there")
     args = parser.parse_args()
     samples = drawn(args.snapshots, args.folder, args.sizes, args.copies)
     costs = []
     for number, sample in enumerate(samples):
         costs += [alone(sample)] if number < 2 else []
-        for workers in (1, 2):
+        for workers in args.workers:
             costs.append(judged(sample, args.folder / "out", workers))
             print(costs[-1], file=sys.stderr, flush=True)
     (args.folder / "costs.json").write_text(json.dumps([vars(cost) for cost in costs]), "utf-8")
+    if args.kept:
+        costs += [Cost(**cost) for cost in json.loads(args.kept.read_text("utf-8"))]
+    costs.sort(key=lambda cost: ([path.stem for path in samples].index(cost.sample), cost.what))
     text = "\n".join((*table(costs), "", *on_paper(costs)))
     print(text)
     if args.update:
@@ -213,7 +218,8 @@ def workers_memory() -> Iterator[int]:
         if name.startswith(b"ray::MapWorker"):
             workers.append(int(path.name))
     for worker in workers:
-        yield memory[worker] + sum(memory[pid] for pid in memory if parents[pid] == worker)
+        below = (pid for pid in memory if parents[pid] == worker and pid not in workers)
+        yield memory[worker] + sum(map(memory.__getitem__, below))  # but one that only begins
 
 
 def table(costs: Sequence[Cost]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from amp_lint import api
 from amp_lint.census.block import SUFFIXES, Block, BlockError, File
-from amp_lint.census.verdict import Verdict, verdict
+from amp_lint.census.verdict import RULES, SYNTAX, Verdict, verdict
 from amp_lint.report.data import Diagnostic, Location
 from amp_lint.run.discover import SKIPPED
 from amp_lint.run.job import Action, Job, linked, passes
@@ -27,7 +27,7 @@ EXCLUDED, REFUSED, BYTES, FAILED = "excluded", "refused", "bytes", "failed"
 """In a folder such as ``build``; too large; dismissed by its bytes; nobody could judge it."""
 
 MAX_KNOWN = 10_000
-"""Contents whose verdicts are kept: forks, and the next commits, have the same files."""
+"""Contents whose verdicts are kept, where bytes did not dismiss them: forks have the same files."""
 
 MAX_CALLS = 400
 """Files that one process judges; to start the next one takes as long as two or three."""
@@ -148,7 +148,7 @@ class Judge:
         known = self._known.pop(key, None)
         if known is None:
             known = self._verdict(file, data, python(data, file.path), None)
-        if known.stage != FAILED and known.error is None:
+        if known.stage in (SYNTAX, RULES) and known.error is None:
             self._known[key] = replace(known, seconds=0.0)
         while len(self._known) > MAX_KNOWN:
             del self._known[next(iter(self._known))]
