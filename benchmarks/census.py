@@ -198,12 +198,12 @@ def digest(out: Path) -> str:
 def watch(process: subprocess.Popen[bytes], most: list[int]) -> None:
     """Note how much memory a worker of a census has, with the process that it has started."""
     while process.poll() is None:
-        most[0] = max([most[0], *workers_memory()])
+        most[0] = max([most[0], *workers_memory(process.pid)])
         time.sleep(0.1)
 
 
-def workers_memory() -> Iterator[int]:
-    """What each worker has, with the processes that it has started, in bytes."""
+def workers_memory(top: int) -> Iterator[int]:
+    """What each worker below a process has, with the processes that it has started, in bytes."""
     memory: dict[int, int] = {}
     parents: dict[int, int] = {}
     workers: list[int] = []
@@ -217,7 +217,7 @@ def workers_memory() -> Iterator[int]:
         memory[int(path.name)] = int(stat[21]) * os.sysconf("SC_PAGE_SIZE")
         if name.startswith(b"ray::MapWorker"):
             workers.append(int(path.name))
-    for worker in workers:
+    for worker in (each for each in workers if top in (parents.get(parents[each]), parents[each])):
         below = (pid for pid in memory if parents[pid] == worker and pid not in workers)
         yield memory[worker] + sum(map(memory.__getitem__, below))  # but one that only begins
 
