@@ -185,8 +185,9 @@ def _trend(census: Census) -> Iterator[str]:
 
 def _errors(census: Census) -> Iterator[str]:
     errors = census.ask(
-        "select regexp_replace(error, '[0-9a-f]{40}|[0-9]+', 'N', 'g'), count(*), min(repository), min(path) "
-        "from files where error is not null group by 1 order by 2 desc, 1 limit 20"
+        "select regexp_replace(error, '[0-9a-f]{40}|[0-9]+', 'N', 'g'), count(*), "
+        "min(repository), min(path) from files where error is not null "
+        "group by 1 order by 2 desc, 1 limit 20"
     )
     if errors:
         yield from ("", "## Not judged", "")
