@@ -18,7 +18,7 @@ from amp_lint.run.choice import ConfigError
 from amp_lint.text.printable import printable
 
 SUFFIX = ".parquet"
-BUCKET = "bucket"
+BUCKET = "amp-lint bucket"
 """The column with the key of a group of repositories."""
 _BATCH = 64
 """Rows that are in memory at once, besides the pages that they lie in."""

@@ -19,6 +19,7 @@ from amp_lint.census.schema import VERSION
 from amp_lint.census.work import Done, Workers, buckets
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.session import CLEAN, ERROR
+from amp_lint.text.files import absolute
 from amp_lint.text.printable import printable
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def run(options: CensusOptions, workers: Workers | None = None) -> int:
     Raises:
         ConfigError: INPUT, OUTPUT or the cluster is not what it has to be.
     """
-    source, target = map(Path, options.where)
+    source, target = (absolute(Path(name)) for name in options.where)  # as workers see them
     judging = Options(options.settings, options.cross_file, options.max_bytes)
     blocks = found(source, Columns(**dict(options.column or ())), options.block_rows)
     output = Output(target)
