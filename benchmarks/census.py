@@ -1,6 +1,6 @@
 """How a census grows with files and workers, beside one process that does the same.
 
-    python benchmarks/census.py SNAPSHOTS FOLDER [--sizes 10000 40000] [--copies 5]
+    python benchmarks/census.py SNAPSHOTS FOLDER [--sizes 10000] [--copies 20]
                                 [--update docs/census.md]
 
 SNAPSHOTS is a dataset of `benchmarks/snapshots.py`. The first sample is of distinct contents that
@@ -69,8 +69,8 @@ def main() -> int:
     )
     parser.add_argument("snapshots", type=Path, metavar="SNAPSHOTS")
     parser.add_argument("folder", type=Path, metavar="FOLDER")
-    parser.add_argument("--sizes", nargs="+", type=int, default=[10_000, 40_000])
-    parser.add_argument("--copies", type=int, default=5)
+    parser.add_argument("--sizes", nargs="+", type=int, default=[10_000])
+    parser.add_argument("--copies", type=int, default=20)
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--kept", type=Path, metavar="COSTS.json", help="of a run before, too")
     parser.add_argument("--update", type=Path, metavar="PAGE.md", help="write the table there")
@@ -102,7 +102,7 @@ def drawn(snapshots: Path, folder: Path, sizes: Sequence[int], copies: int) -> l
         return paths
     folder.mkdir(parents=True, exist_ok=True)
     kept, dismissed = split(snapshots)
-    write(paths[0], dismissed[: sizes[-1]])
+    write(paths[0], dismissed[: 4 * sizes[-1]])
     for size, path in zip(sizes, paths[1:], strict=False):
         least = round(size * (1 - DISMISSED))
         rows = kept[:least] + dismissed[: size - least]

@@ -27,7 +27,7 @@ from amp_lint.census.judge import Options
 from amp_lint.census.output import Output
 from amp_lint.census.parquet import BUCKET, Columns, ParquetBlock
 from amp_lint.census.work import Done, Work, Workers, row
-from amp_lint.run import import_path, workers
+from amp_lint.run import import_path
 from amp_lint.run.choice import ConfigError
 from amp_lint.text.printable import printable
 
@@ -35,8 +35,8 @@ _STORE_BYTES = 256 * 2**20
 """Of shared memory on this machine; what does not fit is on disk for a while."""
 _PATIENCE = 10.0
 """Seconds for which a cluster is called."""
-_NEEDED = (*import_path.NEEDED, "pyarrow", "ray")
-"""What workers import. Their path is that of this process, not of the working directory."""
+_NEEDED = (*import_path.NEEDED, "amp_lint", "pyarrow", "ray")
+"""What workers import, from nowhere else than this process does."""
 _BLOCK = "block"
 
 
@@ -70,7 +70,7 @@ class Cluster(Workers):
                 "object_store_memory": _STORE_BYTES,
             }
         self._aside.enter_context(_aside(self._log))
-        os.environ["PYTHONPATH"] = os.pathsep.join(workers.path(_NEEDED))
+        os.environ["PYTHONPATH"] = os.pathsep.join(import_path.kept(_NEEDED))
         try:
             ray.init(**where, log_to_driver=False, logging_level=logging.CRITICAL)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:

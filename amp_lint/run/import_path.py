@@ -55,6 +55,12 @@ def trusted(needed: Iterable[str] = NEEDED) -> list[str]:
         return sys.path[:]
 
 
+def kept(needed: Iterable[str] = NEEDED) -> list[str]:
+    """What of ``PYTHONPATH`` is in `trusted`."""
+    safe = {*map(_absolute, trusted(needed))}
+    return [entry for entry in map(_absolute, filter(None, _python_path())) if entry in safe]
+
+
 def _python_path() -> list[str]:
     named = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
     return named.split(os.pathsep)

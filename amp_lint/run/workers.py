@@ -102,7 +102,7 @@ class Worker:
                 _require_handles()
                 self._said = opened.enter_context(tempfile.TemporaryFile())
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", *_flags(), "-c", _SERVE, *limits, *path(needed)],
+                    [sys.executable, "-I", *_flags(), "-c", _SERVE, *limits, *_path(needed)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._said,
@@ -214,10 +214,10 @@ def _require_handles() -> None:
             opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
 
 
-def path(needed: Sequence[str]) -> list[str]:
+def _path(needed: Sequence[str]) -> list[str]:
     """Where a worker imports from; the last is where amp-lint itself lies."""
     own = str(Path(amp_lint.__file__).parents[1])
-    return [*(entry for entry in import_path.trusted(needed) if entry != own), own]
+    return [*(path for path in import_path.trusted(needed) if path != own), own]
 
 
 def _flags() -> list[str]:

@@ -38,8 +38,8 @@ def until(holds: Callable[[], object], process: subprocess.Popen[bytes]) -> None
         time.sleep(0.02)
 
 
-def below(parent: int) -> list[int]:
-    """The workers among the processes that one has started, directly or not."""
+def below(parent: int, program: bytes) -> list[int]:
+    """The processes that one has started, directly or not, which are called so."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -48,7 +48,7 @@ def below(parent: int) -> list[int]:
         except OSError:
             continue
         if own == parent:
-            found += [int(path.name)] * name.startswith(b"ray::MapWorker") + below(int(path.name))
+            found += [int(path.name)] * (program in name) + below(int(path.name), program)
     return found
 
 
@@ -65,7 +65,8 @@ def test_what_is_killed_is_done_again(tmp_path: Path) -> None:
 
     process = started(*options, out)
     until(lambda: len(done()) > 2, process)
-    (worker,) = below(process.pid)
+    (worker,) = below(process.pid, b"ray::MapWorker")
+    until(lambda: below(worker, b"amp_lint.run.worker"), process)  # files have their own process
     os.kill(worker, signal.SIGKILL)
     count = len(done())
     until(lambda: len(done()) > count + 3, process)
