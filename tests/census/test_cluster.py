@@ -21,6 +21,8 @@ from tests.conftest import Result
 
 Run = Callable[..., Result]
 SECONDS = 120.0
+ALONE = "import torch\n\n\ndef f(x):\n    return torch.log(torch.softmax(x, -1))\n"
+"""Has a finding, and nothing that other files could say more about."""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -54,7 +56,11 @@ def below(parent: int, program: bytes) -> list[int]:
 
 def test_what_is_killed_is_done_again(tmp_path: Path) -> None:
     """First a worker, then all of it; a run after that does what is left."""
-    fleet = {f"{name}{n}": each for n in range(12) for name, each in FLEET.items()}
+    fleet = {
+        f"{name}{n}": {"alone.py": ALONE + "#" * (n + len(name)), **each}
+        for n in range(12)
+        for name, each in FLEET.items()
+    }
     dataset = parquet(tmp_path / "in" / "a.parquet", fleet, group=2)
     options = ("--cross-file", "--block-rows=2", "--workers=1", dataset)
     whole, out = tmp_path / "whole", tmp_path / "out"
