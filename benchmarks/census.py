@@ -41,7 +41,7 @@ FLEET = 50_000_000
 MOST = 15_000
 """Bytes of a file: so a sample takes minutes."""
 _MARKS = ("<!-- census -->", "<!-- end of census -->")
-_GROUP = 1000
+_GROUP = 500
 _COLUMNS = parquet.Columns()
 
 
@@ -164,7 +164,8 @@ def _files(sample: Path) -> Iterator[File]:
 def judged(sample: Path, out: Path, workers: int) -> Cost:
     """A census of the sample."""
     shutil.rmtree(out, ignore_errors=True)
-    command = [sys.executable, "-m", "amp_lint", "census", "-q", f"--workers={workers}"]
+    options = ("-q", "--block-rows=500", f"--workers={workers}")
+    command = [sys.executable, "-m", "amp_lint", "census", *options]
     start = time.time()
     process = subprocess.Popen([*command, str(sample), str(out)])
     most = [0]
