@@ -256,13 +256,6 @@ def _like(source: Text, fixed: Source) -> Text:
 
 _lock = threading.RLock()
 """Held while a source is analysed, which changes warning filters and the recursion limit."""
-
-
-def _renew() -> None:
-    """Have a lock that nobody holds: a thread that does is not there after a fork."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+if hasattr(os, "register_at_fork"):  # what a thread holds at a fork, nobody gives back in the child
+    _release = _lock.release
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_release, after_in_child=_release)
