@@ -31,8 +31,11 @@ _GUIDES = {
     "Run": "docs/running.md",
     "Editors": "docs/editors.md",
     "Beside other tools": "docs/integrations.md",
+    "From Python": "docs/api.md",
+    "Fleets": "docs/census.md",
     "Settings": "docs/settings.md",
     "Proofs": "docs/proofs.md",
+    "What no linter sees": "docs/beyond.md",
     "How it works": "docs/how-it-works.md",
     "How often it is right": "docs/precision.md",
 }
