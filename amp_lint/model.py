@@ -7,7 +7,6 @@ other files of the project as well; those that look for places to report or to c
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -36,6 +35,7 @@ from amp_lint.syntax.links import Attachments
 from amp_lint.syntax.names import Names
 from amp_lint.syntax.tree import LossyParseError, Tree
 from amp_lint.text.source import Source, SourceError
+from amp_lint.vocabulary import written
 from amp_lint.walk.caches import Caches
 from amp_lint.walk.clips import Clips
 from amp_lint.walk.mistakes import Mistakes
@@ -198,9 +198,9 @@ class Model:
 
     def trainers(self, naming: str = "") -> Iterator[Trainer]:
         """All such places, the nearest first, or those in files that have the word ``naming``."""
-        word = re.compile(rb"\b%s" % naming.encode())
+        word = written.pattern(rf"\b{naming}", naming)
         for name, data in self._attached.trainers:
-            place = _training(data) if word.search(data) else None
+            place = _training(data) if word.found_in(data) else None
             if place is not None:
                 yield Trainer(name, *place)
 

@@ -88,6 +88,8 @@ FILLS = {
 """Methods that write a number, and where they take it."""
 FILLED = {"full_like": 1, "full": 1, "new_full": 1}
 """What makes a tensor of one number, and where it takes that."""
+SHRINK, ADD, INTERPOLATE = "mul_", "add_", "lerp_"
+"""Methods that make a moving average in place: the first two together, or the third."""
 FLOORS = frozenset({"add", "add_", "clamp", "clamp_", "clamp_min", "clamp_min_", "clip"})
 """Methods whose first argument may keep a tensor from being 0."""
 PICKS = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "cummax", "cummin",

@@ -10,7 +10,7 @@ from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.syntax.parse import own_identifiers
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
-from amp_lint.vocabulary.operations import EXACT
+from amp_lint.vocabulary.operations import ADD, EXACT, INTERPOLATE, SHRINK
 
 from ._low import LOWERING, shown
 
@@ -24,7 +24,7 @@ _LARGEST_DECAY = {"bfloat16": 0.99, "float16": 0.999}
 _HELP = "keep it in float32, and cast what is read of it"
 _LOW = LOWERING | {"dtype", "type_as"}
 """What is in the code that makes something low."""
-_SPELLINGS = frozenset({"mul_", "lerp_"})
+_SPELLINGS = frozenset({SHRINK, INTERPOLATE})
 
 
 class _Average(NamedTuple):
@@ -125,9 +125,9 @@ def _averages(model: Model) -> Iterator[_Average]:
         )
         if not isinstance(func, cst.Attribute) or func.attr.value not in _SPELLINGS:
             continue
-        if func.attr.value == "lerp_" and len(given) > 1:
+        if func.attr.value == INTERPOLATE and len(given) > 1:
             yield _Average(call, func.value, given[1], is_decay=False)
-        elif func.attr.value == "mul_" and given and _is_added_to(model, call):
+        elif func.attr.value == SHRINK and given and _is_added_to(model, call):
             yield _Average(call, func.value, given[0])
     for assign in model.tree.nodes(cst.Assign):
         if len(assign.targets) == 1 and isinstance(assign.value, cst.BinaryOperation):
@@ -136,7 +136,7 @@ def _averages(model: Model) -> Iterator[_Average]:
 
 def _is_added_to(model: Model, call: cst.Call) -> bool:
     holder = model.tree.parent(call)
-    return isinstance(holder, cst.Attribute) and holder.attr.value == "add_"
+    return isinstance(holder, cst.Attribute) and holder.attr.value == ADD
 
 
 def _written_out(
