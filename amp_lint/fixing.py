@@ -74,6 +74,7 @@ def fix(
     named: bool = False,
     accept: Accept | None = None,
     links: Links | None = None,
+    found: list[Diagnostic] | None = None,
 ) -> FixResult:
     """Fix what can be fixed, round by round until nothing more applies.
 
@@ -81,7 +82,8 @@ def fix(
     other is left for it that is as severe. Where a fix brings one out that can be fixed, both are
     applied or none. What fails this is refused, until something else has changed the text, so that
     the worst outcome is the old text and a second run finds nothing to do. ``named`` and ``links``
-    as for `engine.check`; what ``accept`` does not let pass stays as it is.
+    as for `engine.check`; what ``accept`` does not let pass stays as it is. ``found`` is what that
+    gives for the source, where it is known.
 
     Raises:
         AnalysisError: the file cannot be analysed.
@@ -90,7 +92,7 @@ def fix(
     def recheck(text: Source) -> list[Diagnostic]:
         return engine.check(text, selection, named=named or text is not source, links=links)
 
-    found = recheck(source)
+    found = recheck(source) if found is None else found
     allowed = {Applicability.SAFE} | ({Applicability.UNSAFE} if unsafe else set())
     if not source.lossless:
         return FixResult(source.text, [], found, found, [], [])
@@ -116,7 +118,8 @@ def offered(
     for more in (False, True):
         kind = Applicability.UNSAFE if more else Applicability.SAFE
         if kind in kinds and source.lossless:
-            tried = fix(source, selection, unsafe=unsafe or more, named=named, links=links)
+            both = unsafe or more
+            tried = fix(source, selection, unsafe=both, named=named, links=links, found=found)
             refused |= {_place(finding) for finding in tried.vain if _is(finding, kind)}
     return [_without_fix(finding) if _place(finding) in refused else finding for finding in found]
 
