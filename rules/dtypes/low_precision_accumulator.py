@@ -12,7 +12,7 @@ from amp_lint.syntax.parse import own_identifiers
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary.operations import ADD, EXACT, INTERPOLATE, SHRINK
 
-from ._low import LOWERING, shown
+from ._low import LOWERING, first, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
@@ -53,14 +53,10 @@ class LowPrecisionAccumulator(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every moving average and every counter in the dtypes that it may have."""
         for average in _averages(model):
-            found = (
-                self._judge(model, run, average) for run in model.dtypes.reaching(average.node)
-            )
-            yield from [each for each in found if each is not None][:1]
+            yield from first(model, average.node, self._judge, average)
         for add in model.tree.nodes(cst.AugAssign):
             if isinstance(add.operator, cst.AddAssign) and model.program.loop(add) is not None:
-                counts = (self._count(model, run, add) for run in model.dtypes.reaching(add))
-                yield from [each for each in counts if each is not None][:1]
+                yield from first(model, add, self._count, add)
 
     def _judge(self, model: Model, run: Run, average: _Average) -> Diagnostic | None:
         value, number = run.of(average.stored), run.of(average.weight).number
@@ -119,10 +115,8 @@ def _may_be_low(facts: Facts, name: str) -> bool:
 
 def _averages(model: Model) -> Iterator[_Average]:
     for call in model.tree.nodes(cst.Call):
-        func, given = (
-            call.func,
-            [arg.value for arg in call.args if not arg.keyword and not arg.star],
-        )
+        func = call.func
+        given = [arg.value for arg in call.args if not arg.keyword and not arg.star]
         if not isinstance(func, cst.Attribute) or func.attr.value not in _SPELLINGS:
             continue
         if func.attr.value == INTERPOLATE and len(given) > 1:
