@@ -14,6 +14,7 @@ from amp_lint.amp.events import Kind
 from amp_lint.amp.modules import HalfTraining
 from amp_lint.model import Model
 from amp_lint.verify.compare import cover, rewrites
+from amp_lint.verify.compare.aliases import other_object
 from amp_lint.verify.compare.align import Alignment
 from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
@@ -42,7 +43,7 @@ from amp_lint.verify.obligations import (
     Unbound,
     Use,
 )
-from amp_lint.verify.terms import Const, Form, Global, Op, Term, walk
+from amp_lint.verify.terms import Const, Form, Global, Op, Term, show, walk
 from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.table import words
@@ -60,7 +61,7 @@ def compared(before: Side, after: Side) -> Comparison:
     whole = any(_spans_updates(side.model) for side in sides) or len({*map(_updates, sides)}) > 1
     before.whole = after.whole = whole
     erased = Eraser(before), Eraser(after)
-    expressions, other_losses = _expressions(*erased)
+    expressions, other_losses, other_objects = _expressions(*erased)
     unread = [*unread_events(before, after)]
     uses = [*compare_uses(before.uses, after.uses)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
@@ -70,13 +71,15 @@ def compared(before: Side, after: Side) -> Comparison:
     obligations: list[Obligation] = [*_unbound(before, after), *states(before, after)]
     obligations += (use for use in uses if not _shown(use, steps))
     obligations += (*policies[:_MAX_POLICIES], *expressions, *steps)
-    coverage = _coverage(*erased, expressions, steps)
+    coverage, moved = _coverage(*erased, expressions, steps)
     found = {
         "unowned": cover.reasons(coverage),
         "turned": _turned(*erased),
         "condition": _conditional(*erased),
         "not-followed": unread,
         "too-many": _TOO_MANY if len(policies) > _MAX_POLICIES else (),
+        "object": other_objects,
+        "scaler-moved": moved,
         **_uncompared(*erased, entered),
     }
     coded = {reason: code for code, reasons in found.items() for reason in reasons}
@@ -85,8 +88,8 @@ def compared(before: Side, after: Side) -> Comparison:
 
 def _coverage(
     old: Eraser, new: Eraser, expressions: Sequence[Expression], steps: Sequence[Step]
-) -> tuple[Covered, ...]:
-    """Every place that differs without AMP, and what answers for it."""
+) -> tuple[tuple[Covered, ...], list[str]]:
+    """Every place that differs without AMP, and what answers for it; and what nobody does for."""
 
     def rewrite(one: Plain, other: Plain) -> tuple[Plain, Plain]:
         if one.kind == other.kind == "FunctionDef":
@@ -94,7 +97,8 @@ def _coverage(
         return rewrites.alike_expressions(old, new, one, other)
 
     found = Alignment(old.tree, new.tree, rewrite)
-    return cover.Cover(old, new, found, expressions, steps).all
+    covering = cover.Cover(old, new, found, expressions, steps)
+    return covering.all, [*covering.moved_states()]
 
 
 def _turned(old: Eraser, new: Eraser) -> Iterator[str]:
@@ -148,17 +152,30 @@ def _states(old: Eraser, new: Eraser) -> Iterator[str]:
 
 
 def _not_made(before: Side, after: Side) -> Iterator[str]:
-    """What a scaler is bound to in the old text, and nothing in the new one, which has its name."""
+    """What a scaler is bound to in the old text, and in the new one nothing, or elsewhere.
+
+    Nothing that the new text has the name of. Where it is made says how often it is made anew.
+    """
     tree = after.model.tree
     targets = [each.target for each in tree.nodes(cst.AssignTarget)]
     targets += [each.target for each in tree.nodes(cst.AnnAssign)]
     bound = {_within_class(after, target) for target in targets}
-    for call in before.model.roles.scaler_calls:
-        holder = before.model.tree.parent(call)
+    made = [*_scaler_targets(after)]
+    for call, key in _scaler_targets(before):
+        _, name = key
+        if key not in bound and tree.named(name.rpartition(".")[2]):
+            yield f"line {before.line(call)}: `{name}` is not made any more"
+        where = [name_of(after.model, other) for other, its in made if its == key]
+        if where and name_of(before.model, call) not in where:
+            yield f"line {before.line(call)}: `{name}` is made in another function"
+
+
+def _scaler_targets(side: Side) -> Iterator[tuple[cst.Call, tuple[str, str]]]:
+    """The calls that make scalers, with what they are bound to."""
+    for call in side.model.roles.scaler_calls:
+        holder = side.model.tree.parent(call)
         for each in holder.targets if isinstance(holder, cst.Assign) else ():
-            key = _, name = _within_class(before, each.target)
-            if key not in bound and tree.named(name.rpartition(".")[2]):
-                yield f"line {before.line(call)}: `{name}` is not made any more"
+            yield call, _within_class(side, each.target)
 
 
 def _within_class(side: Side, target: cst.BaseExpression) -> tuple[str, str]:
@@ -250,12 +267,14 @@ def _unbound(before: Side, after: Side) -> Iterator[Unbound]:
 # --- effects ----------------------------------------------------------------------------------
 
 
-def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[str]]:
+def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[str], list[str]]:
     """The expressions that became others, wherever they are used.
 
-    And the functions of which a loss is another one, in what only the user's code could tell.
+    And the functions of which a loss is another one, in what only the user's code could tell, and
+    reasons for what is another object, whatever its numbers are.
     """
     other_losses: set[str] = set()
+    other_objects: dict[str, None] = {}
     found: dict[tuple[Term, Term], Expression] = {}
     one, other = before.side, after.side
     for name in common(one.units, other.units):
@@ -269,12 +288,16 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
             try:
                 for item in _differences(old, new):
                     found.setdefault(item.pair, Expression(place, *item.pair, item.contexts))
+                    how = other_object(item)
+                    if how:
+                        text = f"line {place.after}: `{show(item.pair[1])}` {how}"
+                        other_objects[text] = None
                 if is_loss:
                     other.alias[new.term] = old.term
             except NotComparableError:
                 if is_loss and old.term not in walk(new.term) and new.term not in walk(old.term):
                     other_losses.add(name)
-    return [*found.values()], other_losses
+    return [*found.values()], other_losses, [*other_objects]
 
 
 def _differences(old: Effect, new: Effect) -> Iterator[Difference]:

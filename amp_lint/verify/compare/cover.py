@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
@@ -26,6 +28,7 @@ from amp_lint.vocabulary.meaning import Meaning, Part
 _DOES_MORE = frozenset({"antigravity", "readline", "rlcompleter", "site", "this", "turtle"})
 """Modules whose import does something."""
 _DOING = (cst.Annotation, cst.Call, cst.NamedExpr, cst.Await, cst.Yield)
+_SETTING = (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Del)
 _ABOUT = (Kind.STEP, Kind.ZERO_GRAD)
 _NO_EVENT = (None, Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE)
 """Calls that no trace replays."""
@@ -164,17 +167,30 @@ class Cover:
         lone = [(p.before, p.after) for p in self._found.places if None in (p.before, p.after)]
         ones = [old for old, _ in lone if old is not None and old.digest == code.digest]
         others = [new for _, new in lone if new is not None and new.digest == code.digest]
-        passed = [{*self._ahead(self._before, 0, one)} for one in ones]
-        ahead = [{*self._ahead(self._after, 1, other)} for other in others]
+        passed = [{*self._ahead(self._before, 0, one.node)} for one in ones]
+        ahead = [{*self._ahead(self._after, 1, other.node)} for other in others]
         return not passed or not ahead or any(each in ahead for each in passed)
 
-    def _ahead(self, eraser: Eraser, which: int, code: Plain) -> Iterator[int]:
-        """The numbers of the ordinary calls in both texts that come before a piece of code."""
+    def _ahead(self, eraser: Eraser, which: int, code: cst.CSTNode) -> Iterator[int]:
+        """The numbers of what both texts do by ordinary code before a piece of code."""
         order = eraser.model.tree.order
         for number, pair in enumerate(self._found.same):
             at = order(pair[which].node)
-            if at < order(code.node) and self._old.is_ordinary(pair[0].node):
+            if at < order(code) and self._old.is_ordinary(pair[0].node):
                 yield number
+
+    # --- states of scalers --------------------------------------------------------------------
+
+    def moved_states(self) -> Iterator[str]:
+        """Scalers whose state is saved or loaded in both texts, but not at the same time."""
+        new = [*_states(self._after)]
+        for key, call in _states(self._before):
+            done = self._old.done_around(call)
+            others = [self._new.done_around(other) for its, other in new if its == key]
+            if others and all(_is_elsewhere(done, other) for other in others):
+                side = self._before.side
+                text = " ".join(side.model.tree.source(call).split())
+                yield f"line {side.line(call)}: `{text}` was moved"
 
     def _is_event(self, old: Plain, new: Plain) -> bool:
         """Whether both are a call whose difference a trace holds: the limit of a clip."""
@@ -195,13 +211,39 @@ class _Events:
         return (self._eraser.side.line(node), self._model.tree.source(node)) in self._replayed
 
     def is_ordinary(self, code: cst.CSTNode) -> bool:
-        """Whether code calls something that is no event and may do anything."""
+        """Whether code calls something that is no event and may do anything, or sets something."""
+        settings = (self._model.tree.below(code, each) for each in _SETTING)
+        if any(map(self._sets, itertools.chain.from_iterable(settings))):
+            return True
         found = self._eraser.side.lifter.found
         for call in self._model.tree.below(code, cst.Call):
             term = found.get(id(call))
             if self._kind(call) in _NO_EVENT and (term is None or is_opaque(term)):
                 return True
         return False
+
+    def done_around(self, code: cst.CSTNode) -> tuple[Counter[bytes], Counter[bytes]]:
+        """What its function does by ordinary code before a piece of code, and behind it."""
+        tree, plain = self._model.tree, self._eraser.plain
+        unit = tree.ancestor(code, cst.FunctionDef) or tree.module
+        kinds = (cst.Expr, *_SETTING)
+        ahead, behind = Counter[bytes](), Counter[bytes]()
+        for node in itertools.chain.from_iterable(tree.below(unit, kind) for kind in kinds):
+            if self.is_ordinary(node) and not tree.contains(node, code):
+                passed = ahead if tree.order(node) < tree.order(code) else behind
+                passed[plain(node).digest] += 1
+        return ahead, behind
+
+    def _sets(self, node: cst.CSTNode) -> bool:
+        """Whether a statement changes an object, and is no event."""
+        targets: list[cst.CSTNode]
+        if isinstance(node, cst.Assign):
+            targets = [each.target for each in node.targets]
+        else:
+            assert isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.Del))
+            targets = [node.target]
+        kept = any(isinstance(target, (cst.Attribute, cst.Subscript)) for target in targets)
+        return kept and not self._is_replayed(node)
 
     def _kind(self, node: cst.CSTNode) -> Kind | None:
         """The kind of event that a call is; a clip, also where it unscales before."""
@@ -311,6 +353,27 @@ class _Events:
                 if is_made_from_scale(side, values):
                     return self._limit(other)
         return None if limit is None else self._eraser.plain(limit).digest
+
+
+def _states(eraser: Eraser) -> Iterator[tuple[object, cst.Call]]:
+    """The calls that save or load the state of a scaler, by their function and what they say."""
+    for call in eraser.model.tree.nodes(cst.Call):
+        if eraser.side.lifter.is_scaler_state(call):
+            yield (name_of(eraser.model, call), eraser.plain(call).digest), call
+
+
+_Around = tuple[Counter[bytes], Counter[bytes]]
+
+
+def _is_elsewhere(old: _Around, new: _Around) -> bool:
+    """Whether something that was done before a place is done behind it now, or the other way."""
+    return any(
+        (one - other) & (behind - before)
+        for one, other, behind, before in (
+            (old[0], new[0], new[1], old[1]),
+            (old[1], new[1], new[0], old[0]),
+        )
+    )
 
 
 def _unscales_too(meaning: Meaning | None) -> bool:

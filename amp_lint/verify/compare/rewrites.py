@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.flow.values import literal
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.erase import Eraser
@@ -23,6 +25,10 @@ _SHOWN_BY = frozenset(f"builtins.{n}" for n in ("abs", "float", "int", "len", "r
 _DOING = (cst.NamedExpr, cst.Yield, cst.Await, cst.GeneratorExp, cst.ListComp, cst.DictComp)
 _SEE_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir"})
 """What asks for the names of locals."""
+_FRAMES = frozenset({"currentframe", "_getframe", "stack", "getargvalues"})
+"""What gives all locals."""
+_READERS = frozenset({"eval", "evaluate", "execute", "query", "sql"})
+"""What looks for names in a text that it is given."""
 _LAZY = ("BooleanOperation", "IfExp", "Lambda", "ListComp", "SetComp", "DictComp", "GeneratorExp",
          "FunctionDef", "ClassDef", "While", BLOCK)  # fmt: skip
 """What may run its parts not at all, often or later."""
@@ -117,7 +123,19 @@ def _filled(tree: Plain, given: dict[str, Plain], call: cst.Call) -> Plain:
 
 
 def _sees_names(tree: Plain) -> bool:
-    return any(part.text in _SEEN for part in _every(tree) if part.kind == "Name")
+    return any(
+        part.text in _SEEN if part.kind == "Name" else part.kind == "Call" and _reads_text(part)
+        for part in _every(tree)
+    )
+
+
+def _reads_text(call: Plain) -> bool:
+    """Whether a call may read locals that a text names: ``frame.query("loss > @limit")``."""
+    function = call.node.func if isinstance(call.node, cst.Call) else None
+    word = function.attr if isinstance(function, cst.Attribute) else function
+    if not isinstance(word, cst.Name):
+        return False
+    return word.value in _FRAMES or (word.value in _READERS and len(call.parts) > 1)
 
 
 _SEEN = frozenset(f"value={name!r}" for name in _SEE_NAMES)
@@ -192,31 +210,64 @@ _EXPR = "value:1"
 def _without_prints(before: Function, after: Function) -> Plain:
     """The new tree without what it prints or logs more than the old one, of what only computes."""
     known = Counter(part.digest for part in _every(before.tree) if part.kind == "Expr")
-    return _unprinted(after, after.tree, known)
+    done = {_text(part.node) for part in _every(before.tree) if part.kind in _FAILING}
+    return _unprinted(after, after.tree, known, done)
 
 
-def _unprinted(function: Function, tree: Plain, known: Counter[bytes]) -> Plain:
+_FAILING = ("BinaryOperation", "Subscript")
+
+
+def _unprinted(
+    function: Function, tree: Plain, known: Counter[bytes], done: AbstractSet[str]
+) -> Plain:
     if tree.kind != BLOCK:
-        parts = [_unprinted(function, part, known) for part in tree.parts]
+        parts = [_unprinted(function, part, known, done) for part in tree.parts]
         return plain(tree.kind, tree.text, parts, tree.node) if tree.parts else tree
     kept = []
     for part in tree.parts:
-        if part.kind == "Expr" and not known[part.digest] and _is_print(function, part):
+        if part.kind == "Expr" and not known[part.digest] and _is_print(function, part, done):
             continue
         known[part.digest] -= part.kind == "Expr"
-        kept.append(_unprinted(function, part, known))
+        kept.append(_unprinted(function, part, known, done))
     return plain(BLOCK, "", kept, tree.node)
 
 
-def _is_print(function: Function, statement: Plain) -> bool:
-    """Whether a statement prints or logs, and what it is given only computes."""
+def _is_print(function: Function, statement: Plain, known: AbstractSet[str]) -> bool:
+    """Whether a statement prints or logs, and what it is given only computes.
+
+    What may fail has to be ``known``: the function computes it anyway.
+    """
     call = statement.parts[0].node
     if not isinstance(call, cst.Call) or any(arg.star or arg.keyword for arg in call.args):
         return False
     names = function.eraser.model.names
     if not any(map(_SHOWING.fullmatch, names.qualified(call.func))):
         return False
-    return all(_only_computes(function, part) for arg in call.args for part in descendants(arg))
+    parts = [part for arg in call.args for part in descendants(arg)]
+    return all(
+        _only_computes(function, part) and (not _may_fail(part) or _text(part) in known)
+        for part in parts
+    )
+
+
+def _may_fail(part: cst.CSTNode) -> bool:
+    """Whether an expression may raise for what it is given: no such item, ``1 / 0``."""
+    if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, _DIVISIONS):
+        by = literal(part.right)
+        divides = isinstance(by, (int, float)) and by != 0
+        return not divides or isinstance(part.left, cst.BaseString)
+    if isinstance(part, cst.Call):
+        texts = [arg.value for arg in part.args if isinstance(arg.value, cst.BaseString)]
+        return bool(texts) and isinstance(part.func, cst.Name) and part.func.value in _NUMBERS
+    return isinstance(part, cst.Subscript)
+
+
+_DIVISIONS = (cst.Divide, cst.FloorDivide, cst.Modulo)
+_NUMBERS = frozenset({"float", "int"})
+
+
+def _text(part: cst.CSTNode) -> str:
+    return cst.Module([]).code_for_node(part)
 
 
 def _only_computes(function: Function, part: cst.CSTNode) -> bool:
@@ -248,7 +299,7 @@ def _put(
     pure = _is_pure(function, value)
     for index, statement in enumerate(rest):
         if _count(statement, name):
-            made = _first_replaced(statement, name, value, pure=pure)
+            made = _first_replaced(function, statement, name, value, pure=pure)
             behind = (_marked(each, name, value) for each in rest[index + 1 :])
             return (*rest[:index], _marked(made, name, value), *behind) if made else None
         if not pure or not _is_quiet(function, statement, value):
@@ -286,11 +337,13 @@ def _is_quiet(function: Function, statement: Plain, value: Plain) -> bool:
     return _is_pure(function, made)
 
 
-def _first_replaced(tree: Plain, name: str, value: Plain, *, pure: bool) -> Plain | None:
+def _first_replaced(
+    function: Function, tree: Plain, name: str, value: Plain, *, pure: bool
+) -> Plain | None:
     """A statement with the value where the name is read first; None if that is not sound.
 
-    What is evaluated before must not see what the value does, and the name has to be read once
-    whenever the statement is reached.
+    What is evaluated before must not see what the value does, nor change what it reads, and the
+    name has to be read once whenever the statement is reached.
     """
     if _is_name(tree, name):
         return value
@@ -298,9 +351,10 @@ def _first_replaced(tree: Plain, name: str, value: Plain, *, pure: bool) -> Plai
         if _count(part, name):
             if tree.kind in _LAZY or part.kind in _LAZY or part.kind == "AssignTarget":
                 return None
-            made = _first_replaced(part, name, value, pure=pure)
+            made = _first_replaced(function, part, name, value, pure=pure)
             parts = (*tree.parts[:index], made, *tree.parts[index + 1 :]) if made else ()
             return plain(tree.kind, tree.text, parts, tree.node) if made else None
-        if not pure and not all(each.kind in _HEAD for each in _every(part)):
+        heads = all(each.kind in _HEAD for each in _every(part))
+        if not heads and not (pure and _is_pure(function, part)):
             return None
     return None

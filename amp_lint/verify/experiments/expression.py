@@ -21,6 +21,7 @@ from typing import Literal, TypeVar
 import torch
 
 from amp_lint.verify.experiments import guards, inputs
+from amp_lint.verify.experiments.doubts import doubt
 from amp_lint.verify.experiments.failures import describe, setting, shown_input
 from amp_lint.verify.experiments.inputs import InputCase, InputKind, Scenario
 from amp_lint.verify.experiments.modes import (
@@ -73,8 +74,17 @@ def judge(obligation: Expression, settings: ProofSettings) -> Judgement:
 class Examination:
     """One changed expression. What is not asked for is not tried."""
 
-    def __init__(self, obligation: Expression, settings: ProofSettings) -> None:
-        """Prepare what can be tried."""
+    def __init__(
+        self, obligation: Expression, settings: ProofSettings, *, is_apart: bool = False
+    ) -> None:
+        """Prepare what can be tried.
+
+        Args:
+            obligation: what is to be judged.
+            settings: how.
+            is_apart: whether inputs stand for what is computed, and so may be infinite.
+        """
+        self._is_apart = is_apart
         self._began = time.perf_counter()
         self._obligation, self._settings = obligation, settings
         self._not_lifted = ""
@@ -113,9 +123,19 @@ class Examination:
     def verdict(self) -> Verdict:
         """The verdict of eager mode."""
         refuted = self._refuted_at_once or self._refuted_by_search
-        if not self.is_comparable:
+        if not self.is_comparable or (refuted is None and self._doubt):
             return Verdict.NOT_COMPARABLE
         return Verdict.PROVEN if refuted is None else Verdict.REFUTED
+
+    @functools.cached_property
+    def _doubt(self) -> str:
+        """Why the new code is not proven, though nothing was found against it."""
+        return self._tried(partial(Experiment.doubt, is_apart=self._is_apart)) or ""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether all that was tried is right, and something else may be wrong."""
+        return self.verdict is Verdict.NOT_COMPARABLE and self.is_comparable
 
     @functools.cached_property
     def _refuted_at_once(self) -> Failure | Finding | None:
@@ -147,7 +167,7 @@ class Examination:
         elif self.verdict is Verdict.PROVEN:
             found = self._tried(self._proof)
         if found is None or not self.is_comparable:
-            found = Judgement(Verdict.NOT_COMPARABLE, self._not_lifted)
+            found = Judgement(Verdict.NOT_COMPARABLE, self._not_lifted or self._doubt)
         return replace(found, seconds=time.perf_counter() - self._began)
 
     def _refutation(self, experiment: Experiment) -> Judgement:
@@ -460,7 +480,7 @@ class Experiment:
         if held is None:
             return found
         misses = [miss for miss in held.misses if self.is_on(miss.check)]
-        hard = bool(misses) and (trial.is_hard(case, precision) or trial.is_tiny(case, precision))
+        hard = bool(misses) and (trial.is_hard(case, precision) or trial.is_faint(case, precision))
         left = [m for m in misses if not self._is_excused(m, trial, case, precision, hard)]
         if len(left) == len(misses):
             self.record.add(mode, precision, held.value_error, held.gradient_error)
@@ -491,7 +511,7 @@ class Experiment:
         if held is None:
             return bool(old.error)
         if not held.is_finite(miss.is_gradient):
-            return hard and miss.check == "finite"
+            return hard and (miss.check == "finite" or trial.is_faint(case, precision))
         before = held.gradient_error if miss.is_gradient else held.value_error
         return miss.ratio <= 2 * before or (hard and before > 1)
 
@@ -598,6 +618,10 @@ class Experiment:
             if case is not None:
                 return next(findings(case))
         return None
+
+    def doubt(self, *, is_apart: bool) -> str:
+        """What no experiment shows, and may be wrong all the same."""
+        return doubt(self.pair, self.trials, self.constant, is_apart=is_apart)
 
     # guards and compiled modes
 

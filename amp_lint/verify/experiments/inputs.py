@@ -530,7 +530,7 @@ def _is_data(scenario: Scenario, name: str) -> bool:
 
 def structured(dtype: torch.dtype, seed: int, scenario: Scenario) -> tuple[InputCase, ...]:
     """The fixed inputs, ordinary ones first: see the module's `_rows`."""
-    joint = _joint(seed) if len(_alike(scenario)) > 1 else ()
+    joint = _joint(dtype, seed) if len(_alike(scenario)) > 1 else ()
     return (*_single(dtype, seed), *joint)
 
 
@@ -539,13 +539,18 @@ def _alike(scenario: Scenario) -> tuple[str, ...]:
     return tuple(k for k in scenario.differentiable if scenario.kinds[k] is InputKind.TENSOR)
 
 
-def _joint(seed: int) -> tuple[InputCase, ...]:
-    """Inputs of several tensors of one magnitude: what one of them hides, if it is large."""
-    normal = (InputCase(std=std, seed=seed, together=True) for std in _JOINT_STDS)
+def _joint(dtype: torch.dtype, seed: int) -> tuple[InputCase, ...]:
+    """Inputs of several tensors of one magnitude: what one of them hides, if it is large.
+
+    Of the largest some products are more than the dtype holds, and others are not.
+    """
+    stds = *_JOINT_STDS, _OF_ROOT * math.sqrt(torch.finfo(dtype).max)
+    normal = (InputCase(std=std, seed=seed, together=True) for std in stds)
     return (*normal, *(InputCase(row, together=True) for row in _JOINT_ROWS))
 
 
 _JOINT_STDS = (0.1, 0.01, 5.0)
+_OF_ROOT = 0.6
 _JOINT_ROWS = ((0.0,), (1.0,), (-3.0,), (0.0, -12.0), (2.0**-10, 0.0), (1.0, -1.0, 0.5))
 
 

@@ -7,16 +7,16 @@ expression around it: that one decides, as long as it can be run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from amp_lint.verify.experiments import operations
 from amp_lint.verify.experiments.expression import Examination
-from amp_lint.verify.experiments.names import CASTS
+from amp_lint.verify.experiments.names import BUILTINS, CASTS, words
 from amp_lint.verify.obligations import Expression
 from amp_lint.verify.proof import Judgement, ProofSettings, Verdict
-from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, show, times, walk
+from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, children, show, times, walk
 
 
 def judge(obligation: Expression, settings: ProofSettings) -> Judgement:
@@ -47,7 +47,9 @@ def _decisive(levels: Sequence[Expression], settings: ProofSettings) -> Examinat
     found = _outermost(tried)
     if found.verdict is Verdict.REFUTED and not found.loses_guard:
         apart = map(_apart, levels)
-        examined = (Examination(each, settings) for each in apart if each not in levels)
+        examined = (
+            Examination(each, settings, is_apart=True) for each in apart if each not in levels
+        )
         return next((one for one in examined if one.is_repair), found)
     return found
 
@@ -55,8 +57,11 @@ def _decisive(levels: Sequence[Expression], settings: ProofSettings) -> Examinat
 def _outermost(tried: Sequence[Examination]) -> Examination:
     """The outermost level that can be run."""
     outer_first = (one for one in reversed(tried) if one.is_comparable)
-    runs = (one for one in outer_first if one.verdict is not Verdict.NOT_COMPARABLE)
+    runs = (one for one in outer_first if one.is_in_doubt or one.verdict is not _NOT_COMPARABLE)
     return next(runs, tried[0])
+
+
+_NOT_COMPARABLE = Verdict.NOT_COMPARABLE
 
 
 def _levels(obligation: Expression) -> list[Expression]:
@@ -131,12 +136,36 @@ def closed(term: Term) -> Term:
             return Seq(kind, tuple(map(closed, items)))
         case Op(form, name, args, keywords):
             if not _is_run(term):
-                return Input(show(term))
+                return term if _is_of_sizes(term) else Input(show(term))
             kept = args[:1] if form is Form.APPLY or operations.is_module(term) else ()
             rest = tuple(map(closed, args[len(kept) :]))
             by_name = tuple((key, closed(value)) for key, value in keywords)
             return Op(form, name, (*kept, *rest), by_name)
     return term
+
+
+def _is_of_sizes(op: Op) -> bool:
+    """Whether a term is a number that is computed of the sizes of tensors: ``sqrt(x.shape[-1])``.
+
+    Which number that is must not be made up: the other side may know it as well.
+    """
+    if op.form is not Form.OTHER or not op.name.startswith("math.") or op.name not in BUILTINS:
+        return False
+    return not any(isinstance(part, Input) for arg in op.args for part in _without_sizes(arg))
+
+
+def _without_sizes(term: Term) -> Iterator[Term]:
+    """The parts of a term, but for tensors of which only the size is read."""
+    if isinstance(term, Op) and not operations.not_lifted(term):
+        reads = term.name == "shape" if term.form is Form.ATTRIBUTE else term.name in _SIZES
+        if reads and term.form in (Form.ATTRIBUTE, Form.METHOD) and not term.keywords:
+            return
+    yield term
+    for child in children(term):
+        yield from _without_sizes(child)
+
+
+_SIZES = words("dim numel size")
 
 
 def _is_run(op: Op) -> bool:

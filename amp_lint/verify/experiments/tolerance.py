@@ -179,6 +179,16 @@ class Target:
         """
         return replace(self, open=unknown if was is None else unknown & ~was.isfinite())
 
+    def instead_of(self, was: torch.Tensor) -> Target:
+        """The target for what takes the place of a result that was not finite, or was right.
+
+        It need not be finite itself.
+        """
+        known = was.double()
+        kept = ~known.isfinite() | (self.error(known) <= 1)
+        anywhere = torch.ones_like(kept)
+        return replace(self, required=self.required & kept, open=anywhere)
+
     def error(self, value: torch.Tensor) -> torch.Tensor:
         """How far off a result is, in units of what is tolerated."""
         nearest = self.exact

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from amp_lint.verify.experiments import guards
 from amp_lint.verify.experiments.inputs import LARGEST, InputCase, Scenario, bindings
@@ -45,6 +46,7 @@ _MODERATE = 100.0
 """The largest input for which a guard has to hold."""
 _HARD = 512.0
 """From here on, code that never was finite need not become so."""
+_FAINT = float(torch.finfo(torch.float32).smallest_normal) ** 0.5
 _MOVED = 1e-3
 """How much of a result a guard may change, so that it does not decide."""
 _DRAWS = 4
@@ -213,6 +215,16 @@ class Trial:
         make = partial(bindings, self.scenario, case, dtype, self.device)
         return self._given.get((dtype, case.key), make)
 
+    def exact_bindings(self, case: InputCase) -> Tensors:
+        """The tensors of a case in float64."""
+        return rounded(self.bindings(case, EXACT))
+
+    def exact_values(self, which: str, given: Tensors) -> tuple[torch.Tensor, ...]:
+        """What a form computes in float64 of any tensors, step by step; () if it raises."""
+        with sdpa_kernel(SDPBackend.MATH):  # others lose a NaN
+            found = self._run(which, given, InputCase(std=1.0), EXACT, watched=False)
+        return found.outcome.values
+
     def exactly(self, which: str, case: InputCase, precision: Precision) -> ModeOutcome:
         """What a form computes in float64, of inputs that were rounded to a precision."""
         given = rounded(self.bindings(case, precision))
@@ -254,12 +266,20 @@ class Trial:
         want = self._reference(case, precision, got, nearby=False)
         if want is None:
             return None
-        held = hold(got.values, got.gradients, want)
+        held = hold(got.values, self._usable(case, precision, got), want)
         if any(miss.check == "value" for miss in held.misses):
             want = self._reference(case, precision, got, nearby=True)
             assert want is not None
-            held = hold(got.values, got.gradients, want)
+            held = hold(got.values, self._usable(case, precision, got), want)
         return held
+
+    def _usable(
+        self, case: InputCase, precision: Precision, got: ModeOutcome
+    ) -> tuple[torch.Tensor, ...]:
+        """The gradients of a result; none of one that is not finite, as it need not be."""
+        finite = all(bool(value.isfinite().all()) for value in got.values)
+        is_asked = finite or not _is_out_of_range(self._of(case, precision), precision)
+        return got.gradients if is_asked else ()
 
     def _reference(
         self, case: InputCase, precision: Precision, got: ModeOutcome, nearby: bool
@@ -283,7 +303,7 @@ class Trial:
     ) -> Reference | None:
         known = self._of(case, precision)
         oracle, own = known.oracle.outcome, known.own.outcome
-        if oracle.error or _is_out_of_range(known, precision):
+        if oracle.error:
             return None
         if "exp" in known.oracle.seen.names and _largest(known.given) > _LARGEST_EXPONENT:
             return None
@@ -302,7 +322,29 @@ class Trial:
         factors = _incoming(case) * largest if self._is_fused or largest > _HARD else 0.0
         scale = _Scale(eps, largest, passed, factors)
         reference = _targets(answer, moved, scale, case, got)
+        if _is_out_of_range(known, precision):
+            return self._out_of_range(reference, case, precision)
         return self._with_guards(reference, oracle, case, precision, nearby)
+
+    def _out_of_range(
+        self, reference: Reference, case: InputCase, precision: Precision
+    ) -> Reference | None:
+        """What is left to ask where both programs come upon a number that the dtype does not hold.
+
+        AFTER need not be finite. But where BEFORE is not, or is right, no other number may take
+        its place: one that is cut off, or put for NaN, hides what failed.
+        """
+        old = self.outcome("before", case, precision)
+        if old.error or [v.shape for v in old.values] != [a.exact.shape for a in reference.values]:
+            return None
+        values, gradients = (
+            tuple(aim.instead_of(was) for aim, was in zip(aims, made, strict=True))
+            for aims, made in (
+                (reference.values, old.values),
+                (reference.gradients, old.gradients),
+            )
+        )
+        return Reference(values, gradients)
 
     def _with_guards(
         self,
@@ -469,10 +511,17 @@ class Trial:
 
     def is_tiny(self, case: InputCase, precision: Precision) -> bool:
         """Whether a number is so small that the dtype holds fewer digits of it; 0 is not."""
-        given = self._of(case, precision).given.values()
         least = float(torch.finfo(precision.dtype).smallest_normal)
+        return self._has_below(least, case, precision)
+
+    def _has_below(self, least: float, case: InputCase, precision: Precision) -> bool:
+        given = self._of(case, precision).given.values()
         floats = (tensor.abs() for tensor in given if tensor.is_floating_point())
         return any(bool(((t > 0) & (t < least)).any()) for t in floats)
+
+    def is_faint(self, case: InputCase, precision: Precision) -> bool:
+        """Whether a number is tiny, or so small that its square underflows in float32."""
+        return self._has_below(_FAINT, case, precision) or self.is_tiny(case, precision)
 
     def is_beyond_sums(self, case: InputCase, precision: Precision) -> bool:
         """Whether the numbers of an input add up to more than the dtype holds.

@@ -1,0 +1,161 @@
+"""What keeps an expression from being proven that passed every experiment.
+
+Inputs of experiments are finite, on one device, and no gradients are taken of targets. Here is
+asked what that leaves open. The answer is never a refutation: what is in doubt is not comparable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import torch
+
+from amp_lint.verify.experiments.inputs import InputCase, InputKind
+from amp_lint.verify.experiments.modes import Tensors
+from amp_lint.verify.experiments.names import words
+from amp_lint.verify.experiments.trial import Pair, Trial
+from amp_lint.verify.terms import Form, Input, Op, Term, children, walk
+
+_FLOATS = (InputKind.TENSOR, InputKind.VECTOR, InputKind.PROBABILITY)
+_ORDINARY = InputCase(std=1.0)
+_MADE = words("arange empty eye full linspace ones rand randn tensor zeros")
+"""Functions that make a tensor on the processor, if no device is given."""
+_BLOCKING = words("detach item tolist")
+"""Methods that no gradient passes."""
+
+
+def doubt(pair: Pair, trials: Iterable[Trial], constant: frozenset[str], *, is_apart: bool) -> str:
+    """Why new code is not proven though nothing was found against it; "" if nothing is open.
+
+    Args:
+        pair: the expressions.
+        trials: scenarios in which they run.
+        constant: the inputs that no gradient is taken of.
+        is_apart: whether an input stands for what is computed, and so may have overflowed.
+    """
+    judged = (_not_finite(trial, is_apart=is_apart) for trial in trials)
+    reasons = (*_of_terms(pair.before, pair.after, constant), *judged)
+    return next(filter(None, reasons), "")
+
+
+# --- what terms tell ----------------------------------------------------------------------------
+
+
+def _of_terms(before: Term, after: Term, constant: frozenset[str]) -> Iterator[str]:
+    made = Counter(_made_here(after)) - Counter(_made_here(before))
+    yield f"`{min(made)}` makes a tensor on another device" if made else ""
+    moved = {*_moved(before)} ^ {*_moved(after)}
+    yield "what is moved to the device of a tensor is something else" if moved else ""
+    other = constant & (_reached(before) ^ _reached(after))
+    yield f"whether `{min(other)}` gets gradients is another matter" if other else ""
+
+
+def _made_here(term: Term) -> Iterator[str]:
+    """The functions that make a tensor where nobody says where."""
+    for part in walk(term):
+        if isinstance(part, Op) and part.form is Form.FUNCTION:
+            given = {name for name, _ in part.keywords}
+            if part.name.startswith("torch.") and part.name.rpartition(".")[2] in _MADE:
+                yield from () if "device" in given else (part.name,)
+
+
+def _moved(term: Term) -> Iterator[frozenset[str]]:
+    """The inputs of what is moved to the device of another tensor."""
+    for part in walk(term):
+        if isinstance(part, Op) and part.form is Form.METHOD and part.name == "to":
+            given = (*part.args[1:], *(value for _, value in part.keywords))
+            if any(isinstance(g, Op) and g.name == "device" for g in given):
+                yield frozenset(p.key for p in walk(part.args[0]) if isinstance(p, Input))
+
+
+def _reached(term: Term) -> frozenset[str]:
+    """The inputs to which gradients find a way."""
+    if isinstance(term, Input):
+        return frozenset({term.key})
+    blocks = isinstance(term, Op) and (
+        (term.form in (Form.METHOD, Form.FUNCTION) and _last(term) in _BLOCKING)
+        or (term.form is Form.ATTRIBUTE and term.name != "T" and term.name != "mT")
+    )
+    parts: tuple[Term, ...] = () if blocks else children(term)
+    return frozenset().union(*map(_reached, parts))
+
+
+def _last(op: Op) -> str:
+    return op.name.rpartition(".")[2]
+
+
+# --- inputs that are not finite -----------------------------------------------------------------
+
+
+def _not_finite(trial: Trial, *, is_apart: bool) -> str:
+    """What new code makes of inputs that are no numbers, where that is not what the old one did."""
+    given = trial.exact_bindings(_ORDINARY)
+    kinds = trial.scenario.kinds
+    masks = [tensor for key, tensor in given.items() if kinds[key] is InputKind.MASK]
+    for key in (key for key, kind in kinds.items() if kind in _FLOATS):
+        if is_apart and any(_hides(trial, given, key, sign * math.inf) for sign in (1, -1)):
+            return f"an infinite number in `{key}` is not seen in the result any more"
+        if _hides(trial, given, key, math.nan):
+            return f"a NaN in `{key}` is not seen in the result any more"
+        if _fills_rows(trial, given, key):
+            return f"where a whole row of `{key}` is -inf, the result is a number now"
+        if any(_reads_masked(trial, given, key, mask) for mask in masks):
+            return f"a NaN in `{key}` is seen where it was masked before"
+    return ""
+
+
+def _hides(trial: Trial, given: Tensors, key: str, value: float) -> bool:
+    return any(
+        _any(~was & now)
+        for spot in _spots(given[key])
+        for was, now in _finite(trial, _filled(given, key, spot, value))
+    )
+
+
+def _fills_rows(trial: Trial, given: Tensors, key: str) -> bool:
+    """Whether a row of -inf gives a number, where one such element alone is nothing special."""
+    one, *rows = _spots(given[key])
+    alone = [*_finite(trial, _filled(given, key, one, -math.inf))]
+    if not all(bool(was.all()) for was, _ in alone):
+        return False
+    return any(
+        _any(~was & now)
+        for spot in rows
+        for was, now in _finite(trial, _filled(given, key, spot, -math.inf))
+    )
+
+
+def _reads_masked(trial: Trial, given: Tensors, key: str, mask: torch.Tensor) -> bool:
+    if mask.shape != given[key].shape:
+        return False
+    return any(
+        _any(was & ~now)
+        for spot in (mask, ~mask)
+        for was, now in _finite(trial, _filled(given, key, spot, math.nan))
+    )
+
+
+def _spots(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Which elements are replaced: one, its row, all."""
+    for index in dict.fromkeys(((0,) * tensor.ndim, (0,) * (tensor.ndim - 1), ())):
+        spot = torch.zeros_like(tensor, dtype=torch.bool)
+        spot[index] = True
+        yield spot
+
+
+def _filled(given: Tensors, key: str, spot: torch.Tensor, value: float) -> Tensors:
+    return {**given, key: given[key].masked_fill(spot, value)}
+
+
+def _finite(trial: Trial, given: Tensors) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Where the old and the new results are finite, in float64; [] if they cannot be told."""
+    old, new = (trial.exact_values(which, given) for which in ("guarded", "own"))
+    if [each.shape for each in old] != [each.shape for each in new]:
+        return []
+    return [(was.isfinite(), now.isfinite()) for was, now in zip(old, new, strict=True)]
+
+
+def _any(tensor: torch.Tensor) -> bool:
+    return bool(tensor.any())
