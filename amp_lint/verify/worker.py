@@ -21,9 +21,9 @@ from amp_lint.verify.proof import Environment, Judgement, ProofSettings
 _EXPERIMENTS: dict[type[Obligation], str] = {
     Expression: "levels",
     Object: "objects",
-    Step: "steps",
+    Step: "training.steps",
     Policy: "policy",
-    State: "state",
+    State: "training.state",
 }
 
 

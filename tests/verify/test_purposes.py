@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from amp_lint.verify import Change, Prover, Verdict
-from amp_lint.verify.experiments import state, steps
+from amp_lint.verify.experiments.training import state, steps
 from amp_lint.verify.obligations import Clip, Event, Place, Program, State, Step
 from amp_lint.verify.proof import ProofSettings
 from amp_lint.vocabulary.meaning import Kind

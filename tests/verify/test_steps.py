@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from amp_lint.verify.experiments import replay, step_checks, steps
-from amp_lint.verify.experiments import step_pairs as protocol
+from amp_lint.verify.experiments.training import checks, replay, steps
+from amp_lint.verify.experiments.training import pairs as protocol
 from amp_lint.verify.obligations import (
     Autocast,
     Clip,
@@ -399,7 +399,7 @@ def test_a_compiler_that_fails_weakens_the_proof(monkeypatch: pytest.MonkeyPatch
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(step_checks, "compiled_error", fail)
+    monkeypatch.setattr(checks, "compiled_error", fail)
     obligation = Step(Place(1, 1), inside(BF16, BF16), inside(BF16, None))
     found = steps.judge(obligation, ProofSettings())
     assert (found.verdict, found.not_run) == (PROVEN, ("compiled",))
@@ -601,7 +601,7 @@ def test_regions_make_no_difference_to_what_is_said_not_to_be_cast(half: tuple[s
     """So that one run serves for all of them."""
     trace = (ZERO, backward(FP16, FP16), UNSCALE, clip(), replace(STEP, active=FP16), UPDATE)
     outside = tuple(replace(event, forward=None, active=None) for event in trace)
-    for loss in (replay.linear, step_checks._through_float16):
+    for loss in (replay.linear, checks._through_float16):
         first, second = (
             replay.Rig(
                 replace(program(each), half=half),

@@ -18,7 +18,7 @@ from amp_lint.verify.experiments.operations import (
     not_lifted,
     tensors,
 )
-from amp_lint.verify.experiments.replay import ReplayCase, region
+from amp_lint.verify.experiments.training.replay import ReplayCase, region
 from amp_lint.verify.obligations import Autocast, Policy
 from amp_lint.verify.proof import Changed, Failure, Judgement, ProofSettings, Verdict
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children, show

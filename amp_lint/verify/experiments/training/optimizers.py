@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from amp_lint.verify.experiments.literals import Unknown, bound
-from amp_lint.verify.experiments.replay import parameter_dtype
+from amp_lint.verify.experiments.training.replay import parameter_dtype
 from amp_lint.verify.obligations import Construct, Program
 from amp_lint.verify.proof import Failure, Point
 from amp_lint.verify.terms import Const

@@ -13,18 +13,10 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from amp_lint.verify.experiments import optimizers, step_checks
 from amp_lint.verify.experiments.literals import Unknown
 from amp_lint.verify.experiments.modes import not_compiled
-from amp_lint.verify.experiments.optimizers import OPTIMIZER
-from amp_lint.verify.experiments.replay import (
-    REPLAYED,
-    ReplayCase,
-    ReplayProblem,
-    linear,
-    scaler_arguments,
-)
-from amp_lint.verify.experiments.step_checks import (
+from amp_lint.verify.experiments.training import checks, optimizers
+from amp_lint.verify.experiments.training.checks import (
     BACKWARD,
     RAISES,
     READ,
@@ -33,7 +25,20 @@ from amp_lint.verify.experiments.step_checks import (
     Evidence,
     Trial,
 )
-from amp_lint.verify.experiments.step_pairs import incomparable, is_ambiguous, is_entangled, pairs
+from amp_lint.verify.experiments.training.optimizers import OPTIMIZER
+from amp_lint.verify.experiments.training.pairs import (
+    incomparable,
+    is_ambiguous,
+    is_entangled,
+    pairs,
+)
+from amp_lint.verify.experiments.training.replay import (
+    REPLAYED,
+    ReplayCase,
+    ReplayProblem,
+    linear,
+    scaler_arguments,
+)
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step
 from amp_lint.verify.proof import Failure, Judgement, Measured, Point, ProofSettings, Verdict
 from amp_lint.verify.purposes import adopted, switched_on
@@ -214,7 +219,7 @@ def _by_path(
     found: list[list[Evidence]] = []
     for trial in trials:
         found.append([])
-        for check in step_checks.CHECKS:
+        for check in checks.CHECKS:
             found[-1] += _kept(check(trial), settings)
             if is_refuted or any(map(_is_new, found[-1])):
                 return found
@@ -283,7 +288,7 @@ def _is_another_matter(evidence: Evidence, repaired: set[str]) -> bool:
 
 def _statement(found: list[Evidence], repaired: set[str], before: Failure | None) -> str:
     updates = [e for e in found if e.check == VALUE]
-    worst = max((e.error for e in updates), default=0.0) * step_checks.TOLERANCE
+    worst = max((e.error for e in updates), default=0.0) * checks.TOLERANCE
     if before is None:
         if all(e.identical for e in updates):
             return "no numeric effect: bitwise equal parameters"
@@ -294,7 +299,7 @@ def _statement(found: list[Evidence], repaired: set[str], before: Failure | None
     if READ in repaired:
         shown.append("what is read of gradients is as without AMP")
     if BACKWARD in repaired:
-        shown.append(f"gradients within {step_checks.TOLERANCE:g} of float64")
+        shown.append(f"gradients within {checks.TOLERANCE:g} of float64")
     if OPTIMIZER in repaired:
         shown.append("the optimizer moves parameters as in float64")
     return "; ".join(shown)
@@ -365,10 +370,10 @@ def _compiled(
         return None
     trial, new = next((t, new) for t in trials for _, new in t.backwards)
     try:
-        error = step_checks.compiled_error(new.forward, trial.case, trial.device, trial.seed)
+        error = checks.compiled_error(new.forward, trial.case, trial.device, trial.seed)
     except Exception as raised:  # the compiler raises what it likes
         return not_compiled("compiled", raised)
-    return Measured("compiled", "float32", None, error / step_checks.TOLERANCE, 1)
+    return Measured("compiled", "float32", None, error / checks.TOLERANCE, 1)
 
 
 def _forwards(trial: Trial) -> Iterable[Autocast | None]:
@@ -397,7 +402,7 @@ def _by_norm(trials: list[Trial]) -> tuple[Point, ...]:
         problem, sizes = ReplayProblem(linear), (norm,)
         (before, after), oracle = trial.run(problem, sizes), trial.oracle(problem, sizes)
         old, new = (
-            math.inf if outcome.raised else max(step_checks.errors(outcome, oracle))
+            math.inf if outcome.raised else max(checks.errors(outcome, oracle))
             for outcome in (before, after)
         )
         found.append(Point(norm, old, new))
@@ -405,13 +410,13 @@ def _by_norm(trials: list[Trial]) -> tuple[Point, ...]:
 
 
 def _by_step(trials: list[Trial]) -> tuple[Point, ...]:
-    trial = next(t for t in trials if any(found.before for found in step_checks.stale(t)))
-    errors = step_checks.weight_errors(trial, _STEPS)
+    trial = next(t for t in trials if any(found.before for found in checks.stale(t)))
+    errors = checks.weight_errors(trial, _STEPS)
     return tuple(Point(float(at), *pair) for at, pair in enumerate(zip(*errors, strict=False), 1))
 
 
 def _is_right(trial: Trial) -> bool:
-    return all(evidence.before is None for evidence in step_checks.values(trial))
+    return all(evidence.before is None for evidence in checks.values(trial))
 
 
 def _by_condition(trials: list[Trial]) -> tuple[Point, ...]:
@@ -422,11 +427,11 @@ def _by_condition(trials: list[Trial]) -> tuple[Point, ...]:
     found = []
     for number in _CONDITIONS:
         problem = (
-            step_checks.inverse,
-            functools.partial(step_checks.conditioned, number, trial.seed),
+            checks.inverse,
+            functools.partial(checks.conditioned, number, trial.seed),
         )
         old, new = (
-            step_checks.gradient_error(problem, event, trial.case, trial.device) for event in events
+            checks.gradient_error(problem, event, trial.case, trial.device) for event in events
         )
         found.append(Point(number, old, new))
     return tuple(found)

@@ -11,9 +11,14 @@ from dataclasses import dataclass, field, replace
 import torch
 import torch._functorch.config
 
-from amp_lint.verify.experiments import replay
-from amp_lint.verify.experiments.replay import ReplayCase, ReplayOutcome, ReplayProblem, Rig
-from amp_lint.verify.experiments.step_pairs import Pair, loss_names, optimizer_keys
+from amp_lint.verify.experiments.training import replay
+from amp_lint.verify.experiments.training.pairs import Pair, loss_names, optimizer_keys
+from amp_lint.verify.experiments.training.replay import (
+    ReplayCase,
+    ReplayOutcome,
+    ReplayProblem,
+    Rig,
+)
 from amp_lint.verify.kept import Kept
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Trace
 from amp_lint.verify.proof import Failure
