@@ -1,0 +1,50 @@
+"""Changes of ``benchmarks/changes.jsonl`` that once were proven though wrong, one of each class."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from amp_lint.verify import Change, Prover, Verdict
+
+CHANGES = {
+    case["id"]: case
+    for line in (Path(__file__).parents[2] / "benchmarks" / "changes.jsonl").open("rb")
+    for case in [json.loads(line)]
+}
+ONCE_PROVEN = {
+    "look-known-clamp": "not the function",
+    "look-known-nan": "not the function",
+    "look-log-nan": "not the function",
+    "look-masked-row": "where a whole row of `scores` is -inf",
+    "look-padding-times": "a NaN in `hidden` is seen where it was masked before",
+    "look-teacher-detached": "whether `teacher` gets gradients",
+    "look-arange-device": "`torch.arange` makes a tensor on another device",
+    "look-clone-lost": "`weights` is a tensor of its own no more",
+    "look-contiguous-lost": "may be laid out in another way",
+    "look-read-late": "`at` became `self.count`",
+    "look-query-renamed": "`limit` became `bound`",
+    "look-scaler-each-epoch": "`self.scaler` is made in another function",
+    "look-load-late": 'load_state_dict(saved["scaler"])` was moved',
+    "look-print-index": "`print(self.losses[100])` was added",
+    "look-print-divide": "`print(1.0 / self.seen)` was added",
+    "look-rate-late": "`self.scaler.step(self.optimizer)` was added or moved",
+}
+ONCE_REFUTED = ("fair-fused", "fair-norm-torch")
+
+
+@pytest.mark.parametrize("name", ONCE_PROVEN)
+def test_what_is_wrong_is_told(proving: Prover, name: str) -> None:
+    case = CHANGES[name]
+    proof = proving.prove(Change(case["before"], case["after"]))
+    said = [str(each) for each in proof.shown]
+    assert proof.verdict in (Verdict.REFUTED, Verdict.NOT_COMPARABLE)
+    assert any(ONCE_PROVEN[name] in text for text in (*proof.reasons, *said))
+
+
+@pytest.mark.parametrize("name", ONCE_REFUTED)
+def test_what_is_right_is_proven(proving: Prover, name: str) -> None:
+    case = CHANGES[name]
+    assert proving.prove(Change(case["before"], case["after"])).verdict is Verdict.PROVEN
