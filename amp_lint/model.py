@@ -25,6 +25,7 @@ from amp_lint.amp.other_trainings import Trainer, Trainings
 from amp_lint.amp.patterns import Patterns
 from amp_lint.amp.reach import Reach
 from amp_lint.amp.regions import Regions
+from amp_lint.amp.results import Results
 from amp_lint.amp.roles import Roles
 from amp_lint.amp.scores import Scores
 from amp_lint.amp.sources import Sources
@@ -112,7 +113,8 @@ class Model:
     @functools.cached_property
     def operations(self) -> Operations:
         """Tensor operations and the chains they form."""
-        return Operations(self.tree, self.names, self.values, self.flow)
+        results = Results(self.program, lambda call: self.reach.target(call))
+        return Operations(self.tree, self.names, self.values, self.flow, results)
 
     @functools.cached_property
     def patterns(self) -> Patterns:

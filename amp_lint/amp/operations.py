@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from amp_lint.amp.results import Results
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Arguments, Values, arguments, literal
 from amp_lint.syntax.assignments import targets_of
@@ -21,6 +22,8 @@ _MODULES = {f"torch.nn.{module}": name for name, module in CLASSES.items()}
 _OPERATORS = {cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "div",
               cst.Power: "pow"}  # fmt: skip
 _MAX_STEPS = 12
+_FOLLOWED = ("assign", "unpack", "parameter")
+"""Kinds of bindings whose value is known, by calls if not by itself."""
 
 
 class Form(enum.Enum):
@@ -52,7 +55,7 @@ class Operation:
     constructor: cst.Call | None = None
     """For a module: the call that makes it."""
     elsewhere: bool = False
-    """Whether ``node`` stands in the body of a helper function, not at the place asked about."""
+    """Whether ``node`` stands in a function that is called, not at the place asked about."""
     via: tuple[Through, ...] = ()
     """The local names through which the result reached the next operation of a chain."""
 
@@ -68,8 +71,11 @@ class Through:
 class Operations:
     """Recognises operations, and follows a value back through the operations that made it."""
 
-    def __init__(self, tree: Tree, names: Names, values: Values, flow: Flow) -> None:
+    def __init__(
+        self, tree: Tree, names: Names, values: Values, flow: Flow, results: Results
+    ) -> None:
         self.tree = tree
+        self.results = results
         self.names = names
         self.values = values
         self.flow = flow
@@ -97,26 +103,49 @@ class Operations:
         given = Arguments((right,), {}, False)
         return _canonical(Operation(name, node, Form.OPERATOR, left, given))
 
-    def chain(self, node: cst.BaseExpression | None) -> Iterator[Operation]:
+    def chain(
+        self, node: cst.BaseExpression | None, *, entering: bool = False
+    ) -> Iterator[Operation]:
         """The operations that made a value, the last one first.
 
         Follows local names that certainly hold their value, and functions of this file that
-        consist of one ``return`` of operations on their first parameter.
+        consist of one ``return`` of operations on their first parameter; if ``entering``, also
+        functions, methods and modules to the only value that they return, and parameters to what
+        the only call gives for them.
         """
         via: tuple[Through, ...] = ()
+        entered = False
         for _ in range(_MAX_STEPS):
             if node is None:
                 return
+            given = self._given(node) if entering else None
+            if given is not None:
+                node, entered = given, True
+                continue
             steps = self._steps(node)
             if steps:
-                yield replace(steps[0], via=via)
-                yield from steps[1:]
+                yield replace(steps[0], via=via, elsewhere=steps[0].elsewhere or entered)
+                yield from (replace(step, elsewhere=True) for step in steps[1:])
                 via, node = (), self._source(node, steps)
                 continue
-            binding = self.flow.held(node)
+            binding = self._held(node, entering=entering)
             if binding is None or not isinstance(node, cst.Name):
                 return
-            via, node = (*via, Through(node, binding)), binding.value
+            via, node = (*via, Through(node, binding)), self.results.bound(binding)
+            entered = entered or binding.value is None
+
+    def _held(self, node: cst.BaseExpression, *, entering: bool) -> Binding | None:
+        """The binding of a name that certainly has its value still, also one of several."""
+        found = self.flow.certain(node) if entering else self.flow.held(node)
+        return found if found is not None and found.kind in _FOLLOWED else None
+
+    def _given(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What a call gives that is no operation by itself."""
+        if not isinstance(node, cst.Call) or self.helper_result(node) is not None:
+            return None
+        operation = self.of(node)
+        plain = operation is not None and operation.form in (Form.FUNCTION, Form.MODULE, Form.LAST)
+        return None if plain else self.results.of(node)
 
     def _steps(self, node: cst.BaseExpression) -> list[Operation]:
         """The operation that an expression is, or those of the helper function that it calls."""

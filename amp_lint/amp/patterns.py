@@ -47,6 +47,8 @@ class Match:
     """Casts, floors, and what rearranges or picks elements, in the order of the steps."""
     sides: list[Operation] = field(default_factory=list)
     """The operations of other operands."""
+    entering: bool = False
+    """Whether functions that are called are entered."""
     reduced: Operation | None = None
     """The one whose settings are ``*settings``, or the only one that has some."""
 
@@ -69,9 +71,15 @@ class Patterns:
         self._tree = operations.tree
         self._values = operations.values
 
-    def match(self, pair: Pair, node: cst.BaseExpression) -> Match | None:
-        """How an expression is what a pair calls wrong, if it is."""
-        match = Match(pair, node)
+    def match(
+        self, pair: Pair, node: cst.BaseExpression, *, entering: bool = False
+    ) -> Match | None:
+        """How an expression is what a pair calls wrong, if it is.
+
+        Also where the first operations are those of a function, method or module that is called,
+        if ``entering``.
+        """
+        match = Match(pair, node, entering=entering)
         steps = self._along(parsed(pair.before), node, match, match.steps)
         return match if steps and _is_of_torch(match) else None
 
@@ -93,7 +101,7 @@ class Patterns:
     ) -> bool:
         """Whether a value is what a pattern says; ``steps`` gets the operations that made it."""
         wanted = [*pattern.spine()]
-        for step in self.operations.chain(node):
+        for step in self.operations.chain(node, entering=match.entering):
             steps.append(step)
             if step.name == wanted[0].name and self._is_part(wanted[0], step, match):
                 if len(wanted) == 1:

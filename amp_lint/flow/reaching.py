@@ -125,11 +125,17 @@ class Flow:
         return loops[-1] if loops else None
 
     def held(self, node: cst.BaseExpression) -> Binding | None:
-        """The binding whose value a local name certainly still has, unchanged in place."""
+        """The assignment whose value a local name certainly still has, unchanged in place."""
+        found = self.certain(node)
+        assigned = found is not None and found.kind == "assign" and found.value is not None
+        return found if assigned else None
+
+    def certain(self, node: cst.BaseExpression) -> Binding | None:
+        """The only binding that a local name can have here, if what it is bound to is unchanged."""
         if not isinstance(node, cst.Name):
             return None
         found = self.reaching(node)
-        if len(found) != 1 or found[0].kind != "assign" or found[0].value is None:
+        if len(found) != 1:
             return None
         if not self._same_scope(node, found[0]) or not self._dominates(found[0], node):
             return None

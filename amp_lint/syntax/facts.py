@@ -7,8 +7,10 @@ anything is never parsed by the latter. Everything here errs on one side: what m
 from __future__ import annotations
 
 import ast
+import bisect
 import copy
 import functools
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -35,7 +37,10 @@ class Facts:
     """Last name of what is called, as it is written or was imported -> the calls."""
     values: dict[str, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
     """Variable or attribute -> what is assigned to it somewhere."""
+    shares: dict[str, list[tuple[ast.Call, int]]] = field(default_factory=lambda: defaultdict(list))
+    """Variable or attribute -> the calls of whose values it is assigned one, and which."""
     functions: dict[str, list[Definition]] = field(default_factory=lambda: defaultdict(list))
+    classes: dict[str, list[ast.ClassDef]] = field(default_factory=lambda: defaultdict(list))
     imported: dict[str, str] = field(default_factory=dict)
     """Name -> the last part of what it is imported as."""
     known: set[str] = field(default_factory=set)
@@ -79,13 +84,16 @@ class Facts:
         )
         return {word for word in asked if times[word] > idle[word]}
 
-    def leads(self, node: ast.expr, targets: Set[str], through: Set[str]) -> bool:
+    def leads(
+        self, node: ast.expr, targets: Set[str], through: Set[str], *, entering: bool = False
+    ) -> bool:
         """Whether a value may come from a call of one of ``targets``, or of an object made by one.
 
         Directly, by variables and helpers, and by calls of ``through``, additions, other operators
-        that are named in ``through``, and subscripts.
+        that are named in ``through``, and subscripts; if ``entering``, also by what methods and
+        modules return.
         """
-        return _Search(self, targets, through).leads(node)
+        return _Search(self, targets, through, entering=entering).leads(node)
 
     def may_be(self, name: str, targets: Set[str]) -> bool:
         """Whether what is called so is one of ``targets``, or made of one here or elsewhere."""
@@ -93,6 +101,25 @@ class Facts:
             return True
         made_here = name in self.functions or name in self.values
         return self.is_linked(name) or (made_here and _Search(self, targets, set()).mentions(name))
+
+    def is_seen(self, value: ast.expr, use: ast.expr) -> bool:
+        """Whether what a name is given somewhere may be seen where it is used."""
+        home = self.home(value.lineno)
+        return home is None or home.lineno <= use.lineno <= (home.end_lineno or 0)
+
+    def home(self, line: int) -> Definition | None:
+        """The innermost function around a line."""
+        at = bisect.bisect_right(self._starts, line)
+        around = (each for each in reversed(self._in_order[:at]) if line <= (each.end_lineno or 0))
+        return next(around, None)
+
+    @functools.cached_property
+    def _in_order(self) -> list[Definition]:
+        return sorted(itertools.chain(*self.functions.values()), key=lambda each: each.lineno)
+
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        return [each.lineno for each in self._in_order]
 
     def is_linked(self, name: str) -> bool:
         """Whether a name may be that of something in another file that is looked into."""
@@ -169,6 +196,10 @@ def _note_definition(found: Facts, node: Definition) -> None:
     found.functions[node.name].append(node)
 
 
+def _note_class(found: Facts, node: ast.ClassDef) -> None:
+    found.classes[node.name].append(node)
+
+
 def _note_import(found: Facts, node: ast.Import | ast.ImportFrom) -> None:
     module = getattr(node, "module", None)
     for alias in node.names:
@@ -200,6 +231,7 @@ _NOTES: dict[type[ast.AST], Callable[[Facts, Any], None]] = {
     ast.NamedExpr: _note_value,
     ast.FunctionDef: _note_definition,
     ast.AsyncFunctionDef: _note_definition,
+    ast.ClassDef: _note_class,
     ast.Import: _note_import,
     ast.ImportFrom: _note_import,
     ast.Constant: _note_number,
@@ -255,12 +287,19 @@ def _bind(found: Facts, target: ast.expr, value: ast.expr) -> None:
             if len(one) == len(other):
                 for each, its in zip(one, other, strict=True):
                     _bind(found, each, its)
+        case ((ast.Tuple(elts=parts) | ast.List(elts=parts)), ast.Call()):
+            for at, part in enumerate(parts):
+                if isinstance(part, ast.Name):
+                    found.shares[part.id].append((value, at))
 
 
 class _Search:
     """One question of `Facts.leads`."""
 
-    def __init__(self, facts: Facts, targets: Set[str], through: Set[str]) -> None:
+    def __init__(
+        self, facts: Facts, targets: Set[str], through: Set[str], *, entering: bool = False
+    ) -> None:
+        self._entering = entering
         self._facts = facts
         self._targets = targets
         self._through = through
@@ -272,7 +311,11 @@ class _Search:
         self._seen.add(id(node))
         match node:
             case ast.Name(id=name):
-                return any(map(self.leads, self._facts.values.get(name, ())))
+                return any(map(self.leads, self._given(node))) or any(
+                    self._gives(call, at)
+                    for call, at in self._facts.shares.get(name, ())
+                    if self._facts.is_seen(call, node)
+                )
             case ast.Subscript(value=value) | ast.NamedExpr(value=value) | ast.Starred(value=value):
                 return self.leads(value)
             case ast.BinOp(left=left, right=right, op=operator):
@@ -296,7 +339,44 @@ class _Search:
         if self._made_here(call.func, name) and self.mentions(name):
             return True
         passes = name in self._through or self._made_here(call.func, name)
-        return passes and any(map(self.leads, operands(call)))
+        if passes and any(map(self.leads, operands(call))):
+            return True
+        return name not in self._through and self._gives(call)
+
+    def _given(self, name: ast.Name) -> Iterator[ast.expr]:
+        """What a variable is given where it is seen; a parameter by calls."""
+        facts, function = self._facts, self._facts.home(name.lineno)
+        yield from (v for v in facts.values.get(name.id, ()) if facts.is_seen(v, name))
+        if self._entering and function is not None and name.id not in _SELF:
+            at = _position(function, name.id)
+            calls = facts.calls.get(function.name, ()) if at is not None else ()
+            given = (argument(call, at, name.id) for call in calls)
+            yield from (each for each in given if each is not None)
+
+    def _gives(self, call: ast.Call, at: int | None = None) -> bool:
+        """Whether what is called may return what leads to a target, as the value with a number."""
+        if not self._entering:
+            return False
+        values = (node.value for each in self._entered(call) for node in _returns(each))
+        return any(self._is_led(value, at) for value in values if value is not None)
+
+    def _entered(self, call: ast.Call) -> Iterable[Definition]:
+        """What a call may run: a function or method, or the ``forward`` of a module."""
+        facts, name = self._facts, self._facts.name(call)
+        forwards = facts.functions.get("forward", [])
+        if name in facts.functions:
+            return facts.functions[name]
+        if name not in facts.values:
+            spelled = isinstance(call.func, ast.Name) and call.func.id not in facts.imported
+            return forwards if spelled else ()
+        made = {word for value in facts.values[name] for word in _words(value)}
+        owners = [owner for word in made for owner in facts.classes.get(word, ())]
+        return [each for each in forwards if any(map(functools.partial(_holds, each), owners))]
+
+    def _is_led(self, returned: ast.expr, at: int | None) -> bool:
+        if not isinstance(returned, ast.Tuple):
+            return at is None and self.leads(returned)
+        return at is not None and at < len(returned.elts) and self.leads(returned.elts[at])
 
     def _made_here(self, function: ast.expr, name: str) -> bool:
         """Whether what is called may be a function or a variable of this file."""
@@ -332,6 +412,28 @@ class _Search:
             seen |= fresh
             todo += fresh
         return False
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    return (word for each in ast.walk(node) for word in own_identifiers(each))
+
+
+def _holds(function: Definition, owner: ast.ClassDef) -> bool:
+    return function in owner.body
+
+
+def _position(function: Definition, name: str) -> int | None:
+    """Which argument of a call is a parameter's, if it has that name; keywords come last."""
+    parameters = function.args
+    ordered = (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
+    names = [each.arg for each in ordered]
+    if name not in names:
+        return None
+    return names.index(name) - (names[0] in _SELF)
+
+
+def _returns(function: Definition) -> Iterator[ast.Return]:
+    return (node for node in ast.walk(function) if isinstance(node, ast.Return))
 
 
 def argument(call: ast.Call, position: int | None, keyword: str) -> ast.expr | None:

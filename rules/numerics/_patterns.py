@@ -40,6 +40,8 @@ class PatternRule(Rule):
     inner: ClassVar[str] = ""
     """What the first operation is called, for the place where it stands."""
     help: ClassVar[str]
+    enters: ClassVar[bool] = False
+    """Whether the first operation may be that of a module or function that is called."""
     _last: ClassVar[frozenset[str]]
     _first: ClassVar[frozenset[str]]
 
@@ -61,7 +63,7 @@ class PatternRule(Rule):
         through = BETWEEN | names | {name.removeprefix("r") for name in names}
         last, first = self._last or {"sum"}, self._first or {"square", "pow", "mul"}
         return any(
-            facts.leads(call, first, through | last)
+            facts.leads(call, first, through | last, entering=self.enters)
             for name, calls in facts.calls.items()
             if self._last & {*CLASSES.values()}
             or (any(word in name.lower() for word in last) and facts.may_be(name, last))
@@ -70,26 +72,36 @@ class PatternRule(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Compare every expression that may be one of a pair."""
-        from amp_lint.amp.patterns import places
-
         from ._rewrite import fix
+
+        found = [*self._matches(model)]
+        called = {id(step.node) for match in found for step in match.steps if step.elsewhere}
+        for match in found:
+            if id(match.node) in called:
+                continue  # it is reported where its function is called
+            floored = any(map(model.patterns.is_floor, match.between))
+            message = self.floored if floored and self.floored else self.message
+            last = match.steps[-1]
+            apart = last.elsewhere or bool(match.hops)
+            related = [(last.node, self.inner)] if apart and self.inner else []
+            offered = self._offered(fix(model, match))
+            yield self.report(model, match.node, message, related, offered, help=self.help)
+
+    def _matches(self, model: Model) -> Iterator[Match]:
+        """The places that are wrong, each once."""
+        from amp_lint.amp.patterns import places
 
         seen: set[int] = set()
         for pair in self.pairs:
             for node in places(model.operations, parsed(pair.before).name):
-                match = model.patterns.match(pair, node) if id(node) not in seen else None
+                if id(node) in seen:
+                    continue
+                match = model.patterns.match(pair, node, entering=self.enters)
                 if match is None or self.is_right(model, match):
                     continue
-                if all(step.elsewhere for step in match.steps):
-                    continue  # it is found in the function that is called
-                seen.add(id(node))
-                floored = any(map(model.patterns.is_floor, match.between))
-                message = self.floored if floored and self.floored else self.message
-                last = match.steps[-1]
-                apart = bool(match.hops) and not last.elsewhere
-                related = [(last.node, self.inner)] if apart and self.inner else []
-                found = self._offered(fix(model, match))
-                yield self.report(model, node, message, related, found, help=self.help)
+                if not all(step.elsewhere for step in match.steps):
+                    seen.add(id(node))
+                    yield match  # else it is found in the function that is called
 
     def _offered(self, found: Fix | None) -> Fix | None:
         """A fix, if the rule offers fixes of its kind, or shows those that it does not."""

@@ -12,6 +12,7 @@ class LogSigmoid(PatternRule):
 
     code = "AMP302"
     name = "log-sigmoid"
+    enters = True
     preview = True
     pairs = (
         Pair("log(sigmoid(x))", "-softplus(-x)"),

@@ -32,6 +32,7 @@ class LogSoftmax(PatternRule):
 
     code = "AMP301"
     name = "log-softmax"
+    enters = True
     pairs = (Pair("log(softmax(x, *settings))", "log_softmax(x, *settings)"),)
     anchors = (frozenset({"log", "LOG", "Log"}),)
     message, floored = _PLAIN, _WITH_FLOOR

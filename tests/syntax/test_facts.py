@@ -26,6 +26,37 @@ def leads(text: str, *, linked: Set[str] = frozenset()) -> bool:
     return any(found.leads(call, {"softmax", "Softmax"}, THROUGH) for call in logs)
 
 
+HEAD = """
+class Head:
+    def forward(self, x):
+        return x.mean(), x.softmax(1)
+class Other:
+    def forward(self, x):
+        return x.relu()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reached"),
+    [
+        ("head = Head()\ndef f(x):\n    a, b = head(x)\n    return b.log()", True),
+        ("head = Head()\ndef f(x):\n    a, b = head(x)\n    return a.log()", False),
+        ("def f(head, x):\n    a, b = head(x)\n    return b.log()", True),
+        ("def f(p):\n    return p.log()\nf(x.softmax(1))", True),
+        ("def f(p, q=2):\n    return q.log()\nf(1, q=x.softmax(1))", True),
+        ("def f(p):\n    return p.log()\nf(x.relu())", False),
+        ("other = Other()\ndef f(x):\n    p = other(x)\n    return p.log()", False),
+        ("def f(x):\n    p = x.softmax(1)\ndef g(p):\n    return p.log()", False),
+    ],
+)
+def test_functions_are_entered(text: str, reached: bool) -> None:
+    found = of(HEAD + text)
+    (log,) = found.calls["log"]
+    assert found.leads(log, {"softmax"}, THROUGH, entering=True) is reached
+    if reached and "f(" not in text.splitlines()[-1]:
+        assert not found.leads(log, {"softmax"}, THROUGH)
+
+
 @pytest.mark.parametrize(
     "text",
     [
