@@ -110,8 +110,8 @@ class Operations:
 
         Follows local names that certainly hold their value, and functions of this file that
         consist of one ``return`` of operations on their first parameter; if ``entering``, also
-        functions, methods and modules to the only value that they return, and parameters to what
-        the only call gives for them.
+        functions, methods and modules to the only value that they return, parameters to what the
+        only call gives for them, and what is done to a variable under a condition.
         """
         via: tuple[Through, ...] = ()
         entered = False
@@ -131,13 +131,24 @@ class Operations:
             binding = self._held(node, entering=entering)
             if binding is None or not isinstance(node, cst.Name):
                 return
+            entered = entered or binding is not self.flow.held(node)
             via, node = (*via, Through(node, binding)), self.results.bound(binding)
-            entered = entered or binding.value is None
 
     def _held(self, node: cst.BaseExpression, *, entering: bool) -> Binding | None:
         """The binding of a name that certainly has its value still, also one of several."""
-        found = self.flow.certain(node) if entering else self.flow.held(node)
+        if not entering or not isinstance(node, cst.Name):
+            return self.flow.held(node)
+        found = self.flow.certain(node) or self._changed(node)
         return found if found is not None and found.kind in _FOLLOWED else None
+
+    def _changed(self, name: cst.Name) -> Binding | None:
+        """``x = softmax(x)`` under a condition, where it is the last that is done to a variable."""
+        last = next(iter(self.flow.reaching(name)), None)
+        if last is None or last.kind != "assign" or last.value is None:
+            return None
+        made = self.of(last.value)
+        own = made.input if made is not None else None
+        return last if isinstance(own, cst.Name) and own.value == name.value else None
 
     def _given(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What a call gives that is no operation by itself."""
