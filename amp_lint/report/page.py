@@ -61,7 +61,8 @@ def screen(rule: Rule, page: Page, style: Style) -> Iterator[str]:
     yield from _labelled("Fix: ", page.paragraph("Fix and its safety"), style)
     yield from _labelled("", page.paragraph("Known problems", NOT_FOUND), style)
     yield from _labelled("Silence it: ", _silencing(rule), style)
-    yield from _labelled("Read on: ", f"`amp-lint rule {rule.code} --full`, {_link(page)}", style)
+    whole = f"`amp-lint rule {rule.code} --full`"
+    yield from _labelled("Read on: ", ", ".join(filter(None, (whole, _link(page)))), style)
 
 
 def hover(rule: Rule, page: Page) -> str:
@@ -88,7 +89,9 @@ def _kinds(rule: Rule) -> Iterator[str]:
 
 
 def _labelled(label: str, text: str, style: Style) -> Iterator[str]:
-    """A paragraph after an empty line, without what it announces."""
+    """A paragraph after an empty line, without what it announces; nothing, if there is none."""
+    if not text:
+        return
     text = text[:-1] + "." if text.endswith(":") else text
     first, *others = _filled(label + text, style)
     yield ""

@@ -290,6 +290,14 @@ def test_a_long_example_is_cut() -> None:
     assert len(code) == 13 and code[-1] == "  ..."
 
 
+@pytest.mark.parametrize("rule", registry.every_rule(), ids=lambda rule: rule.code)
+def test_every_rule_has_a_screen(rule: Rule) -> None:
+    """Also one that says nothing of known problems, or refers to no page."""
+    lines = [*screen(rule, parse(registry.page(rule)), Style(width=80))]
+    assert lines[0].startswith(f"{rule.code} {rule.name} (")
+    assert not lines[-1].endswith(",")
+
+
 def test_colors_of_a_screen() -> None:
     colored = "\n".join(shown(SMALL, style=Style(color=True)))
     assert re.sub(r"\033\[[\d;]*m", "", colored) == SMALL_SCREEN
