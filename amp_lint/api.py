@@ -21,9 +21,9 @@ from amp_lint.report.data import Diagnostic, data
 from amp_lint.run.choice import Choice, ConfigError
 from amp_lint.run.job import Action, Job, Outcome, linked, lint, passes
 from amp_lint.run.target import parse_version
-from amp_lint.selection import Selection
+from amp_lint.selection import Scope, Selection
 from amp_lint.syntax.cells import python
-from amp_lint.syntax.project import Links
+from amp_lint.syntax.project import OUTSIDE, Links, imports
 from amp_lint.syntax.project import Project as Imports
 from amp_lint.text.source import Source, SourceError
 
@@ -221,8 +221,17 @@ def _outcome(call: _Call, action: Action) -> Outcome | None:
         links = _links(call, code[0], chosen, fixing=action is Action.PREVIEW)
         if not (call.named or passes(code, chosen, links)):
             return None
-        job = (call.name, call.data, call.named, chosen, action, call.unsafe, links)
+        scope = _scope(call, code[0])
+        job = (call.name, call.data, call.named, chosen, action, call.unsafe, links, scope)
         return lint(Job(*job))
+
+
+def _scope(call: _Call, code: bytes) -> Scope:
+    """How much of the project is known: a source alone may import any module of it."""
+    if call.project is not None:
+        return Scope.WHOLE
+    alone = all(module.partition(".")[0] in OUTSIDE for module, _ in imports(code))
+    return Scope.IMPORTS if alone else Scope.PART
 
 
 def _links(call: _Call, code: bytes, chosen: Selection, *, fixing: bool) -> Links | None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from amp_lint import directives
 from amp_lint.rule import Rule
-from amp_lint.selection import Selection
+from amp_lint.selection import Scope, Selection
 from amp_lint.sieve import allowed, wanted
 from amp_lint.syntax.facts import Facts, facts
 from amp_lint.syntax.parse import TooDeepError, parse
@@ -40,12 +41,14 @@ def check(
     named: bool = False,
     links: Links | None = None,
     model: Model | None = None,
+    scope: Scope = Scope.PART,
 ) -> list[Diagnostic]:
     """The findings in one file, in order of place, without those a ``noqa`` comment suppresses.
 
     A file that the sieves dismiss costs no parse; ``named`` says that the user asked for this
     very file, so that a syntax error in it is worth a report all the same. ``links`` is what it
     imports from other files of its project; ``model`` is that of the file alone, where it is known.
+    ``scope`` says how much of the project the run has, for rules about comments.
 
     Raises:
         AnalysisError: the file cannot be analysed.
@@ -61,7 +64,11 @@ def check(
             return []
         raise AnalysisError(str(error)) from error
     found = [each for group in groups for each in _findings(source, selection, *group, model)]
-    return _suppress(source, _in_order(found), selection) if found else []
+    kept = _suppress(source, _in_order(_shown(found, selection)), selection) if found else []
+    if selection.judges_comments(source.data):
+        kept += _suppress(source, directives.idle(source, found, selection, scope), selection)
+        kept.sort(key=_order)
+    return kept
 
 
 def unread(source: Source, selection: Selection) -> list[Diagnostic]:
@@ -143,14 +150,22 @@ def _findings(
     except RecursionError as error:
         raise AnalysisError("nests too deeply to be analysed") from error
     end = len(source.text)
-    shown = [finding for finding in found if selection.preview >= finding.preview]
-    return [_within(finding, source) for finding in shown if finding.start <= end]
+    return [_within(finding, source) for finding in found if finding.start <= end]
+
+
+def _shown(found: list[Diagnostic], selection: Selection) -> list[Diagnostic]:
+    """Those that are reported in preview alone only there."""
+    return [finding for finding in found if selection.preview >= finding.preview]
 
 
 def _in_order(found: list[Diagnostic]) -> list[Diagnostic]:
     """Findings in order of place, each once."""
     unique = {(finding.code, finding.start, finding.end): finding for finding in reversed(found)}
-    return sorted(unique.values(), key=lambda finding: (finding.start, finding.code))
+    return sorted(unique.values(), key=_order)
+
+
+def _order(finding: Diagnostic) -> tuple[int, str]:
+    return finding.start, finding.code
 
 
 def _within(finding: Diagnostic, source: Source) -> Diagnostic:

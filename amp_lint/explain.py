@@ -131,6 +131,7 @@ def _list(rules: Sequence[Rule]) -> Iterator[str]:
     for rule in rules:
         fixes = ", ".join(page.FIXES[kind] for kind in rule.fixes)
         offers = f"fix: {fixes}" if fixes else "no fix"
-        line = f"{rule.name:<{width}}  {offers:<25}{'preview' if rule.preview else ''}"
+        when = "preview" if rule.preview else "if selected" if rule.about_comments else ""
+        line = f"{rule.name:<{width}}  {offers:<25}{when}"
         yield f"{paint(rule.code, BOLD, style)}  {line}"
         yield f"{' ' * len(rule.code)}  {registry.summary(rule)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from amp_lint import engine
 from amp_lint.edit import edits
 from amp_lint.engine import AnalysisError
-from amp_lint.selection import Selection
+from amp_lint.selection import Scope, Selection
 from amp_lint.syntax.parse import TooDeepError, parse
 from amp_lint.text.diagnostic import SYNTAX_ERROR, Applicability, Diagnostic, Edit, Severity
 from amp_lint.text.source import Source, SourceError
@@ -74,6 +75,7 @@ def fix(
     named: bool = False,
     accept: Accept | None = None,
     links: Links | None = None,
+    scope: Scope = Scope.PART,
     found: list[Diagnostic] | None = None,
 ) -> FixResult:
     """Fix what can be fixed, round by round until nothing more applies.
@@ -81,16 +83,17 @@ def fix(
     Each round is checked before it is kept: the text parses, every fixed finding is gone, and no
     other is left for it that is as severe. Where a fix brings one out that can be fixed, both are
     applied or none. What fails this is refused, until something else has changed the text, so that
-    the worst outcome is the old text and a second run finds nothing to do. ``named`` and ``links``
-    as for `engine.check`; what ``accept`` does not let pass stays as it is. ``found`` is what that
-    gives for the source, where it is known.
+    the worst outcome is the old text and a second run finds nothing to do. ``named``, ``links``
+    and ``scope`` as for `engine.check`; what ``accept`` does not let pass stays as it is. ``found``
+    is what that gives for the source, where it is known.
 
     Raises:
         AnalysisError: the file cannot be analysed.
     """
 
     def recheck(text: Source) -> list[Diagnostic]:
-        return engine.check(text, selection, named=named or text is not source, links=links)
+        asked = named or text is not source
+        return engine.check(text, selection, named=asked, links=links, scope=scope)
 
     found = recheck(source) if found is None else found
     allowed = {Applicability.SAFE} | ({Applicability.UNSAFE} if unsafe else set())
@@ -106,21 +109,24 @@ def offered(
     unsafe: bool = False,
     named: bool = False,
     links: Links | None = None,
+    scope: Scope = Scope.PART,
 ) -> list[Diagnostic]:
     """The findings as `engine.check` gives them, without the fixes that `fix` would refuse.
 
     Raises:
         AnalysisError: the file cannot be analysed.
     """
-    found = engine.check(source, selection, named=named, links=links)
+    found = engine.check(source, selection, named=named, links=links, scope=scope)
+    tried = functools.partial(
+        fix, source, selection, named=named, links=links, scope=scope, found=found
+    )
     kinds = {finding.fix.applicability for finding in found if finding.fix is not None}
     refused: set[_Place] = set()
     for more in (False, True):
         kind = Applicability.UNSAFE if more else Applicability.SAFE
         if kind in kinds and source.lossless:
-            both = unsafe or more
-            tried = fix(source, selection, unsafe=both, named=named, links=links, found=found)
-            refused |= {_place(finding) for finding in tried.vain if _is(finding, kind)}
+            vain = tried(unsafe=unsafe or more).vain
+            refused |= {_place(finding) for finding in vain if _is(finding, kind)}
     return [_without_fix(finding) if _place(finding) in refused else finding for finding in found]
 
 

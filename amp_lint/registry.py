@@ -23,17 +23,17 @@ class RegistryError(Exception):
 
 @functools.cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule that the linter asks, in order of code.
+    """Every rule that the linter asks about code, in order of code.
 
     Raises:
         RegistryError: as of `every_rule`.
     """
-    return tuple(rule for rule in every_rule() if not rule.run_only)
+    return tuple(rule for rule in every_rule() if rule.is_static)
 
 
 @functools.cache
 def every_rule() -> tuple[Rule, ...]:
-    """One instance of every rule, in order of code, also of those for runs alone.
+    """One instance of every rule, in order of code, also of those for runs and for comments.
 
     Raises:
         RegistryError: if a code or name is taken twice or is not of the form AMP123.

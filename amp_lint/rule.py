@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from amp_lint.mistake import Account
     from amp_lint.model import Model
     from amp_lint.syntax.facts import Facts
+    from amp_lint.text.noqa import Code, Directive
+    from amp_lint.text.source import Source
     from amp_lint.vocabulary.written import Look
 
 
@@ -36,6 +38,8 @@ class Rule:
     """The kinds of fix that it may offer, the most trusted first."""
     run_only: ClassVar[bool] = False
     """Whether only a run that is watched shows it: the linter never asks the rule then."""
+    about_comments: ClassVar[bool] = False
+    """Whether it is about comments that silence others: asked last, and off unless selected."""
     requires: ClassVar[tuple[frozenset[str], ...]] = ()
     """A file is looked at when it has at least one identifier of every set."""
     anchors: ClassVar[tuple[frozenset[str], ...]] = ()
@@ -64,6 +68,11 @@ class Rule:
     calls: ClassVar[frozenset[str]] = frozenset()
     """Qualified names; a call of one of them is handed to `visit_call`."""
 
+    @property
+    def is_static(self) -> bool:
+        """Whether it is about code, as it is written."""
+        return not (self.run_only or self.about_comments)
+
     def may(self, facts: Facts) -> bool:
         """Whether there may be a finding in a file; what is certain only."""
         return True
@@ -74,6 +83,12 @@ class Rule:
 
     def check(self, model: Model) -> Iterable[Diagnostic]:
         """Report on the whole file."""
+        return ()
+
+    def visit_directive(
+        self, directive: Directive, idle: Sequence[Code], source: Source
+    ) -> Iterable[Diagnostic]:
+        """Report on a comment, of whose codes some silence nothing; if `about_comments`."""
         return ()
 
     def report(

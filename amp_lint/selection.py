@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 
 from amp_lint.rule import Rule
 from amp_lint.sieve import Sieve
+from amp_lint.text import noqa
+
+
+class Scope(enum.Enum):
+    """How much of a file's project is in the run, and so whether a finding that lacks is none."""
+
+    PART = enum.auto()
+    """What it imports may lie outside, or nobody knows."""
+    IMPORTS = enum.auto()
+    """What it imports, but perhaps not what imports it."""
+    WHOLE = enum.auto()
 
 
 @dataclass(frozen=True)
@@ -20,5 +32,14 @@ class Selection:
     sieve: Sieve = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        static = tuple(rule for rule in self.rules if not rule.run_only)
+        static = tuple(rule for rule in self.rules if rule.is_static)
         object.__setattr__(self, "sieve", Sieve(static, preview=self.preview))
+
+    @property
+    def about_comments(self) -> tuple[Rule, ...]:
+        """The rules that judge comments; none, where comments do not count."""
+        return tuple(rule for rule in self.rules if rule.about_comments and self.noqa)
+
+    def judges_comments(self, data: bytes) -> bool:
+        """Whether a file may have comments that are to be judged."""
+        return bool(self.about_comments) and noqa.may_name(data)

@@ -65,8 +65,9 @@ def resolve(layers: Sequence[Choice]) -> tuple[Rule, ...]:
 
     Within a layer a longer selector wins over a shorter one: ``select = ["AMP101"]`` with
     ``ignore = ["AMP1"]`` runs AMP101. A layer without ``select`` changes what the one below chose.
+    Rules about comments are not among those that run by default.
     """
-    chosen = set(registry.every_rule())
+    chosen = {rule for rule in registry.every_rule() if not rule.about_comments}
     for layer in layers:
         chosen = _choose(layer, chosen)
     preview = is_preview(layers)

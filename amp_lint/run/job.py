@@ -12,7 +12,7 @@ from typing import TypeAlias
 from amp_lint import engine, fixing
 from amp_lint.engine import AnalysisError
 from amp_lint.run.overtime import OvertimeError, allowed, limited
-from amp_lint.selection import Selection
+from amp_lint.selection import Scope, Selection
 from amp_lint.syntax.cells import opened
 from amp_lint.syntax.project import Links, Project
 from amp_lint.text.diagnostic import Diagnostic, applicable
@@ -44,6 +44,8 @@ class Job:
     unsafe: bool = False
     links: Links | None = None
     """What it imports from the other files of the run."""
+    scope: Scope = Scope.PART
+    """How much of its project is in the run."""
 
     @property
     def seconds(self) -> float:
@@ -114,20 +116,28 @@ def _lint(job: Job, gate: Gate | None = None) -> Outcome:
 
 def _check(job: Job, source: Source) -> list[Diagnostic]:
     if job.action is Action.FIND:
-        return engine.check(source, job.selection, named=job.named, links=job.links)
+        return engine.check(
+            source, job.selection, named=job.named, links=job.links, scope=job.scope
+        )
     return fixing.offered(
-        source, job.selection, unsafe=job.unsafe, named=job.named, links=job.links
+        source,
+        job.selection,
+        unsafe=job.unsafe,
+        named=job.named,
+        links=job.links,
+        scope=job.scope,
     )
 
 
 def passes(code: tuple[bytes, bytes], selection: Selection, links: Links | None) -> bool:
-    """Whether a rule may find something in a file, as far as bytes tell.
+    """Whether a rule may find something in a file, or in its comments, as far as bytes tell.
 
     ``code`` is what of it is Python, and what is meant to be, as `cells.python` gives it.
     """
     sieve = selection.sieve
     others = links.contents if links else ()
-    return bool(sieve.by_bytes(code[0], *others) or sieve.by_bytes(code[1]))
+    found = sieve.by_bytes(code[0], *others) or sieve.by_bytes(code[1])
+    return bool(found) or selection.judges_comments(code[0])
 
 
 def linked(project: Project, path: Path, data: bytes, selection: Selection) -> Links | None:
@@ -158,6 +168,7 @@ def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
         named=job.named,
         accept=accept,
         links=job.links,
+        scope=job.scope,
     )
     outcome.source, outcome.findings = source, result.remaining
     if not source.lossless and any(

@@ -13,11 +13,13 @@ from amp_lint.report import Finding, Style, digest, statistics
 from amp_lint.report.summary import diff_summary, summary
 from amp_lint.report.terminal import style_of
 from amp_lint.run import runner, streams
+from amp_lint.run.choice import resolve
 from amp_lint.run.config import Choice, ConfigError, Settings
 from amp_lint.run.discover import Discovery, Found, unreadable
 from amp_lint.run.garbage import collect_seldom
 from amp_lint.run.job import Action, Job, Outcome, linked, passes
 from amp_lint.run.progress import Progress
+from amp_lint.selection import Scope
 from amp_lint.syntax.cells import python
 from amp_lint.syntax.project import Links, Project
 from amp_lint.text import files
@@ -222,6 +224,11 @@ class Session:
         choice = self._options.choice
         if not (choice.select or choice.select is None or choice.extend_select):
             self._warn("--select names no rule, so that none runs")
+        chosen = resolve([choice]) if choice.select else ()
+        if chosen and all(rule.about_comments for rule in chosen):
+            code = chosen[0].code
+            what = f"{code} judges comments for rules that run, and --select names no other"
+            self._warn(f"{what}; `--extend-select={code}` runs it beside them")
 
     def _stdin_job(self) -> Job | None:
         name = self._options.stdin_filename or _STDIN
@@ -235,7 +242,7 @@ class Session:
         if self._options.force_exclude and self._settings.excluded(Path(name)):
             return None
         found = Found(Path(name), named=True)
-        return self._job(found, self._stdin, python(self._stdin, name))
+        return self._job(found, self._stdin, python(self._stdin, name), Project(()))
 
     def _file_jobs(self) -> Iterator[Job]:
         """The files that the bytes sieve lets pass, alone or with what they import, read."""
@@ -288,13 +295,18 @@ class Session:
             data = files.read(found.path)
             code, broken = python(data, name)
             links = linked(project, found.path, code, self._settings.selection(found.path))
-            return self._job(found, data, (code, broken), links)
+            return self._job(found, data, (code, broken), project, links)
         except OSError as error:
             self._error(name, unreadable(error))
         return None
 
     def _job(
-        self, found: Found, data: bytes, code: tuple[bytes, bytes], links: Links | None = None
+        self,
+        found: Found,
+        data: bytes,
+        code: tuple[bytes, bytes],
+        project: Project,
+        links: Links | None = None,
     ) -> Job | None:
         """What to do with a file; ``code`` is what of it is Python, and what cannot be parsed."""
         path, options = found.path, self._options
@@ -308,7 +320,16 @@ class Session:
             return None
         sound = self._settings.governing(path).sound
         action = options.action if sound else Action.REPORT
-        return Job(name, data, found.named, selection, action, options.unsafe_fixes, links)
+        scope = self._scope(path, code[0], project)
+        return Job(name, data, found.named, selection, action, options.unsafe_fixes, links, scope)
+
+    def _scope(self, path: Path, code: bytes, project: Project) -> Scope:
+        """How much of the file's project is in the run, where comments are judged by that."""
+        if not self._settings.selection(path).judges_comments(code):
+            return Scope.PART
+        from amp_lint.run.extent import extent
+
+        return extent(path, code, project, map(Path, self._options.paths or ["."]))
 
     def _write_baseline(self, name: str, outcomes: Sequence[Outcome]) -> int:
         from amp_lint.run.narrowing import baseline

@@ -11,9 +11,11 @@ from pathlib import Path
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.config import Choice, Settings
 from amp_lint.run.discover import SKIPPED, Discovery
+from amp_lint.run.extent import extent
 from amp_lint.run.job import Action, Job, linked, lint
+from amp_lint.selection import Scope, Selection
 from amp_lint.server.comments import moved
-from amp_lint.syntax.project import Links, Project
+from amp_lint.syntax.project import Project
 from amp_lint.text.diagnostic import Diagnostic
 from amp_lint.text.source import Source, SourceError
 
@@ -117,7 +119,7 @@ def _lint(job: Job, seen: Seen) -> None:
 
 def _job(buffer: Buffer, settings: Settings, action: Action) -> Job:
     path, data = Path(buffer.name), Source.of(buffer.text, buffer.name).data
-    selection = settings.selection(path)
+    selection, project = settings.selection(path), _project_of(buffer)
     is_fixed = action is Action.PREVIEW and settings.governing(path).sound
     return Job(
         buffer.name,
@@ -126,17 +128,25 @@ def _job(buffer: Buffer, settings: Settings, action: Action) -> Job:
         selection=selection,
         action=action if action is not Action.PREVIEW or is_fixed else Action.REPORT,
         unsafe=buffer.workspace.unsafe or action is Action.REPORT,
-        links=_links(buffer, settings, data),
+        links=linked(project, path, data, selection) if buffer.workspace.root else None,
+        scope=_scope(buffer, selection, data, project),
     )
 
 
-def _links(buffer: Buffer, settings: Settings, data: bytes) -> Links | None:
+def _project_of(buffer: Buffer) -> Project:
+    """The files of the workspace, with the one of the editor; without a folder no file."""
     if not buffer.workspace.root:
-        return None
-    path, selection = Path(buffer.name), settings.selection(Path(buffer.name))
+        return Project(())
+    path = Path(buffer.name)
     is_new = path not in _listing(buffer.workspace, buffer.saves)
-    project = _project(buffer.workspace, buffer.saves, path if is_new else None)
-    return linked(project, path, data, selection)
+    return _project(buffer.workspace, buffer.saves, path if is_new else None)
+
+
+def _scope(buffer: Buffer, selection: Selection, data: bytes, project: Project) -> Scope:
+    if not selection.judges_comments(data):
+        return Scope.PART
+    roots = [Path(root)] if (root := buffer.workspace.root) else []
+    return extent(Path(buffer.name), data, project, roots)
 
 
 def _excluded(path: Path, workspace: Workspace, settings: Settings) -> bool:

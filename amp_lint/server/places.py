@@ -62,7 +62,7 @@ class Places:
             code=finding.code,
             code_description=types.CodeDescription(url) if url else None,
             source=SOURCE,
-            tags=[types.DiagnosticTag.Deprecated] if finding.deprecated else None,
+            tags=_tags(finding),
             related_information=[
                 types.DiagnosticRelatedInformation(
                     types.Location(self._uri, self.range(place.start, place.end)), place.label
@@ -80,6 +80,14 @@ class Places:
             code=finding.code,
             source=SOURCE,
         )
+
+
+def _tags(finding: Diagnostic) -> list[types.DiagnosticTag] | None:
+    """How an editor draws it: struck out, or pale."""
+    rule = registry.find(finding.code)
+    if rule and rule.about_comments:
+        return [types.DiagnosticTag.Unnecessary]
+    return [types.DiagnosticTag.Deprecated] if finding.deprecated else None
 
 
 @functools.cache

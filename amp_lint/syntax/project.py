@@ -142,6 +142,38 @@ class Project:
             return linked
         return replace(linked or Links((), {}), trainers=trainers, exported=exported)
 
+    def misses(self, path: Path, data: bytes, is_file: Callable[[str], bool]) -> bool:
+        """Whether a file imports, directly or through others, what is none of the files.
+
+        Those that there are besides are known by ``is_file``; it is asked for absolute paths.
+        """
+        start = str(absolute(path))
+        level, seen = [start], {start}
+        for _ in range(MAX_HOPS):
+            reached: dict[str, None] = {}
+            for file in level:
+                own = data if file == start else self._bytes(file)
+                for module in dict.fromkeys(_spelled(own)):
+                    to = self._resolve(file, module)
+                    if to is None and any(map(is_file, self._places(file, module))):
+                        return True
+                    reached.update({to: None} if to else {})
+            level = [file for file in reached if file not in seen]
+            seen.update(level)
+        return False
+
+    def _places(self, importer: str, module: str) -> Iterator[str]:
+        """The paths at which a module may lie that a file imports."""
+        name = module.lstrip(".")
+        if module == name:
+            is_outside = name.partition(".")[0] in OUTSIDE
+            folders = [] if is_outside else [*self._upwards(_folder(importer, 0))]
+        else:
+            folders = [_folder(importer, len(module) - len(name) - (2 if name else 1))]
+        for folder in folders:
+            stem = os.path.join(folder, name.replace(".", os.sep) or _PACKAGE)  # noqa: PTH118
+            yield from (f"{stem}.py", os.path.join(stem, f"{_PACKAGE}.py"))  # noqa: PTH118
+
     def _exported(self, start: str) -> frozenset[str]:
         return frozenset(self._survey.names.get(start, ()))
 
@@ -239,11 +271,9 @@ class Project:
     def _resolve(self, importer: str, module: str) -> str | None:
         name = module.lstrip(".")
         dots = len(module) - len(name)
-        folder = os.path.dirname(importer)  # noqa: PTH120
         if dots:
-            for _ in range(dots - (2 if name else 1)):
-                folder = os.path.dirname(folder)  # noqa: PTH120
-            return self._module(folder, name)
+            return self._module(_folder(importer, dots - (2 if name else 1)), name)
+        folder = _folder(importer, 0)
         first = name.partition(".")[0]
         if first in OUTSIDE or not self._words.issuperset(name.split(".")):
             return None
@@ -261,6 +291,13 @@ class Project:
         """The file of a module or package below a directory, if it is one of the run."""
         below = name.replace(".", os.sep) or _PACKAGE
         return self._modules.get(f"{folder.rstrip(os.sep)}{os.sep}{below}")
+
+
+def _folder(file: str, above: int) -> str:
+    """The directory of a file, or so many above it."""
+    for _ in range(above + 1):
+        file = os.path.dirname(file)  # noqa: PTH120
+    return file
 
 
 def _modules(paths: Iterable[str]) -> dict[str, str]:

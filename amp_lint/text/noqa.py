@@ -12,6 +12,7 @@ import functools
 import re
 import tokenize
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from amp_lint.text.diagnostic import SYNTAX_ERROR
 from amp_lint.text.source import LINE_END, Source
@@ -19,8 +20,35 @@ from amp_lint.text.source import LINE_END, Source
 _INLINE = re.compile(r"# noqa(?::\s?(?P<codes>(?:[A-Z]+[0-9]+[,\s]*)+))?", re.IGNORECASE)
 _WHOLE_FILE = re.compile(r"\A\s*# flake8[:=]\s*noqa", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[,\s]+")
+_POSSIBLE = re.compile(rb"# noqa:[^\r\n]*AMP\d", re.IGNORECASE)
 _LINE_ENDS = {tokenize.NL, tokenize.NEWLINE}
 _PLACELESS = {tokenize.DEDENT, tokenize.ENDMARKER}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A code in a comment, and where it stands in the text."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """A comment that silences codes by their names."""
+
+    start: int
+    end: int
+    """From its ``#`` to the end of its last code."""
+    codes: tuple[Code, ...]
+    rows: tuple[int, int]
+    """The first and the last line, from 1, of those that it is for."""
+
+
+def may_name(data: bytes) -> bool:
+    """Whether a comment in a file may silence codes of ours by their names."""
+    return _POSSIBLE.search(data) is not None
 
 
 class Suppressions:
@@ -53,6 +81,27 @@ class Suppressions:
         """
         tokens = ((token.type, token.string) for token in _tokens(self._lines))
         return [token for token in tokens if token[0] != tokenize.COMMENT]
+
+    def directives(self) -> Iterator[Directive]:
+        """The comments that silence codes by name, of those that count on their lines.
+
+        None where a line of its own silences the whole file, or the file is no Python.
+        """
+        if not self._possible or self._whole_file:
+            return
+        try:
+            comments = {t.start[0]: t.start[1] for t in _tokens(self._lines) if _is_comment(t)}
+        except (tokenize.TokenError, SyntaxError):
+            return
+        starts = [0, *(end.end() for end in LINE_END.finditer(self._text))]
+        for rows in sorted({*self._ranges.values()}):
+            match = _INLINE.search(self._joined_lines(rows[0]))
+            if match is None or match["codes"] is None:
+                continue
+            above = match.string[: match.start()].split("\n")
+            row, column = rows[0] + len(above) - 1, len(above[-1])
+            if row in comments and comments[row] <= column:
+                yield _directive(match, starts[row - 1] + column, rows)
 
     def _joined_lines(self, row: int) -> str:
         """The text in which a comment for this line may stand."""
@@ -108,6 +157,19 @@ def _joined(lines: list[str]) -> Iterator[tuple[int, int]]:
 
 def _tokens(lines: list[str]) -> Iterator[tokenize.TokenInfo]:
     return tokenize.generate_tokens(functools.partial(next, iter(lines), ""))
+
+
+def _is_comment(token: tokenize.TokenInfo) -> bool:
+    return token.type == tokenize.COMMENT
+
+
+def _directive(match: re.Match[str], start: int, rows: tuple[int, int]) -> Directive:
+    """The comment that a match is, whose ``#`` stands at an offset of the text."""
+    shift = start - match.start()
+    begin = match.start("codes") + shift
+    words = re.finditer(r"[^,\s]+", match["codes"].partition("\n")[0])
+    codes = tuple(Code(word[0], begin + word.start(), begin + word.end()) for word in words)
+    return Directive(start, codes[-1].end, codes, rows)
 
 
 def _suppresses(text: str, code: str) -> bool:

@@ -21,6 +21,7 @@ FLOORS = (
     ("report",),
     ("fixing",),
     ("engine",),
+    ("directives",),
     ("handbook",),
     ("registry", "selection", "sieve"),
     ("rules",),
