@@ -82,6 +82,9 @@ def parser() -> Parser:
     add_selection(made.add_argument_group("rules"))
     files = made.add_argument_group("files")
     add_files(files)
+    files.add_argument(
+        "--watch", action="store_true", help="lint again when a file changes, until Ctrl-C"
+    )
     files.add_argument("--stdin-filename", metavar="PATH", help="what to call stdin")
     _add_output(made.add_argument_group("output"))
     return made

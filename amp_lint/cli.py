@@ -113,6 +113,10 @@ def check(arguments: Sequence[str]) -> int:
             raise ConfigError(f"{first}: no such path; as a command it stands before all options")
         if meant := did_you_mean(first, COMMANDS):
             raise ConfigError(f"{first}: no such path{meant}")
+    if options.watch:
+        from amp_lint.watching import watch
+
+        return watch(options)
     return Session(options).run()
 
 

@@ -49,6 +49,7 @@ class LintOptions(argparse.Namespace):
     unsafe_fixes: bool
     diff: bool
     prove: bool
+    watch: bool
     add_noqa: bool
     select: list[str] | None
     extend_select: list[str] | None

@@ -59,7 +59,7 @@ def torch_requirements(folder: Path) -> list[Declared]:
     """
     return [
         (requirement, folder / name)
-        for name, read in _READERS.items()
+        for name, read in REQUIREMENTS.items()
         for requirement in read(folder / name)
         if len(requirement) <= MAX_LENGTH and _TORCH.match(requirement)
     ]
@@ -158,7 +158,7 @@ def _lines(text: str) -> Iterator[str]:
         yield " ".join(kept).removesuffix("\\").strip()
 
 
-_READERS: dict[str, Callable[[Path], Iterator[str]]] = {
+REQUIREMENTS: dict[str, Callable[[Path], Iterator[str]]] = {
     "pyproject.toml": _pyproject,
     "setup.cfg": _setup_cfg,
     "requirements.txt": _requirements_txt,
@@ -166,3 +166,4 @@ _READERS: dict[str, Callable[[Path], Iterator[str]]] = {
     "environment.yml": _environment,
     "environment.yaml": _environment,
 }
+"""The files that may say which torch a project requires, and what reads them."""

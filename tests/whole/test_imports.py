@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 UPWARDS = {("amp_lint.run.session", "amp_lint.verify.gate")}
 """An import inside a function: for ``--fix --prove``; linting knows nothing of proofs."""
 FLOORS = (
-    ("__main__", "cli", "completions", "flake8", "explain", "why", "suspects"),
+    ("__main__", "cli", "completions", "flake8", "explain", "why", "suspects", "watching"),
     ("census", "runtime", "server"),
     ("api", "verify"),
     ("arguments", "run", "pager"),
