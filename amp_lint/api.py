@@ -51,6 +51,8 @@ class Settings:
     """The oldest torch that fixed code must run on, such as ``"2.3"``; None for the newest."""
     noqa: bool = True
     """Whether ``noqa`` comments count."""
+    docstring_code: bool = False
+    """Whether the Python in docstrings is judged, too."""
 
     @classmethod
     def of_file(cls, path: str | Path) -> Settings:
@@ -67,6 +69,7 @@ class Settings:
             select=tuple(rule.code for rule in selection.rules),
             preview=selection.preview,
             target_torch="{}.{}".format(*target) if target else None,
+            docstring_code=selection.docstring_code,
         )
 
 
@@ -196,6 +199,7 @@ def selection(settings: Settings) -> Selection:
         settings.extend_select,
         settings.ignore,
         settings.preview,
+        settings.docstring_code,
         version,
     )
     return Governing(choice, noqa=settings.noqa, isolated=True).selection(Path(NAME))

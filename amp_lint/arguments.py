@@ -156,6 +156,12 @@ def add_files(group: argparse._ArgumentGroup) -> None:
     ):
         group.add_argument(name, action="extend", type=_patterns, metavar="PATTERNS", help=text)
     group.add_argument(
+        "--docstring-code",
+        action="store_true",
+        default=None,
+        help="lint the Python in docstrings, too: fences, code blocks, doctests",
+    )
+    group.add_argument(
         "--force-exclude",
         action="store_true",
         help="exclude even what is named on the command line",

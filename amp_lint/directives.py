@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from amp_lint import registry
 from amp_lint.rule import Rule
 from amp_lint.selection import Scope, Selection
+from amp_lint.syntax.docstrings import MARKS
 from amp_lint.text.diagnostic import SYNTAX_ERROR, Diagnostic
 from amp_lint.text.noqa import Code, Directive, Suppressions
 from amp_lint.text.source import Source
@@ -29,11 +30,19 @@ def idle(
     said: list[Diagnostic] = []
     for directive in Suppressions(source).directives():
         first, last = directive.rows
+        if not selection.docstring_code and _has_code(source, first, last):
+            continue
         hit = {code for row, code in rows if first <= row <= last}
         if codes := tuple(_idle(directive, hit, asked)):
             for rule in selection.about_comments:
                 said += rule.visit_directive(directive, codes, source)
     return said
+
+
+def _has_code(source: Source, first: int, last: int) -> bool:
+    """Whether lines may be documentation with code, which other runs look at."""
+    text = "\n".join(map(source.line, range(first, last + 1))).encode("utf-8", "surrogatepass")
+    return first < last and any(mark in text for mark in MARKS)
 
 
 def _idle(directive: Directive, hit: set[str], asked: set[str]) -> Iterator[Code]:

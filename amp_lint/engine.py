@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from amp_lint import directives
 from amp_lint.rule import Rule
 from amp_lint.selection import Scope, Selection
 from amp_lint.sieve import allowed, wanted
@@ -64,11 +64,25 @@ def check(
             return []
         raise AnalysisError(str(error)) from error
     found = [each for group in groups for each in _findings(source, selection, *group, model)]
+    if selection.reads_docstrings(source.data) and source.is_python:
+        from amp_lint.docstrings import findings
+
+        found += findings(source, functools.partial(_inside, selection))
     kept = _suppress(source, _in_order(_shown(found, selection)), selection) if found else []
     if selection.judges_comments(source.data):
+        from amp_lint import directives
+
         kept += _suppress(source, directives.idle(source, found, selection, scope), selection)
         kept.sort(key=_order)
     return kept
+
+
+def _inside(selection: Selection, inner: Source) -> list[Diagnostic]:
+    """The findings in what documentation shows; none where it cannot be analysed."""
+    try:
+        return check(inner, selection.without_docstrings)
+    except AnalysisError:
+        return []
 
 
 def unread(source: Source, selection: Selection) -> list[Diagnostic]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+import functools
+from dataclasses import dataclass, field, replace
 
 from amp_lint.rule import Rule
 from amp_lint.sieve import Sieve
@@ -29,6 +30,8 @@ class Selection:
     noqa: bool = True
     preview: bool = False
     """Whether rules may report what they report in preview only."""
+    docstring_code: bool = False
+    """Whether the code in documentation strings is looked at, too."""
     sieve: Sieve = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -43,3 +46,17 @@ class Selection:
     def judges_comments(self, data: bytes) -> bool:
         """Whether a file may have comments that are to be judged."""
         return bool(self.about_comments) and noqa.may_name(data)
+
+    def reads_docstrings(self, data: bytes) -> bool:
+        """Whether a file may have documentation with code in which rules find something."""
+        if not self.docstring_code:
+            return False
+        from amp_lint.syntax.docstrings import MARKS
+
+        return any(mark in data for mark in MARKS) and self.sieve.by_prose(data)
+
+    @functools.cached_property
+    def without_docstrings(self) -> Selection:
+        """The same rules for what is no module, but for those about comments."""
+        rules = tuple(rule for rule in self.rules if not rule.about_comments)
+        return replace(self, rules=rules, docstring_code=False)

@@ -47,6 +47,11 @@ class Sieve:
         code = texts.without_prose() if rules else texts
         return tuple(rule for rule in rules if self._passes(rule, code))
 
+    def by_prose(self, data: bytes) -> bool:
+        """Whether a rule's identifiers all occur in a file, be it in its documentation."""
+        texts = _Texts(data)
+        return any(self._passes(rule, texts) for rule in self.rules)
+
     def by_own_bytes(self, data: bytes) -> tuple[Rule, ...]:
         """The rules of whose identifiers at least one occurs in the bytes of a file."""
         text = _Texts(data).without_prose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import io
 import tokenize
 from collections.abc import Iterable, Sequence
@@ -320,3 +321,25 @@ def _strings(tree: Tree, holder: cst.CSTNode, begin: int) -> set[int]:
                     offset for offset, _ in _lines(tree.text, start, end) if offset != start
                 )
     return inside
+
+
+def difference(old: str, new: str) -> list[Edit]:
+    """What makes one text of another: whole lines, without what they begin and end with alike."""
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    starts = [0]
+    for line in before:
+        starts.append(starts[-1] + len(line))
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    changed = (each for each in matcher.get_opcodes() if each[0] != "equal")
+    return [
+        _narrowed(old, Edit(starts[i], starts[j], "".join(after[k:m]))) for _, i, j, k, m in changed
+    ]
+
+
+def _narrowed(old: str, edit: Edit) -> Edit:
+    start, end, content = edit.start, edit.end, edit.content
+    while start < end and content and old[start] == content[0]:
+        start, content = start + 1, content[1:]
+    while start < end and content and old[end - 1] == content[-1]:
+        end, content = end - 1, content[:-1]
+    return Edit(start, end, content)

@@ -31,6 +31,8 @@ class Choice:
     extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     preview: bool | None = None
+    docstring_code: bool | None = None
+    """Whether the code in documentation strings is linted, too."""
     target_torch: Version | None = None
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
@@ -79,6 +81,12 @@ def resolve(layers: Sequence[Choice]) -> tuple[Rule, ...]:
 def is_preview(layers: Sequence[Choice]) -> bool:
     """Whether preview rules run; a later layer stands above an earlier one."""
     return next((c.preview for c in reversed(layers) if c.preview is not None), False)
+
+
+def is_docstring_code(layers: Sequence[Choice]) -> bool:
+    """Whether documentation strings are looked at; a later layer stands above an earlier one."""
+    said = (layer.docstring_code for layer in reversed(layers))
+    return next((each for each in said if each is not None), False)
 
 
 def _choose(layer: Choice, below: set[Rule]) -> set[Rule]:

@@ -27,6 +27,7 @@ from amp_lint.run.choice import (
     ConfigError,
     check_selectors,
     ineffective,
+    is_docstring_code,
     is_preview,
     matching,
     resolve,
@@ -233,7 +234,8 @@ class Settings:
         off = {silence.rule for silence in self._silences(governing) if silence.whole}
         rules = tuple(rule for rule in governing.rules if rule not in off)
         target = governing.target.version if governing.target else None
-        return Selection(rules, target, self._noqa, is_preview(governing.layers))
+        layers = governing.layers
+        return Selection(rules, target, self._noqa, is_preview(layers), is_docstring_code(layers))
 
 
 def _require_current_directory() -> None:

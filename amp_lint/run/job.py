@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -137,7 +137,8 @@ def passes(code: tuple[bytes, bytes], selection: Selection, links: Links | None)
     sieve = selection.sieve
     others = links.contents if links else ()
     found = sieve.by_bytes(code[0], *others) or sieve.by_bytes(code[1])
-    return bool(found) or selection.judges_comments(code[0])
+    besides = selection.judges_comments, selection.reads_docstrings
+    return bool(found) or any(asks(code[0]) for asks in besides)
 
 
 def linked(project: Project, path: Path, data: bytes, selection: Selection) -> Links | None:
@@ -161,9 +162,10 @@ def _leads(data: bytes, links: Links) -> bool:
 
 def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
     accept = functools.partial(gate, job) if gate else None
+    selection = replace(job.selection, docstring_code=False) if gate else job.selection
     result = fixing.fix(
         source,
-        job.selection,
+        selection,
         unsafe=job.unsafe,
         named=job.named,
         accept=accept,

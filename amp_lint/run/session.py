@@ -57,6 +57,7 @@ class LintOptions(argparse.Namespace):
     per_file_ignores: list[tuple[str, tuple[str, ...]]] | None
     extend_per_file_ignores: list[tuple[str, tuple[str, ...]]] | None
     preview: bool | None
+    docstring_code: bool | None
     target_torch: tuple[int, int] | None
     config: list[str] | None
     isolated: bool
@@ -89,6 +90,7 @@ class LintOptions(argparse.Namespace):
             extend_select=tuple(self.extend_select or ()),
             ignore=tuple(self.ignore or ()),
             preview=self.preview,
+            docstring_code=self.docstring_code,
             target_torch=self.target_torch,
             exclude=None if self.exclude is None else tuple(self.exclude),
             extend_exclude=tuple(self.extend_exclude or ()),

@@ -17,6 +17,7 @@ _PYPROJECT = "pyproject.toml"
 FILES = (".amp-lint.toml", "amp-lint.toml", _PYPROJECT)
 """The files of a directory that may hold settings; the first that does counts."""
 KEYS = (
+    "docstring-code",
     "exclude",
     "extend-exclude",
     "extend-include",
@@ -167,7 +168,8 @@ class _Table:
             select=self._strings("select"),
             extend_select=self._strings("extend-select") or (),
             ignore=self._strings("ignore") or (),
-            preview=self._preview(),
+            preview=self._boolean("preview"),
+            docstring_code=self._boolean("docstring-code"),
             target_torch=self._target_torch(),
             exclude=self._patterns("exclude"),
             extend_exclude=self._patterns("extend-exclude") or (),
@@ -201,10 +203,10 @@ class _Table:
             self._check_pattern(key, pattern)
         return patterns
 
-    def _preview(self) -> bool | None:
-        value = self._values.get("preview")
+    def _boolean(self, key: str) -> bool | None:
+        value = self._values.get(key)
         if value is not None and not isinstance(value, bool):
-            raise self._error("preview", "must be true or false")
+            raise self._error(key, "must be true or false")
         return value
 
     def _target_torch(self) -> Version | None:

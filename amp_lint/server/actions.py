@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lsprotocol import types
 
+from amp_lint.edit.edits import difference
 from amp_lint.run.add_noqa import silenced
 from amp_lint.server import proving
-from amp_lint.server.places import Places, difference
+from amp_lint.server.places import Places
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, applicable
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Iterable
 from pathlib import Path
@@ -94,28 +93,6 @@ def _tags(finding: Diagnostic) -> list[types.DiagnosticTag] | None:
 def _url(code: str) -> str | None:
     rule = registry.find(code)
     return registry.address(rule) if rule else None
-
-
-def difference(old: str, new: str) -> list[Edit]:
-    """What makes one text of another: whole lines, without what they begin and end with alike."""
-    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    starts = [0]
-    for line in before:
-        starts.append(starts[-1] + len(line))
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    changed = (each for each in matcher.get_opcodes() if each[0] != "equal")
-    return [
-        _narrowed(old, Edit(starts[i], starts[j], "".join(after[k:m]))) for _, i, j, k, m in changed
-    ]
-
-
-def _narrowed(old: str, edit: Edit) -> Edit:
-    start, end, content = edit.start, edit.end, edit.content
-    while start < end and content and old[start] == content[0]:
-        start, content = start + 1, content[1:]
-    while start < end and content and old[end - 1] == content[-1]:
-        end, content = end - 1, content[:-1]
-    return Edit(start, end, content)
 
 
 def overlap(one: types.Range, other: types.Range) -> bool:

@@ -134,7 +134,15 @@ class NotebookSource(Source):
         Raises:
             SourceError: they are no notebook that can be read.
         """
-        read = cls._read(data, name)
+        return cls.of_container(cls._read(data, name), name)
+
+    @classmethod
+    def of_container(cls, read: _Container, name: str) -> Self:
+        """The cells of a container.
+
+        Raises:
+            SourceError: there is no letter for what is no Python, or a cell cannot be encoded.
+        """
         cells = [cell for cell in read.cells if _is_code(cell.text)]
         used = {*itertools.chain.from_iterable(cell.text for cell in cells)}
         letter = next((chr(code) for code in _LETTERS if chr(code) not in used), None)
@@ -273,6 +281,15 @@ class DocumentSource(NotebookSource):
     def unread(self) -> Iterator[tuple[int, str]]:
         """Nothing: readers know what is left out."""
         return iter(())
+
+
+class DocstringSource(DocumentSource):
+    """The Python in one documentation string of a module."""
+
+    @functools.cached_property
+    def _written(self) -> _Container:
+        """The module, as long as nothing of it has changed."""
+        return self._container
 
 
 def _encoded(text: str) -> bytes:

@@ -12,6 +12,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from amp_lint.text.cell import Cell, spliced
 from amp_lint.text.source import LINE_END, SourceError
@@ -28,6 +29,10 @@ _DIRECTIVE = re.compile(
 )
 _OPTION = re.compile(r"\A[ \t]+:[\w-]+:")
 _INDENT = re.compile(r"\A[ \t]*")
+
+
+Block: TypeAlias = tuple[int, int, str]
+"""The first line, the one after the last, and the indentation."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,10 @@ class Document:
         return start, len(first) - len(code) + len(before[-1]) + 1
 
     def _indented(self, cell: Cell, text: str) -> str:
-        old = _lines(cell.text)
-        spelled = _lines(self.text[cell.start : cell.end])
+        old = lines_of(cell.text)
+        spelled = lines_of(self.text[cell.start : cell.end])
         known = dict(zip(old, spelled, strict=True))
-        lines = _lines(text)
+        lines = lines_of(text)
         return "".join(known.get(each) or cell.indent * bool(each.strip()) + each for each in lines)
 
     @functools.cached_property
@@ -74,22 +79,31 @@ def read(data: bytes, suffix: str) -> Document:
         text = data[len(bom) :].decode("utf-8")
     except UnicodeDecodeError as error:
         raise SourceError("cannot be read: it is not UTF-8") from error
-    lines = _lines(text)
-    blocks = [*(_fences if suffix in MARKDOWN else _directives)(lines)]
+    lines = lines_of(text)
+    blocks = [*(fences if suffix in MARKDOWN else directives)(lines)]
     starts = [0, *itertools.accumulate(map(len, lines))]
-    cells = []
-    for number, (first, last, indent) in enumerate(blocks, 1):
-        body = [_without(line, indent) for line in lines[first:last]]
-        code = "".join(body)
-        ended = LINE_END.split(code)[-1] == "" and code != ""
-        cut = len(code) - len(code.rstrip("\r\n")) if ended else 0
-        cut = min(cut, 2 if code.endswith("\r\n") else 1)
-        code = code[: len(code) - cut]
-        cells.append(Cell(number, code, starts[first], starts[last] - cut, indent))
+    cells = [cell(number, lines, starts, block) for number, block in enumerate(blocks, 1)]
     return Document(text, bom, tuple(cells))
 
 
-def _lines(text: str) -> list[str]:
+def cell(number: int, lines: Sequence[str], starts: Sequence[int], block: Block) -> Cell:
+    """The code of a block of some lines, which start at these offsets."""
+    first, last, indent = block
+    return of_code(number, [_without(line, indent) for line in lines[first:last]], starts, block)
+
+
+def of_code(number: int, body: Sequence[str], starts: Sequence[int], block: Block) -> Cell:
+    """The cell whose lines of code are known; the last line end is no part of it."""
+    first, last, indent = block
+    code = "".join(body)
+    kept = next(
+        (code.removesuffix(end) for end in ("\r\n", "\n", "\r") if code.endswith(end)), code
+    )
+    return Cell(number, kept, starts[first], starts[last] - len(code) + len(kept), indent)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, with their ends."""
     ends = [match.end() for match in LINE_END.finditer(text)]
     bounds = [0, *ends, len(text)]
     return [text[start:end] for start, end in itertools.pairwise(bounds) if start < end]
@@ -100,11 +114,7 @@ def _without(line: str, indent: str) -> str:
     return line.removeprefix(indent) if line.strip() else line.lstrip(" \t")
 
 
-_Block = tuple[int, int, str]
-"""The first line, the one after the last, and the indentation."""
-
-
-def _fences(lines: Sequence[str]) -> Iterator[_Block]:
+def fences(lines: Sequence[str]) -> Iterator[Block]:
     """Fences of Python in Markdown."""
     opened: tuple[int, re.Match[str]] | None = None
     for row, line in enumerate(lines):
@@ -121,7 +131,7 @@ def _fences(lines: Sequence[str]) -> Iterator[_Block]:
         yield opened[0] + 1, len(lines), opened[1][1]
 
 
-def _directives(lines: Sequence[str]) -> Iterator[_Block]:
+def directives(lines: Sequence[str]) -> Iterator[Block]:
     """Blocks of Python in reStructuredText."""
     row = 0
     while row < len(lines):
@@ -135,12 +145,30 @@ def _directives(lines: Sequence[str]) -> Iterator[_Block]:
         indent = _indent(lines[row]) if row < len(lines) else ""
         if len(indent) <= len(match[1]):
             continue
-        while row < len(lines) and (lines[row].startswith(indent) or not lines[row].strip()):
-            row += 1
-        end = row
-        while not lines[end - 1].strip():
-            end -= 1
-        yield first, end, indent
+        row = _end(lines, row, indent)
+        yield first, row, indent
+
+
+def literals(lines: Sequence[str]) -> Iterator[Block]:
+    """Blocks of reStructuredText that a ``::`` announces, in whatever language."""
+    for row, line in enumerate(lines):
+        if not line.rstrip().endswith("::") or line.lstrip().startswith(".. "):
+            continue
+        first = row + 1
+        while first < len(lines) and not lines[first].strip():
+            first += 1
+        indent = _indent(lines[first]) if first < len(lines) else ""
+        if first > row + 1 and len(indent) > len(_indent(line)):
+            yield first, _end(lines, first, indent), indent
+
+
+def _end(lines: Sequence[str], row: int, indent: str) -> int:
+    """The line after the last of an indented block."""
+    while row < len(lines) and (lines[row].startswith(indent) or not lines[row].strip()):
+        row += 1
+    while not lines[row - 1].strip():
+        row -= 1
+    return row
 
 
 def _indent(line: str) -> str:

@@ -142,7 +142,7 @@ def test_exclude(tmp_path: Path) -> None:
 WRONG = [
     ('slect = ["AMP1"]', "tool.amp-lint.slect is no setting; did you mean `select`?"),
     ("per_file_ignores = {}", "per_file_ignores is no setting; did you mean `per-file-ignores`?"),
-    ("line-length = 3", "tool.amp-lint.line-length is no setting; settings are exclude, "),
+    ("line-length = 3", "tool.amp-lint.line-length is no setting; settings are docstring-code, "),
     ('"a\\nb" = 3', "tool.amp-lint.'a\\nb' is no setting"),
     ('select = "AMP1"', "tool.amp-lint.select must be a list"),
     ("ignore = [1]", "tool.amp-lint.ignore must be a list"),

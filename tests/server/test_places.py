@@ -16,7 +16,7 @@ from amp_lint.edit import edits
 from amp_lint.run.config import Choice
 from amp_lint.server.documents import Folders, document
 from amp_lint.server.look import Workspace
-from amp_lint.server.places import Places, difference
+from amp_lint.server.places import Places
 from amp_lint.server.wishes import Wishes, wishes
 from amp_lint.text.diagnostic import Applicability, Fix
 
@@ -46,7 +46,7 @@ def test_a_difference_makes_the_new_text() -> None:
     lines = ["a\n", "b\n", "\n", "    c\r\n", "d", "e\x0cf\n"]
     for _ in range(300):
         old, new = ("".join(choose.choices(lines, k=choose.randrange(8))) for _ in "12")
-        fix = Fix("", tuple(difference(old, new)), Applicability.SAFE)
+        fix = Fix("", tuple(edits.difference(old, new)), Applicability.SAFE)
         assert edits.apply(old, [fix] if fix.edits else [])[0] == new
 
 

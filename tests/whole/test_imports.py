@@ -21,7 +21,7 @@ FLOORS = (
     ("report",),
     ("fixing",),
     ("engine",),
-    ("directives",),
+    ("directives", "docstrings"),
     ("handbook",),
     ("registry", "selection", "sieve"),
     ("rules",),
