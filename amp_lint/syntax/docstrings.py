@@ -29,7 +29,7 @@ from amp_lint.text.source import Source
 MARKS = (b"```", b"~~~", b"::", b">>>")
 """Without one of them, there is no code in the documentation of a file."""
 _OPENING = re.compile(r"(?P<prefix>[rRuU]?)(?P<quotes>\"\"\"|''')")
-_EXAMPLE = re.compile(r"(?P<indent>[ \t]*)>>> ?")
+_EXAMPLE = re.compile(r"(?<![^\r\n])(?P<indent>[ \t]*)>>> ?")
 _PROMPTS = (">>>", "...")
 
 

@@ -20,7 +20,9 @@ from amp_lint.text.source import LINE_END, Source
 _INLINE = re.compile(r"# noqa(?::\s?(?P<codes>(?:[A-Z]+[0-9]+[,\s]*)+))?", re.IGNORECASE)
 _WHOLE_FILE = re.compile(r"\A\s*# flake8[:=]\s*noqa", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[,\s]+")
-_POSSIBLE = re.compile(rb"# noqa:[^\r\n]*AMP\d", re.IGNORECASE)
+_NAMING = re.compile(rb"# noqa:", re.IGNORECASE)
+_WORD = re.compile(r"[^,\s]+")
+_OURS = SYNTAX_ERROR[:3].encode()
 _LINE_ENDS = {tokenize.NL, tokenize.NEWLINE}
 _PLACELESS = {tokenize.DEDENT, tokenize.ENDMARKER}
 
@@ -48,7 +50,7 @@ class Directive:
 
 def may_name(data: bytes) -> bool:
     """Whether a comment in a file may silence codes of ours by their names."""
-    return _POSSIBLE.search(data) is not None
+    return _OURS in data and _NAMING.search(data) is not None
 
 
 class Suppressions:
@@ -167,7 +169,7 @@ def _directive(match: re.Match[str], start: int, rows: tuple[int, int]) -> Direc
     """The comment that a match is, whose ``#`` stands at an offset of the text."""
     shift = start - match.start()
     begin = match.start("codes") + shift
-    words = re.finditer(r"[^,\s]+", match["codes"].partition("\n")[0])
+    words = _WORD.finditer(match["codes"].partition("\n")[0])
     codes = tuple(Code(word[0], begin + word.start(), begin + word.end()) for word in words)
     return Directive(start, codes[-1].end, codes, rows)
 

@@ -18,6 +18,7 @@ import amp_lint
 from amp_lint import registry
 from amp_lint.run import target
 from amp_lint.sieve import Sieve
+from amp_lint.syntax.docstrings import docstrings
 from amp_lint.syntax.links import attachments, leads
 from amp_lint.syntax.project import Links, imports
 from amp_lint.text.noqa import Suppressions
@@ -124,6 +125,7 @@ FRAGMENTS = (
     "from a import b\n", "import a, ", "    # x\n", "class A(", "class A:\n", "class A(B", "def f(",
     "# noqa", "# noqa: A1", "# flake8: noqa\n", "scaler", "autocast", "torch", "- torch=1\n",
     "- torch", "torch>=1\n", "[options]\n", "install_requires =\n", " --hash", "x::", "1.1,>",
+    "x::\n\n ", ">>> x\n", "... y\n", "```py\n", "# noqa: AMP1, ",
 )  # fmt: skip
 SIEVE = Sieve(registry.all_rules())
 
@@ -148,6 +150,8 @@ READERS: dict[str, Callable[[str, Path], object]] = {
     "noqa": lambda text, _: [
         Suppressions(Source(text.encode(), "")).covers("A", n) for n in (1, 9)
     ],
+    "idle": lambda text, _: list(Suppressions(Source(text.encode(), "")).directives()),
+    "docs": lambda text, _: list(docstrings(Source(f'"""\n{text}\n"""'.encode(), ""))),
     "target": _target,
     "links": _links,
 }
