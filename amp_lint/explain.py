@@ -31,7 +31,8 @@ command line would print, such as a wrong setting."""
 _LEGEND = """
 `amp-lint rule CODE` explains a rule, with `--full` by its whole page. `--fix`
 applies the safe fixes, `--fix --unsafe-fixes` the unsafe ones too; others are
-only shown. Rules in preview run with `--preview`."""
+only shown. Rules in preview run with `--preview`, those marked `if selected`
+with `--extend-select=CODE`."""
 
 _LONGEST_NAME = 200
 """Characters of a name that are looked at."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import tokenize
 from collections.abc import Iterable, Sequence
@@ -325,6 +324,8 @@ def _strings(tree: Tree, holder: cst.CSTNode, begin: int) -> set[int]:
 
 def difference(old: str, new: str) -> list[Edit]:
     """What makes one text of another: whole lines, without what they begin and end with alike."""
+    import difflib  # 10 ms, where nothing may be found
+
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     starts = [0]
     for line in before:

@@ -42,8 +42,8 @@ _KINDS = {"fixed": "fix", "fixed unsafe": "unsafe fix", "wrong": "wrong fix"}
 
 
 def cases(rules: Iterable[Rule]) -> Iterator[PageCase]:
-    """Every fix and every wrong fix on the pages of some rules, in the order of the pages."""
-    for rule in rules:
+    """Every fix of code and every wrong one on the pages of some rules, in their order."""
+    for rule in filter(lambda rule: rule.is_static, rules):
         for example in pages.parse(registry.page(rule)).examples:
             for fence in _promised(example):
                 yield PageCase(rule, example.flagged, fence)

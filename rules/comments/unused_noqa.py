@@ -29,11 +29,11 @@ class UnusedNoqa(Rule):
         start, end = (directive.start, directive.end) if is_all else (idle[0].start, idle[-1].end)
         codes = quoted(", ".join(code.text for code in idle))
         message = f"{codes} in the comment silences nothing here"
-        help_ = "remove the comment" if is_all else f"remove {codes} from the comment"
+        what = "the comment" if is_all else f"{codes} from the comment"
         edits = (_removal(directive, source),) if is_all else (*_parts(directive, idle),)
-        fix = Fix(help_.capitalize(), edits, Applicability.SAFE)
+        fix = Fix(f"Remove {what}", edits, Applicability.SAFE)
         head = (self.code, self.name, self.severity, message, start, end)
-        yield Diagnostic(*head, fix=fix, help=help_)
+        yield Diagnostic(*head, fix=fix, help=f"remove {what}")
 
 
 def _removal(directive: Directive, source: Source) -> Edit:

@@ -51,6 +51,17 @@ def test_page(rule: Rule, page: object) -> None:
     assert not rule.requires and not rule.is_static and rule.fixes
 
 
+def test_fixes_are_told(main: Run) -> None:
+    Path("a.py").write_text("x = 1  # noqa: AMP101, E501\ny = 2  # noqa: AMP104\n")
+    found = json.loads(main("--isolated", FOR, "--output-format=json", "a.py").out)
+    titles = [each["fix"]["message"] for each in found]
+    assert titles == ["Remove `AMP101` from the comment", "Remove the comment"]
+
+
+def test_there_is_nothing_to_prove(main: Run) -> None:
+    assert "No fixes to prove or refute" in (done := main("verify", CODE)).out + done.err
+
+
 def found_in(fence: Fence) -> Counter[tuple[int, str]]:
     source = Source.of(fence.text, "a.py")
     found = engine.check(source, BY_DEFAULT, named=True, scope=Scope.WHOLE)
