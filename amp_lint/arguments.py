@@ -24,6 +24,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
             ConfigError: always.
         """
+        message = message.replace("ignored explicit argument", "takes no value, and is given")
         raise ConfigError(f"{message} (`{self.prog} --help` lists the options)")
 
     def read(self, arguments: Sequence[str], options: _Namespace) -> _Namespace:

@@ -47,11 +47,10 @@ def parser() -> Parser:
         "amp-lint census",
         usage="amp-lint census [OPTIONS] INPUT OUTPUT\n       amp-lint census report OUTPUT",
         description="Judge a fleet of repositories: findings and files as Parquet datasets.",
-        epilog="INPUT is a Parquet file or folder with a row for each file, a folder of git\n"
-        "repositories (what HEAD names), a folder of wheels and archives, or a text file that\n"
-        "names packages, one a line. OUTPUT is a folder; a run that was ended goes on there.\n"
+        epilog="INPUT is a Parquet file or folder with a row for each file, a folder of git "
+        "repositories (what HEAD names), a folder of wheels and archives, or a text file that "
+        "names packages, one a line. OUTPUT is a folder; a run that was ended goes on there. "
         "Nothing of what is judged is executed. Exit code: 0 done, 2 something went wrong.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     made.add_argument(

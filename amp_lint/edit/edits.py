@@ -324,7 +324,7 @@ def _strings(tree: Tree, holder: cst.CSTNode, begin: int) -> set[int]:
 
 def difference(old: str, new: str) -> list[Edit]:
     """What makes one text of another: whole lines, without what they begin and end with alike."""
-    import difflib  # 10 ms, where nothing may be found
+    import difflib  # a run that finds nothing does without
 
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     starts = [0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -227,7 +228,9 @@ class Session:
         choice = self._options.choice
         if not (choice.select or choice.select is None or choice.extend_select):
             self._warn("--select names no rule, so that none runs")
-        chosen = resolve([choice]) if choice.select else ()
+        chosen = resolve([replace(choice, preview=True)]) if choice.select else ()
+        if choice.select and not chosen:
+            self._warn("--ignore leaves no rule of those of --select, so that none runs")
         if chosen and all(rule.about_comments for rule in chosen):
             code = chosen[0].code
             what = f"{code} judges comments for rules that run, and --select names no other"

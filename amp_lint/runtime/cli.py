@@ -212,10 +212,9 @@ def run_parser() -> Parser:
         "amp-lint run",
         usage="amp-lint run [OPTIONS] SCRIPT [ARGUMENTS]\n"
         "       amp-lint run [OPTIONS] -m MODULE [ARGUMENTS]",
-        description="Run a training as python would, and watch it: which of the linter's mistakes\n"
+        description="Run a training as python would, and watch it: which of the linter's mistakes "
         "happen, where, how often and with which numbers. Needs the torch of the training.",
         epilog="Exit code: the script's own; if that is 0, 1 where the run showed an error.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     made.add_argument("-m", dest="module", action="store_true", help="run a module by its name")

@@ -77,7 +77,7 @@ def write(path: Path, data: bytes) -> list[str]:
             return lost
     except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself, before Python 3.13
         reason = getattr(error, "strerror", None) or error
-        raise WriteError(f"cannot be written: {reason}") from error
+        raise WriteError(f"cannot be written: {reason}; name another file") from error
 
 
 def clean(paths: Iterable[Path]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from amp_lint import __version__
+from amp_lint import __version__, cli
 from tests.conftest import Result
 
 Run = Callable[..., Result]
@@ -231,7 +232,9 @@ def test_an_output_file_that_cannot_be_written(main: Run, clip: str) -> None:
     Path("a.py").write_text(clip)
     Path("out").mkdir()
     done = main(CONCISE, "-o", "out")
-    assert done == Result(2, main(CONCISE).out, "error: out: cannot be written: Is a directory\n")
+    assert done == Result(
+        2, main(CONCISE).out, "error: out: cannot be written: Is a directory; name another file\n"
+    )
     done = main(CONCISE, "-o", "a.py/out.txt")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert done.err.startswith("error: a.py/out.txt: cannot be written: ")
@@ -317,3 +320,24 @@ def test_the_named_settings_file_has_to_be_right(main: Run, clip: str) -> None:
     Path("pyproject.toml").write_text(BROKEN)
     done = main("--config=pyproject.toml")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+
+
+COMMANDS = ("check", "rule", "why", "verify", "run", "report", "server", "census", "completions")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_a_terminal(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with contextlib.suppress(SystemExit):  # `why` reads its options by itself
+        cli.main([command, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 5
+    assert not [line for line in lines if len(line) > 80]
+
+
+def test_an_option_that_takes_no_value(main: Run) -> None:
+    done = main("--watch=1")
+    given = "argument --watch: takes no value, and is given '1'"
+    assert done == Result(2, "", f"error: {given} (`amp-lint --help` lists the options)\n")

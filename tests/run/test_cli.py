@@ -150,6 +150,10 @@ def test_selecting_nothing_is_told(main: Run, clip: str) -> None:
     warning = "warning: --select names no rule, so that none runs\n"
     assert main("--select", "") == Result(0, "All checks passed!\n", warning)
     assert main("--select=", "--extend-select=AMP1").err == ""
+    nothing = main("--select=AMP101", "--ignore=AMP101")
+    left = "warning: --ignore leaves no rule of those of --select, so that none runs\n"
+    assert nothing == Result(0, "All checks passed!\n", left)
+    assert main("--select=AMP1", "--ignore=AMP101").err == ""
 
 
 def test_unknown_selector(main: Run) -> None:

@@ -247,7 +247,7 @@ def test_what_cannot_be_written_costs_no_result(
     done = main("verify", "two.py", f"{option}=file/inside")
     assert done.code == 2
     assert "error: file" in done.err
-    assert ": cannot be written: Not a directory\n" in done.err
+    assert ": cannot be written: Not a directory; name another file\n" in done.err
     assert "two.py:6:12 AMP301: proven\n" in done.out
 
 
