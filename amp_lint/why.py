@@ -68,7 +68,7 @@ def why(words: Sequence[str]) -> int:
     style = style_of(sys.stdout)
     for line in sights(reading, style):
         print(line)
-    if question.paths and (rules := [rule for rule in _rules(reading) if not rule.run_only]):
+    if question.paths and (rules := [rule for rule in _rules(reading) if rule.is_static]):
         return _look(reading, rules, question.paths, style)
     print("\n".join((*answer(reading, style), *_further(question, reading))))
     return CLEAN if reading.matches else NOTHING

@@ -346,3 +346,10 @@ def test_editors_draw_it_pale(tmp_path: Path) -> None:
             await editor.end()
 
     asyncio.run(session())
+
+
+def test_a_symptom_of_it_is_not_looked_for_in_code(main: Run) -> None:
+    Path("a.py").write_text("x = 1  # noqa: AMP101\n")
+    done = main("why", "an old comment on the line silences it", "a.py")
+    assert CODE in main("why", "an old comment on the line silences it").out
+    assert "--extend-select" not in done.err and done.code in (0, 1)
