@@ -267,7 +267,7 @@ class _Run:
                 plot.draw(entries, options.plot)
         except OSError as error:
             place = str(error.filename or options.record or options.plot)
-            self._error(place, f"cannot be written: {error.strerror or error}")
+            self._error(place, f"cannot be written: {error.strerror or error}; name another file")
 
     def _paragraphs(
         self, entries: Sequence[Entry], patterns: Sequence[Entry]
