@@ -32,6 +32,7 @@ class Mistake(enum.Enum):
     SCHEDULED = "the scheduler steps, whether or not the optimizer did"
     # what a run sees, and the linter in other ways than by the order of events
     ADDED_SCALED = "scaled gradients are added to unscaled ones"
+    GIVEN_UP = "unscaled gradients are cleared, and the scaler is not updated"
     NEVER_UPDATED = "the scaler steps, and is never updated"
     NEW_SCALER = "a new scaler for an optimizer that another one from there has stepped"
     BFLOAT16_SCALER = "a scaler is on, and every region is bfloat16"

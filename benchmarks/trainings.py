@@ -123,6 +123,8 @@ def judge(training: Training, level: str) -> Verdict:
             verdict.failure = f"exit status {process.exitcode}, and no report"
         else:
             verdict.said = _said(json.loads(output.read_text("utf-8")))
+            if process.exitcode and not training.expected:
+                verdict.failure = f"exit status {process.exitcode}"
     return verdict
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.findings import Findings
 from amp_lint.runtime.frames import Place
+from amp_lint.runtime.owned import Owned
 from amp_lint.runtime.protocol import Protocol, scale_of
 from amp_lint.vocabulary.amp import SCALE
 
@@ -37,7 +39,10 @@ class Checkpoints:
         self._protocol = protocol
         self._lacking: dict[Place, _Saved] = {}
         self._complete: set[Place] = set()
-        self._resumed: Place | None = None
+        self._resumed: weakref.WeakKeyDictionary[torch.optim.Optimizer, Place] = (
+            weakref.WeakKeyDictionary()
+        )
+        """Optimizers that took on a state before they had stepped, and where."""
         self._was_there = False
 
     def saved(self, data: object, place: Place) -> None:
@@ -53,20 +58,21 @@ class Checkpoints:
         """Something was read from a file."""
         self._was_there = self._was_there or _holds(data, _OF_SCALER)
 
-    def optimizer_loaded(self, state: object, place: Place) -> None:
-        """An optimizer takes on a state, before anything was trained here."""
+    def optimizer_loaded(self, owned: Owned, state: object, place: Place) -> None:
+        """An optimizer takes on a state, before it was trained here."""
         trained = isinstance(state, Mapping) and bool(state.get(_OF_OPTIMIZER[1]))
-        if trained and self.findings.step == 1 and self._resumed is None:
-            self._resumed = place
+        optimizer = owned.optimizer
+        if trained and not owned.steps and optimizer is not None:
+            self._resumed.setdefault(optimizer, place)
 
-    def stepping(self, scaler: torch.amp.GradScaler, place: Place) -> None:
-        """A scaler is about to step; it matters when the run does so for the first time."""
-        if self._resumed is None or not self._was_there or self.findings.step > 1:
-            return
+    def stepping(self, scaler: torch.amp.GradScaler, owned: Owned, place: Place) -> None:
+        """A scaler is about to step; it matters when both do so for the first time."""
+        optimizer = owned.optimizer
+        resumed = None if optimizer is None else self._resumed.pop(optimizer, None)
         log = self._protocol.log(scaler)
-        if log.loaded:
+        if resumed is None or not self._was_there or log.steps or log.loaded:
             return
-        places = {At.EVENT: self._resumed, At.STEP: place}
+        places = {At.EVENT: resumed, At.STEP: place}
         if log.made is not None:
             places[At.MADE] = log.made
         self.findings.see(Mistake.STALE_RESUME, places, lambda: {SCALE.word: scale_of(scaler)})

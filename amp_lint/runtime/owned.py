@@ -78,6 +78,8 @@ class Owned:
         """``unscale_`` and the update that came after it, with no step between."""
         self.mixed: tuple[Happening, Happening] | None = None
         """``unscale_`` and the backward that has added scaled gradients after it."""
+        self.cleared: Place | None = None
+        """Where they were cleared after they had been unscaled, before any update."""
         self.done: Happening | None = None
         """The scaler's step on them, until they are written again."""
         self.half: Place | None = None
@@ -173,6 +175,7 @@ class Owned:
         """The gradients are set to zero, or to None."""
         if self.state.stepped or self.state.unscaled:  # which the scaler keeps until its update
             self.after(Happening(Kind.ZERO_GRAD, place, optimizer=self.key))
+            self.cleared = place
         else:
             self.state = Lived()
         self.done, self.mixed, self.early = None, None, None

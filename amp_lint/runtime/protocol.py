@@ -292,6 +292,24 @@ class Protocol:
             self._judge(owned, event)
         owned.after(event)
 
+    def closure_step(self, owned: Owned, place: Place) -> None:
+        """``optimizer.step(closure)``, when it is done: on gradients as the closure left them."""
+        owned.catch_up(place)
+        if not owned.asked and owned.state.is_scaled and not self._is_written(owned, place):
+            self._judge(owned, Happening(Kind.STEP, place, optimizer=owned.key))
+
+    def step_in_backward(
+        self, owned: Owned, place: Place, scaler: torch.amp.GradScaler, backward: Place
+    ) -> None:
+        """``optimizer.step()`` in a hook, while the backward of a scaled loss runs."""
+        asked = self.log(scaler).asked or owned.asked
+        grads = [param.grad for param in owned.sample() if param.grad is not None]
+        if grads and not asked and not any(grad._version for grad in grads):
+            key = self.log(scaler).key
+            cause = Happening(Kind.BACKWARD, backward, scaler=key)
+            event = Happening(Kind.STEP, place, scaler=key, optimizer=owned.key)
+            self._see(Mistake.BYPASS, owned, event, cause)
+
     def stepped(self, owned: Owned, *, direct: bool) -> None:
         """An optimizer has stepped, in whatever way."""
         owned.steps += 1
@@ -311,6 +329,9 @@ class Protocol:
                 if unscaled is not None and owned.key in owned.state.divided:
                     owned.early = (event, unscaled)
                 owned.after(event)
+                owned.cleared = None
+            elif owned.state.is_scaled and owned.scaler is scaler:
+                owned.early = (event, event)  # unless they are cleared, or others come to them
         log.touched.clear()
 
     def schedule(self, optimizer: torch.optim.Optimizer, place: Place) -> None:
@@ -332,7 +353,9 @@ class Protocol:
         for row in CALLS[event.kind]:
             cause = row.judge(event, owned.state)
             if cause is not None:
-                self._see(row.mistake, owned, event, cause)
+                again = row.mistake is Mistake.REPEATED_UNSCALE and owned.cleared is not None
+                mistake = Mistake.GIVEN_UP if again else row.mistake
+                self._see(mistake, owned, event, cause)
 
     def _see(
         self,

@@ -122,7 +122,7 @@ class ScalerHooks:
                 return old(scaler, optimizer, *args, **keywords)
             place, owned = here(), self.protocol.owned(optimizer)
             self.findings.reach(place)
-            self.watch.checkpoints.stepping(scaler, place)
+            self.watch.checkpoints.stepping(scaler, owned, place)
             self.watch.reads.end()
             self.protocol.scaler_step(scaler, owned, place)
             before = owned.steps

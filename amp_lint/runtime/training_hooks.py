@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +15,7 @@ from torch.optim.optimizer import (
 
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime import marks
-from amp_lint.runtime.frames import Place, here
+from amp_lint.runtime.frames import NOWHERE, Place, here
 from amp_lint.runtime.owned import Owned
 from amp_lint.runtime.patches import Function, Inside, Patches
 from amp_lint.runtime.record import Numbers
@@ -45,6 +47,7 @@ class TrainingHooks:
         self._patches = patches
         self._handles: list[Any] = []
         self._in_method = Inside()
+        self._running = _Running()
 
     def install(self) -> None:
         """Replace what is watched."""
@@ -91,7 +94,7 @@ class TrainingHooks:
             )
             cached = self.regions.has_stepped and marks.ran_in(losses, _HALVES)
             before = self.protocol.before_backward(place)
-            with self.inside:
+            with self.inside, self._running.of(scaler, place):
                 given = old(tensors, *args, **keywords)
             for owned in self.protocol.after_backward(before, place, scaler):
                 owned.half = self.regions.half if half else None
@@ -174,7 +177,7 @@ class TrainingHooks:
 
     def _optimizer_load(self, old: Function) -> Function:
         def load_state_dict(optimizer: Optimizer, state: Any, **keywords: Any) -> Any:  # noqa: ANN401
-            self.watch.checkpoints.optimizer_loaded(state, here())
+            self.watch.checkpoints.optimizer_loaded(self.protocol.owned(optimizer), state, here())
             return old(optimizer, state, **keywords)
 
         return load_state_dict
@@ -186,9 +189,13 @@ class TrainingHooks:
         if not self.inside.depth:
             self.watch.reads.end()
             self.findings.reach(place)
-            if len(args) < 2 and not keywords:  # a closure would run backward again
+            if not _has_closure(args, keywords):  # which would run backward again
                 self._judge_unscaled(owned, place)
                 self.protocol.direct_step(owned, place)
+        elif self._running.scaler is not None and self.inside.depth == 1:
+            self.protocol.step_in_backward(
+                owned, place, self._running.scaler, self._running.place
+            )
         if owned.steps < _LOOKED_AT:
             self._judge_dtypes(optimizer, place)
 
@@ -215,6 +222,8 @@ class TrainingHooks:
         if torch.compiler.is_compiling():
             return
         owned, direct = self.protocol.owned(optimizer), not self.inside.depth
+        if direct and _has_closure(args, keywords):
+            self.protocol.closure_step(owned, here())
         self.protocol.stepped(owned, direct=direct)
         self.regions.stepped(owned.key, here())
         if direct:
@@ -247,6 +256,27 @@ class TrainingHooks:
             return data
 
         return load
+
+
+class _Running(threading.local):
+    """The scaled backward that runs in a thread."""
+
+    scaler: torch.amp.GradScaler | None = None
+    place: Place = NOWHERE
+
+    @contextlib.contextmanager
+    def of(self, scaler: torch.amp.GradScaler | None, place: Place) -> Iterator[None]:
+        """One begins, of a loss that ``scaler`` has scaled, and ends."""
+        self.scaler, self.place = scaler, place
+        try:
+            yield
+        finally:
+            self.scaler = None
+
+
+def _has_closure(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether a step is given what runs forward and backward again."""
+    return len(args) > 1 or bool(keywords)
 
 
 def _is_running() -> bool:

@@ -55,6 +55,13 @@ class MissingScalerUpdate(Rule):
     observed = (
         Account(Mistake.NO_UPDATE, *_STEP, {At.CAUSE: "stepped"}),
         Account(
+            Mistake.GIVEN_UP,
+            "`unscale_` raises: the gradients that were unscaled before were given up without "
+            "`update`",
+            "call `update` also where a step is left out",
+            {At.CAUSE: "unscaled here"},
+        ),
+        Account(
             Mistake.NEVER_UPDATED,
             "`step` is never followed by `update`: the scale stays as it is",
             _STEP[1],

@@ -10,9 +10,9 @@ scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
 for step in range(8):
     with torch.autocast("cpu", torch.float16):
         out = model(torch.randn(4, 3))
-    scaler.scale((out.float() - 1).square().mean() / 2).backward()  # AMP103
+    scaler.scale((out.float() - 1).square().mean() / 2).backward()
     if step % 2 == 0:
-        scaler.unscale_(optimizer)
+        scaler.unscale_(optimizer)  # AMP103
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     else:
         scaler.step(optimizer)

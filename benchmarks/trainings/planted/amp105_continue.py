@@ -12,7 +12,7 @@ for _ in range(4):
     optimizer.zero_grad()
     with torch.autocast("cpu", torch.float16):
         out = model(torch.randn(5, 4) * 10)
-    loss = (out * 8).float().square().mean()
+    loss = (out * 8).float().square().mean()  # too: AMP603
     scaler.scale(loss).backward()
     scaler.unscale_(optimizer)  # AMP105
     norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)

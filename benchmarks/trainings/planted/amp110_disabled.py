@@ -11,9 +11,9 @@ optimizer = torch.optim.SGD(model.parameters(), 1e-2)
 scaler = torch.amp.GradScaler("cpu", enabled=FLAGS["use_scaler"])
 for _ in range(3):
     optimizer.zero_grad()
-    with torch.autocast("cpu", torch.float16, enabled=FLAGS["amp"]):
+    with torch.autocast("cpu", torch.float16, enabled=FLAGS["amp"]):  # AMP110
         out = model(torch.randn(4, 6))
     loss = out.float().square().mean()
-    scaler.scale(loss).backward()  # AMP110
+    scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()

@@ -10,7 +10,7 @@ class Classifier(nn.Module):
         self.layers = nn.Sequential(nn.Linear(10, 20), nn.ReLU(), nn.Linear(20, 4))
 
     def loss(self, x, y):
-        with torch.autocast("cpu", torch.float16):
+        with torch.autocast("cpu", torch.float16):  # AMP110
             logits = self.layers(x)
         return nn.functional.cross_entropy(logits.float(), y)
 
@@ -21,5 +21,5 @@ optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
 for _ in range(4):
     optimizer.zero_grad()
     loss = model.loss(torch.randn(8, 10), torch.randint(0, 4, (8,)))
-    loss.backward()  # AMP110
+    loss.backward()
     optimizer.step()

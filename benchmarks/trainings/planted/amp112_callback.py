@@ -26,5 +26,5 @@ for _ in range(12):
     scaler.unscale_(optimizer)
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     scaler.step(optimizer)
-    scaler.update()
     callback.after_batch()
+    scaler.update()

@@ -14,5 +14,5 @@ for _ in range(16):
         out = model(torch.randn(4, 4))
     scaler.scale((out.float() - 3).square().mean()).backward()
     scaler.step(optimizer)
-    scaler.update()
     warmup.step()  # AMP112
+    scaler.update()

@@ -12,7 +12,7 @@ for _ in range(3):
     optimizer.zero_grad()
     with torch.autocast("cpu", torch.float16):
         out = model(torch.randn(4, 4))
-    scaler.scale(out.float().square().mean()).backward()
+    scaler.scale(out.float().square().mean()).backward()  # too: AMP603
     scaler.unscale_(optimizer)
     gradients = [p.grad for p in model.parameters()]
     norm = get_total_norm(gradients, error_if_nonfinite=True)  # AMP113

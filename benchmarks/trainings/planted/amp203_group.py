@@ -18,7 +18,7 @@ class Net(nn.Module):
 
 torch.manual_seed(47)
 net = Net()
-groups = [{"params": net.body.parameters()}, {"params": net.head.parameters(), "lr": 1e-3}]
+groups = [{"params": net.body.parameters()}, {"params": net.head.parameters(), "lr": 1e-1}]
 optimizer = torch.optim.SGD(groups, 1e-2, momentum=0.9)
 for _ in range(4):
     optimizer.zero_grad()

@@ -16,5 +16,5 @@ for _ in range(3):
     optimizer.zero_grad()
     out = model(torch.randn(4, 4))
     scaler.scale(out.square().mean()).backward()
-    scaler.step(optimizer)
+    scaler.step(optimizer)  # too: AMP601
     scaler.update()

@@ -8,11 +8,11 @@ cell = nn.Linear(4, 4)
 optimizer = torch.optim.SGD(cell.parameters(), 1e-2)
 
 
-@torch.autocast("cpu", dtype=torch.bfloat16)
+@torch.autocast("cpu", dtype=torch.bfloat16)  # AMP209
 def fold(x, depth):
     if depth == 0:
         return cell(x)
-    return cell(fold(x, depth - 1).relu())  # AMP209
+    return cell(fold(x, depth - 1).relu())
 
 
 for _ in range(3):

@@ -12,7 +12,7 @@ class Ratio(nn.Module):
 
     def forward(self, x):
         below = self.down(x).abs().clamp(min=self.floor)  # AMP312
-        return self.up(x) / (1 + below)
+        return self.up(x) / below
 
 
 torch.manual_seed(60)

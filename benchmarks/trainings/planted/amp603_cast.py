@@ -19,5 +19,5 @@ for _ in range(3):
     with torch.autocast("cpu", torch.float16):
         out = head(pool(embed(torch.full((2, 3000, 4), 80.0) + torch.randn(2, 3000, 4))))
     scaler.scale((out.float() - 1).abs().mean()).backward()
-    scaler.step(optimizer)
+    scaler.step(optimizer)  # too: AMP602
     scaler.update()

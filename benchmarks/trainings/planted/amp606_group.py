@@ -21,7 +21,7 @@ groups = [
     {"params": model.out.parameters(), "lr": 1e-2},
 ]
 optimizer = torch.optim.SGD(groups)
-for _ in range(5):
+for _ in range(30):
     optimizer.zero_grad()
     tokens = torch.randint(0, 12, (6, 5))
     nn.functional.cross_entropy(model(tokens), tokens[:, 0]).backward()
