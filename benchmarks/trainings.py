@@ -51,7 +51,8 @@ class Training:
 
     @classmethod
     def of(cls, path: Path) -> Training:
-        expected, too = set(), set()
+        expected: set[Place] = set()
+        too: set[Place] = set()
         for row, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             if mark := _MARK.search(line):
                 (too if mark[1] else expected).add(Place(mark[2], row))

@@ -7,7 +7,9 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from amp_lint import __version__, arguments, report
 from amp_lint.arguments import Parser
@@ -24,6 +26,9 @@ from amp_lint.runtime.sources import Sources
 from amp_lint.runtime.tell import Said, ending, is_silenced, said, shown
 from amp_lint.text.diagnostic import Severity
 from amp_lint.text.printable import printable
+
+if TYPE_CHECKING:
+    from amp_lint.runtime.watch import Watch
 
 _RANK, _WORLD = "RANK", "WORLD_SIZE"
 """What a launcher of several processes tells each in its environment."""
@@ -49,6 +54,7 @@ class RunOptions(TellOptions):
     at: int | None
     record: Path | None
     raise_: bool
+    policy: str | None
     what: str
     arguments: list[str]
 
@@ -73,7 +79,36 @@ def run(given: Sequence[str]) -> int:
     from amp_lint.runtime.watch import Watch
 
     sampling = Sampling(options.level, options.budget, options.every, options.at)
+    policy = _policy(options)
     watch = Watch(_recorder(options), raising=options.raise_, sampling=sampling)
+    with policy:
+        ending = _watched(watch, options)
+    sys.stdout.flush()
+    if int(os.environ.get(_RANK) or 0) and options.record is None:
+        return ending.code  # the first process tells
+    found = _tell(watch.record, options)  # also of a script that has failed
+    return ending.code or found
+
+
+def _policy(options: RunOptions) -> AbstractContextManager[None]:
+    """What makes autocast follow the lists of another device, where that is wanted.
+
+    Raises:
+        ConfigError: they are those of this machine.
+    """
+    if options.policy is None:
+        return nullcontext()
+    from amp_lint.runtime.policy import CudaPolicy, is_needed
+
+    if not is_needed():
+        raise ConfigError(
+            "--policy cuda: there is CUDA here, which follows its own lists; leave it out"
+        )
+    return CudaPolicy()
+
+
+def _watched(watch: Watch, options: RunOptions) -> script.Ending:
+    """Run the script and watch it."""
     watch.start()
     ending = script.Ending(ERROR, ended=False)
     try:
@@ -81,11 +116,7 @@ def run(given: Sequence[str]) -> int:
     finally:
         watch.record.files = _files(options)
         watch.stop(ended=ending.ended, failed=ending.code != 0)
-    sys.stdout.flush()
-    if int(os.environ.get(_RANK) or 0) and options.record is None:
-        return ending.code  # the first process tells
-    found = _tell(watch.record, options)  # also of a script that has failed
-    return ending.code or found
+    return ending
 
 
 def _files(options: RunOptions) -> list[str]:
@@ -230,6 +261,12 @@ def run_parser() -> Parser:
         dest="raise_",
         action="store_true",
         help="raise an exception at the first error that is seen",
+    )
+    made.add_argument(
+        "--policy",
+        choices=["cuda"],
+        help="where there is no CUDA: autocast on the CPU casts what that of CUDA does, and "
+        "regions and scalers of CUDA are the CPU's; tensors stay on the CPU",
     )
     _add_telling(made)
     made.add_argument("what", metavar="SCRIPT", help="the file, or with -m the module")

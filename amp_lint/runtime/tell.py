@@ -115,7 +115,7 @@ def ending(record: Record, found: Iterable[Finding]) -> Iterator[str]:
 
 def closing(summary: Summary, found: Iterable[Finding]) -> str:
     """The last line: what became of the training."""
-    count = sum(1 for each in found if each.shown)
+    count = sum(1 for each in found if "first" in each.shown)
     parts = [f"{summary.steps} steps"]
     if summary.skips:
         parts.append(f"{summary.skips} of them skipped")

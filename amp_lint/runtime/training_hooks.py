@@ -193,9 +193,7 @@ class TrainingHooks:
                 self._judge_unscaled(owned, place)
                 self.protocol.direct_step(owned, place)
         elif self._running.scaler is not None and self.inside.depth == 1:
-            self.protocol.step_in_backward(
-                owned, place, self._running.scaler, self._running.place
-            )
+            self.protocol.step_in_backward(owned, place, self._running.scaler, self._running.place)
         if owned.steps < _LOOKED_AT:
             self._judge_dtypes(optimizer, place)
 

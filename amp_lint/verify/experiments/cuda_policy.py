@@ -4,7 +4,7 @@
 ``exp``, ``softmax``, ``sum`` and ``layer_norm`` stay in float16, on CUDA they run in float32.
 `install` registers CUDA's lists (``ATen/autocast_mode.h`` of torch 2.13) as kernels of the CPU's
 autocast, so that ``torch.autocast("cpu", torch.float16)`` casts as CUDA would, in eager mode, in
-autograd and under ``torch.compile``. It changes the whole process and cannot be undone.
+autograd and under ``torch.compile``. It changes the whole process, until `remove`.
 """
 
 from __future__ import annotations
@@ -63,10 +63,7 @@ _libraries: list[torch.library.Library] = []
 
 
 def install() -> None:
-    """Make the CPU's autocast follow CUDA's lists, for the rest of this process.
-
-    Does nothing the second time.
-    """
+    """Make the CPU's autocast of this process follow CUDA's lists. Does nothing the second time."""
     if _libraries:
         return
     library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
@@ -77,6 +74,12 @@ def install() -> None:
             library.impl(  # type: ignore[no-untyped-call]
                 name, kernel, "AutocastCPU", allow_override=True
             )
+
+
+def remove() -> None:
+    """Give the CPU's autocast its own lists again."""
+    while _libraries:
+        _libraries.pop()._destroy()  # type: ignore[no-untyped-call]
 
 
 def _kernels() -> Iterator[tuple[str, Kernel]]:
