@@ -44,9 +44,12 @@ class Mistake(enum.Enum):
     MISPLACED_ARGUMENT = "an argument that lands in another parameter"
     UNENTERED_REGION = "a region that is made and thrown away"
     REGION_LEFT_LATE = "a region that is left after one that was entered before it"
+    REGION_LEAKS = "a region of a generator that waits, in which others compute"
+    BODY_OUTSIDE = "a region around a call whose body runs later"
     REENTERED_REGION = "a region that is entered while it is active"
     # what sampled steps show of single operations
     LOG_OF_SOFTMAX = "the logarithm of a softmax"
+    SUMMED_SQUARES = "squares in float16 that are inf, and summed"
     SMALL_NORM_EPS = "a norm layer in float16 whose eps is too small"
     VANISHING_EPS = "an eps that is 0 in the dtype of what it is added to"
     OVERFLOWING_CONSTANT = "a constant that makes inf"

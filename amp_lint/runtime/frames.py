@@ -71,6 +71,12 @@ def here(depth: int = 1) -> Place:
     return _place(library) if library is not None else NOWHERE
 
 
+def is_of_project(code: CodeType) -> bool:
+    """Whether it is the user's: not of torch, Python, this package or any library."""
+    known = _owners.get(id(code))
+    return (known[1] if known is not None else _owner(code)) is _Owner.PROJECT
+
+
 def _place(frame: FrameType) -> Place:
     code = frame.f_code
     site = (id(code), frame.f_lasti)

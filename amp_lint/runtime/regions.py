@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import torch
 
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.findings import Findings
-from amp_lint.runtime.frames import Place, here
+from amp_lint.runtime.frames import Place, here, is_of_project
 from amp_lint.runtime.patches import Function, Patches
 from amp_lint.vocabulary.amp import AUTOCAST
 from amp_lint.vocabulary.meaning import Part
@@ -31,6 +34,8 @@ class Open:
     place: Place
     steps: dict[str, Place] = field(default_factory=dict)
     """Key of an optimizer -> its last step since casts are kept: in the outermost region."""
+    generator: int | None = None
+    """The frame that has entered it, by its id, if that is of a generator which a loop asks."""
 
 
 class _Stack(threading.local):
@@ -62,6 +67,10 @@ class Regions:
         self._made: weakref.WeakKeyDictionary[torch.autocast, Place] = weakref.WeakKeyDictionary()
         self._refs: dict[int, weakref.ref[torch.autocast]] = {}
         self._used: Counter[Place] = Counter()
+        self._bodies: weakref.WeakKeyDictionary[torch.autocast, tuple[Place, str]] = (
+            weakref.WeakKeyDictionary()
+        )
+        """Regions around functions whose body runs later, where they are, and what that gives."""
         self._thrown: dict[Place, _Thrown] = {}
 
     def install(self, patches: Patches) -> None:
@@ -102,7 +111,7 @@ class Regions:
                 places = {At.EVENT: place, At.REGION: outer.place}
                 self.findings.see(Mistake.REENTERED_REGION, places, dict)
             given = old(region)
-            self._stack.open.append(Open(region, place))
+            self._stack.open.append(Open(region, place, generator=_generator(sys._getframe(2))))
             self._entered(region, place)
             return given
 
@@ -111,6 +120,10 @@ class Regions:
     def _entered(self, region: torch.autocast, place: Place) -> None:
         self._events += 1
         self.findings.reach(place, on=region._enabled)
+        body = self._bodies.get(region)
+        if body is not None and region._enabled:
+            made, what = body
+            self.findings.see(Mistake.BODY_OUTSIDE, {At.EVENT: made}, lambda: {"what": what})
         if region._enabled and torch.is_grad_enabled():
             self.dtypes.setdefault(region.fast_dtype, place)
             for told in self.forwards:
@@ -135,6 +148,9 @@ class Regions:
     def _call(self, old: Function) -> Function:
         def __call__(region: torch.autocast, function: Any) -> object:  # noqa: ANN401
             self._use(region)
+            what = _later(function)
+            if what is not None:
+                self._bodies[region] = here(), what
             return old(region, function)
 
         return __call__
@@ -184,6 +200,14 @@ class Regions:
             places = {At.EVENT: place} | ({At.REGION: inner.place} if inner else {})
             name = str(torch.get_autocast_dtype(device)).rpartition(".")[2]
             self.findings.see(Mistake.BACKWARD_IN_REGION, places, lambda: {"dtype": name})
+            self._leaks(place)
+
+    def _leaks(self, place: Place) -> None:
+        """See whether a generator that waits has left a region open."""
+        for each in self._stack.open:
+            if each.generator is not None and each.region._enabled and not _runs(each.generator):
+                places = {At.EVENT: each.place, At.STEP: place}
+                self.findings.see(Mistake.REGION_LEAKS, places, dict)
 
     @property
     def has_stepped(self) -> bool:
@@ -209,3 +233,26 @@ class Regions:
         on = any(each.region._enabled for each in stack)
         if on and torch.is_autocast_cache_enabled():
             stack[0].steps[key] = place
+
+
+def _later(function: object) -> str | None:
+    """What a function gives whose body runs when that is asked; None if it runs at once."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return "a generator"
+    return "a coroutine" if inspect.iscoroutinefunction(function) else None
+
+
+def _generator(frame: FrameType) -> int | None:
+    """The id of the frame of a generator that code of the project asks for its next item."""
+    asking = frame.f_back
+    if not frame.f_code.co_flags & inspect.CO_GENERATOR or asking is None:
+        return None
+    return id(frame) if is_of_project(asking.f_code) else None
+
+
+def _runs(frame: int) -> bool:
+    """Whether the frame of this id is running, or waits for what it has called."""
+    each: FrameType | None = sys._getframe(1)
+    while each is not None and id(each) != frame:
+        each = each.f_back
+    return each is not None

@@ -8,6 +8,9 @@ LOG_SOFTMAX = "_log_softmax"
 LAYER_NORM = "native_layer_norm"
 POSITIONS = "arange"
 MULTIPLY = "mul"
+PICKS = frozenset({"gather", "index", "index_select", "take"})
+"""What gives some of the numbers of its argument."""
+SUMS = frozenset({"sum", "mean"})
 LOGARITHMS = frozenset({"log", "log2", "log10"})
 GUARDS = frozenset({"add", "clamp_min", "clamp", "maximum"})
 """What keeps a value from being 0, with an eps."""

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 _MEANS_TO = re.compile(r"contextmanager|context_manager|fixture|hook", re.IGNORECASE)
 """Decorators of generators that enter and leave a region for others."""
-
-
+_DECORATED = "autocast is off when the body of {what} runs: it is on only while the object is made"
 _INSIDE = "open the region inside the body"
 
 
@@ -41,6 +40,14 @@ class AutocastGenerator(Rule):
             "yield after the region",
             {At.REGION: "this one was entered later", At.STEP: "it is left here"},
         ),
+        Account(
+            Mistake.REGION_LEAKS,
+            "autocast stays on outside of this region: its generator waits at a `yield`, and "
+            "others compute",
+            "yield after the region",
+            {At.STEP: "autocast is on here"},
+        ),
+        Account(Mistake.BODY_OUTSIDE, _DECORATED, _INSIDE),
     )
 
     def may(self, facts: Facts) -> bool:
@@ -72,7 +79,7 @@ def _kind(model: Model, function: cst.FunctionDef) -> str | None:
 
 
 def _decorated(what: str) -> str:
-    return f"autocast is off when the body of {what} runs: it is on only while the object is made"
+    return _DECORATED.format(what=what)
 
 
 def _leaks(model: Model) -> Iterator[tuple[Entered, cst.Yield]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
@@ -30,6 +31,13 @@ class SquaresOverflow(Rule):
     preview = True
     requires = (LOWERING | {"forward"}, _MEANS, ROOTS | {"var", "norm", "loss"})
     elsewhere = REGIONS
+    observed = (
+        Account(
+            Mistake.SUMMED_SQUARES,
+            "{infinite:g} squares of float16 numbers are inf, and summed: their root is inf, too",
+            _HELP,
+        ),
+    )
     pattern = written.pattern(r"\b([A-Za-z_]\w{0,200}) ?\* ?\1\b", "*")
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -41,6 +41,9 @@ class Facts:
         self._scalars, self._findings, self._regions = scalars, findings, regions
         self._softmax: dict[int, _Marked] = {}
         self._guards: dict[int, _Marked] = {}
+        self._squares: dict[int, _Marked] = {}
+        self._summed: dict[Place, int] = {}
+        """Where squares were made that were summed, and how many of them are inf."""
         self._counted: list[tuple[Mistake, dict[At, Place], Numbers, dict[str, int]]] = []
         self._casts: list[tuple[int, Place, torch.Tensor, torch.Tensor]] = []
         self.rows: set[tuple[str, int]] = set()
@@ -48,7 +51,9 @@ class Facts:
 
     def forget(self) -> None:
         """A step begins."""
-        for each in (self._softmax, self._guards, self._counted, self._casts):
+        for each in (
+            self._softmax, self._guards, self._squares, self._summed, self._counted, self._casts
+        ):  # fmt: skip
             each.clear()
 
     def look(self, operation: Operation) -> None:
@@ -61,6 +66,8 @@ class Facts:
         self._mark(operation, given, name, first)
         if name in (kernels.POSITIONS, kernels.CAST) and first.dtype in LOW:
             self._positions(operation, name, first)
+        if given and given[0].dtype is torch.float16:
+            self._square(operation, given, name, first)
         if given and given[0].dtype in LOW:
             self._guard(operation, given, name, first)
             self._of_low(operation, given[0], name, first)
@@ -74,6 +81,13 @@ class Facts:
         for whole, place, before, after in self._casts:
             if values[whole]:
                 self._merged(place, before, after, step)
+
+    def judge_squares(self, values: Sequence[float], step: int, told: Place | None) -> None:
+        """See which squares were inf, but at the place where the step was told to overflow."""
+        for place, number in self._summed.items():
+            if values[number] and place != told:
+                numbers: Numbers = {"infinite": values[number]}
+                self._see(Mistake.SUMMED_SQUARES, {At.EVENT: place}, numbers, step)
 
     def _see(
         self,
@@ -93,6 +107,10 @@ class Facts:
     ) -> None:
         if name == kernels.SOFTMAX:
             self._softmax[_address(first)] = _Marked(operation.place, first)
+        elif name in kernels.PICKS and given:
+            whole = self._softmax.get(_address(given[0]))
+            if whole is not None:
+                self._softmax[_address(first)] = _Marked(whole.place, first)
         elif name == kernels.CAST and given:
             for marked in (self._softmax, self._guards):
                 old = marked.get(_address(given[0]))
@@ -109,6 +127,19 @@ class Facts:
         }
         places = {At.EVENT: operation.place, At.CAUSE: made.place}
         self._counted.append((Mistake.LOG_OF_SOFTMAX, places, {}, counted))
+
+    # --- squares that are summed ------------------------------------------------------------------
+
+    def _square(
+        self, operation: Operation, given: Sequence[torch.Tensor], name: str, first: torch.Tensor
+    ) -> None:
+        if name == kernels.MULTIPLY and len(given) > 1 and _is_same(given[0], given[1]):
+            self._squares[_address(first)] = _Marked(operation.place, first)
+        elif name in kernels.SUMS:
+            made = self._squares.pop(_address(given[0]), None)
+            if made is not None and len(self._summed) < _MOST:
+                infinite = made.tensor.detach().isinf().sum()
+                self._summed.setdefault(made.place, self._scalars.put(infinite))
 
     # --- constants that low precision does not hold -----------------------------------------------
 
@@ -183,6 +214,10 @@ class Facts:
 def _address(tensor: torch.Tensor) -> int:
     address: int = tensor.untyped_storage()._cdata
     return address
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one is other or (one.data_ptr() == other.data_ptr() and one.shape == other.shape)
 
 
 def _constants(operation: Operation) -> list[float]:

@@ -164,6 +164,7 @@ class Sampler:
                 self._underflow.judge(values, step)
                 self._updates.judge(values, step)
             root = self._root(values, skipped=skipped, cut=cut)
+            self._facts.judge_squares(values, step, None if root is None else root.result.place)
         for each in (self._ranges, self._facts, self._underflow, self._updates):
             each.forget()  # and what they hold of the step
         if root is not None and (root.result.operation or not self._explained):

@@ -10,8 +10,8 @@ optimizer = torch.optim.SGD(model.parameters(), 1e-2)
 
 def losses(batches):
     for x in batches:
-        with torch.autocast("cpu", torch.bfloat16):  # AMP208
-            yield model(x).float().square().mean()
+        with torch.autocast("cpu", torch.bfloat16):
+            yield model(x).float().square().mean()  # AMP208
 
 
 for loss in losses([torch.randn(4, 4) for _ in range(3)]):
