@@ -3,6 +3,29 @@
 from __future__ import annotations
 
 PLANTED = {
+    "AMP301 picked": """
+        for x, y in data:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.float16):
+                scores = model[0](x)
+            chosen = scores.float().softmax(-1).gather(1, torch.zeros(4, 1, dtype=torch.long))
+            scaler.scale(-chosen.log().mean()).backward()  # here
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "AMP317 hidden by a root": """
+        def norm(h):
+            mean = (h * h).mean(-1, keepdim=True)  # here
+            return h * torch.rsqrt(mean + 1e-6)
+
+        for x, y in data:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.float16):
+                out = model[2](torch.cat([norm(model[0](x * 2000).detach())[:1] * 0, model[0](x)]))
+            scaler.scale(out.float().square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
     "AMP601 square": """
         def features(x):
             with torch.autocast("cpu", torch.float16):
@@ -166,6 +189,16 @@ PLANTED = {
 }
 """As `PLANTED` of the other programs."""
 CLEAN = {
+    "squares that fit": """
+        for x, y in data:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.float16):
+                h = model[0](x)
+                out = model[2](h * torch.rsqrt((h * h).mean(-1, keepdim=True) + 1e-6))
+            scaler.scale(nn.functional.mse_loss(out.float(), y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
     "masks": """
         hidden = torch.ones(4, 4).triu(1).bool()
         hidden[3] = True

@@ -24,6 +24,78 @@ def loss_of(x, y, net=model, dtype=torch.float16):
 """
 HERE = "# here"
 PLANTED = {
+    "AMP104 in a hook": """
+        one = torch.optim.SGD([model[2].weight], 1e-3)
+        model[2].weight.register_post_accumulate_grad_hook(lambda p: one.step())  # here
+        for x, y in data:
+            model.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+    """,
+    "AMP104 closure": """
+        search = torch.optim.LBFGS(model.parameters(), max_iter=2)
+
+        def closure():
+            search.zero_grad()
+            loss = loss_of(x, y)
+            scaler.scale(loss).backward()
+            return loss
+
+        for x, y in data:
+            search.step(closure)  # here
+    """,
+    "AMP105 given up": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            try:
+                scaler.unscale_(optimizer)  # here
+            except RuntimeError:
+                break
+            if float(nn.utils.clip_grad_norm_(model.parameters(), 1.0)) >= 0:
+                continue
+    """,
+    "AMP106 between two steps": """
+        halves = [torch.optim.SGD(part.parameters(), 1e-3) for part in (model[0], model[2])]
+        for x, y in data:
+            model.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            for half in halves:
+                scaler.step(half)
+                scaler.update()  # here
+    """,
+    "AMP208 decorated": """
+        @torch.autocast("cpu", torch.bfloat16)  # here
+        def outputs():
+            for x, y in data:
+                yield nn.functional.mse_loss(model(x), y)
+
+        for loss in outputs():
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """,
+    "AMP605 second run": """
+        import io
+
+        def train(scaler, optimizer):
+            for x, y in data:
+                optimizer.zero_grad()
+                scaler.scale(loss_of(x, y)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+
+        def parts():
+            made = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9)
+            return torch.amp.GradScaler("cpu", init_scale=64.0), made
+
+        first, second, file = parts(), parts(), io.BytesIO()
+        train(*first)
+        states = {"scaler": first[0].state_dict(), "optimizer": first[1].state_dict()}
+        torch.save(states, file)
+        file.seek(0)
+        second[1].load_state_dict(torch.load(file)["optimizer"])  # here
+        train(*second)
+    """,
     "AMP101": """
         def clip(parameters):
             nn.utils.clip_grad_norm_(parameters, 1.0)  # here
@@ -348,6 +420,68 @@ PLANTED = {
 }
 """Code, with a word where it has several programs -> a training in which `# here` is found."""
 CLEAN = {
+    "a hook that divides": """
+        one = torch.optim.SGD([model[2].weight], 1e-3)
+
+        def divided(p):
+            p.grad.div_(scaler.get_scale())
+            one.step()
+
+        model[2].weight.register_post_accumulate_grad_hook(divided)
+        rest = torch.optim.SGD(model[0].parameters(), 1e-3)
+        for x, y in data:
+            model.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(rest)
+            scaler.update()
+    """,
+    "a closure that unscales": """
+        def closure():
+            optimizer.zero_grad()
+            loss = loss_of(x, y)
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            return loss
+
+        for x, y in data:
+            optimizer.step(closure)
+            scaler.update()
+    """,
+    "an update after each of two backwards": """
+        halves = [torch.optim.SGD(part.parameters(), 1e-3) for part in (model[0], model[2])]
+        for x, y in data:
+            for half in halves:
+                half.zero_grad()
+                scaler.scale(loss_of(x, y)).backward()
+                scaler.step(half)
+                scaler.update()
+    """,
+    "a context manager with a region": """
+        import contextlib
+
+        @contextlib.contextmanager
+        def mixed():
+            with torch.autocast("cpu", torch.float16):
+                yield
+
+        for x, y in data:
+            optimizer.zero_grad()
+            with mixed():
+                out = model(x)
+            scaler.scale(nn.functional.mse_loss(out.float(), y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
+    "an optimizer that is put back": """
+        import copy
+
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    """,
     "clip": """
         for x, y in data:
             optimizer.zero_grad()
