@@ -304,6 +304,8 @@ class Protocol:
         """``optimizer.step()`` in a hook, while the backward of a scaled loss runs."""
         asked = self.log(scaler).asked or owned.asked
         grads = [param.grad for param in owned.sample() if param.grad is not None]
+        if owned.stamp() == owned.known:
+            return  # this backward has not written them
         if grads and not asked and not any(grad._version for grad in grads):
             key = self.log(scaler).key
             cause = Happening(Kind.BACKWARD, backward, scaler=key)

@@ -420,6 +420,18 @@ PLANTED = {
 }
 """Code, with a word where it has several programs -> a training in which `# here` is found."""
 CLEAN = {
+    "another optimizer steps in a hook": """
+        other = nn.Linear(8, 1)
+        one = torch.optim.SGD(other.parameters(), 1e-3)
+        model[2].weight.register_post_accumulate_grad_hook(lambda p: one.step())
+        for x, y in data:
+            one.zero_grad()
+            nn.functional.mse_loss(other(x), y).backward()
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """,
     "a hook that divides": """
         one = torch.optim.SGD([model[2].weight], 1e-3)
 
