@@ -10,7 +10,7 @@ for _ in range(30):
     x = torch.rand(1, 1, 64, 64)
     optimizer.zero_grad()
     with torch.autocast("cpu", torch.float16):  # too: AMP110
-        y = model(x)  # AMP604
-    loss = (y.float() * 1e-4 - x * 1e-4).square().mean()
+        y = model(x)
+    loss = (y.float() * 1e-4 - x * 1e-4).square().mean()  # AMP604
     loss.backward()
     optimizer.step()
