@@ -233,8 +233,8 @@ class DtypeFlow:
     def _default(self, param: cst.Param) -> Value:
         """What a parameter is that nobody gives: a number by default, or by what is declared."""
         value = literal(param.default)
-        if isinstance(value, float):
-            return number(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return number(float(value), isinstance(value, float))
         declared = dotted(param.annotation.annotation) if param.annotation is not None else ""
         if declared in _PYTHON or isinstance(value, int):
             return number(None, floating=declared != "int")

@@ -51,7 +51,10 @@ _COMPUTED: dict[type[cst.CSTNode], Callable[[float, float], float]] = {
     cst.Subtract: lambda a, b: a - b,
     cst.Multiply: lambda a, b: a * b,
     cst.Divide: lambda a, b: a / b,
+    cst.FloorDivide: lambda a, b: a // b,
+    cst.Modulo: lambda a, b: a % b,
 }
+_DIVIDING = (cst.Divide, cst.FloorDivide, cst.Modulo)
 Env = dict[str, Value]
 
 
@@ -531,7 +534,7 @@ def _computed(operator: type[cst.CSTNode], operands: Sequence[Value]) -> Value:
     one, other = (value.number for value in operands)
     compute = _COMPUTED.get(operator)
     floating = any(value.floating for value in operands) or operator is cst.Divide
-    if one is None or other is None or compute is None or (operator is cst.Divide and not other):
+    if one is None or other is None or compute is None or (operator in _DIVIDING and not other):
         return number(None, floating)
     return number(compute(one, other), floating)
 

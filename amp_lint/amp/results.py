@@ -9,6 +9,9 @@ import libcst as cst
 from amp_lint.flow.forwarding import returned
 from amp_lint.flow.program import Program
 from amp_lint.syntax.names import Binding
+from amp_lint.vocabulary.amp import CUSTOM_FWD
+from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.table import words
 
 Target = Callable[[cst.Call], cst.FunctionDef | None]
 """The function that a call runs, if it can be only one."""
@@ -70,4 +73,6 @@ def _is_unknown(decorator: cst.Decorator) -> bool:
     return not isinstance(name, cst.Name) or name.value not in _TRANSPARENT
 
 
-_TRANSPARENT = frozenset({"torch", "autocast", "custom_fwd", "staticmethod", "classmethod"})
+_TRANSPARENT = frozenset({"torch", "staticmethod", "classmethod"}) | (
+    words(Role.REGION) | CUSTOM_FWD.words
+)

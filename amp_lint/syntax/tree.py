@@ -269,6 +269,7 @@ class _LinkedTree(Tree):
         return self._tree._spans
 
 
+@functools.lru_cache(maxsize=1)  # of one file two trees may be made, with other texts attached
 def _parsed(text: str) -> tuple[cst.Module, str]:
     """A module, and what of a text it stands for: libcst loses some white space at the end."""
     end = _end_of_code(text)
