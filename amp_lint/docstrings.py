@@ -8,7 +8,8 @@ from dataclasses import replace
 from amp_lint.edit import edits
 from amp_lint.syntax.cells import DocstringSource
 from amp_lint.syntax.docstrings import Docstring, docstrings
-from amp_lint.text.diagnostic import Diagnostic, Fix
+from amp_lint.text.cell import Cell
+from amp_lint.text.diagnostic import Diagnostic, Edit, Fix
 from amp_lint.text.source import Source, SourceError
 
 
@@ -52,9 +53,13 @@ class _Outer:
         """A fix of the file; None if its string cannot hold it as it is."""
         text, applied = edits.apply(self._inner.text, [fix])
         try:
-            changed = self._inner.changed(text).file_data.decode()
+            respelled = [*self._inner.changed(text).respelled()]
         except (SourceError, SyntaxError):
             return None
-        made = edits.difference(self._source.text, changed)
+        made = [each for cell, spelled in respelled for each in self._edits(cell, spelled)]
         holds = all(self._docstring.holds(edit.content) for edit in made)
         return replace(fix, edits=tuple(made)) if applied and made and holds else None
+
+    def _edits(self, cell: Cell, spelled: str) -> Iterator[Edit]:
+        for edit in edits.difference(self._source.text[cell.start : cell.end], spelled):
+            yield Edit(edit.start + cell.start, edit.end + cell.start, edit.content)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import itertools
 import tokenize
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.text.diagnostic import Edit, Fix
+from amp_lint.text.lines import changes, lines_of
 from amp_lint.text.source import LINE_END
 
 if TYPE_CHECKING:
@@ -324,16 +326,11 @@ def _strings(tree: Tree, holder: cst.CSTNode, begin: int) -> set[int]:
 
 def difference(old: str, new: str) -> list[Edit]:
     """What makes one text of another: whole lines, without what they begin and end with alike."""
-    import difflib  # a run that finds nothing does without
-
-    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    starts = [0]
-    for line in before:
-        starts.append(starts[-1] + len(line))
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    changed = (each for each in matcher.get_opcodes() if each[0] != "equal")
+    before, after = lines_of(old), lines_of(new)
+    starts = [0, *itertools.accumulate(map(len, before))]
     return [
-        _narrowed(old, Edit(starts[i], starts[j], "".join(after[k:m]))) for _, i, j, k, m in changed
+        _narrowed(old, Edit(starts[i], starts[j], "".join(after[k:m])))
+        for i, j, k, m in changes(before, after)
     ]
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint.syntax.parse import TooDeepError, parse
 from amp_lint.text.diagnostic import Edit
+from amp_lint.text.lines import without_end
 from amp_lint.text.source import LINE_END, Source, SourceError
 
 if TYPE_CHECKING:
@@ -97,11 +98,13 @@ class _Part:
     """The code, where it is no Python at all."""
     error: tuple[int, str] | None = None
     """Where in such code Python gave up, and why."""
+    newline: str = "\n"
+    """What ends it."""
 
     @property
     def text(self) -> str:
         """As it stands in the file."""
-        return f"{self.head}{self.code}\n"
+        return f"{self.head}{self.code}{self.newline}"
 
 
 class NotebookSource(Source):
@@ -178,7 +181,7 @@ class NotebookSource(Source):
             raise SourceError("cannot be divided into cells")
         if not all(map(str.endswith, chunks, after)):
             raise SourceError("cannot be divided into cells")
-        codes = [c.removesuffix(p).removesuffix("\n") for c, p in zip(chunks, after, strict=True)]
+        codes = [without_end(c.removesuffix(p)) for c, p in zip(chunks, after, strict=True)]
         parts = [replace(part, code=code) for part, code in zip(self._parts, codes, strict=True)]
         made = type(self)(self.name, self._container, parts, self._letter)
         _ = made._originals
@@ -286,6 +289,12 @@ class DocumentSource(NotebookSource):
 class DocstringSource(DocumentSource):
     """The Python in one documentation string of a module."""
 
+    _container: Document
+
+    def respelled(self) -> Iterator[tuple[Cell, str]]:
+        """The blocks whose code was changed, and how the module says it now."""
+        return self._container.respelled(self._originals)
+
     @functools.cached_property
     def _written(self) -> _Container:
         """The module, as long as nothing of it has changed."""
@@ -331,6 +340,10 @@ def _is_code(text: str) -> bool:
 
 
 def _part(cell: Cell, letter: str) -> _Part:
+    return replace(_read(cell, letter), newline=cell.newline)
+
+
+def _read(cell: Cell, letter: str) -> _Part:
     head = _mark(letter)
     try:
         if _problem(cell.text) is None and letter not in cell.text:

@@ -20,10 +20,10 @@ from amp_lint.text.document import (
     cell,
     directives,
     fences,
-    lines_of,
     literals,
     of_code,
 )
+from amp_lint.text.lines import lines_of, pieces_of
 from amp_lint.text.source import Source
 
 MARKS = (b"```", b"~~~", b"::", b">>>")
@@ -51,11 +51,11 @@ class Docstring(Document):
         if cell.number not in self.doctests:
             return super()._indented(cell, text)
         starts = {min(_rows(statement)) for statement in parse(text).body}
-        prompts = (_PROMPTS[row not in starts] for row in itertools.count(1))
-        lines = lines_of(text) + [""] * text.endswith(("\r", "\n"))  # dots alone, at the end
+        lines = pieces_of(text)
+        told = self._unchanged(cell, lines)
         return "".join(
-            f"{cell.indent}{prompt}{' ' * bool(line.strip())}{line}"
-            for prompt, line in zip(prompts, lines, strict=False)
+            _prompted(cell.indent, _PROMPTS[row not in starts], *pair)
+            for row, pair in enumerate(zip(lines, told, strict=True), 1)
         )
 
 
@@ -156,6 +156,14 @@ def _code(lines: Sequence[str], block: Block) -> Iterator[str]:
     first, last, indent = block
     for line in lines[first:last]:
         yield line[len(indent) + 3 :].removeprefix(" ")
+
+
+def _prompted(indent: str, prompt: str, line: str, spelled: str | None) -> str:
+    """A line of an example; as it is spelled, if it is there already with this prompt."""
+    if spelled is not None:
+        before = len(indent) + len(prompt)
+        return f"{indent}{prompt}{spelled[before:]}"
+    return f"{indent}{prompt}{' ' * bool(line.strip())}{line}"
 
 
 def _rows(statement: ast.stmt) -> Iterator[int]:

@@ -18,6 +18,8 @@ class Cell:
     """Where it stands in the file: in JSON a string, or a list of strings."""
     indent: str = ""
     """What is before each line of it in a document."""
+    newline: str = "\n"
+    """How a line ends that is added below the last."""
 
 
 def spliced(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from amp_lint.text.cell import Cell, spliced
+from amp_lint.text.lines import changes, lines_of, pieces_of, without_end
 from amp_lint.text.source import LINE_END, SourceError
 
 MARKDOWN = (".md", ".markdown")
@@ -47,6 +48,12 @@ class Document:
         """The document with other code, as bytes."""
         return self.bom + spliced(self.text, self.cells, texts, self._indented).encode()
 
+    def respelled(self, texts: Sequence[str]) -> Iterator[tuple[Cell, str]]:
+        """The cells that have other code, and how the document says it, without what is around."""
+        for cell, text in zip(self.cells, texts, strict=True):
+            if text != cell.text:
+                yield cell, self._indented(cell, text)
+
     def position(self, cell: Cell, offset: int) -> tuple[int, int]:
         """Line and column in the document, from 1, of a character of the code."""
         before = LINE_END.split(cell.text[:offset])
@@ -57,11 +64,22 @@ class Document:
         return start, len(first) - len(code) + len(before[-1]) + 1
 
     def _indented(self, cell: Cell, text: str) -> str:
-        old = lines_of(cell.text)
-        spelled = lines_of(self.text[cell.start : cell.end])
-        known = dict(zip(old, spelled, strict=True))
-        lines = lines_of(text)
-        return "".join(known.get(each) or cell.indent * bool(each.strip()) + each for each in lines)
+        lines = pieces_of(text)
+        told = self._unchanged(cell, lines)
+        return "".join(
+            cell.indent * bool(line.strip()) + line if spelled is None else spelled
+            for line, spelled in zip(lines, told, strict=True)
+        )
+
+    def _unchanged(self, cell: Cell, lines: Sequence[str]) -> list[str | None]:
+        """How the document spells the lines that a cell has already; None for new ones."""
+        spelled = pieces_of(self.text[cell.start : cell.end])
+        told: list[str | None] = []
+        at = 0
+        for i, j, k, m in changes(pieces_of(cell.text), lines):
+            told += [*spelled[at:i], *[None] * (m - k)]
+            at = j
+        return [*told, *spelled[at:]]
 
     @functools.cached_property
     def _starts(self) -> list[int]:
@@ -95,18 +113,15 @@ def cell(number: int, lines: Sequence[str], starts: Sequence[int], block: Block)
 def of_code(number: int, body: Sequence[str], starts: Sequence[int], block: Block) -> Cell:
     """The cell whose lines of code are known; the last line end is no part of it."""
     first, last, indent = block
-    code = "".join(body)
-    kept = next(
-        (code.removesuffix(end) for end in ("\r\n", "\n", "\r") if code.endswith(end)), code
-    )
-    return Cell(number, kept, starts[first], starts[last] - len(code) + len(kept), indent)
+    code = "".join(map(_apart, ["", *body], body))
+    kept = without_end(code)
+    end = starts[last] - len(code) + len(kept)
+    return Cell(number, kept, starts[first], end, indent, code[len(kept) :] or "\n")
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines of a text, with their ends."""
-    ends = [match.end() for match in LINE_END.finditer(text)]
-    bounds = [0, *ends, len(text)]
-    return [text[start:end] for start, end in itertools.pairwise(bounds) if start < end]
+def _apart(before: str, line: str) -> str:
+    r"""A line after another one, whose ``\r`` does not become a part of what ends this one."""
+    return " \n" if line == "\n" and before.endswith("\r") else line
 
 
 def _without(line: str, indent: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amp_lint.text.cell import Cell, spliced
-from amp_lint.text.source import SourceError
+from amp_lint.text.source import LINE_END, SourceError
 
 FORMATS = (3, 4)
 """Versions of the format that are read."""
@@ -117,7 +117,9 @@ def _cells(text: str) -> Iterator[Cell]:
             raise SourceError(f"is no notebook: cell {number} has no source")
         spans = {name: (begin, end) for name, begin, end in _members(text, start)}
         begin, end = spans[key]
-        yield Cell(number, "".join(lines), begin, end)
+        code = "".join(lines)
+        ends = LINE_END.findall(code)
+        yield Cell(number, code, begin, end, newline=ends[-1] if ends else "\n")
 
 
 def _in_python(cell: dict[str, Any]) -> bool:

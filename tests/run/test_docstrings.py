@@ -174,6 +174,20 @@ def test_many_of_them_take_no_longer_than_they_are() -> None:
     assert seconds(800) < 20 * max(seconds(100), 0.02)
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_fixes_take_no_longer_than_what_is_around_them(inside: bool) -> None:
+    def seconds(count: int) -> float:
+        lines, code = "a\n\n" * count, fence(CLIP)
+        text = module(f"{lines}{code}{lines}") if inside else module(code) + "x = 1\n" * count
+        source, started = Source.of(text, "a.py"), time.process_time()
+        (found,) = engine.check(source, ON)
+        assert found.fix is not None
+        return time.process_time() - started
+
+    seconds(10)
+    assert seconds(8_000) < 20 * max(seconds(800), 0.02)
+
+
 def test_from_python() -> None:
     text = module(fence(CLIP))
     settings = amp_lint.Settings(docstring_code=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from amp_lint import fixing, registry
+from amp_lint.selection import Selection
 from amp_lint.syntax.cells import opened
 from tests.conftest import CLIP, FIXED, Run
 
@@ -26,6 +28,13 @@ def markdown(code: str, indent: str = "") -> str:
 def restructured(code: str, indent: str = "") -> str:
     block = f".. code-block:: python\n   :linenos:\n\n{indented(code, '   ')}\nText.\n"
     return f"é\n=\n\n{indented(block, indent)}\n.. code-block:: sh\n\n{indented(CLIP, '  ')}"
+
+
+def fixed(text: str, name: str) -> str:
+    """What all safe fixes make of a file."""
+    source = opened(text.encode(), name)
+    selection = Selection(registry.all_rules(), docstring_code=True)
+    return source.changed(fixing.fix(source, selection).text).file_data.decode()
 
 
 CASES = [
@@ -108,3 +117,41 @@ def test_documents_are_looked_for_where_somebody_wants_that(main: Run, tmp_path:
     assert main("--fix", "--extend-include=sub/*.md", ".").code == 0
     assert "torch.amp" in (tmp_path / "sub/b.md").read_text()
     assert (tmp_path / "old/c.md").read_text() == text
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("around", ["{}", '"""About.\n\n{}"""\n'])
+@pytest.mark.parametrize("blank", ["    ", "\t", ""])
+def test_lines_that_stay_are_spelled_as_they_were(end: str, around: str, blank: str) -> None:
+    """Blank ones, too, of which some have blanks and others none, and the last one."""
+    name = "a.py" if around != "{}" else "a.md"
+
+    def text(code: str) -> str:
+        rows = f"x = 1\n{blank}\ny = 2\n\nz = 3\n  \n{code}\n{blank}\n"
+        return around.format(f"```python\n{rows}```\n").replace("\n", end)
+
+    assert fixed(text(CLIP), name) == text(FIXED)
+
+
+def test_line_ends_of_each_kind() -> None:
+    r"""A line that ends with ``\r``, and a blank one that ends with ``\n``, are two."""
+    text = "```python\nx = 1\r  \ny = 2\n```\n"
+    source = opened(text.encode(), "a.md")
+    made = source.changed(source.text.replace("y = 2", "y = 3"))
+    assert made.file_data.decode() == text.replace("y = 2", "y = 3")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_is_added_at_the_end_ends_as_the_others(end: str) -> None:
+    update = "        scaler.update()\n"
+    step = "        scaler.step(optimizer)\n"
+    early = f"```python\n{FIXED.replace(step + update, update + step)}```\n".replace("\n", end)
+    assert fixed(early, "a.md") == f"```python\n{FIXED}```\n".replace("\n", end)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_where_the_last_line_is_removed_the_others_end_as_they_did(end: str) -> None:
+    text = f"```python{end}x = 1{end}y = 2{end}```{end}"
+    source = opened(text.encode(), "a.md")
+    left = source.changed(source.text.replace(f"y = 2{end}", ""))
+    assert left.file_data.decode() == text.replace(f"y = 2{end}", "")
