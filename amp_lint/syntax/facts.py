@@ -304,44 +304,54 @@ class _Search:
         self._targets = targets
         self._through = through
         self._seen: set[int] = set()
+        self._called: set[tuple[str, bool, int | None]] = set()
+        self._entered_at: set[tuple[Definition, int | None]] = set()
+        self._without: set[str] = set()
+        """Names that have nothing to do with a target, as far as that is known."""
 
     def leads(self, node: ast.expr) -> bool:
-        if id(node) in self._seen:
-            return False
-        self._seen.add(id(node))
-        match node:
-            case ast.Name(id=name):
-                return any(map(self.leads, self._given(node))) or any(
-                    self._gives(call, at)
-                    for call, at in self._facts.shares.get(name, ())
-                    if self._facts.is_seen(call, node)
-                )
-            case ast.Subscript(value=value) | ast.NamedExpr(value=value) | ast.Starred(value=value):
-                return self.leads(value)
-            case ast.BinOp(left=left, right=right, op=operator):
-                name = SIGNS.get(type(operator), "")
-                if name in self._targets:
-                    return True
-                passes = name == "add" or name in self._through
-                return passes and (self.leads(left) or self.leads(right))
-            case ast.UnaryOp(operand=operand):
-                return "neg" in self._through and self.leads(operand)
-            case ast.Call():
-                return self._call(node)
+        """Whether a value may come from a target: depth first, and however far that is."""
+        todo: list[Iterator[ast.expr | bool]] = [iter((node,))]
+        while todo:
+            each = next(todo[-1], None)
+            if each is True:
+                return True
+            if each is None:
+                todo.pop()
+            elif isinstance(each, ast.expr) and id(each) not in self._seen:
+                self._seen.add(id(each))
+                todo.append(self._sources(each))
         return False
 
-    def _call(self, call: ast.Call) -> bool:
+    def _sources(self, node: ast.expr) -> Iterator[ast.expr | bool]:
+        """What a value is made from; true, where that is a target."""
+        match node:
+            case ast.Name(id=name):
+                yield from self._given(node)
+                for call, at in self._facts.shares.get(name, ()):
+                    if self._facts.is_seen(call, node):
+                        yield from self._gives(call, at)
+            case ast.Subscript(value=value) | ast.NamedExpr(value=value) | ast.Starred(value=value):
+                yield value
+            case ast.BinOp(left=left, right=right, op=operator):
+                name = SIGNS.get(type(operator), "")
+                yield name in self._targets
+                if name == "add" or name in self._through:
+                    yield from (left, right)
+            case ast.UnaryOp(operand=operand) if "neg" in self._through:
+                yield operand
+            case ast.Call():
+                yield from self._of_call(node)
+
+    def _of_call(self, call: ast.Call) -> Iterator[ast.expr | bool]:
         name = self._facts.name(call)
-        if not name or name in self._targets:
-            return True
-        if self._is_unclear(call.func):
-            return True
-        if self._made_here(call.func, name) and self.mentions(name):
-            return True
-        passes = name in self._through or self._made_here(call.func, name)
-        if passes and any(map(self.leads, operands(call))):
-            return True
-        return name not in self._through and self._gives(call)
+        yield not name or name in self._targets or self._is_unclear(call.func)
+        made_here = self._made_here(call.func, name)
+        yield made_here and self.mentions(name)
+        if name in self._through or made_here:
+            yield from operands(call)
+        if name not in self._through:
+            yield from self._gives(call)
 
     def _given(self, name: ast.Name) -> Iterator[ast.expr]:
         """What a variable is given where it is seen; a parameter by calls."""
@@ -353,12 +363,19 @@ class _Search:
             given = (argument(call, at, name.id) for call in calls)
             yield from (each for each in given if each is not None)
 
-    def _gives(self, call: ast.Call, at: int | None = None) -> bool:
-        """Whether what is called may return what leads to a target, as the value with a number."""
-        if not self._entering:
-            return False
-        values = (node.value for each in self._entered(call) for node in _returns(each))
-        return any(self._is_led(value, at) for value in values if value is not None)
+    def _gives(self, call: ast.Call, at: int | None = None) -> Iterator[ast.expr]:
+        """What may be returned by what is called, as the value with a number if there is one."""
+        key = self._facts.name(call), isinstance(call.func, ast.Name), at
+        if not self._entering or key in self._called:
+            return
+        self._called.add(key)
+        fresh = [each for each in self._entered(call) if (each, at) not in self._entered_at]
+        self._entered_at.update((each, at) for each in fresh)
+        for value in (node.value for each in fresh for node in _returns(each)):
+            if not isinstance(value, ast.Tuple):
+                yield from (value,) if value is not None and at is None else ()
+            elif at is not None and at < len(value.elts):
+                yield value.elts[at]
 
     def _entered(self, call: ast.Call) -> Iterable[Definition]:
         """What a call may run: a function or method, or the ``forward`` of a module."""
@@ -371,12 +388,8 @@ class _Search:
             return forwards if spelled else ()
         made = {word for value in facts.values[name] for word in _words(value)}
         owners = [owner for word in made for owner in facts.classes.get(word, ())]
-        return [each for each in forwards if any(map(functools.partial(_holds, each), owners))]
-
-    def _is_led(self, returned: ast.expr, at: int | None) -> bool:
-        if not isinstance(returned, ast.Tuple):
-            return at is None and self.leads(returned)
-        return at is not None and at < len(returned.elts) and self.leads(returned.elts[at])
+        held = {id(each) for owner in owners for each in owner.body}
+        return [each for each in forwards if id(each) in held]
 
     def _made_here(self, function: ast.expr, name: str) -> bool:
         """Whether what is called may be a function or a variable of this file."""
@@ -399,27 +412,27 @@ class _Search:
 
     def mentions(self, name: str) -> bool:
         """Whether a function or variable of this file may have to do with a target."""
+        facts = self._facts
+        if name in self._without:
+            return False
         todo, seen = [name], {name}
         while todo:
             each = todo.pop()
-            parts = [*self._facts.functions.get(each, ()), *self._facts.values.get(each, ())]
+            parts = [*facts.functions.get(each, ()), *facts.values.get(each, ())]
             found = {
                 word for part in parts for node in ast.walk(part) for word in own_identifiers(node)
             }
             if found & self._targets:
                 return True
-            fresh = (found & (self._facts.functions.keys() | self._facts.values.keys())) - seen
-            seen |= fresh
-            todo += fresh
+            own = {word for word in found if word in facts.functions or word in facts.values}
+            todo += own - seen - self._without
+            seen |= own
+        self._without |= seen
         return False
 
 
 def _words(node: ast.AST) -> Iterator[str]:
     return (word for each in ast.walk(node) for word in own_identifiers(each))
-
-
-def _holds(function: Definition, owner: ast.ClassDef) -> bool:
-    return function in owner.body
 
 
 def _position(function: Definition, name: str) -> int | None:

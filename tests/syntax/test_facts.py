@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import time
 from collections.abc import Set
 
 import pytest
@@ -200,3 +201,34 @@ def test_files_without_a_log_of_a_softmax_are_not_parsed() -> None:
 def test_every_rule_has_a_condition_on_bytes() -> None:
     empty = Sieve(all_rules())
     assert empty.by_bytes(b"import torch\nx = torch.ones(1)\n") == ()
+
+
+def module(number: int) -> str:
+    made = f"        self.{{}} = M{number + 1}()\n"
+    init = f"    def __init__(self):\n{made.format('a')}{made.format('b')}"
+    forward = "    def forward(self, x):\n        return torch.log(self.a(x)) + self.b(x)\n"
+    return f"class M{number}(nn.Module):\n{init}{forward}"
+
+
+def nested(count: int) -> str:
+    """Modules, each of which holds the next one twice, and the last a softmax."""
+    last = (
+        f"class M{count}(nn.Module):\n    def forward(self, x):\n        return torch.{{}}(x, 1)\n"
+    )
+    return "".join(map(module, range(count))) + last
+
+
+def test_what_leads_far_is_followed_in_linear_time() -> None:
+    """However deep, and however many modules have the same names in them."""
+
+    rule = find("AMP301")
+    assert rule is not None
+
+    def seconds(count: int) -> float:
+        found = [of(nested(count).format(name)) for name in ("softmax", "relu")]
+        started = time.process_time()
+        assert [rule.may(each) for each in found] == [True, False]
+        return time.process_time() - started
+
+    seconds(10)
+    assert seconds(1_200) < 20 * max(seconds(120), 0.02)
