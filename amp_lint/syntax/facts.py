@@ -93,7 +93,14 @@ class Facts:
         that are named in ``through``, and subscripts; if ``entering``, also by what methods and
         modules return.
         """
-        return _Search(self, targets, through, entering=entering).leads(node)
+        key = frozenset(targets), frozenset(through), entering
+        search = self._answers.pop(key, None)  # what it has seen, and found nothing, leads nowhere
+        if not isinstance(search, _Search):
+            search = _Search(self, targets, through, entering=entering)
+        found = search.leads(node)
+        if not found:
+            self._answers[key] = search
+        return found
 
     def may_be(self, name: str, targets: Set[str]) -> bool:
         """Whether what is called so is one of ``targets``, or made of one here or elsewhere."""
