@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from amp_lint import report
+from amp_lint.run import streams
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.discover import Discovery
 from amp_lint.run.session import CLEAN, LintOptions, Session
@@ -54,6 +55,10 @@ def watch(options: LintOptions) -> int:
             _clear()
             _lint(options, first)
             first = None
+            if streams.is_broken(sys.stdout):
+                return (
+                    CLEAN  # nobody sees what comes; what else is wrong with it is told at the end
+                )
             _tell(time.monotonic() - started, len(before.linted))
             gc.collect()
             _wait(options, _state(options) if options.fix else before)

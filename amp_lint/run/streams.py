@@ -27,16 +27,17 @@ class Sink(io.RawIOBase):
     def __init__(self, raw: io.RawIOBase) -> None:
         self._raw = raw
         self.error: OSError | None = None
-        self._broken = False
+        self.broken = False
+        """Whether nothing is written any more."""
 
     def write(self, data: Buffer, /) -> int:
         """Write all of ``data``, or let it go; its length in bytes."""
         view = memoryview(data).cast("B")
-        if not self._broken:
+        if not self.broken:
             try:
                 self._write(view)
             except OSError as error:
-                self._broken = True
+                self.broken = True
                 self.error = None if isinstance(error, BrokenPipeError) else error
         return len(view)
 
@@ -78,6 +79,12 @@ def failure(stream: TextIO) -> str:
         return reason(error)
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     return reason(raw.error) if isinstance(raw, Sink) and raw.error else ""
+
+
+def is_broken(stream: TextIO) -> bool:
+    """Whether nothing that is printed arrives any more, as nobody reads it or it is full."""
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    return isinstance(raw, Sink) and raw.broken
 
 
 def reason(error: OSError) -> str:

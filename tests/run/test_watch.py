@@ -197,3 +197,16 @@ def test_what_makes_no_sense_is_refused(main: Run, options: list[str], named: st
 def test_a_wrong_option_ends_it_at_once(main: Run) -> None:
     done = main("--watch", "--select=AMP1010")
     assert (done.code, done.err.count("\n")) == (2, 1)
+
+
+def test_it_ends_where_nobody_reads_it(folder: Path) -> None:
+    read, write = os.pipe()
+    command = [sys.executable, "-m", "amp_lint", "--watch", "--isolated", "."]
+    with subprocess.Popen(command, stdout=write, stderr=subprocess.PIPE, text=True) as process:
+        os.close(write)
+        os.close(read)
+        try:
+            _, told = process.communicate(timeout=LIMIT)
+        finally:
+            process.kill()
+    assert process.returncode == 0 and "Traceback" not in told
