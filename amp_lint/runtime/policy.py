@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,20 +36,27 @@ class CudaPolicy:
 
     def __init__(self) -> None:
         self._patches = Patches()
+        self._threads = threading.local()
         self._dtype = torch.get_autocast_dtype(_CPU)
 
     def __enter__(self) -> None:
         self._dtype = torch.get_autocast_dtype(_CPU)
-        default: torch.dtype = getattr(torch, amp.DEFAULT_DTYPES[_CUDA])
-        torch.set_autocast_dtype(_CPU, default)
+        self._threads = threading.local()
+        self._begin()
         cuda_policy.install()
         for owner, row in ((torch.autocast, amp.AUTOCAST), (torch.amp.GradScaler, amp.GRAD_SCALER)):
-            self._patches.method(owner, "__init__", partial(_made, row))
+            self._patches.method(owner, "__init__", partial(_made, row, self._begin))
         for row in (amp.CUSTOM_FWD, amp.CUSTOM_BWD):
             self._patches.function(torch.amp, row.word, partial(_decorator, row))
         for name in _STATES:
             self._patches.function(torch, name, _state)
         self._patches.rebind()
+
+    def _begin(self) -> None:
+        """Set the dtype of regions that name none, which torch keeps for each thread."""
+        if not hasattr(self._threads, "begun"):
+            self._threads.begun = True
+            torch.set_autocast_dtype(_CPU, getattr(torch, amp.DEFAULT_DTYPES[_CUDA]))
 
     def __exit__(
         self,
@@ -65,11 +74,12 @@ def is_needed() -> bool:
     return not torch.cuda.is_available()
 
 
-def _made(row: Meaning, old: Function) -> Function:
+def _made(row: Meaning, begin: Callable[[], None], old: Function) -> Function:
     """A constructor of an object that is CUDA's, unless a device is named."""
     name = row.keyword(Part.DEVICE)
 
     def __init__(self: object, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
+        begin()
         if args:
             args = (_moved(args[0]), *args[1:])
         elif row is amp.GRAD_SCALER or name in keywords:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,18 @@ def test_cuda_has_its_own_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(ConfigError, match="there is CUDA here"):
         cli.run(["--policy", "cuda", str(path)])
+
+
+def test_regions_of_other_threads_are_float16_too() -> None:
+    found: list[torch.dtype] = []
+
+    def region() -> None:
+        with torch.autocast("cuda"):
+            found.append((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)
+
+    with CudaPolicy():
+        region()
+        thread = threading.Thread(target=region)
+        thread.start()
+        thread.join()
+    assert found == [HALF, HALF]
