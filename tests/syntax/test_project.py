@@ -735,9 +735,10 @@ def test_parses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = textwrap.dedent(CLIPPED.format(import_="from utils import back", call="back"))
     cut = "def back(scaler, loss):\n    scaler.scale(loss).backward()  # once for all\n"
     parses = _Parses(monkeypatch)
-    files = {f"train{n}.py": program for n in range(3)} | {"utils.py": f"{cut}\n\nx = 1\n"}
-    assert len(findings(tmp_path, files)) == 3
-    assert sorted(parses.texts, key=len) == [cut, program, program, program]
+    programs = [f"{program}\n{'x' * n} = 1\n" for n in range(1, 4)]
+    trainers = {f"train{n}.py": text for n, text in enumerate(programs)}
+    assert len(findings(tmp_path, trainers | {"utils.py": f"{cut}\n\nx = 1\n"})) == 3
+    assert sorted(parses.texts, key=len) == [cut, *programs]
 
 
 @pytest.mark.parametrize(
