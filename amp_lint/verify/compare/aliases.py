@@ -7,10 +7,11 @@ one that is laid out in memory as a kernel does not take it.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 from amp_lint.verify.compare.difference import Difference
 from amp_lint.verify.compare.effect_free import is_opaque
-from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, walk
 
 _VIEWS = frozenset(
     {
@@ -26,11 +27,18 @@ _ELEMENTWISE = frozenset({"bfloat16", "detach", "double", "float", "half", "to",
 """Those that keep its layout."""
 
 
+_CALLED = (Form.FUNCTION, Form.METHOD)
+_SHARED = "is a tensor of its own no more"
+
+
 def other_object(found: Difference) -> str:
     """How a new expression is another object where somebody sees it; "" if nobody does.
 
-    An operation around it that computes a new tensor is all that sees it.
+    An operation around it that computes a new tensor is all that sees it; but the gradients of
+    that are computed later, of what was copied.
     """
+    if {*_copied(found.pair[0])} - {*_copied(found.pair[1])}:
+        return _SHARED
     levels = (found.pair, *found.contexts)
     for (one, other), around in itertools.zip_longest(levels, levels[1:]):
         written = around is not None and _writes(around[0])
@@ -43,10 +51,17 @@ def other_object(found: Difference) -> str:
 
 def _difference(one: Term, other: Term, *, is_written: bool) -> str:
     if _own(one) and not _own(other):
-        return "is a tensor of its own no more"
+        return _SHARED
     if is_written and _own(other) and not _own(one):
         return "is changed, and no longer what it was taken from"
     return "may be laid out in another way" if _is_laid_out(one) > _is_laid_out(other) else ""
+
+
+def _copied(term: Term) -> Iterator[Term]:
+    """What somebody else has as well and may change, and is copied in an expression."""
+    for part in walk(term):
+        if isinstance(part, Op) and part.form in _CALLED and _last(part) == "clone":
+            yield from (owner for owner in part.args[:1] if not _own(owner))
 
 
 def _own(term: Term) -> bool:

@@ -34,6 +34,7 @@ _NO_EVENT = (None, Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE)
 """Calls that no trace replays."""
 _LENGTH = 80
 """Characters of code in a report."""
+_Position = tuple[set[int], list[object]]
 
 
 class Cover:
@@ -163,13 +164,20 @@ class Cover:
         return any(self._is_event(*pair) for pair in ((place.before, place.after), *place.around))
 
     def _keeps_its_place(self, code: Plain) -> bool:
-        """Whether code that is also elsewhere in the other text passes no ordinary call."""
+        """Whether code that is also elsewhere in the other text passes no ordinary call.
+
+        Nor may it leave a context, or the block of a ``try``.
+        """
         lone = [(p.before, p.after) for p in self._found.places if None in (p.before, p.after)]
         ones = [old for old, _ in lone if old is not None and old.digest == code.digest]
         others = [new for _, new in lone if new is not None and new.digest == code.digest]
-        passed = [{*self._ahead(self._before, 0, one.node)} for one in ones]
-        ahead = [{*self._ahead(self._after, 1, other.node)} for other in others]
+        passed = [self._position(self._before, 0, one.node) for one in ones]
+        ahead = [self._position(self._after, 1, other.node) for other in others]
         return not passed or not ahead or any(each in ahead for each in passed)
+
+    def _position(self, eraser: Eraser, which: int, code: cst.CSTNode) -> _Position:
+        """What is done before a piece of code, and the contexts in which it runs."""
+        return {*self._ahead(eraser, which, code)}, [*_contexts(eraser, code)]
 
     def _ahead(self, eraser: Eraser, which: int, code: cst.CSTNode) -> Iterator[int]:
         """The numbers of what both texts do by ordinary code before a piece of code."""
@@ -353,6 +361,20 @@ class _Events:
                 if is_made_from_scale(side, values):
                     return self._limit(other)
         return None if limit is None else self._eraser.plain(limit).digest
+
+
+def _contexts(eraser: Eraser, code: cst.CSTNode) -> Iterator[object]:
+    """What is entered around a piece of code in its function, but for regions of AMP."""
+    below = code
+    for holder in eraser.model.tree.ancestors(code):
+        if isinstance(holder, cst.FunctionDef):
+            return
+        if isinstance(holder, cst.With):
+            items = (item for item in holder.items if not eraser.is_region(item.item))
+            yield from (eraser.plain(item).digest for item in items)
+        elif isinstance(holder, (cst.Try, cst.TryStar)):
+            yield "try" if below is holder.body else type(below).__name__
+        below = holder
 
 
 def _states(eraser: Eraser) -> Iterator[tuple[object, cst.Call]]:

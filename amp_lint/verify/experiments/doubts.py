@@ -6,12 +6,14 @@ asked what that leaves open. The answer is never a refutation: what is in doubt 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import torch
 
+from amp_lint.verify.experiments import guards
 from amp_lint.verify.experiments.inputs import InputCase, InputKind
 from amp_lint.verify.experiments.modes import Tensors
 from amp_lint.verify.experiments.names import words
@@ -35,8 +37,10 @@ def doubt(pair: Pair, trials: Iterable[Trial], constant: frozenset[str], *, is_a
         constant: the inputs that no gradient is taken of.
         is_apart: whether an input stands for what is computed, and so may have overflowed.
     """
-    judged = (_not_finite(trial, is_apart=is_apart) for trial in trials)
-    reasons = (*_of_terms(pair.before, pair.after, constant), *judged)
+    known = [*trials]
+    judged = (_not_finite(trial, is_apart=is_apart) for trial in known)
+    thin = (_thin(trial) for trial in known)
+    reasons = itertools.chain(_of_terms(pair.before, pair.after, constant), judged, thin)
     return next(filter(None, reasons), "")
 
 
@@ -50,6 +54,17 @@ def _of_terms(before: Term, after: Term, constant: frozenset[str]) -> Iterator[s
     yield "what is moved to the device of a tensor is something else" if moved else ""
     other = constant & (_reached(before) ^ _reached(after))
     yield f"whether `{min(other)}` gets gradients is another matter" if other else ""
+    added = [Counter(_added(guards.erase(term))) for term in (before, after)]
+    odd = (added[0] - added[1]) + (added[1] - added[0])
+    yield f"`{min(odd)}` is no guard everywhere, and may be large" if odd else ""
+
+
+def _added(term: Term) -> Iterator[str]:
+    """The inputs that are named as those of guards are, and added to something."""
+    for part in walk(term):
+        if isinstance(part, Op) and part.form is Form.OPERATOR and part.name in ("add", "sub"):
+            given = (arg for arg in part.args if isinstance(arg, Input))
+            yield from (arg.key for arg in given if guards.is_small(arg))
 
 
 def _made_here(term: Term) -> Iterator[str]:
@@ -84,6 +99,23 @@ def _reached(term: Term) -> frozenset[str]:
 
 def _last(op: Op) -> str:
     return op.name.rpartition(".")[2]
+
+
+# --- axes of one element ------------------------------------------------------------------------
+
+
+def _thin(trial: Trial) -> str:
+    """Whether results have another shape where an axis has one element, or are none any more."""
+    given = trial.exact_bindings(_ORDINARY)
+    for axis in range(max((tensor.ndim for tensor in given.values()), default=0)):
+        cut = {
+            key: tensor.narrow(axis, 0, 1) if axis < tensor.ndim else tensor
+            for key, tensor in given.items()
+        }
+        old, new = (trial.exact_values(which, cut) for which in ("guarded", "own"))
+        if old and [each.shape for each in old] != [each.shape for each in new]:
+            return "of an axis of one element the result is another one"
+    return ""
 
 
 # --- inputs that are not finite -----------------------------------------------------------------
