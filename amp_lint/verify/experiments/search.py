@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -110,7 +112,32 @@ def _find(
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
-    try:
+    with contextlib.suppress(NoSuchExample), _only_its_own_constants():
         return find(cases, fails, settings=options, random=random.Random(seed))
-    except NoSuchExample:
-        return None
+    return None
+
+
+_PROVIDERS = "hypothesis.internal.conjecture.providers"
+_CONSTANTS = "_get_local_constants"
+
+
+@contextlib.contextmanager
+def _only_its_own_constants() -> Iterator[None]:
+    """Let Hypothesis try no numbers of the source of modules that happen to be imported.
+
+    It takes those from packages that are not installed but stand in a working tree, so that there
+    the inputs, and a verdict with them, would depend on what was done before. No setting of it
+    says so; a version that has no such function takes none.
+    """
+    try:
+        providers = importlib.import_module(_PROVIDERS)
+        found = getattr(providers, _CONSTANTS)
+    except (ImportError, AttributeError):
+        yield
+        return
+    none = type(found())()
+    setattr(providers, _CONSTANTS, lambda: none)
+    try:
+        yield
+    finally:
+        setattr(providers, _CONSTANTS, found)
