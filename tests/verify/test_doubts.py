@@ -31,6 +31,11 @@ ONCE_PROVEN = {
     "look-print-index": "`print(self.losses[100])` was added",
     "look-print-divide": "`print(1.0 / self.seen)` was added",
     "look-rate-late": "`self.scaler.step(self.optimizer)` was added or moved",
+    "third-ddp-sync": "`scaler.scale(loss).backward()` was removed or moved",
+    "third-loss-dice-smooth": "`eps` is no guard everywhere",
+    "third-ppo-squeeze": "of an axis of one element",
+    "third-seq-temperature": "not the function",
+    "third-siam-queue-clone": "`self.queue` is a tensor of its own no more",
 }
 ONCE_REFUTED = ("fair-fused", "fair-norm-torch")
 
