@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("torch")
-providers = pytest.importorskip("hypothesis.internal.conjecture.providers")
+from hypothesis.internal.conjecture import providers
 
 from amp_lint.verify.experiments import search
 
 
 def _made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is tried in a new process."""
-    monkeypatch.setattr(providers, "CONSTANTS_CACHE", {})
+    monkeypatch.setattr(providers, "CONSTANTS_CACHE", type(providers.CONSTANTS_CACHE)(1024))
     search._generated.cache_clear()
     return [repr(case) for case in search._generated(search._floats, (2, 32), 200, 0)]
 

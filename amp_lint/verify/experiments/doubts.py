@@ -105,8 +105,10 @@ def _last(op: Op) -> str:
 
 
 def _thin(trial: Trial) -> str:
-    """Whether results have another shape where an axis has one element, or are none any more."""
+    """Whether results have another shape where an axis has one element, and only there."""
     given = trial.exact_bindings(_ORDINARY)
+    if not _finite(trial, given):
+        return ""
     for axis in range(max((tensor.ndim for tensor in given.values()), default=0)):
         cut = {
             key: tensor.narrow(axis, 0, 1) if axis < tensor.ndim else tensor
