@@ -79,6 +79,11 @@ class Op:
     keywords: tuple[tuple[str, Term], ...] = ()
     """Sorted by name."""
 
+    @property
+    def last(self) -> str:
+        """The name without where it is from: ``softmax`` of ``torch.nn.functional.softmax``."""
+        return self.name.rpartition(".")[2]
+
 
 Term = Const | Global | Input | Seq | Op
 

@@ -25,8 +25,6 @@ _VIEWS = frozenset(
 """What may give the tensor itself, or a part of it."""
 _ELEMENTWISE = frozenset({"bfloat16", "detach", "double", "float", "half", "to", "type", "type_as"})
 """Those that keep its layout."""
-
-
 _CALLED = (Form.FUNCTION, Form.METHOD)
 _SHARED = "is a tensor of its own no more"
 
@@ -60,7 +58,7 @@ def _difference(one: Term, other: Term, *, is_written: bool) -> str:
 def _copied(term: Term) -> Iterator[Term]:
     """What somebody else has as well and may change, and is copied in an expression."""
     for part in walk(term):
-        if isinstance(part, Op) and part.form in _CALLED and _last(part) == "clone":
+        if isinstance(part, Op) and part.form in _CALLED and part.last == "clone":
             yield from (owner for owner in part.args[:1] if not _own(owner))
 
 
@@ -77,7 +75,7 @@ def _own(term: Term) -> bool:
             return _own(owner) or not _is_slice(index)
         case Op(Form.ATTRIBUTE, name, (owner,)):
             return name not in _VIEWS or _own(owner)
-        case Op(Form.METHOD | Form.FUNCTION, _, (first, *_)) if _last(term) in _VIEWS:
+        case Op(Form.METHOD | Form.FUNCTION, _, (first, *_)) if term.last in _VIEWS:
             return _own(first)
         case Op(Form.METHOD, _, (first, *_)) if _writes(term):
             return _own(first)
@@ -94,16 +92,13 @@ def _is_slice(index: Term) -> bool:
 
 def _writes(term: Term) -> bool:
     """Whether a method changes the tensor that it is of."""
-    named = isinstance(term, Op) and term.form is Form.METHOD
-    return named and _last(term).endswith("_") and not _last(term).endswith("__")
+    if not isinstance(term, Op) or term.form is not Form.METHOD:
+        return False
+    return term.last.endswith("_") and not term.last.endswith("__")
 
 
 def _is_laid_out(term: Term) -> bool:
     """Whether an expression says that its tensor is contiguous."""
-    while isinstance(term, Op) and term.args and _last(term) in _ELEMENTWISE:
+    while isinstance(term, Op) and term.args and term.last in _ELEMENTWISE:
         term = term.args[0]
-    return isinstance(term, Op) and _last(term) == "contiguous"
-
-
-def _last(op: Term) -> str:
-    return op.name.rpartition(".")[2] if isinstance(op, Op) else ""
+    return isinstance(term, Op) and term.last == "contiguous"

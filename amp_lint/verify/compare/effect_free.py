@@ -64,7 +64,7 @@ def _is_pure_module(callee: Term) -> bool:
     return (
         isinstance(callee, Op)
         and callee.form is Form.MODULE
-        and not _CHANGING_MODULE.search(callee.name.rpartition(".")[2])
+        and not _CHANGING_MODULE.search(callee.last)
     )
 
 

@@ -72,7 +72,7 @@ def _made_here(term: Term) -> Iterator[str]:
     for part in walk(term):
         if isinstance(part, Op) and part.form is Form.FUNCTION:
             given = {name for name, _ in part.keywords}
-            if part.name.startswith("torch.") and part.name.rpartition(".")[2] in _MADE:
+            if part.name.startswith("torch.") and part.last in _MADE:
                 yield from () if "device" in given else (part.name,)
 
 
@@ -90,15 +90,11 @@ def _reached(term: Term) -> frozenset[str]:
     if isinstance(term, Input):
         return frozenset({term.key})
     blocks = isinstance(term, Op) and (
-        (term.form in (Form.METHOD, Form.FUNCTION) and _last(term) in _BLOCKING)
+        (term.form in (Form.METHOD, Form.FUNCTION) and term.last in _BLOCKING)
         or (term.form is Form.ATTRIBUTE and term.name != "T" and term.name != "mT")
     )
     parts: tuple[Term, ...] = () if blocks else children(term)
     return frozenset().union(*map(_reached, parts))
-
-
-def _last(op: Op) -> str:
-    return op.name.rpartition(".")[2]
 
 
 # --- axes of one element ------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def _is_size(term: Term) -> bool:
 def _name(op: Op) -> str:
     """The last word of what is called."""
     called = op.args[0] if op.form is Form.APPLY else op
-    return called.name.rpartition(".")[2] if isinstance(called, Op) else ""
+    return called.last if isinstance(called, Op) else ""
 
 
 def _without_fills(op: Op) -> Op:
@@ -157,12 +157,12 @@ def _logits(op: Op) -> Term | None:
         return None
     if inner.form is Form.APPLY and isinstance(inner.args[0], Op):
         return inner.args[1] if inner.args[0].name == "torch.nn.Sigmoid" else None
-    return inner.args[0] if inner.name.rpartition(".")[2] == "sigmoid" else None
+    return inner.args[0] if inner.last == "sigmoid" else None
 
 
 def _is_guarded(op: Op, index: int, guarded: bool) -> bool:
     """Whether an argument of an operation is kept away from 0."""
-    short = op.name.rpartition(".")[2]
+    short = op.last
     if short in {"truediv", "div", "divide", "true_divide"}:
         return index == 1
     if short in {"mul", "multiply"}:
@@ -174,7 +174,7 @@ def _is_guarded(op: Op, index: int, guarded: bool) -> bool:
 
 def _inside_guard(op: Op) -> Term | None:
     """What a guard is put around: ``p`` of ``p + 1e-8``, of ``p.clamp(min=1e-7)``."""
-    short = op.name.rpartition(".")[2]
+    short = op.last
     if short in {"add", "sub"} and len(op.args) == 2:
         for kept, other in (op.args, op.args[::-1]):
             if is_small(other):
@@ -265,7 +265,7 @@ def _is_norm(op: Op) -> bool:
     return (
         op.form in (Form.MODULE, Form.FUNCTION)
         and op.name.startswith("torch.")
-        and op.name.rpartition(".")[2] in _NORMS
+        and op.last in _NORMS
     )
 
 

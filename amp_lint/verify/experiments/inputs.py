@@ -93,7 +93,7 @@ def kinds(*terms: Term) -> dict[str, InputKind]:
 def picks_classes(term: Term) -> bool:
     """Whether a term is a loss of classes."""
     parts = (part for part in walk(term) if isinstance(part, Op))
-    return any(part.name.rpartition(".")[2] in _CLASS_LOSSES for part in parts)
+    return any(part.last in _CLASS_LOSSES for part in parts)
 
 
 def _uses(term: Term) -> Iterator[tuple[str, int, InputKind]]:
@@ -117,7 +117,7 @@ def _uses(term: Term) -> Iterator[tuple[str, int, InputKind]]:
 
 
 def _by_position(op: Op, index: int, nested: bool) -> tuple[int, InputKind]:
-    short = op.name.rpartition(".")[2]
+    short = op.last
     if op.form is Form.OPERATOR:
         return _operand(op, index)
     if op.form is Form.APPLY:
@@ -164,7 +164,7 @@ def _operand(op: Op, index: int) -> tuple[int, InputKind]:
 
 
 def _by_name(op: Op, name: str) -> tuple[int, InputKind]:
-    short = op.name.rpartition(".")[2]
+    short = op.last
     if name == "target":
         if short in _CLASS_LOSSES:
             return 4, InputKind.INDEX
@@ -336,7 +336,7 @@ def bounds(*terms: Term) -> frozenset[int]:
         cut: Iterable[Term] = ()
         if isinstance(part, Seq) and part.kind == "slice":
             cut = part.items
-        elif isinstance(part, Op) and part.name.rpartition(".")[2] in _CUTTING:
+        elif isinstance(part, Op) and part.last in _CUTTING:
             cut = part.args
         found |= {abs(c.value) for c in cut if isinstance(c, Const) and type(c.value) is int}
     return frozenset(n for n in found if n <= _LONGEST)

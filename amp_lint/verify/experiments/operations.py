@@ -217,7 +217,7 @@ def _call(op: Op, setting: Setting, run: Callable[..., Any], skip: int = 0) -> P
     _resolve(op)
     given = [build(arg, setting) for arg in op.args[skip:]]
     named = [(name, build(value, setting)) for name, value in op.keywords]
-    short = op.name.rpartition(".")[2]
+    short = op.last
 
     def call(environment: Environment) -> Torch:
         args = [arg(environment) for arg in given]

@@ -435,7 +435,7 @@ class Trial:
     def _is_fused(self) -> bool:
         """Whether AFTER has an operation of which the roundings inside cannot be followed."""
         parts = walk(self.pair.own)
-        return any(isinstance(p, Op) and p.name.rpartition(".")[2] in FUSED for p in parts)
+        return any(isinstance(p, Op) and p.last in FUSED for p in parts)
 
     def _noisy(self, which: str, known: _Known, case: InputCase, eps: float) -> list[ModeOutcome]:
         key = self._number(which), known.bits, case.cotangent, eps

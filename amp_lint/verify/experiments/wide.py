@@ -65,7 +65,7 @@ def _operation(op: Op, setting: Setting) -> Program:
     """An operation by its rule, if it has one that fits what it is given; else on the numbers."""
     applied = op.args[0] if op.form is Form.APPLY else op
     assert isinstance(applied, Op)
-    name = applied.name.rpartition(".")[2]
+    name = applied.last
     args = [_build(arg, setting) for arg in op.args]
     keywords = {key: _build(value, setting) for key, value in op.keywords}
     on_values = operations.build(_with_inputs(op), setting)
