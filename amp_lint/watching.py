@@ -56,9 +56,7 @@ def watch(options: LintOptions) -> int:
             _lint(options, first)
             first = None
             if streams.is_broken(sys.stdout):
-                return (
-                    CLEAN  # nobody sees what comes; what else is wrong with it is told at the end
-                )
+                return CLEAN  # nobody sees what comes; what is wrong with it is told at the end
             _tell(time.monotonic() - started, len(before.linted))
             gc.collect()
             _wait(options, _state(options) if options.fix else before)

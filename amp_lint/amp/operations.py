@@ -125,7 +125,7 @@ class Operations:
             steps = self._steps(node)
             if steps:
                 yield replace(steps[0], via=via, elsewhere=steps[0].elsewhere or entered)
-                yield from (replace(step, elsewhere=True) for step in steps[1:])
+                yield from steps[1:]
                 via, node = (), self._source(node, steps)
                 continue
             binding = self._held(node, entering=entering)

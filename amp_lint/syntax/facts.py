@@ -426,9 +426,7 @@ class _Search:
         while todo:
             each = todo.pop()
             parts = [*facts.functions.get(each, ()), *facts.values.get(each, ())]
-            found = {
-                word for part in parts for node in ast.walk(part) for word in own_identifiers(node)
-            }
+            found = {word for part in parts for word in _words(part)}
             if found & self._targets:
                 return True
             own = {word for word in found if word in facts.functions or word in facts.values}
