@@ -6,6 +6,7 @@ import libcst as cst
 
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Values, arguments
+from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, Names
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.meaning import Kind, Role
@@ -112,6 +113,7 @@ class GradientValues:
                 return arguments(call).get(len(row.order) - 1, row.order[-1])
         return None
 
+    @per_node
     def is_kept(self, call: cst.Call) -> bool:
         """Whether a measure is of gradients that were put aside under a name before."""
         measured = [call.func.value] if isinstance(call.func, cst.Attribute) else []

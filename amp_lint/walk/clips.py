@@ -12,12 +12,13 @@ from amp_lint.amp.events import Event, Kind, mentions_scale, stepped
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.conditions import text
 from amp_lint.flow.values import Slot, Values, arguments, literal
+from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import rows
 from amp_lint.vocabulary.training import CLIP_NORM, TOTAL_NORM
-from amp_lint.walk.gradients import Gradients, replay
+from amp_lint.walk.gradients import Gradients
 from amp_lint.walk.mistake_rows import LOOSE_CLIP, LOOSE_READ, SCALED_CLIP, Row
 from amp_lint.walk.paths import Cycle, last_name
 from amp_lint.walk.steps import Root, Steps
@@ -81,7 +82,7 @@ class Clips:
     @functools.cached_property
     def loose(self) -> list[tuple[Event, Event, Event]]:
         """Clips of what a framework scaled, once, with the backward and the step around each."""
-        return [each for each in self._loose(LOOSE_CLIP) if not self._is_exempt(each[0])]
+        return [each for each in self._loose(LOOSE_CLIP) if not self._is_exempt(each[0].node)]
 
     @functools.cached_property
     def loose_reads(self) -> list[tuple[Event, Event, Event]]:
@@ -98,10 +99,12 @@ class Clips:
         return sorted(found.values(), key=lambda each: self.tree.order(each[0].node))
 
     def _too_early(self, cycle: Cycle, row: Row) -> Iterator[tuple[Event, Event, Event]]:
-        for index, (event, state) in enumerate(replay(cycle)):
+        for index, (event, state) in enumerate(self.steps.states(cycle)):
             backward = row.judge(event, state)
+            if backward is None:
+                continue
             step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
-            if backward is None or step is None or step.scaler is not None:
+            if step is None or step.scaler is not None:
                 continue
             prepared = step.framework in (backward.framework, None)  # None: not in this file
             if prepared and self._may_be_scaled(backward):
@@ -114,7 +117,7 @@ class Clips:
         return role is not None and self.roles.frameworks.may_scale(role, call.func.value)
 
     def _wrong(self, root: Root, cycle: Cycle) -> Iterator[tuple[Event, Event]]:
-        for index, (event, state) in enumerate(replay(cycle, self._entry(root, cycle))):
+        for index, (event, state) in enumerate(self.steps.states(cycle, self._entry(root, cycle))):
             if event.kind is not Kind.CLIP:
                 continue
             step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
@@ -122,7 +125,7 @@ class Clips:
                 continue  # nothing divides by the scale any more
             backward = SCALED_CLIP.judge(event, state) or _before_other_step(state, step)
             backward = backward or self._of_another(event, state, cycle[index:])
-            if backward is not None and not self._is_exempt(event):
+            if backward is not None and not self._is_exempt(event.node):
                 yield event, backward
 
     def _of_another(self, clip: Event, state: Gradients[Event], following: Cycle) -> Event | None:
@@ -165,14 +168,15 @@ class Clips:
             map(self.tree.is_own, (clip.node, backward.node))
         )
 
-    def _is_exempt(self, clip: Event) -> bool:
+    @per_node
+    def _is_exempt(self, clip: cst.CSTNode) -> bool:
         """A limit made from the scale is right; an infinite one only measures."""
-        assert isinstance(clip.node, cst.Call)
-        call = self.steps.recognizer.direct(clip.node)
+        assert isinstance(clip, cst.Call)
+        call = self.steps.recognizer.direct(clip)
         limit = clip_limit(call)
         if limit is not None and is_infinite(limit):
             return True
-        return mentions_scale(call, self.values) or self._is_given_scale(clip.node)
+        return mentions_scale(call, self.values) or self._is_given_scale(clip)
 
     def _is_given_scale(self, clip: cst.Call) -> bool:
         """Whether the function that clips is called with the scale."""
@@ -187,10 +191,10 @@ class Clips:
         unscales, and no unscale_ stands anywhere else in the file.
         """
         if isinstance(root.function, cst.Module) or id(root.function) in self.steps.called:
-            return Gradients()
+            return self.steps.cleared
         kinds = {event.kind for event in cycle}
         if kinds & {Kind.BACKWARD, Kind.UNSCALE} or self._unscales:
-            return Gradients()
+            return self.steps.cleared
         scalers = {e.scaler for e in cycle if e.kind is Kind.STEP and e.scaler}
         names = {last_name(scaler) for scaler in scalers}
         scalings = (e for e in self._scalings if last_name(e.scaler or "") in names)

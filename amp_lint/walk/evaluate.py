@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -35,18 +36,19 @@ from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.tree import is_a, last_statement
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
-from amp_lint.walk.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value
+from amp_lint.walk.gradients import LEAVING_SCALED
+from amp_lint.walk.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value, events, ways
 from amp_lint.walk.relevance import Relevance
 
 _CONSTANTS = frozenset({"None", "True", "False"})  # names to libcst
 _LARGEST_TEST = 6  # parts of a test that a name is assigned, for it to be remembered
 MAX_DEPTH = 5
 """Calls within calls that are followed."""
+MAX_CYCLES = 256
+"""Cycles that one event ends; but for a quarter, each holds an event in a state that is new."""
 
 _IDLE = frozenset({Kind.ZERO_GRAD, Kind.OPAQUE})
 """Events that say nothing of one another before a backward: the last one stands for all."""
-_LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.SCHEDULE})
-"""Events after which scaled gradients are as they were, but for a limit."""
 _NORMS = frozenset({Kind.CLIP, Kind.UNSCALE})
 """Events that give the norm of gradients: accelerate's clip unscales them."""
 _FIRST = sorted({row.order[0] for row in ROWS if row.does and row.order})
@@ -85,6 +87,12 @@ class Evaluator(ABC):
         self.exact = parts.exact
         self.whole = parts.whole
         self.cycles: dict[tuple[int, ...], Cycle] = {}
+        self._met: set[int] = set()
+        """Ids of the histories in them: of each event in each state that it came in."""
+        self._noted: dict[Event | None, int] = defaultdict(int)
+        """How many of them an event ended; None is the end of the function."""
+        self.merged = False
+        """Whether paths that differ were taken for one."""
         self.events: dict[tuple[object, ...], Event] = {}
         self.early: dict[tuple[int, int], tuple[Event, Event]] = {}
         """Updates, each with what comes after it and belongs before it."""
@@ -129,10 +137,22 @@ class Evaluator(ABC):
         formulas = ((self.formula(test, path, frame), holds) for test, holds in tests)
         return both(*(part if holds else opposite(part) for part, holds in formulas))
 
-    def close(self, trace: Cycle) -> None:
-        """Note a cycle that is complete."""
-        if trace:
-            self.cycles.setdefault(tuple(map(id, trace)), trace)
+    def close(self, path: Path, by: Event | None = None) -> None:
+        """Note the cycles that are complete with a path, by an event or at the end of it all."""
+        noted = self._noted[by]
+        for way in ways(path.histories, MAX_CYCLES // 4 - noted):
+            cycle = events(way)
+            key = tuple(map(id, cycle))
+            if not key or key in self.cycles:
+                continue
+            states = set(map(id, way))
+            if 4 * noted >= MAX_CYCLES and (noted == MAX_CYCLES or states <= self._met):
+                self.merged = True
+                continue
+            noted += 1
+            self.cycles[key] = cycle
+            self._met |= states
+        self._noted[by] = noted
 
     # --- expressions --------------------------------------------------------------------------
 
@@ -326,24 +346,24 @@ class Evaluator(ABC):
         home = self.tree.ancestor(backward.node, cst.FunctionDef)
         calls = (*frame.calls, node)
         at = next((c for c in calls if self.tree.ancestor(c, cst.FunctionDef) is home), node)
-        last = path.trace[-1]
-        if last.kind is Kind.GRADIENT_READ and last.node is at:
+        last = path.latest
+        if last is not None and last.kind is Kind.GRADIENT_READ and last.node is at:
             return path
         return self.emit(path, Event(Kind.GRADIENT_READ, at))
 
     def _scaling(self, path: Path) -> Event | None:
         """The backward that left gradients scaled; if all events count, the last one anyway."""
         state = path.gradients
-        left = (state.scaled_last or state.loose) if state.since <= _LEAVING_SCALED else None
+        left = (state.scaled_last or state.loose) if state.since <= LEAVING_SCALED else None
         return state.last if self.exact else left
 
     def _updated(self, path: Path) -> Path:
         """The path after an update, which ends its cycle."""
         if self.whole:
             return path
-        update = path.trace[-1]
+        update = path.latest
         trained = Kind.BACKWARD in path.gradients.kinds
-        self.close(path.trace)
+        self.close(path, update)
         return replace(path.with_events(), updated=update if trained else path.updated)
 
     def _varies(self, key: str | None, path: Path) -> bool:
@@ -398,7 +418,7 @@ class Evaluator(ABC):
             return path.with_events(*(kept if self.exact else ()), event)
         stepped = Kind.STEP in state.kinds and not state.by_scaler
         if event.kind in _BEGINNINGS and stepped and not self.whole:
-            self.close(path.trace)
+            self.close(path, event)
             return path.with_events(event)
         return path.after(event)
 

@@ -10,7 +10,7 @@ code or those of a real run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
@@ -42,6 +42,9 @@ class Occurrence(Protocol):
 
 
 E = TypeVar("E", bound=Occurrence)
+
+LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.SCHEDULE})
+"""Events after which scaled gradients are as they were, but for a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,29 @@ class Gradients(Generic[E]):
     def scaled_last(self) -> E | None:
         """The last backward, if its loss was scaled."""
         return self.last if self.last is not None and self.last.scaler is not None else None
+
+    def signature(self) -> tuple[object, ...]:
+        """Equal for states that the same events lead on from to the same mistakes.
+
+        Which of two calls unscaled, stepped or cleared the same gradients makes no difference.
+        """
+        backwards = (
+            self.scaled, self.plain, self.bare, self.added, self.owned, self.loose, self.pending,
+            self.waiting, self.last,
+        )  # fmt: skip
+        named = (self.unscaled, self.stepped, self.direct)
+        begun = Kind.BACKWARD in self.kinds
+        return (
+            *((id(event), self._is_current(event)) for event in backwards),
+            *(frozenset((key, self._is_current(e)) for key, e in of.items()) for of in named),
+            frozenset(self.cleared), self.scalers, self.divided, self.used, self.touched,
+            self.unknown, self.by_scaler,
+            self.since - LEAVING_SCALED, self.kinds - LEAVING_SCALED if begun else self.kinds,
+        )  # fmt: skip
+
+    def _is_current(self, event: E | None) -> bool:
+        """Whether an event is of the last round."""
+        return self.rounds.get(id(event)) == self.round
 
     def belongs(self, cause: E, event: E) -> bool:
         """Whether two events are of one round, or the same call in two rounds.
@@ -199,13 +225,3 @@ class Gradients(Generic[E]):
 
 def _without(causes: Mapping[str, E], key: str) -> Mapping[str, E]:
     return {name: cause for name, cause in causes.items() if name != key}
-
-
-def replay(
-    cycle: Iterable[E], start: Gradients[E] | None = None
-) -> Iterator[tuple[E, Gradients[E]]]:
-    """Each event of a cycle with the state it comes in."""
-    state = start or Gradients()
-    for event in cycle:
-        yield event, state
-        state = state.after(event)

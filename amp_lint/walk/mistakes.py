@@ -19,7 +19,7 @@ from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.amp import SCALE
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
-from amp_lint.walk.gradients import Gradients, replay
+from amp_lint.walk.gradients import Gradients
 from amp_lint.walk.mistake_rows import CALLS
 from amp_lint.walk.paths import Cycle, last_name
 from amp_lint.walk.steps import Root, Steps
@@ -180,13 +180,13 @@ class Mistakes:
 
     def _in_root(self, root: Root) -> Iterator[Found]:
         for cycle in root.cycles:
-            gradients: Gradients[Event] = Gradients()
+            gradients = self.steps.cleared
             for index, event in enumerate(cycle):
                 comes_later = event.kind is Kind.LEAVE and _goes_on(cycle[index + 1 :])
                 judged = [] if comes_later else list(self._judge(event, gradients))
                 for mistake, cause in judged:
                     yield Found(mistake, event, cause, root, cycle)
-                gradients = gradients.after(event)
+                gradients = self.steps.after(gradients, event)
                 if event.kind is Kind.LEAVE and judged:
                     gradients = gradients.left()
         for update, event in root.early:
@@ -495,7 +495,7 @@ class Mistakes:
         A path on which another one did leaves something out, by a test that may never say so.
         """
         cycles = (cycle for root in self.steps.roots for cycle in root.cycles)
-        events = (pair for cycle in cycles for pair in replay(cycle))
+        events = (pair for cycle in cycles for pair in self.steps.states(cycle))
         steps = ((event, state) for event, state in events if event.kind is Kind.STEP)
         return {id(event.node) for event, state in steps if event.scaler in state.scalers}
 

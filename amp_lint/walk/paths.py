@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -14,6 +15,25 @@ from amp_lint.walk.gradients import Gradients
 
 Cycle = tuple[Event, ...]
 """The events of one training step, from one ``update`` to the next."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """An event, and what came before it: more than one where paths of equal state were merged."""
+
+    event: Event | None = None
+    """None at the beginning of a cycle."""
+    before: tuple[History, ...] = ()
+    _next: dict[tuple[int, ...], History] = field(default_factory=dict)
+    """So that the same events are the same object on every path."""
+
+    def then(self, event: Event, *others: History) -> History:
+        """After an event that comes next, on this way and on ``others``."""
+        key = (id(event), *map(id, others))
+        known = self._next.get(key)
+        if known is None:
+            known = self._next[key] = History(event, (self, *others))
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +74,10 @@ class Path:
 
     env: dict[str, Value] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
-    trace: Cycle = ()
+    histories: tuple[History, ...] = field(default_factory=lambda: (History(),))
+    """What happened last, on each way that led here since the beginning of the cycle."""
     gradients: Gradients[Event] = field(default_factory=Gradients)
-    """What the events of the trace did."""
+    """What the events did: the same on each way."""
     regions: tuple[tuple[Region, Formula], ...] = ()
     updated: Event | None = None
     """The last update, until the next backward."""
@@ -67,13 +88,34 @@ class Path:
 
     def signature(self) -> tuple[object, ...]:
         """Equal for paths that behave alike from here on."""
-        return (*self.outline(), self.facts.signature())
+        return self.gradients.signature(), self._situation(), self.facts.signature()
 
     def outline(self) -> tuple[object, ...]:
-        """The signature without what the path knows."""
+        """Equal for paths on which the same happened, whatever they know."""
+        return self.histories, self._situation()
+
+    def exact_signature(self) -> tuple[object, ...]:
+        """Equal for paths on which the same happened and that know the same."""
+        return *self.outline(), self.facts.signature()
+
+    def _situation(self) -> tuple[object, ...]:
         env = frozenset(item for item in self.env.items() if isinstance(item[1], Scaled))
-        trace = tuple(map(id, self.trace))
-        return trace, id(self.updated), self.exit, self.value, env, len(self.regions)
+        return id(self.updated), self.exit, self.value, env, len(self.regions)
+
+    def joined(self, other: Path) -> Path:
+        """This path, with the ways that led to another one of the same signature."""
+        new = tuple(each for each in other.histories if each not in self.histories)
+        return replace(self, histories=self.histories + new) if new else self
+
+    @property
+    def latest(self) -> Event | None:
+        """The last event since the last update."""
+        return self.histories[0].event
+
+    @property
+    def trace(self) -> Cycle:
+        """The events of the first way that led here, since the last update."""
+        return events(next(ways(self.histories[:1], 1)))
 
     @property
     def scaled_backward(self) -> bool | None:
@@ -83,16 +125,19 @@ class Path:
 
     def after(self, event: Event) -> Path:
         """This path with one more event."""
-        return replace(
-            self, trace=(*self.trace, event), gradients=self.gradients.after(event)
-        )  # fmt: skip
+        first, *others = self.histories
+        history = first.then(event, *others)
+        return replace(self, histories=(history,), gradients=self.gradients.after(event))
 
     def with_events(self, *events: Event) -> Path:
         """This path as if these were the events since the last update."""
-        gradients: Gradients[Event] = Gradients()
+        start = self.histories[0]
+        while start.before:
+            start = start.before[0]
+        path = replace(self, histories=(start,), gradients=Gradients())
         for event in events:
-            gradients = gradients.after(event)
-        return replace(self, trace=events, gradients=gradients)
+            path = path.after(event)
+        return path
 
     def without(self, prefix: str) -> Path:
         """This path after the function whose local names begin with ``prefix`` has returned."""
@@ -113,3 +158,32 @@ class Frame:
     """Ids of the functions entered, outermost first."""
     calls: tuple[cst.Call, ...] = ()
     """The calls that entered them, but the first."""
+
+
+def ways(histories: Sequence[History], most: int) -> Iterator[tuple[History, ...]]:
+    """Each way that led to some point, event by event, the first way first.
+
+    Beyond ``most`` not all of them, but so many that each part of a way is in one.
+    """
+    ends: list[tuple[History, tuple[History, ...]]] = [(each, ()) for each in reversed(histories)]
+    met = set[int]()
+    while ends:
+        every = most > 0
+        history, rest = ends.pop(-1 if every else 0)
+        if not every and id(history) in met:
+            continue
+        while history.before:
+            met.add(id(history))
+            rest = (history, *rest)
+            before = history.before
+            if not every:  # what is new comes first, so that few ways hold all of it
+                before = tuple(sorted(before, key=lambda each: id(each) in met))
+            ends += ((each, rest) for each in reversed(before[1:]))
+            history = before[0]
+        most -= 1
+        yield rest
+
+
+def events(way: Sequence[History]) -> Cycle:
+    """What happened on a way."""
+    return tuple(history.event for history in way if history.event is not None)

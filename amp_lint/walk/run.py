@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -16,7 +17,7 @@ from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.tree import is_a
 from amp_lint.walk.evaluate import MAX_DEPTH, Evaluator, Parts
-from amp_lint.walk.paths import Exit, Frame, Path, Ref, Scaled, Value
+from amp_lint.walk.paths import Exit, Frame, Path, Ref, Scaled, Value, events, ways
 
 MAX_PATHS = 64
 """Paths followed at one point of a function."""
@@ -51,13 +52,11 @@ class Run(Evaluator):
         super().__init__(parts)
         self.truncated = False
         """Whether paths were dropped."""
-        self.merged = False
-        """Whether paths that know different things were taken for one."""
         self.given = self.budget = max(min(MAX_STATEMENTS, most), least)
         frame = self.frame(start)
         path = Path(regions=self.decorated(start, frame))
         for end in self.block(start.body, [path], frame):
-            self.close(end.trace)
+            self.close(end)
 
     @property
     def statements(self) -> int:
@@ -83,11 +82,11 @@ class Run(Evaluator):
     def _bounded(self, paths: list[Path]) -> list[Path]:
         if len(paths) < 2:
             return paths
-        paths = list({path.signature(): path for path in reversed(paths)}.values())[::-1]
+        paths = _merged(paths, Path.exact_signature if self.exact else Path.signature)
         most = MAX_PATHS if 2 * self.budget > self.given else FEW_PATHS
         if len(paths) > most:
             self.merged = True
-            paths = list({path.outline(): path for path in reversed(paths)}.values())[::-1]
+            paths = _merged(paths, Path.outline)
         if len(paths) > most:
             self.truncated = True  # tests that all hold come first, those of which none does last
             del paths[most // 2 : -(most // 2)]
@@ -508,14 +507,31 @@ def _that_acted(ends: list[Path], starts: list[Path]) -> list[Path]:
 
     ``if i != active: continue`` in one such loop goes the same way in the next.
     """
-    idle = {tuple(map(id, path.trace)) for path in starts}
-    return [end for end in ends if tuple(map(id, end.trace)) not in idle] or ends
+    idle = {path.histories for path in starts}
+    return [end for end in ends if end.histories not in idle] or ends
 
 
 def _without_tests(path: Path) -> Path:
     """A path that goes on to no other round, so that it does not matter which test had no step."""
-    kept = (e for e in path.trace if e.kind is not Kind.LEAVE or isinstance(e.node, _LEAVING))
-    return path.with_events(*kept) if Kind.LEAVE in path.gradients.kinds else path
+    if Kind.LEAVE not in path.gradients.kinds:
+        return path
+    paths = (
+        path.with_events(
+            *(e for e in events(way) if e.kind is not Kind.LEAVE or isinstance(e.node, _LEAVING))
+        )
+        for way in ways(path.histories, MAX_PATHS)
+    )
+    return functools.reduce(Path.joined, paths)
+
+
+def _merged(paths: Iterable[Path], signature: Callable[[Path], object]) -> list[Path]:
+    """One path for each signature, in the order in which the last of each came."""
+    by_signature: dict[object, Path] = {}
+    for path in paths:
+        key = signature(path)
+        known = by_signature.pop(key, None)
+        by_signature[key] = path if known is None else known.joined(path)
+    return list(by_signature.values())
 
 
 def _are_same(before: list[Path], after: list[Path]) -> bool:

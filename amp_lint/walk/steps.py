@@ -5,8 +5,11 @@ two rounds), ``try``, ``with``, early exits. A call of a function of the same fi
 function in its place. What comes out are *cycles*: the events from one ``update`` to the next,
 as some feasible path meets them. Rules ask whether an event comes in the wrong state in a cycle.
 
-Paths are bounded: where there would be more than `MAX_PATHS`, those that differ in nothing but
-what they know are merged, then the rest is dropped. That can hide a finding, never make one.
+Paths of equal state, which know the same, go on as one that keeps the history of each: what it
+meets is a cycle of all of them. Paths are bounded: where there would be more than `MAX_PATHS`,
+those that differ in nothing but what they know are merged, then the rest is dropped. So are the
+cycles that one event ends, of which there are `MAX_CYCLES` at most. That can hide a finding, never
+make one.
 So are statements, in proportion to the size of a function and of the file: when half of those a
 function may have are spent, fewer paths are followed; after three quarters no call is, and
 anything may have happened in it.
@@ -15,6 +18,7 @@ anything may have happened in it.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -24,6 +28,7 @@ from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.program import Program
 from amp_lint.walk.evaluate import Parts
+from amp_lint.walk.gradients import Gradients
 from amp_lint.walk.paths import Cycle
 from amp_lint.walk.relevance import Relevance
 from amp_lint.walk.run import Run
@@ -77,6 +82,9 @@ class Steps:
         self.relevance = Relevance(program, roles, regions, self.recognizer)
         parts = (program, roles, regions, self.recognizer, self.relevance)
         self._parts = Parts(*parts, exact=exact, whole=whole)
+        self.cleared: Gradients[Event] = Gradients()
+        """The state that a cycle begins in."""
+        self._after: dict[tuple[int, int], tuple[Gradients[Event], Gradients[Event]]] = {}
 
     @functools.cached_property
     def roots(self) -> tuple[Root, ...]:
@@ -112,6 +120,22 @@ class Steps:
     def _size(self, function: cst.FunctionDef | cst.Module) -> int:
         """How many statements a function has."""
         return sum(len(self.tree.below(function, kind)) for kind in _STATEMENTS)
+
+    def states(
+        self, cycle: Cycle, start: Gradients[Event] | None = None
+    ) -> Iterator[tuple[Event, Gradients[Event]]]:
+        """Each event of a cycle with the state it comes in."""
+        state = start or self.cleared
+        for event in cycle:
+            yield event, state
+            state = self.after(state, event)
+
+    def after(self, state: Gradients[Event], event: Event) -> Gradients[Event]:
+        """The state that an event leads to; worked out once for cycles that begin alike."""
+        key = (id(state), id(event))
+        if key not in self._after:  # with the state itself, so that its id stays its own
+            self._after[key] = state.after(event), state
+        return self._after[key][0]
 
     @functools.cached_property
     def backwards(self) -> list[Event]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_lint.amp.events import EVERY, Event, Kind, stepped
 from amp_lint.flow.conditions import is_mode_test, one_line
+from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.text.diagnostic import quoted
 from amp_lint.walk.paths import Cycle
 from amp_lint.walk.steps import Root, Steps
 
+_CLIPS = (Kind.CLIP,)
 _SEEN = (Kind.CLIP, Kind.GRADIENT_READ)
 """What has to see true gradients."""
 _WORD = re.compile(r"\w+")
@@ -58,16 +59,14 @@ class UnscalePlaces:
         """
         place = self._before(seen, root, _SEEN)
         if place is None and seen.kind is Kind.CLIP:
-            place = self._before(seen, root, (Kind.CLIP,))
+            place = self._before(seen, root, _CLIPS)
         return place
 
-    def _before(self, seen: Event, root: Root, kinds: Collection[Kind]) -> UnscalePlace | None:
+    def _before(self, seen: Event, root: Root, kinds: tuple[Kind, ...]) -> UnscalePlace | None:
         cycles, nodes = self._together(seen, kinds)
         if any(map(self._is_kept, nodes)):
             return None
-        steps = {
-            id(e.node): e for cycle in cycles for e in cycle if e.kind is Kind.STEP and e.scaler
-        }
+        steps = {key: step for cycle in cycles for key, step in self._steps(cycle).items()}
         ready = self._ready(seen, cycles)
         if ready:
             nodes = [seen.place]
@@ -77,14 +76,19 @@ class UnscalePlaces:
         for step in steps.values():
             if any(self._runs_again(seen, step, cycle) for cycle in cycles):
                 return None
-            if any(_comes_before(step, seen, cycle) for cycle in cycles):
+            if any(self._comes_before(step, seen, cycle) for cycle in cycles):
                 return None
         every = sorted(steps.values(), key=lambda step: self.tree.order(step.node))
-        if len(every) > 1 and not all(_are_together(seen, every, cycle) for cycle in cycles):
+        if len(every) > 1 and not all(self._are_together(seen, every, c) for c in cycles):
             return None
         place = self._place(nodes, every, certain=not root.truncated)
         early = place is not None and any(self._reads_early(place, step) for step in every)
         return None if early else place
+
+    @per_node
+    def _steps(self, cycle: Cycle) -> dict[int, Event]:
+        """The steps through a scaler in a cycle, by the id of the call."""
+        return {id(e.node): e for e in cycle if e.kind is Kind.STEP and e.scaler}
 
     def _ready(self, seen: Event, cycles: list[Cycle]) -> frozenset[str | None] | None:
         """The optimizers that are unscaled before a clip or read, the same on every path.
@@ -93,14 +97,15 @@ class UnscalePlaces:
         """
         found: set[frozenset[str | None] | None] = set()
         for cycle in cycles:
-            places = [event.place for event in cycle]
-            at = places.index(seen.place) if seen.place in places else len(places)
+            at, _ = self._spans(cycle).get(id(seen.place), (len(cycle), 0))
             early = frozenset(e.optimizer for e in cycle[:at] if e.kind is Kind.UNSCALE)
             kinds = {event.kind for event in cycle[at + 1 :]}
             unclear = bool(kinds & {*_SEEN, Kind.BACKWARD}) and bool(early)
             known = Kind.UNSCALE not in kinds and EVERY not in early and not unclear
             found.add(early if known else None)
-        return found.pop() if len(found) == 1 else None
+            if len(found) > 1:
+                return None
+        return found.pop() if found else None
 
     def _place(
         self, nodes: list[cst.CSTNode], steps: list[Event], *, certain: bool
@@ -135,7 +140,7 @@ class UnscalePlaces:
         return f"{scaler}.unscale_({self.tree.source(optimizer)})"
 
     def _together(
-        self, seen: Event, kinds: Collection[Kind]
+        self, seen: Event, kinds: tuple[Kind, ...]
     ) -> tuple[list[Cycle], list[cst.CSTNode]]:
         """The cycles in which an event is, and all events of these kinds in them, it first."""
         nodes = {id(seen.place): seen.place}
@@ -144,10 +149,18 @@ class UnscalePlaces:
             for rank, cycle in self._cycles.get(id(node), ()):
                 if rank not in cycles:
                     cycles[rank] = cycle
-                    fresh = {id(e.place): e.place for e in cycle if e.kind in kinds}
+                    fresh = self._places(cycle)[kinds]
                     todo += [place for key, place in fresh.items() if key not in nodes]
                     nodes |= fresh
         return [cycle for _, cycle in sorted(cycles.items())], list(nodes.values())
+
+    @per_node
+    def _places(self, cycle: Cycle) -> dict[tuple[Kind, ...], dict[int, cst.CSTNode]]:
+        """Where a cycle clips, and where it looks at gradients at all, by the id of the place."""
+        return {
+            kinds: {id(e.place): e.place for e in cycle if e.kind in kinds}
+            for kinds in (_CLIPS, _SEEN)
+        }
 
     @functools.cached_property
     def _cycles(self) -> dict[int, list[tuple[int, Cycle]]]:
@@ -155,16 +168,25 @@ class UnscalePlaces:
         found: dict[int, list[tuple[int, Cycle]]] = defaultdict(list)
         cycles = (cycle for root in self.steps.roots for cycle in root.cycles)
         for rank, cycle in enumerate(cycles):
-            for place in {id(event.place) for event in cycle}:
+            for place in self._spans(cycle):
                 found[place].append((rank, cycle))
         return found
 
+    @per_node
+    def _spans(self, cycle: Cycle) -> dict[int, tuple[int, int]]:
+        """Id of a place -> where in a cycle it comes first, and last."""
+        spans: dict[int, tuple[int, int]] = {}
+        for index, event in enumerate(cycle):
+            first, _ = spans.get(id(event.place), (index, index))
+            spans[id(event.place)] = first, index
+        return spans
+
     def _runs_again(self, seen: Event, step: Event, cycle: Cycle) -> bool:
         """Whether an event comes twice before an update, or may: it is left without any."""
-        places = [index for index, event in enumerate(cycle) if event.place is seen.place]
-        if len(places) > 1:
+        first, last = self._spans(cycle).get(id(seen.place), (len(cycle), len(cycle)))
+        if first < last:
             return True
-        ended = {event.kind for index in places for event in cycle[index:]}
+        ended = {event.kind for event in cycle[first:]}
         return not ended & {Kind.STEP, Kind.UPDATE} and self._leaves_between(seen.place, step)
 
     def _guarded(
@@ -238,25 +260,21 @@ class UnscalePlaces:
     def _block(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self.tree.ancestor(node, cst.IndentedBlock, cst.Module)
 
+    def _are_together(self, seen: Event, steps: list[Event], cycle: Cycle) -> bool:
+        """Whether steps, each of another optimizer, all follow an event without a backward."""
+        if len({step.optimizer for step in steps}) < len(steps) or any(s.varies for s in steps):
+            return False
+        if id(seen.place) not in self._spans(cycle):
+            return True
+        first, _ = self._spans(cycle)[id(seen.place)]
+        nodes = [event.node for event in cycle]
+        if any(step.node not in nodes for step in steps):
+            return False
+        last = max(nodes.index(step.node) for step in steps)
+        return not any(e.kind in (Kind.BACKWARD, Kind.UPDATE) for e in cycle[first:last])
 
-def _are_together(seen: Event, steps: list[Event], cycle: Cycle) -> bool:
-    """Whether all of some steps, of different optimizers, follow an event without a backward."""
-    places = [event.place for event in cycle]
-    nodes = [event.node for event in cycle]
-    if len({step.optimizer for step in steps}) < len(steps) or any(s.varies for s in steps):
-        return False
-    if seen.place not in places:
-        return True
-    if any(step.node not in nodes for step in steps):
-        return False
-    last = max(nodes.index(step.node) for step in steps)
-    between = cycle[places.index(seen.place) : last]
-    return not any(event.kind in (Kind.BACKWARD, Kind.UPDATE) for event in between)
-
-
-def _comes_before(one: Event, other: Event, cycle: Cycle) -> bool:
-    """Whether both are in a cycle, in this order."""
-    nodes = [event.place for event in cycle]
-    if one.place not in nodes or other.place not in nodes:
-        return False
-    return nodes.index(one.place) < nodes.index(other.place)
+    def _comes_before(self, one: Event, other: Event, cycle: Cycle) -> bool:
+        """Whether both are in a cycle, in this order."""
+        spans = self._spans(cycle)
+        both = id(one.place) in spans and id(other.place) in spans
+        return both and spans[id(one.place)][0] < spans[id(other.place)][0]

@@ -15,7 +15,6 @@ from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.written import reads_scale
 from amp_lint.walk.clips import clip_limit, is_infinite
-from amp_lint.walk.gradients import replay
 from amp_lint.walk.mistake_rows import SCALED_READ
 from amp_lint.walk.paths import Cycle
 from amp_lint.walk.relevance import FINITE
@@ -114,7 +113,7 @@ class Reads:
 
     def _wrong(self, cycle: Cycle) -> Iterator[tuple[Event, Event, Event | None]]:
         """Each look at scaled gradients, with the backward, and the step that divides by it."""
-        for index, (event, state) in enumerate(replay(cycle)):
+        for index, (event, state) in enumerate(self.steps.states(cycle)):
             backward = SCALED_READ.judge(event, state)
             if backward is not None and self._is_read(event):
                 step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)

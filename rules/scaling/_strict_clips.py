@@ -10,7 +10,6 @@ import libcst as cst
 from amp_lint.amp.events import Event
 from amp_lint.model import Model
 from amp_lint.vocabulary.meaning import Part
-from amp_lint.walk.gradients import replay
 from amp_lint.walk.mistake_rows import STRICT_CLIP
 
 
@@ -39,7 +38,7 @@ class StrictClips:
         found: dict[int, StrictClip] = {}
         for root in self.steps.roots:
             for cycle in root.cycles:
-                for event, state in replay(cycle):
+                for event, state in self.steps.states(cycle):
                     backward = STRICT_CLIP.judge(event, state)
                     clip = self._strict(event.node, backward) if backward is not None else None
                     if clip is not None:

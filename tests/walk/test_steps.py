@@ -10,6 +10,7 @@ import libcst as cst
 import pytest
 
 from amp_lint.amp.events import Event, Kind
+from amp_lint.walk.evaluate import MAX_CYCLES
 from amp_lint.walk.paths import Path
 from amp_lint.walk.run import MAX_PATHS, Run
 from tests.programs import model_of
@@ -1014,6 +1015,33 @@ def test_bounds_hold(program: str, most: int, monkeypatch: pytest.MonkeyPatch) -
 def test_a_bounded_run_says_so() -> None:
     assert any(root.truncated for root in model_of(independent_tests(12)).steps.roots)
     assert not any(root.truncated for root in model_of(independent_tests(2)).steps.roots)
+
+
+def reads(count: int) -> str:
+    """Reads of scaled gradients, each under a test of its own."""
+    body = [f"if a{i}:\n        {CLIP}(p{i}, 1)" for i in range(count)]
+    steps = ["scaler.step(opt)", "scaler.update()"]
+    head = "import torch\ndef f(loss, scaler, opt):\n"
+    return head + lines(1, ["scaler.scale(loss).backward()", *body, *steps])
+
+
+def test_ways_to_one_state_are_one_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read on the way changes nothing of what may come, and is not forgotten."""
+    sizes, left = counted(monkeypatch), statements(monkeypatch)
+    (root,) = (root for root in model_of(reads(40)).steps.roots if root.cycles)
+    assert not root.truncated
+    assert max(sizes) <= 2
+    assert len(left) < 100
+    clips = {event.node for cycle in root.cycles for event in cycle if event.kind is Kind.CLIP}
+    assert len(clips) == 40
+    assert len(root.cycles) <= MAX_CYCLES
+
+
+def test_few_ways_to_one_state_are_all_told_apart() -> None:
+    (root,) = (root for root in model_of(reads(5)).steps.roots if root.cycles)
+    assert sorted(len(cycle) - 3 for cycle in root.cycles) == sorted(
+        number.bit_count() for number in range(32)
+    )
 
 
 def test_a_long_function_costs_what_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
