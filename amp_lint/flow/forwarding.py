@@ -133,6 +133,7 @@ class _Call:
     def __init__(self, function: cst.FunctionDef, outer: cst.Call, program: Program) -> None:
         self.given = arguments(outer)
         self._bound = program.bind(function, outer)
+        self._default = functools.partial(program.default, function)
         self._names = program.names
         params = function.params
         self._rest = params.star_kwarg
@@ -145,7 +146,7 @@ class _Call:
         param = next((each for each in self._all if each is known), None)
         if param is None:
             return node
-        default = None if self.given.starred else param.default
+        default = None if self.given.starred else self._default(param.name.value)
         return self._bound.get(param.name.value) or default or node
 
     def is_rest(self, node: cst.BaseExpression) -> bool:

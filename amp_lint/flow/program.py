@@ -13,8 +13,10 @@ import libcst as cst
 from amp_lint.flow.conditions import text
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.assignments import paired
+from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree, statements_of
+from amp_lint.vocabulary.purity import hands_on
 
 Loop = cst.For | cst.While
 _INNER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
@@ -102,6 +104,24 @@ class Program:
         """The parameter that a method's object is given as, such as ``self``."""
         params = (*function.params.posonly_params, *function.params.params)
         return params[0].name.value if params and self.is_method(function) else None
+
+    def default(self, function: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
+        """What a parameter is where a call does not give it; None if it has no default.
+
+        Or if the decorator of a library may give it another value.
+        """
+        params = function.params
+        every = (*params.posonly_params, *params.params, *params.kwonly_params)
+        found = next((each.default for each in every if each.name.value == name), None)
+        return found if all(map(self._hands_on, function.decorators)) else None
+
+    @per_node
+    def _hands_on(self, decorator: cst.Decorator) -> bool:
+        """Whether a decorator gives a function what it is called with, and nothing else."""
+        node = decorator.decorator
+        node = node.func if isinstance(node, cst.Call) else node
+        own = self.values.function(node) is not None
+        return own or all(map(hands_on, self.names.qualified(node)))
 
     def bind(self, function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression]:
         """Parameter -> what a call gives for it; without what stars hide, and without defaults."""

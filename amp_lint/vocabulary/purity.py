@@ -57,3 +57,16 @@ DICT_CHANGES = frozenset({"setdefault", "update"})
 """Methods of a dict that put other items into it."""
 SETTINGS = frozenset({"get", "getattr", "hasattr", "is_available", "is_enabled"})
 """Functions and methods that say the same all through a run."""
+
+
+_HANDING_ON = frozenset(
+    {"abc", "builtins", "contextlib", "functools", "torch", "typing", "typing_extensions"}
+)
+
+
+def hands_on(decorator: str) -> bool:
+    """Whether a decorator, by its qualified name, gives a function only what its caller gives.
+
+    Those of gin, click, sacred and their like fill in what the caller leaves out.
+    """
+    return decorator.partition(".")[0] in _HANDING_ON

@@ -493,9 +493,10 @@ class Evaluator(ABC):
         env |= {inner.prefix + name: results[id(argument)] for name, argument in given.items()}
         path = replace(path, env=env)
         for param in (*target.params.params, *target.params.kwonly_params):
-            default = given.get(param.name.value, param.default)
-            if default is not None and literal(default) is not ...:
-                path = self.learn(inner.prefix + param.name.value, default, path)
+            name = param.name.value
+            known = given.get(name) or self.program.default(target, name)
+            if known is not None and literal(known) is not ...:
+                path = self.learn(inner.prefix + name, known, path)
         paths = [path]
         for name, argument in given.items():
             key = inner.prefix + name

@@ -488,8 +488,15 @@ class Precision:
             both(self.guard(value, steps - 1), self._is_dtype(value, wanted, steps - 1))
             for value in returned(function)
         )
-        given_for = {**_defaults(function), **self.program.bind(function, call)}
+        given_for = {**self._defaults(function), **self.program.bind(function, call)}
         return self._passed(either(*parts), given_for, steps - 1)
+
+    def _defaults(self, function: cst.FunctionDef) -> dict[str, cst.BaseExpression]:
+        """Parameter -> its default."""
+        params = (*function.params.params, *function.params.kwonly_params)
+        names = (each.name.value for each in params)
+        found = {name: self.program.default(function, name) for name in names}
+        return {name: default for name, default in found.items() if default is not None}
 
     def _is_option(self, name: cst.BaseExpression, wanted: Iterable[str]) -> bool:
         """Whether the file says that a name of a dtype may be one of some."""
@@ -597,12 +604,6 @@ def _as_code(condition: Formula) -> str | None:
         case Not(Truthy(key)) if _SETTING.match(key):
             return f"not {key}"
     return None
-
-
-def _defaults(function: cst.FunctionDef) -> dict[str, cst.BaseExpression]:
-    """Parameter -> its default."""
-    params = (*function.params.params, *function.params.kwonly_params)
-    return {param.name.value: param.default for param in params if param.default is not None}
 
 
 def _is_autocast_dtype(name: str) -> bool:

@@ -1,0 +1,54 @@
+"""What a function is given where its call says nothing."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from tests.programs import model_of
+
+PROGRAM = """
+import contextlib
+import functools
+
+import gin
+import torch
+from mine import filled
+
+
+def timed(function):
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        return function(*args, **kwargs)
+    return run
+
+
+{decorator}
+def train(model, *, amp=False):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "known"),
+    [
+        ("", True),
+        ("@torch.no_grad()", True),
+        ("@torch.compile", True),
+        ("@functools.lru_cache(maxsize=None)", True),
+        ("@contextlib.contextmanager", True),
+        ("@staticmethod", True),
+        ("@timed", True),
+        ("@gin.configurable", False),
+        ("@gin.configurable('training')", False),
+        ("@filled", False),
+        ("@timed\n@gin.configurable", False),
+    ],
+)
+def test_a_library_may_fill_in_defaults(decorator: str, known: bool) -> None:
+    program = model_of(PROGRAM.format(decorator=decorator)).program
+    functions = program.tree.nodes(cst.FunctionDef)
+    train = next(each for each in functions if each.name.value == "train")
+    assert (program.default(train, "amp") is not None) is known
+    assert program.default(train, "model") is None
+    assert program.default(train, "missing") is None
