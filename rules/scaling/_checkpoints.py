@@ -28,6 +28,7 @@ _SAVE = re.compile(
 )
 _ASIDE = re.compile(r"^(meta|aliases|config|description|extra_info|hparams|tags)", re.IGNORECASE)
 """Arguments in which what is saved is described."""
+_ABOUT_ATTRIBUTES = frozenset({"builtins.delattr", "builtins.hasattr"})
 _HARMLESS = frozenset({"print", "len", "str", "type", "isinstance", "info", "debug", "warning"})
 _SCALER = re.compile(SCALER, re.IGNORECASE)
 _SETTING = re.compile(
@@ -114,7 +115,7 @@ class Checkpoints:
         """The scalers that this file makes, keeps under a name, and lets find their scale."""
         found = []
         for call in self.roles.scaler_calls:
-            target = self._target(call)
+            target = self.target(call)
             if target is None or literal(self.roles.switch(call)) is False:
                 continue
             scaler = _Scaler(call, target, self._unit(call))
@@ -140,7 +141,7 @@ class Checkpoints:
             return bool(TRAINS.search(last(call.func)))
         return any(map(self._updates_in, self._reached(call)))
 
-    def _target(self, value: cst.BaseExpression) -> cst.BaseExpression | None:
+    def target(self, value: cst.BaseExpression) -> cst.BaseExpression | None:
         """What an expression, or one that holds it, is assigned to."""
         for holder in self.tree.ancestors(value):
             for target, given in assigned(holder):
@@ -174,8 +175,14 @@ class Checkpoints:
         return any(map(self.own.is_own, run))
 
     def _is_aside(self, text: cst.SimpleString) -> bool:
-        """Whether a string is in an annotation, or says how a wrapper's state is called."""
+        """Whether a string is in an annotation, or says how a wrapper's state is called.
+
+        Or which attribute is asked for, or taken away.
+        """
         if self.tree.ancestor(text, cst.Annotation) is not None:
+            return True
+        call = self.tree.ancestor(text, cst.Call)
+        if call is not None and self.names.is_any(call.func, _ABOUT_ATTRIBUTES):
             return True
         owner = self.tree.ancestor(text, cst.ClassDef)
         return owner is not None and id(owner) in self._wrappers

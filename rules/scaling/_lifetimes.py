@@ -253,14 +253,36 @@ class Lifetimes:
         holder = self.program.function_of(made.call) or self.tree.module
         if made.tests or self.program.loop(made.call) or self._restores_later(made, holder):
             return None
-        if not any(True for _ in self._optimizers(made, holder)):
-            return None
         loads = [call for call in self.tree.nodes(cst.Call) if self._loads(made, call)]
-        before = [load for load in loads if self._is_before(load, made, holder)]
-        return Recreation(made.call, before[0], made.assign) if before else None
+        if any(True for _ in self._optimizers(made, holder)):
+            own = (load for load in loads if self.tree.is_own(load))
+            lost = next((load for load in own if self._is_before(load, made, holder)), None)
+        else:
+            lost = next(self._run_before(made, holder, loads), None)
+        return Recreation(made.call, lost, made.assign) if lost is not None else None
 
     def _loads(self, made: _Made, call: cst.Call) -> bool:
-        return self.tree.is_own(call) and dotted(call.func) == f"{made.name}.{_LOAD}"
+        return dotted(call.func) == f"{made.name}.{_LOAD}"
+
+    def _run_before(
+        self, made: _Made, holder: cst.CSTNode, loads: list[cst.Call]
+    ) -> Iterator[cst.Call]:
+        """The loads of an attribute, stepped by its class, in methods that are called above."""
+        owner = self.tree.ancestor(holder, cst.ClassDef)
+        if owner is None or not any(True for _ in self._optimizers(made, owner)):
+            return
+        running = [(load, self.program.running([load])) for load in loads if "." in made.name]
+        for call in self.tree.below(holder, cst.Call):
+            if self.tree.order(call) > self.tree.order(made.call) or not self._is_of_self(call):
+                continue
+            target = self.program.target(call)
+            yield from (load for load, functions in running if id(target) in functions)
+
+    def _is_of_self(self, call: cst.Call) -> bool:
+        """``self.method()``, ``super().method()``."""
+        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+        by_super = isinstance(owner, cst.Call) and dotted(owner.func) == "super"
+        return by_super or (owner is not None and dotted(owner) == "self")
 
     def _is_before(self, load: cst.Call, made: _Made, holder: cst.FunctionDef | cst.Module) -> bool:
         """Whether a state is loaded above, or by another method before this one trains."""
@@ -286,8 +308,9 @@ class Lifetimes:
         while todo:
             node = todo.pop()
             for call in self.tree.below(node, cst.Call):
-                late = node is not holder or self.tree.order(call) > self.tree.order(made.call)
-                if late and self._loads(made, call):
+                if node is holder and self.tree.order(call) < self.tree.order(made.call):
+                    continue
+                if self._loads(made, call):
                     return True
                 target = self.program.target(call)
                 if target is not None and id(target) not in seen:

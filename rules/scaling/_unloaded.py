@@ -38,6 +38,7 @@ class UnloadedScalers:
         self.own = model.tree
         self.tree = model.linked
         self.names = model.names
+        self.values = model.values
         self.roles = model.roles
         self.program = model.program
 
@@ -52,6 +53,42 @@ class UnloadedScalers:
             if self.own.is_own(load) and home not in homes and self._is_scaled(load):
                 homes.add(home)
                 yield Unloaded(load, saved[0], self.checkpoints.load_of(saved[0]))
+
+    def replaced(self) -> Iterator[tuple[cst.Call, cst.Call]]:
+        """The load of a method in whose place a base class loads a scaler too, and that load."""
+        homes: set[int] = set()
+        for load in self.checkpoints.loads:
+            function = self.program.function_of(load)
+            if function is None or id(function) in homes or not self.own.is_own(load):
+                continue
+            homes.add(id(function))
+            left_out = self._left_out(function) if self._is_scaled(load) else None
+            if left_out is not None:
+                yield load, left_out
+
+    def _left_out(self, function: cst.FunctionDef) -> cst.Call | None:
+        """The load of a scaler in the method of a base class that this one is run instead of."""
+        owner = self.tree.parent(self.tree.parent(function) or function)
+        calls = self.tree.below(function, cst.Call)
+        if not isinstance(owner, cst.ClassDef) or any(map(self._may_restore, calls)):
+            return None
+        name = function.name.value
+        above = (self.values.method(base, name) for base in self.values.lineage(owner)[1:])
+        method = next((each for each in above if each is not None), None)
+        loads = self.tree.below(method, cst.Call) if method is not None else ()
+        return next(filter(self._restores, loads), None)
+
+    def _may_restore(self, call: cst.Call) -> bool:
+        """Whether a call may load a scaler: one of what is not known, or of the base class."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in LOAD_STATE_DICT.words:
+            return not self._is_another(call.func.value)
+        return self.program.target(call) is not None or self._loads_scaler(call)
+
+    def _restores(self, call: cst.Call) -> bool:
+        match call.func:
+            case cst.Attribute(value=owner, attr=cst.Name(value=method)):
+                return method in LOAD_STATE_DICT.words and self.checkpoints.is_scaler(owner)
+        return False
 
     def _saved(self) -> Iterator[cst.Call]:
         """Where the state of a scaler is put into a checkpoint."""

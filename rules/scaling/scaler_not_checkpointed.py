@@ -28,6 +28,8 @@ HELP = "save {} and load it"
 UNLOADED = "the scaler is saved and not loaded: a resumed run skips steps to find its scale again"
 LOAD = "load its state with that of the optimizer"
 SAVED = "its state is saved here"
+REPLACED = "the method this one replaces loads the scaler too: a resumed run finds its scale anew"
+LEFT_OUT = "its state is loaded here"
 _OPTIMIZER = re.compile(r"optimi[sz]er|optim(?=_|\b)|\bopt(?=_|\b)")
 _HALF_DONE = "Save the scaler's state, which has to be loaded as well"
 CREATED, STEPPED = "the scaler is created here", "it is stepped by a scaler here"
@@ -76,15 +78,17 @@ class ScalerNotCheckpointed(Rule):
                 fix=_load_too(model, unloaded),
                 help=LOAD,
             )
+        for load, left_out in UnloadedScalers(model).replaced():
+            yield self.report(model, load, REPLACED, related=[(left_out, LEFT_OUT)], help=LOAD)
 
 
 def _name(model: Model, checkpoint: Checkpoint) -> str:
     """What the scaler is called where it is made, or steps."""
-    from amp_lint.syntax.assignments import targets_of
+    from ._checkpoints import Checkpoints
 
     call = checkpoint.steps
     if model.roles.is_constructor(call):
-        made = next(iter(targets_of(model.linked, call)), None)
+        made = model.part(Checkpoints).target(call)
         return model.linked.source(made) if made is not None else "scaler"
     return (
         model.linked.source(call.func.value) if isinstance(call.func, cst.Attribute) else "scaler"
