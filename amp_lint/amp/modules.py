@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -19,7 +19,7 @@ from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree, descendants, last_statement
 from amp_lint.vocabulary.frameworks import KEEPING_MASTER_WEIGHTS
 from amp_lint.vocabulary.meaning import Kind, Part, Role
-from amp_lint.vocabulary.modules import CASTING, COPYING, KEEPING, WIDENING, WRAPPERS
+from amp_lint.vocabulary.modules import APPLY, CASTING, COPYING, KEEPING, WIDENING, WRAPPERS
 from amp_lint.vocabulary.table import names as names_of
 from amp_lint.vocabulary.table import place, words
 from amp_lint.vocabulary.training import OPTIMIZERS, OTHER_OPTIMIZERS, SCHEDULERS
@@ -89,18 +89,27 @@ class Modules:
         return self._half(self.trainings())
 
     @functools.cached_property
+    def half_by_functions(self) -> list[HalfTraining]:
+        """The same where a function makes parameters float16, one by one or of what it is given."""
+        return self._half(self.trainings(), self._given_casts) if self._given_casts else []
+
+    @functools.cached_property
     def half_in_trainers(self) -> list[HalfTraining]:
         """The same of modules that a Trainer trains."""
         return self._half(self._trainers())
 
-    def _half(self, trainings: Iterable[tuple[cst.Call, cst.BaseExpression]]) -> list[HalfTraining]:
+    def _half(
+        self,
+        trainings: Iterable[tuple[cst.Call, cst.BaseExpression]],
+        in_place: Sequence[tuple[cst.Call, cst.BaseExpression]] | None = None,
+    ) -> list[HalfTraining]:
+        """The casts, or only some that are done in place, of modules that are trained."""
         if not self._casts or self._owns_master_weights:
             return []
         found: dict[int, HalfTraining] = {}
         for call, module in trainings:
-            trace = _Trace(self, call)
-            casts = list(trace.casts(module))
-            for cast in casts:
+            trace = _Trace(self, call, self.in_place_casts if in_place is None else in_place)
+            for cast in trace.casts(module) if in_place is None else trace.in_place(module):
                 released = any(self._is_released(slot, cast, call) for slot in trace.slots)
                 if not released and self._counts(cast, call, module):
                     found.setdefault(id(cast), self._half_training(cast, call))
@@ -279,6 +288,41 @@ class Modules:
                 return isinstance(module, cst.Name) and module.value == one.target.value
         return False
 
+    @functools.cached_property
+    def _given_casts(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
+        """The calls of functions that cast a module's parameters, with that module.
+
+        ``model.apply(f)``, where ``f`` casts ``layer.weight.data``, and ``to_half(model)``.
+        """
+        found: list[tuple[cst.Call, cst.BaseExpression]] = []
+        for call in self._applications:
+            function = self.values.function(call.args[0].value)
+            if function is not None and any(map(self._casts_data, descendants(function.body))):
+                assert isinstance(call.func, cst.Attribute)
+                found.append((call, call.func.value))
+        for call, module in (*found, *self.in_place_casts):
+            for binding in self.names.bindings(module) if isinstance(module, cst.Name) else ():
+                function = self.tree.ancestor(binding.node, cst.FunctionDef)
+                if binding.kind == "parameter" and function is self.program.function_of(call):
+                    found += self._handed(binding)
+        return found
+
+    @property
+    def _applications(self) -> Iterator[cst.Call]:
+        """``model.apply(f)``."""
+        for call in self.tree.nodes(cst.Call):
+            method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            if method == APPLY and len(call.args) == 1:
+                yield call
+
+    def _casts_data(self, node: cst.CSTNode) -> bool:
+        """``layer.weight.data = layer.weight.data.half()``."""
+        if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
+            return False
+        targets = [target.target for target in node.targets]
+        held = all(isinstance(t, cst.Attribute) and t.attr.value == "data" for t in targets)
+        return held and self.is_half_cast(node.value)
+
     def casts_of_parts(self, owner: cst.ClassDef) -> Iterator[tuple[cst.Call, cst.Attribute]]:
         """The casts of what a class makes of torch's own modules, in its constructor."""
         start = self.values.method(owner, "__init__")
@@ -366,12 +410,16 @@ class Modules:
 
     def arguments_of(self, parameter: Binding) -> Iterator[cst.BaseExpression]:
         """What the calls in this file pass for a parameter."""
+        return (given for _, given in self._handed(parameter))
+
+    def _handed(self, parameter: Binding) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+        """The calls that pass something for a parameter, with that."""
         function = self.tree.ancestor(parameter.node, cst.FunctionDef)
         if function is not None:
             for call in self._calls_of.get(id(function), []):
                 given = self.program.bind(function, call).get(parameter.name)
                 if given is not None:
-                    yield given
+                    yield call, given
 
     @functools.cached_property
     def _calls_of(self) -> dict[int, list[cst.Call]]:
@@ -390,14 +438,25 @@ class Modules:
 class _Trace:
     """The way of one module back from where it is trained."""
 
-    def __init__(self, modules: Modules, trained: cst.Call) -> None:
+    def __init__(
+        self,
+        modules: Modules,
+        trained: cst.Call,
+        in_place: Sequence[tuple[cst.Call, cst.BaseExpression]],
+    ) -> None:
         self.modules = modules
+        self._in_place = in_place
         self.flow = modules.flow
         self.tree = modules.tree
         self.trained = trained
         self.home = self.tree.ancestor(trained, cst.FunctionDef)
         self.slots: set[Slot] = set()
         self._seen: set[int] = set()
+
+    def in_place(self, node: cst.BaseExpression) -> Iterator[cst.Call]:
+        """Those of the casts that are done to the module itself."""
+        every = {id(cast) for cast, _ in self._in_place}
+        return (cast for cast in self.casts(node) if id(cast) in every)
 
     def casts(self, node: cst.BaseExpression, steps: int = _MAX_STEPS) -> Iterator[cst.Call]:
         """The casts to float16 that the parameters of ``node`` went through."""
@@ -419,7 +478,7 @@ class _Trace:
 
     def _through_name(self, name: cst.Name, slot: Slot | None, steps: int) -> Iterator[cst.Call]:
         bindings = self.flow.reaching(name)
-        for cast, receiver in self.modules.in_place_casts:
+        for cast, receiver in self._in_place:
             if not isinstance(receiver, cst.Name) or self.modules.values.slot(receiver) != slot:
                 continue
             if self._is_one(receiver, bindings) and self._before_training(cast, name):
@@ -455,7 +514,7 @@ class _Trace:
         values = self.modules.values.attribute_values(node)
         if any(self._makes_another(value, slot) for value in values):
             return
-        for cast, receiver in self.modules.in_place_casts:
+        for cast, receiver in self._in_place:
             if self.modules.values.slot(receiver) == slot and self._sets_up(cast):
                 yield cast
         for value in values:

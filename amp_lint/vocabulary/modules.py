@@ -6,6 +6,8 @@ WIDENING = frozenset({"bfloat16", "double", "float"})
 """Methods that make the parameters of a module wider than float16."""
 CASTING = WIDENING | {"half"}
 """Methods that give its parameters another dtype."""
+APPLY = "apply"
+"""The method that calls a function with each module within another."""
 KEEPING = frozenset(
     {
         "apply", "compile", "cpu", "cuda", "eval", "requires_grad_", "share_memory", "to", "train",

@@ -62,7 +62,8 @@ class HalfModelTraining(Rule):
         """Report every cast to float16 of a module that is trained."""
         from ._adapters import Adapters
 
-        for training in model.modules.half_trainings:
+        known = model.modules.half_trainings
+        for training in (*known, *model.modules.half_by_functions):
             loads = training.loads
             yield self.report(
                 model,
@@ -70,7 +71,7 @@ class HalfModelTraining(Rule):
                 "trained parameters are float16: updates under 2**-11 of a weight are lost, Adam's "
                 "are inf or NaN",
                 [(training.trained, "its parameters are trained here")],
-                _fix(model, training),
+                _fix(model, training) if training in known else None,
                 help=_HELP,
             )
         for adopted in model.part(Adapters).adopted:
