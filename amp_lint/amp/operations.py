@@ -97,11 +97,15 @@ class Operations:
         name, left, right = _OPERATORS[type(node.operator)], node.left, node.right
         if name == "mul" and self.tree.linked.source(left) == self.tree.linked.source(right):
             return Operation("square", node, Form.OPERATOR, left, _NOTHING)
-        if name != "pow" and literal(left) is not ...:
+        if name != "pow" and self._is_number(left):
             left, right = right, left
             name = f"r{name}" if name in ("sub", "div") else name
         given = Arguments((right,), {}, False)
         return _canonical(Operation(name, node, Form.OPERATOR, left, given))
+
+    def _is_number(self, node: cst.BaseExpression) -> bool:
+        """Whether an operand is a number, written out or under a name, and no tensor."""
+        return all(isinstance(value, (int, float)) for value in self.values.usual(node))
 
     def chain(
         self, node: cst.BaseExpression | None, *, entering: bool = False
@@ -151,12 +155,32 @@ class Operations:
         return last if isinstance(own, cst.Name) and own.value == name.value else None
 
     def _given(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """What a call gives that is no operation by itself."""
+        """What a call gives that is no operation by itself, or an attribute was assigned last."""
+        if isinstance(node, cst.Attribute):
+            return self._kept(node)
         if not isinstance(node, cst.Call) or self.helper_result(node) is not None:
             return None
         operation = self.of(node)
         plain = operation is not None and operation.form in (Form.FUNCTION, Form.MODULE, Form.LAST)
         return None if plain else self.results.of(node)
+
+    def _kept(self, node: cst.Attribute) -> cst.BaseExpression | None:
+        """What ``self.x`` was assigned above, in the same function and in a block around it."""
+        if dotted(node.value) != "self":
+            return None
+        order, named = self.tree.linked.order, dotted(node)
+        values = [each for each in self.values.attribute_values(node) if order(each) < order(node)]
+        last = max(values, key=order, default=None)
+        block = self._block(last) if last is not None else None
+        if last is None or block is None or not self.tree.linked.contains(block, node):
+            return None
+        targets = [dotted(target) for target in targets_of(self.tree, last)]
+        return last if targets == [named] and not isinstance(last, cst.Name) else None
+
+    def _block(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The block of a function in which a node stands."""
+        inside = self.tree.linked.ancestor(node, cst.FunctionDef) is not None
+        return self.tree.linked.ancestor(node, cst.IndentedBlock) if inside else None
 
     def _steps(self, node: cst.BaseExpression) -> list[Operation]:
         """The operation that an expression is, or those of the helper function that it calls."""

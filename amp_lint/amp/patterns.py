@@ -89,7 +89,7 @@ class Patterns:
         return step.name in FLOORS and lower is not None and self._is_small(lower)
 
     def _is_small(self, node: cst.BaseExpression) -> bool:
-        values = self._values.constants(node)
+        values = self._values.usual(node)
         if all(isinstance(value, float) for value in values):
             return all(0 < value <= _LARGEST_EPS for value in values if isinstance(value, float))
         return bool(_EPS_NAME.search(self._tree.linked.source(node)))

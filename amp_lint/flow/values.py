@@ -140,6 +140,16 @@ class Values:
         """`literal` of every expression that ``node`` may stand for."""
         return [literal(value) for value in self.alternatives(node)]
 
+    def usual(self, node: cst.BaseExpression) -> list[object]:
+        """The same; of a parameter, its default."""
+        return [literal(self._default(value) or value) for value in self.alternatives(node)]
+
+    def _default(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The default of a parameter that nothing else is assigned to."""
+        bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
+        param = bindings[0].node if len(bindings) == 1 else None
+        return param.default if isinstance(param, cst.Param) else None
+
     def items(self, node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:
         """What a dict that is written out holds for names; None for anything else."""
         if isinstance(node, cst.Call):

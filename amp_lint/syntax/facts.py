@@ -338,6 +338,10 @@ class _Search:
                 for call, at in self._facts.shares.get(name, ()):
                     if self._facts.is_seen(call, node):
                         yield from self._gives(call, at)
+            case ast.Attribute(attr=name) if self._entering and _is_own(node):
+                home = self._facts.home(node.lineno)
+                given = self._facts.values.get(name, ())
+                yield from (value for value in given if self._facts.home(value.lineno) is home)
             case ast.Subscript(value=value) | ast.NamedExpr(value=value) | ast.Starred(value=value):
                 yield value
             case ast.BinOp(left=left, right=right, op=operator):

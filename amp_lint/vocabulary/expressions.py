@@ -48,7 +48,7 @@ METHODS = frozenset({"flatten", "log_softmax", "logsumexp", "softmax"})
 """Those that tensors have as well."""
 SELECTS = frozenset(
     {
-        "contiguous", "detach", "diagonal", "expand", "flatten", "gather", "getitem",
+        "contiguous", "detach", "diag", "diagonal", "expand", "flatten", "gather", "getitem",
         "index_select", "movedim", "permute", "reshape", "select", "squeeze", "swapaxes", "t",
         "take_along_dim", "transpose", "unsqueeze", "view",
     }
