@@ -23,6 +23,7 @@ class Mistake(enum.Enum):
     NO_UPDATE = "two steps without update"
     LEFT_EARLY = "left before step and update"
     EARLY_UPDATE = "update before the last step"
+    IDLE_UPDATE = "update of gradients that were neither unscaled nor stepped"
     UNSCALED = "a loss that was not scaled, then a step that divides by the scale"
     MISMATCH = "scaled by one scaler, stepped by another"
     BARE_BACKWARD = "the loss of a framework's optimizer is not scaled"

@@ -90,6 +90,12 @@ def _unprepared(gradients: Gradients[E], event: E) -> E | None:
     return gradients.loose if event.framework is None else None
 
 
+def _idle(gradients: Gradients[E], event: E) -> E | None:
+    done = gradients.unscaled or gradients.stepped or gradients.direct or gradients.touched
+    sets_scale = event.optimizer is not None
+    return None if done or sets_scale else gradients.scaled
+
+
 def _scheduled(gradients: Gradients[E], event: E) -> E | None:
     if gradients.plain and not gradients.scaled:
         return None  # the scaler is not in use
@@ -180,6 +186,12 @@ _CALLS = (
         "scaled by a framework, and the optimizer is not its own",
         _unprepared,
         through_scaler=False,
+    ),
+    Row(
+        Mistake.IDLE_UPDATE,
+        frozenset({Kind.UPDATE}),
+        "scaled, and neither unscaled nor stepped",
+        _idle,
     ),
     Row(Mistake.SCHEDULED, frozenset({Kind.SCHEDULE}), "stepped by the scaler", _scheduled),
 )

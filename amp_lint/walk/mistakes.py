@@ -15,6 +15,7 @@ from amp_lint.flow.conditions import is_mode_test, text
 from amp_lint.mistake import Mistake
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node
+from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.amp import SCALE
 from amp_lint.vocabulary.meaning import Role
@@ -119,6 +120,11 @@ class Mistakes:
     def second_updates(self) -> list[Found]:
         """Updates, each the first of two for the same gradients; the cause is the second."""
         return [found for found in self.of(Mistake.EARLY_UPDATE) if not found.after_step]
+
+    @property
+    def idle_updates(self) -> list[Found]:
+        """Updates after a backward, the cause, whose gradients nothing unscales or steps."""
+        return self.of(Mistake.IDLE_UPDATE)
 
     @property
     def unscaled_backwards(self) -> list[Found]:
@@ -333,7 +339,9 @@ class Mistakes:
         """Whether the program leaves no doubt about a mistake that the events show."""
         match mistake:
             case Mistake.REPEATED_UNSCALE | Mistake.NO_UPDATE:
-                return self._is_certain(cause, event)
+                return self._is_certain(cause, event) and not self._is_updated_elsewhere(event)
+            case Mistake.IDLE_UPDATE:
+                return event.scaler == cause.scaler and self._is_before_steps(cause, event)
             case Mistake.UNSCALED if gradients.scaled is not None:
                 return self._is_added(cause)
             case Mistake.UNSCALED:
@@ -435,6 +443,30 @@ class Mistakes:
         mine = self.picks(event.node)
         picks = map(self.picks, self._updates_beside(event.node))
         return not any(mine - other and other - mine for other in picks)
+
+    def _is_before_steps(self, backward: Event, update: Event) -> bool:
+        """Whether the steps of a function all stand below an update, and none is passed over.
+
+        A test that has a step under it, above the update, may hold wherever that one's does.
+        """
+        home, order = self._home(update.node), self.tree.order
+        if home is None or self._home(backward.node) is not home:
+            return False
+        recognizer = self.steps.recognizer
+        calls = self.tree.below(home, cst.Call)
+        steps = [call for call in calls if recognizer.kind(call) in (Kind.STEP, Kind.UNSCALE)]
+        return bool(steps) and all(order(step) > order(update.node) for step in steps)
+
+    def _is_updated_elsewhere(self, event: Event) -> bool:
+        """Whether what comes from elsewhere, and holds the scaler, may update it there.
+
+        Nothing in sight makes such a scaler, and nothing updates one.
+        """
+        method = event.node.func if isinstance(event.node, cst.Call) else None
+        scaler = method.value if isinstance(method, cst.Attribute) else None
+        if not isinstance(scaler, cst.Attribute) or dotted(scaler.value) in ("self", "cls"):
+            return False
+        return not self.roles.scaler_origins(scaler) and not self.steps.recognizer.updates
 
     def _has_one_round(self, loop: cst.For) -> bool:
         if not isinstance(loop.iter, cst.Call) or len(loop.iter.args) != 1:

@@ -23,11 +23,13 @@ _BEFORE_STEP = (
 _TWICE = (
     "the second `update` raises AssertionError: nothing was unscaled or stepped since the first"
 )
+_IDLE = "`update` raises AssertionError: no gradients were unscaled or stepped before it"
+_IDLE_HELP = "leave it out here: `update` belongs to the rounds that unscale or step"
 _HELP = "update once, after the last step"
 
 
 class EarlyScalerUpdate(Rule):
-    """``update`` between ``unscale_`` and ``step``, between two steps, or twice."""
+    """``update`` between ``unscale_`` and ``step``, between two steps, twice, or for nothing."""
 
     code = "AMP106"
     name = "early-scaler-update"
@@ -45,6 +47,9 @@ class EarlyScalerUpdate(Rule):
         for found in model.mistakes.second_updates:
             related = [(found.event.node, "updated here already")]
             yield self.report(model, found.cause.node, _TWICE, related, help=_HELP)
+        for found in model.mistakes.idle_updates:
+            related = [(found.cause.node, "the gradients are from here")]
+            yield self.report(model, found.event.node, _IDLE, related, help=_IDLE_HELP)
 
 
 def _move(model: Model, found: Found) -> Fix | None:
