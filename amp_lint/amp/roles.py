@@ -28,6 +28,7 @@ _DIGITS = "0123456789"
 _NOBODY = {"", "None"}
 _NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer", re.IGNORECASE)
 _MAX_STEPS = 2  # helpers within helpers that make a scaler
+_MAX_CALLERS = 40  # calls that hand on one parameter
 _PREPROCESSING = {"fit", "transform", "fit_transform", "inverse_transform", "partial_fit"}
 
 
@@ -43,7 +44,10 @@ class Roles:
         self._origins: dict[int, list[cst.Call]] = {}
         self._made: dict[int, list[cst.Call]] = {}
         self._places: dict[int, cst.Call] = {}
+        self._callers = 0
+        """How many calls back from a parameter is asked."""
         self._by_parameter: dict[tuple[int, str], bool] = {}
+        self._callers = 0  # that are being asked what they give
 
     @functools.cached_property
     def _methods(self) -> dict[str, set[str]]:
@@ -203,13 +207,14 @@ class Roles:
             return False
         parameter = bindings[0].node
         key = id(parameter), asked.__name__
-        if key not in self._by_parameter:
+        if key not in self._by_parameter and self._callers < _MAX_CALLERS:
             self._by_parameter[key] = False  # a function that calls itself adds nothing
             values = list(self._arguments(parameter, bindings[0].name))
-            self._by_parameter[key] = bool(values) and all(
-                v is not None and asked(v) for v in values
-            )
-        return self._by_parameter[key]
+            self._callers += 1
+            given = bool(values) and all(v is not None and asked(v) for v in values)
+            self._callers -= 1
+            self._by_parameter[key] = given
+        return self._by_parameter.get(key, False)
 
     def _arguments(self, parameter: cst.CSTNode, name: str) -> Iterator[cst.BaseExpression | None]:
         """What each call of its function gives for a parameter; None if that is not known."""

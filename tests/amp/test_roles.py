@@ -210,3 +210,19 @@ def test_arguments_of_a_scaler_in_any_place(call: str, scale: object, enabled: o
     assert literal(model.roles.initial_scale(made)) == scale
     assert literal(model.roles.switch(made)) == enabled
     assert model.roles.is_switchable(made) is (enabled is False)
+
+
+def test_a_parameter_that_is_handed_on_very_often() -> None:
+    """Each function asks the one that calls it; however many there are, that ends."""
+    hand = "def f{}(found, loss):\n    f{}(found, loss)\n"
+    text = "import torch\n" + "".join(hand.format(i, i + 1) for i in range(400))
+    text += "def f400(found, loss):\n    return found\n"
+    text += "scaler = torch.amp.GradScaler('cuda')\nf0(scaler, 1)\n"
+    model = model_of(text)
+    calls = [each for each in model.tree.nodes(cst.Call) if len(each.args) == 2]
+    given = {
+        model.tree.source(call.func): model.roles.is_scaler(call.args[0].value)
+        for call in reversed(calls)
+    }
+    assert given["f0"] and given["f1"]
+    assert not given["f400"]
