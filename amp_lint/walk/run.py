@@ -242,8 +242,12 @@ class Run(Evaluator):
         path: Path,
         frame: Frame,
     ) -> list[Path]:
-        """``x = a if test else None``: what x is goes with the test."""
-        if not any(literal(arm) is not ... for arm in (value.body, value.orelse)):
+        """``x = a if test else None``: what x is goes with the test, if another asks for it."""
+        unknown = [arm for arm in (value.body, value.orelse) if literal(arm) is ...]
+        asked = self.relevance.matters(map(text, targets))
+        if len(unknown) == 1 and not asked:
+            return self._assign(targets, unknown[0], path, frame)
+        if len(unknown) == 2 or not asked:
             return [self._forget(path, targets, frame)]
         paths: list[Path] = []
         for truth, arm in ((True, value.body), (False, value.orelse)):
