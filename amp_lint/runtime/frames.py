@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -100,12 +100,17 @@ def _located(frame: FrameType) -> Place:
 
 def project_files(folders: Iterable[str]) -> list[str]:
     """The files in some folders that were imported, or in which something was watched."""
-    imported = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+    imported = [_own(module).get("__file__") for module in [*sys.modules.values()]]
     named = [name for name in imported if isinstance(name, str) and os.path.isabs(name)]  # noqa: PTH117
     named += [place.file for _, place in _places.values()]
     inside = tuple(os.path.join(folder, "") for folder in folders)  # noqa: PTH118
     own = (name for name in dict.fromkeys(named) if _owned(name) is _Owner.PROJECT)
     return [name for name in own if name.endswith(".py") and name.startswith(inside)]
+
+
+def _own(module: object) -> Mapping[str, object]:
+    """What a module has; to ask for more would import what is imported when it is first used."""
+    return getattr(module, "__dict__", {})
 
 
 def _owner(code: CodeType) -> _Owner:
