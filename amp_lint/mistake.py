@@ -80,6 +80,8 @@ class At(enum.Enum):
     """Where the object was made that it is about."""
     REGION = enum.auto()
     """Where the region begins that it is in."""
+    STATE = enum.auto()
+    """Where the state was asked for that is saved."""
 
 
 class Account(NamedTuple):

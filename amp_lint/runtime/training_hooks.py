@@ -63,6 +63,7 @@ class TrainingHooks:
         patches.method(Optimizer, clearing.word, self._zero_grad)
         patches.method(torch.nn.Module, clearing.word, self._module_zero_grad)
         patches.method(Optimizer, "__init__", self._optimizer_init)
+        patches.methods(Optimizer, amp.STATE_DICT.word, self._optimizer_state)
         patches.method(Optimizer, amp.LOAD_STATE_DICT.word, self._optimizer_load)
         self._handles += [
             register_optimizer_step_pre_hook(self._before_step),
@@ -174,6 +175,13 @@ class TrainingHooks:
             self.protocol.owned(optimizer)
 
         return __init__
+
+    def _optimizer_state(self, old: Function) -> Function:
+        def state_dict(optimizer: Optimizer, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            self.watch.checkpoints.optimizer_asked(here())
+            return old(optimizer, *args, **keywords)
+
+        return state_dict
 
     def _optimizer_load(self, old: Function) -> Function:
         def load_state_dict(optimizer: Optimizer, state: Any, **keywords: Any) -> Any:  # noqa: ANN401
