@@ -58,7 +58,9 @@ class Summary:
     note: str = ""
     """Why less was looked at than was asked for."""
     ended: bool = False
-    """Whether the run came to its end; else all counts are those of an earlier time."""
+    """Whether the run came to its end by itself."""
+    counted: bool = False
+    """Whether all counts are those of its end; else it was killed, and they are older."""
 
 
 @dataclass(slots=True)
@@ -191,7 +193,7 @@ def _counted(pairs: Iterable[tuple[list[Any], int]]) -> Counter[Place]:
 def folded(records: Iterable[Record]) -> Record:
     """Several processes of one training as one: what happened in more than one is one mistake."""
     whole, known = Record(), dict[tuple[Mistake, Place], Observation]()
-    whole.summary.ended = True
+    whole.summary.ended = whole.summary.counted = True
     for record in records:
         whole.files = [*dict.fromkeys([*whole.files, *record.files])]
         whole.reached.update(record.reached)
@@ -216,3 +218,4 @@ def _add(whole: Summary, part: Summary) -> None:
     whole.first_scale = whole.first_scale or part.first_scale
     whole.last_scale = part.last_scale if whole.last_scale is None else whole.last_scale
     whole.ended = whole.ended and part.ended
+    whole.counted = whole.counted and part.counted

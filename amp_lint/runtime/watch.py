@@ -56,7 +56,7 @@ class Watch(Watched):
         self.checkpoints.finish()
         if ended:
             self._judge_whole()
-        self.record.summary.ended = ended
+        self.record.summary.ended, self.record.summary.counted = ended, True
         self.findings.save()
 
     def _judge_whole(self) -> None:
