@@ -20,6 +20,7 @@ class Mistake(enum.Enum):
     REPEATED_UNSCALE = "unscale_ twice before update"
     BYPASS = "the optimizer steps on scaled gradients"
     DOUBLE_STEP = "stepped by the scaler and directly"
+    EMPTY_UPDATE = "update before anything was unscaled or stepped"
     NO_UPDATE = "two steps without update"
     LEFT_EARLY = "left before step and update"
     EARLY_UPDATE = "update before the last step"

@@ -47,6 +47,8 @@ _SKIPPED = (f"torch{os.sep}", "typing_extensions.py")
 _INTERACTIVE = ("<stdin>", "<ipython")
 _MOST = 10_000
 """Call sites that are remembered."""
+_MOST_CALLERS = 8
+"""Calls that lead to one."""
 _places: dict[tuple[int, int], tuple[CodeType, Place]] = {}
 _owners: dict[int, tuple[CodeType, _Owner]] = {}
 """By the ids of code objects, which are kept: equal ones may come from different files."""
@@ -69,6 +71,17 @@ def here(depth: int = 1) -> Place:
             library = frame
         frame = frame.f_back
     return _place(library) if library is not None else NOWHERE
+
+
+def callers() -> tuple[Place, ...]:
+    """The calls of the project that have led to the one which `here` gives, the innermost first."""
+    found: list[Place] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and len(found) <= _MOST_CALLERS:
+        if is_of_project(frame.f_code):
+            found.append(_place(frame))
+        frame = frame.f_back
+    return tuple(found[1:])
 
 
 def is_of_project(code: CodeType) -> bool:

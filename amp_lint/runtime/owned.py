@@ -142,7 +142,9 @@ class Owned:
         torch counts what is written to a tensor, but not through ``.data`` or by an extension.
         """
         kept = [(then, grad) for ref, then in self._numbers if (grad := ref()) is not None]
-        same = (((now := _some(grad)) == then) | (then.isnan() & now.isnan()) for then, grad in kept)
+        same = (
+            ((now := _some(grad)) == then) | (then.isnan() & now.isnan()) for then, grad in kept
+        )
         self.is_written_unseen |= not all(bool(each.all()) for each in same)
         of_zeros = bool(kept) and not any(bool(then.any()) for then, _ in kept)
         return self.is_written_unseen or of_zeros  # of zeros nobody can tell

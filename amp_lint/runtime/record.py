@@ -37,6 +37,8 @@ class Observation:
     step: int
     """The first step in which it happened, from 1."""
     count: int = 1
+    callers: tuple[Place, ...] = ()
+    """The calls of the project that have led to it when it was first reached."""
 
     @property
     def key(self) -> tuple[Mistake, Place]:
@@ -118,7 +120,8 @@ def seen_line(seen: Observation) -> dict[str, Any]:
     """An observation as a line of the file."""
     places = {at.name: list(place) for at, place in seen.places.items()}
     numbers = {"mistake": seen.mistake.name, "first": seen.step, "numbers": seen.numbers}
-    return {"seen": {**numbers, "places": places}}
+    callers = [list(place) for place in seen.callers]
+    return {"seen": {**numbers, "places": places, "callers": callers}}
 
 
 def state_line(record: Record) -> dict[str, Any]:
@@ -183,7 +186,9 @@ def _record(lines: Iterable[dict[str, Any]]) -> Record:
 
 def _observation(data: dict[str, Any]) -> Observation:
     places = {At[name]: Place(*place) for name, place in data["places"].items()}
-    return Observation(Mistake[data["mistake"]], places, data["numbers"], int(data["first"]))
+    callers = tuple(Place(*place) for place in data.get("callers", ()))
+    mistake, first = Mistake[data["mistake"]], int(data["first"])
+    return Observation(mistake, places, data["numbers"], first, callers=callers)
 
 
 def _counted(pairs: Iterable[tuple[list[Any], int]]) -> Counter[Place]:

@@ -52,6 +52,7 @@ class Watch(Watched):
         self.patches.undo()
         self.reads.end()
         self._training_hooks.remove()
+        self.protocol.finish()
         self.scales.finish()
         self.checkpoints.finish()
         if ended:

@@ -23,6 +23,7 @@ _BEFORE_STEP = (
 _TWICE = (
     "the second `update` raises AssertionError: nothing was unscaled or stepped since the first"
 )
+_EMPTY = "`update` raises AssertionError: nothing was unscaled or stepped yet"
 _HELP = "update once, after the last step"
 
 
@@ -34,7 +35,10 @@ class EarlyScalerUpdate(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.SAFE,)
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.UPDATE))
-    observed = (Account(Mistake.EARLY_UPDATE, _BEFORE_STEP, _HELP, {At.CAUSE: "stepped here"}),)
+    observed = (
+        Account(Mistake.EARLY_UPDATE, _BEFORE_STEP, _HELP, {At.CAUSE: "stepped here"}),
+        Account(Mistake.EMPTY_UPDATE, _EMPTY, _HELP, {At.CAUSE: "gradients are scaled here"}),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the update that comes too early, or the second one."""

@@ -24,6 +24,16 @@ def loss_of(x, y, net=model, dtype=torch.float16):
 """
 HERE = "# here"
 PLANTED = {
+    "AMP101 of rare words": """
+        words = nn.Embedding(1000, 8)
+        both = torch.optim.SGD([*model.parameters(), *words.parameters()], 1e-3)
+        for x, y in data:
+            both.zero_grad()
+            scaler.scale(loss_of(x + words(torch.tensor([3, 5, 7, 9])), y)).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # here
+            scaler.step(both)
+            scaler.update()
+    """,
     "AMP104 in a hook": """
         one = torch.optim.SGD([model[2].weight], 1e-3)
         model[2].weight.register_post_accumulate_grad_hook(lambda p: one.step())  # here

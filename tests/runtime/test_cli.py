@@ -105,6 +105,29 @@ def test_findings_of_the_linter_are_joined(
     assert clip["run"]["status"] == status
 
 
+def test_what_a_helper_does_is_the_finding_at_its_call(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    helper = f"from torch import nn\n\n\ndef clip(model):\n    {CLIP}\n"
+    (here / "clip_helper.py").write_text(helper)
+    called = "    from clip_helper import clip\n" + JOINED.format("clip(model)")
+    (here / "train.py").write_text(program(called))
+    told(capsys, "run", "--output-format=json", "-o", "found.json", "train.py")
+    found = json.loads((here / "found.json").read_text())
+    (clip,) = (each for each in found if each["code"] == "AMP101")
+    assert (clip["run"]["status"], clip["run"]["count"]) == ("confirmed", 4)
+
+
+def test_a_call_that_raises_is_not_in_order(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``update`` raises, and nobody knows what would have become of the clip before it."""
+    written = f"{CLIP}; scaler.update()"
+    (here / "train.py").write_text(program(JOINED.format(written)))
+    code, _, _ = told(capsys, "run", "--output-format=json", "-o", "found.json", "train.py")
+    found = json.loads((here / "found.json").read_text())
+    status = {each["code"]: each.get("run", {}).get("status") for each in found}
+    assert code == 1 and status["AMP106"] == "confirmed" and status["AMP101"] is None
+
+
 def test_settings_count_for_a_run_as_well(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "amp-lint.toml").write_text('ignore = ["AMP1"]\n')
     code, _, err = told(capsys, "run", "wrong.py")
