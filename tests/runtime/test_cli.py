@@ -258,6 +258,7 @@ def test_a_script_that_fails_for_another_reason_is_told_of_no_number(
     state = best.detach().clone()
     assert float(torch.minimum(state, torch.zeros(()))) == 0
     state = best.clone()
+    print(state, torch.isfinite(best))
     raise KeyError(1)
     """
     (here / "fails.py").write_text(program(body))
