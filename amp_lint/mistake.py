@@ -19,6 +19,7 @@ class Mistake(enum.Enum):
     STRICT_CLIP = "a clip raises where the scaler would skip the step"
     REPEATED_UNSCALE = "unscale_ twice before update"
     BYPASS = "the optimizer steps on scaled gradients"
+    UNCHECKED_STEP = "the optimizer steps on inf, where the scaler would have skipped the step"
     DOUBLE_STEP = "stepped by the scaler and directly"
     EMPTY_UPDATE = "update before anything was unscaled or stepped"
     NO_UPDATE = "two steps without update"

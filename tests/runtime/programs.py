@@ -208,6 +208,16 @@ PLANTED = {
             scaler.scale(loss_of(x, y)).backward()
             optimizer.step()  # here
     """,
+    "AMP104 on inf": """
+        data[2] = (data[2][0] * float("inf"), data[2][1])
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()  # here
+            scaler.update()
+    """,
     "AMP104 twice": """
         for x, y in data:
             optimizer.zero_grad()
@@ -430,6 +440,27 @@ PLANTED = {
 }
 """Code, with a word where it has several programs -> a training in which `# here` is found."""
 CLEAN = {
+    "a step that looks for inf itself": """
+        data[2] = (data[2][0] * float("inf"), data[2][1])
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.unscale_(optimizer)
+            if torch.isfinite(nn.utils.clip_grad_norm_(model.parameters(), 1.0)):
+                optimizer.step()
+            scaler.update()
+    """,
+    "inf that is replaced before the step": """
+        data[2] = (data[2][0] * float("inf"), data[2][1])
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.unscale_(optimizer)
+            for p in model.parameters():
+                p.grad.nan_to_num_(0.0, 0.0, 0.0)
+            optimizer.step()
+            scaler.update()
+    """,
     "another optimizer steps in a hook": """
         other = nn.Linear(8, 1)
         one = torch.optim.SGD(other.parameters(), 1e-3)
