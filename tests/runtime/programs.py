@@ -441,7 +441,7 @@ PLANTED = {
 """Code, with a word where it has several programs -> a training in which `# here` is found."""
 CLEAN = {
     "a step that looks for inf itself": """
-        data[2] = (data[2][0] * float("inf"), data[2][1])
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**17)
         for x, y in data:
             optimizer.zero_grad()
             scaler.scale(loss_of(x, y)).backward()
@@ -451,7 +451,7 @@ CLEAN = {
             scaler.update()
     """,
     "inf that is replaced before the step": """
-        data[2] = (data[2][0] * float("inf"), data[2][1])
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**17)
         for x, y in data:
             optimizer.zero_grad()
             scaler.scale(loss_of(x, y)).backward()
