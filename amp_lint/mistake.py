@@ -19,11 +19,12 @@ class Mistake(enum.Enum):
     STRICT_CLIP = "a clip raises where the scaler would skip the step"
     REPEATED_UNSCALE = "unscale_ twice before update"
     BYPASS = "the optimizer steps on scaled gradients"
+    UNCHECKED_STEP = "the optimizer steps on inf, where the scaler would have skipped the step"
     DOUBLE_STEP = "stepped by the scaler and directly"
+    EMPTY_UPDATE = "update before anything was unscaled or stepped"
     NO_UPDATE = "two steps without update"
     LEFT_EARLY = "left before step and update"
     EARLY_UPDATE = "update before the last step"
-    IDLE_UPDATE = "update of gradients that were neither unscaled nor stepped"
     UNSCALED = "a loss that was not scaled, then a step that divides by the scale"
     MISMATCH = "scaled by one scaler, stepped by another"
     BARE_BACKWARD = "the loss of a framework's optimizer is not scaled"
@@ -81,6 +82,8 @@ class At(enum.Enum):
     """Where the object was made that it is about."""
     REGION = enum.auto()
     """Where the region begins that it is in."""
+    STATE = enum.auto()
+    """Where the state was asked for that is saved."""
 
 
 class Account(NamedTuple):

@@ -29,6 +29,7 @@ _OF_SCALER = (SCALE.word, "_growth_tracker")
 class _Saved:
     place: Place
     step: int
+    state: Place | None
 
 
 class Checkpoints:
@@ -44,6 +45,12 @@ class Checkpoints:
         )
         """Optimizers that took on a state before they had stepped, and where."""
         self._was_there = False
+        self._state: Place | None = None
+        """Where the state of an optimizer was last asked for: there a checkpoint is made."""
+
+    def optimizer_asked(self, place: Place) -> None:
+        """Somebody asks for the state of an optimizer."""
+        self._state = place
 
     def saved(self, data: object, place: Place) -> None:
         """Something is written to a file."""
@@ -52,7 +59,7 @@ class Checkpoints:
         if has_scaler:
             self._complete.add(place)
         elif has_optimizer:
-            self._lacking.setdefault(place, _Saved(place, self.findings.step))
+            self._lacking.setdefault(place, _Saved(place, self.findings.step, self._state))
 
     def read(self, data: object) -> None:
         """Something was read from a file."""
@@ -86,6 +93,8 @@ class Checkpoints:
                 continue
             log = used[-1]
             places = {At.EVENT: saved.place}
+            if saved.state is not None:
+                places[At.STATE] = saved.state
             if log.step is not None:
                 places[At.STEP] = log.step
             self.findings.see(Mistake.UNSAVED_SCALER, places, dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from amp_lint.mistake import At, Mistake
-from amp_lint.runtime.frames import Place
+from amp_lint.runtime.frames import Place, callers
 from amp_lint.runtime.record import (
     Numbers,
     Observation,
@@ -30,6 +30,7 @@ class Findings:
         self._seen: dict[tuple[Mistake, Place], Observation] = {}
         self._recorder = recorder
         self._raising = raising
+        self._callers: dict[Place, tuple[Place, ...]] = {}
         self.record = Record()
 
     @property
@@ -55,7 +56,8 @@ class Findings:
         if (mistake, event) in self._seen:
             self._seen[mistake, event].count += 1
         elif len(self._seen) < _MOST:
-            found = Observation(mistake, known, measure(), step or self.step)
+            led = self._callers.get(event, ())
+            found = Observation(mistake, known, measure(), step or self.step, callers=led)
             self._seen[mistake, event] = found
             self.record.observations.append(found)
             if self._recorder is not None:
@@ -71,8 +73,19 @@ class Findings:
     def reach(self, place: Place, *, on: bool = True) -> None:
         """A call of the training is made; ``on``: with AMP."""
         counts = self.record.reached if on else self.record.passed
+        self.note(place)
         if place.file and (place in counts or len(counts) < _MOST):
             counts[place] += 1
+
+    def note(self, place: Place) -> None:
+        """Remember what has led to a place where something happens now, when it first does."""
+        if place not in self._callers and len(self._callers) < _MOST:
+            self._callers[place] = callers()
+
+    def take_back(self, place: Place) -> None:
+        """A call that was reached has not come to its end, or nobody knows whether it was right."""
+        if place in self.record.reached:
+            self.record.reached[place] -= 1
 
     def save(self) -> None:
         """Write the counts down."""

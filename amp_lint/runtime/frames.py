@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -47,6 +47,8 @@ _SKIPPED = (f"torch{os.sep}", "typing_extensions.py")
 _INTERACTIVE = ("<stdin>", "<ipython")
 _MOST = 10_000
 """Call sites that are remembered."""
+_MOST_CALLERS = 8
+"""Calls that lead to one."""
 _places: dict[tuple[int, int], tuple[CodeType, Place]] = {}
 _owners: dict[int, tuple[CodeType, _Owner]] = {}
 """By the ids of code objects, which are kept: equal ones may come from different files."""
@@ -69,6 +71,17 @@ def here(depth: int = 1) -> Place:
             library = frame
         frame = frame.f_back
     return _place(library) if library is not None else NOWHERE
+
+
+def callers() -> tuple[Place, ...]:
+    """The calls of the project that have led to the one which `here` gives, the innermost first."""
+    found: list[Place] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and len(found) <= _MOST_CALLERS:
+        if is_of_project(frame.f_code):
+            found.append(_place(frame))
+        frame = frame.f_back
+    return tuple(found[1:])
 
 
 def is_of_project(code: CodeType) -> bool:
@@ -100,12 +113,17 @@ def _located(frame: FrameType) -> Place:
 
 def project_files(folders: Iterable[str]) -> list[str]:
     """The files in some folders that were imported, or in which something was watched."""
-    imported = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+    imported = [_own(module).get("__file__") for module in [*sys.modules.values()]]
     named = [name for name in imported if isinstance(name, str) and os.path.isabs(name)]  # noqa: PTH117
     named += [place.file for _, place in _places.values()]
     inside = tuple(os.path.join(folder, "") for folder in folders)  # noqa: PTH118
     own = (name for name in dict.fromkeys(named) if _owned(name) is _Owner.PROJECT)
     return [name for name in own if name.endswith(".py") and name.startswith(inside)]
+
+
+def _own(module: object) -> Mapping[str, object]:
+    """What a module has; to ask for more would import what is imported when it is first used."""
+    return getattr(module, "__dict__", {})
 
 
 def _owner(code: CodeType) -> _Owner:

@@ -68,11 +68,15 @@ class Join:
             yield replace(made, shown={"status": Status.RUN_ONLY.value, **made.shown})
 
     def _confirms(self, each: Said, found: Finding) -> bool:
-        """Whether both are the same mistake: any place of the run, or its main one, is there."""
+        """Whether both are the same mistake: any place of the run, or its main one, is there.
+
+        The linter may report the call of a helper, in which the run sees what happens.
+        """
         if each.rule.code != found.diagnostic.code:
             return False
         main, *related = _rows(found)
-        places = [p for p in each.observation.places.values() if _is_in(p, found.source)]
+        seen = each.observation
+        places = [p for p in (*seen.places.values(), *seen.callers) if _is_in(p, found.source)]
         at_related = _is_in(each.place, found.source) and any(r.meet(each.place) for r in related)
         return at_related or any(main.meet(place) for place in places)
 
@@ -91,8 +95,9 @@ class Join:
         if rule is None or not rule.observed:
             return None
         main, *_ = _rows(found)
-        if count := _most(self._record.reached, main, found.source):
-            return Status.IN_ORDER, count
+        count = _most(self._record.reached, main, found.source)
+        if count is not None:
+            return (Status.IN_ORDER, count) if count else None
         if count := _most(self._record.passed, main, found.source):
             return Status.AMP_OFF, count
         code = found.source.text[found.diagnostic.start : found.diagnostic.end]
@@ -108,9 +113,10 @@ def _confirmed(found: Finding, each: Said) -> Finding:
     return replace(found, diagnostic=diagnostic, notes=(note,), shown=shown)
 
 
-def _most(counts: Counter[Place], rows: _Rows, source: Source) -> int:
+def _most(counts: Counter[Place], rows: _Rows, source: Source) -> int | None:
+    """How often a place on some lines was reached; None if none was, 0 if no call has ended."""
     there = (n for place, n in counts.items() if rows.meet(place) and _is_in(place, source))
-    return max(there, default=0)
+    return max(there, default=None)
 
 
 def _is_in(place: Place, source: Source) -> bool:

@@ -66,7 +66,7 @@ class Owned:
         self.state: Gradients[Happening] = Lived()
         self.known: Stamp = []
         """The gradients after the last event that wrote them."""
-        self._numbers: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None
+        self._numbers: list[tuple[weakref.ref[torch.Tensor], torch.Tensor]] = []
         self.is_written_unseen = False
         """Whether somebody has ever written to them where torch does not count it."""
         self.scaler_ref: weakref.ref[torch.amp.GradScaler] | None = None
@@ -128,23 +128,26 @@ class Owned:
         ]
 
     def keep_numbers(self) -> None:
-        """Keep some numbers of the gradients: a copy, for which nothing waits."""
-        grads = [param.grad for param in self.sample() if param.grad is not None]
-        self._numbers = None
-        if grads and not grads[-1].is_sparse:
-            self._numbers = weakref.ref(grads[-1]), _some(grads[-1]).clone()
+        """Keep some numbers of a few gradients: a copy, for which nothing waits.
+
+        Of one it would not do: those of an embedding are zeros but for the words of the batch.
+        """
+        grads = [p.grad for p in self.sample() if p.grad is not None and not p.grad.is_sparse]
+        few = {id(each): each for each in (*grads[:1], *grads[len(grads) // 2 :][:1], *grads[-1:])}
+        self._numbers = [(weakref.ref(each), _some(each).clone()) for each in few.values()]
 
     def looks_written(self) -> bool:
         """Whether these are others now; waits for the device.
 
         torch counts what is written to a tensor, but not through ``.data`` or by an extension.
         """
-        grad = None if self._numbers is None else self._numbers[0]()
-        if self._numbers is None or grad is None:
-            return False
-        kept, now = self._numbers[1], _some(grad)
-        self.is_written_unseen |= not bool(((now == kept) | kept.isnan()).all())
-        return self.is_written_unseen or not bool(kept.any())  # of zeros nobody can tell
+        kept = [(then, grad) for ref, then in self._numbers if (grad := ref()) is not None]
+        same = (
+            ((now := _some(grad)) == then) | (then.isnan() & now.isnan()) for then, grad in kept
+        )
+        self.is_written_unseen |= not all(bool(each.all()) for each in same)
+        of_zeros = bool(kept) and not any(bool(then.any()) for then, _ in kept)
+        return self.is_written_unseen or of_zeros  # of zeros nobody can tell
 
     def owns(self, ids: set[int]) -> bool:
         """Whether some of its parameters, or of their gradients, are among those with these ids."""

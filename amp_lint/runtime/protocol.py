@@ -185,6 +185,7 @@ class Protocol:
             event = Happening(Kind.GRADIENT_READ, place)
             cause = None if owned.state.unknown else SCALED_READ.judge(event, owned.state)
             if cause is not None and not owned.asked:
+                self.findings.note(place)
                 unsettled = Unsettled(event, cause, {"function": function})
                 owned.unsettled.setdefault(Kind.GRADIENT_READ, []).append(unsettled)
             return
@@ -335,6 +336,19 @@ class Protocol:
             elif owned.state.is_scaled and owned.scaler is scaler:
                 owned.early = (event, event)  # unless they are cleared, or others come to them
         log.touched.clear()
+
+    def update_failed(self, scaler: torch.amp.GradScaler, place: Place) -> None:
+        """``scaler.update()`` has raised, as nothing was unscaled or stepped."""
+        for owned in self.all():
+            cause = owned.state.pending
+            if cause is not None and owned.scaler is scaler and not owned.state.unknown:
+                self._see(Mistake.EMPTY_UPDATE, owned, Happening(Kind.UPDATE, place), cause)
+
+    def finish(self) -> None:
+        """What no step has settled is not in order."""
+        for owned in self.all():
+            for each in owned.unsettled.get(Kind.CLIP, ()):
+                self.findings.take_back(each.event.node)
 
     def schedule(self, optimizer: torch.optim.Optimizer, place: Place) -> None:
         """A scheduler of an optimizer steps."""

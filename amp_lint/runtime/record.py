@@ -37,6 +37,8 @@ class Observation:
     step: int
     """The first step in which it happened, from 1."""
     count: int = 1
+    callers: tuple[Place, ...] = ()
+    """The calls of the project that have led to it when it was first reached."""
 
     @property
     def key(self) -> tuple[Mistake, Place]:
@@ -58,7 +60,9 @@ class Summary:
     note: str = ""
     """Why less was looked at than was asked for."""
     ended: bool = False
-    """Whether the run came to its end; else all counts are those of an earlier time."""
+    """Whether the run came to its end by itself."""
+    counted: bool = False
+    """Whether all counts are those of its end; else it was killed, and they are older."""
 
 
 @dataclass(slots=True)
@@ -116,7 +120,8 @@ def seen_line(seen: Observation) -> dict[str, Any]:
     """An observation as a line of the file."""
     places = {at.name: list(place) for at, place in seen.places.items()}
     numbers = {"mistake": seen.mistake.name, "first": seen.step, "numbers": seen.numbers}
-    return {"seen": {**numbers, "places": places}}
+    callers = [list(place) for place in seen.callers]
+    return {"seen": {**numbers, "places": places, "callers": callers}}
 
 
 def state_line(record: Record) -> dict[str, Any]:
@@ -181,7 +186,9 @@ def _record(lines: Iterable[dict[str, Any]]) -> Record:
 
 def _observation(data: dict[str, Any]) -> Observation:
     places = {At[name]: Place(*place) for name, place in data["places"].items()}
-    return Observation(Mistake[data["mistake"]], places, data["numbers"], int(data["first"]))
+    callers = tuple(Place(*place) for place in data.get("callers", ()))
+    mistake, first = Mistake[data["mistake"]], int(data["first"])
+    return Observation(mistake, places, data["numbers"], first, callers=callers)
 
 
 def _counted(pairs: Iterable[tuple[list[Any], int]]) -> Counter[Place]:
@@ -191,7 +198,7 @@ def _counted(pairs: Iterable[tuple[list[Any], int]]) -> Counter[Place]:
 def folded(records: Iterable[Record]) -> Record:
     """Several processes of one training as one: what happened in more than one is one mistake."""
     whole, known = Record(), dict[tuple[Mistake, Place], Observation]()
-    whole.summary.ended = True
+    whole.summary.ended = whole.summary.counted = True
     for record in records:
         whole.files = [*dict.fromkeys([*whole.files, *record.files])]
         whole.reached.update(record.reached)
@@ -216,3 +223,4 @@ def _add(whole: Summary, part: Summary) -> None:
     whole.first_scale = whole.first_scale or part.first_scale
     whole.last_scale = part.last_scale if whole.last_scale is None else whole.last_scale
     whole.ended = whole.ended and part.ended
+    whole.counted = whole.counted and part.counted

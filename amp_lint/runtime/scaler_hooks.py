@@ -144,8 +144,13 @@ class ScalerHooks:
             self.findings.reach(place, on=scaler._enabled)
             if scaler._enabled:
                 self.protocol.update(scaler, place)
-            with self.inside:
-                given = old(scaler, *args, **keywords)
+            try:
+                with self.inside:
+                    given = old(scaler, *args, **keywords)
+            except AssertionError:
+                self.findings.take_back(place)
+                self.protocol.update_failed(scaler, place)
+                raise
             if scaler._enabled:
                 self.watch.scales.updated(scaler)
             return given

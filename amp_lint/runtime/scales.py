@@ -8,6 +8,7 @@ import torch
 
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.findings import Findings
+from amp_lint.runtime.frames import Place
 from amp_lint.runtime.protocol import Protocol, ScalerLog
 
 AT_A_TIME = 50
@@ -16,6 +17,16 @@ _MOST = 1000
 """Scalers of which something is kept."""
 _MOST_CHANGES = 10_000
 """Changes of a scale that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unchecked:
+    """A step of an optimizer on gradients that a scaler has unscaled, and does not step."""
+
+    found: torch.Tensor
+    """Whether it has found inf."""
+    places: dict[At, Place]
+    step: int
 
 
 @dataclass(slots=True)
@@ -27,6 +38,7 @@ class _Kept:
     """The scale that it began with."""
     scales: list[torch.Tensor] = field(default_factory=list)
     skips: list[torch.Tensor] = field(default_factory=list)
+    unchecked: list[_Unchecked] = field(default_factory=list)
     updates: int = 0
     last: float = 0.0
 
@@ -45,6 +57,19 @@ class Scales:
         found = [*scaler._found_inf_per_device(optimizer).values()]
         if found:
             self._of(scaler).skips.append(found[0])
+
+    def unchecked(
+        self,
+        scaler: torch.amp.GradScaler,
+        optimizer: torch.optim.Optimizer,
+        places: dict[At, Place],
+    ) -> None:
+        """Keep whether there was inf in gradients that an optimizer steps on by itself."""
+        kept = self._of(scaler)
+        for found in [*scaler._found_inf_per_device(optimizer).values()][:1]:
+            kept.unchecked.append(_Unchecked(found, places, self.findings.step))
+        if len(kept.unchecked) >= AT_A_TIME:
+            self._read(kept)
 
     def updated(self, scaler: torch.amp.GradScaler) -> None:
         """Keep the scale after an update."""
@@ -74,8 +99,9 @@ class Scales:
     def _read(self, kept: _Kept) -> None:
         log, summary = kept.log, self.findings.record.summary
         scales, skips = _values(kept.scales), sum(value > 0 for value in _values(kept.skips))
-        kept.scales.clear()
-        kept.skips.clear()
+        self._judge(kept.unchecked)
+        for each in (kept.scales, kept.skips, kept.unchecked):
+            each.clear()
         log.skips += skips
         summary.skips += skips
         if scales:
@@ -85,6 +111,11 @@ class Scales:
             self._add_changes(kept, scales)
             if min(scales) < 1 <= first:
                 self._collapsed(log, first, min(scales))
+
+    def _judge(self, unchecked: list[_Unchecked]) -> None:
+        for each, value in zip(unchecked, _values([e.found for e in unchecked]), strict=True):
+            if value > 0:
+                self.findings.see(Mistake.UNCHECKED_STEP, each.places, dict, each.step)
 
     def _add_changes(self, kept: _Kept, scales: list[float]) -> None:
         """Of the first scaler in use, for the picture."""

@@ -125,6 +125,8 @@ def closing(summary: Summary, found: Iterable[Finding]) -> str:
         parts.append(summary.note)
     if summary.first_scale and summary.last_scale:
         parts.append(f"scale {summary.first_scale:g} to {summary.last_scale:g}")
-    cut = "" if summary.ended else "; the run was cut, counts are those of the last look"
+    cut = "" if summary.ended else "; it did not come to its end"
+    if not summary.counted:
+        cut = "; the run was killed, counts are those of the last look"
     mistakes = "mistake" if count == 1 else "mistakes"
     return f"The run showed {count} {mistakes} ({', '.join(parts)}{cut})."

@@ -63,6 +63,7 @@ class TrainingHooks:
         patches.method(Optimizer, clearing.word, self._zero_grad)
         patches.method(torch.nn.Module, clearing.word, self._module_zero_grad)
         patches.method(Optimizer, "__init__", self._optimizer_init)
+        patches.methods(Optimizer, amp.STATE_DICT.word, self._optimizer_state)
         patches.method(Optimizer, amp.LOAD_STATE_DICT.word, self._optimizer_load)
         self._handles += [
             register_optimizer_step_pre_hook(self._before_step),
@@ -175,6 +176,13 @@ class TrainingHooks:
 
         return __init__
 
+    def _optimizer_state(self, old: Function) -> Function:
+        def state_dict(optimizer: Optimizer, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            self.watch.checkpoints.optimizer_asked(here())
+            return old(optimizer, *args, **keywords)
+
+        return state_dict
+
     def _optimizer_load(self, old: Function) -> Function:
         def load_state_dict(optimizer: Optimizer, state: Any, **keywords: Any) -> Any:  # noqa: ANN401
             self.watch.checkpoints.optimizer_loaded(self.protocol.owned(optimizer), state, here())
@@ -191,6 +199,7 @@ class TrainingHooks:
             self.findings.reach(place)
             if not _has_closure(args, keywords):  # which would run backward again
                 self._judge_unscaled(owned, place)
+                self._judge_unchecked(owned, place)
                 self.protocol.direct_step(owned, place)
         elif self._running.scaler is not None and self.inside.depth == 1:
             self.protocol.step_in_backward(owned, place, self._running.scaler, self._running.place)
@@ -206,6 +215,14 @@ class TrainingHooks:
         if owned.scaler is None:
             places = {At.EVENT: owned.half, At.CAUSE: plain.node, At.STEP: place}
             self.findings.see(Mistake.NO_SCALER, places, dict)
+
+    def _judge_unchecked(self, owned: Owned, place: Place) -> None:
+        """See whether a step that is not the scaler's is one that it would have skipped."""
+        state, scaler, optimizer = owned.state, owned.scaler, owned.optimizer
+        if scaler is not None and owned.key in state.divided and not state.unknown:
+            places = {At.EVENT: place, At.CAUSE: state.unscaled[owned.key].node}
+            if optimizer is not None:
+                self.watch.scales.unchecked(scaler, optimizer, places)
 
     def _judge_dtypes(self, optimizer: Optimizer, place: Place) -> None:
         if not type(optimizer).__module__.startswith(_TORCH):

@@ -52,11 +52,12 @@ class Watch(Watched):
         self.patches.undo()
         self.reads.end()
         self._training_hooks.remove()
+        self.protocol.finish()
         self.scales.finish()
         self.checkpoints.finish()
         if ended:
             self._judge_whole()
-        self.record.summary.ended = ended
+        self.record.summary.ended, self.record.summary.counted = ended, True
         self.findings.save()
 
     def _judge_whole(self) -> None:

@@ -32,6 +32,9 @@ FRESH = "empty"
 """A part of the names of what makes a tensor that nobody has written yet."""
 ALIASES = frozenset({"_unsafe_view", "detach", "alias", "_reshape_alias", "_local_scalar_dense"})
 """What computes nothing, though torch does not call it a view."""
+COPIES = frozenset({"", "abs", "clone", "copy", "lift_fresh", "lift_fresh_copy", CAST})
+"""What gives numbers as they were put there, as in the state of a metric; "" is none at all. With
+``abs`` `isfinite` begins, and what prints a tensor."""
 LINEAR = frozenset(
     {"mm", "bmm", "addmm", "baddbmm", "convolution", "convolution_backward", "mul", "div", "sum",
      "_softmax_backward_data", "_log_softmax_backward_data", "threshold_backward",

@@ -90,7 +90,7 @@ def _unprepared(gradients: Gradients[E], event: E) -> E | None:
     return gradients.loose if event.framework is None else None
 
 
-def _idle(gradients: Gradients[E], event: E) -> E | None:
+def _empty(gradients: Gradients[E], event: E) -> E | None:
     done = gradients.unscaled or gradients.stepped or gradients.direct or gradients.touched
     sets_scale = event.optimizer is not None
     return None if done or sets_scale else gradients.scaled
@@ -188,10 +188,10 @@ _CALLS = (
         through_scaler=False,
     ),
     Row(
-        Mistake.IDLE_UPDATE,
+        Mistake.EMPTY_UPDATE,
         frozenset({Kind.UPDATE}),
         "scaled, and neither unscaled nor stepped",
-        _idle,
+        _empty,
     ),
     Row(Mistake.SCHEDULED, frozenset({Kind.SCHEDULE}), "stepped by the scaler", _scheduled),
 )

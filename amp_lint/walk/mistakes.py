@@ -122,9 +122,9 @@ class Mistakes:
         return [found for found in self.of(Mistake.EARLY_UPDATE) if not found.after_step]
 
     @property
-    def idle_updates(self) -> list[Found]:
+    def empty_updates(self) -> list[Found]:
         """Updates after a backward, the cause, whose gradients nothing unscales or steps."""
-        return self.of(Mistake.IDLE_UPDATE)
+        return self.of(Mistake.EMPTY_UPDATE)
 
     @property
     def unscaled_backwards(self) -> list[Found]:
@@ -340,7 +340,7 @@ class Mistakes:
         match mistake:
             case Mistake.REPEATED_UNSCALE | Mistake.NO_UPDATE:
                 return self._is_certain(cause, event) and not self._is_updated_elsewhere(event)
-            case Mistake.IDLE_UPDATE:
+            case Mistake.EMPTY_UPDATE:
                 return event.scaler == cause.scaler and self._is_before_steps(cause, event)
             case Mistake.UNSCALED if gradients.scaled is not None:
                 return self._is_added(cause)

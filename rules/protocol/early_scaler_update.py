@@ -23,8 +23,8 @@ _BEFORE_STEP = (
 _TWICE = (
     "the second `update` raises AssertionError: nothing was unscaled or stepped since the first"
 )
-_IDLE = "`update` raises AssertionError: no gradients were unscaled or stepped before it"
-_IDLE_HELP = "leave it out here: `update` belongs to the rounds that unscale or step"
+_EMPTY = "`update` raises AssertionError: nothing was unscaled or stepped before it"
+_EMPTY_HELP = "leave it out here: `update` belongs to the rounds that unscale or step"
 _HELP = "update once, after the last step"
 
 
@@ -36,10 +36,13 @@ class EarlyScalerUpdate(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.SAFE,)
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.UPDATE))
-    observed = (Account(Mistake.EARLY_UPDATE, _BEFORE_STEP, _HELP, {At.CAUSE: "stepped here"}),)
+    observed = (
+        Account(Mistake.EARLY_UPDATE, _BEFORE_STEP, _HELP, {At.CAUSE: "stepped here"}),
+        Account(Mistake.EMPTY_UPDATE, _EMPTY, _HELP, {At.CAUSE: "gradients are scaled here"}),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
-        """Report the update that comes too early, or the second one."""
+        """Report the update that comes too early, for nothing, or a second time."""
         for found in model.mistakes.early_updates:
             related = [(found.cause.node, "stepped here")]
             fix = _move(model, found)
@@ -47,9 +50,9 @@ class EarlyScalerUpdate(Rule):
         for found in model.mistakes.second_updates:
             related = [(found.event.node, "updated here already")]
             yield self.report(model, found.cause.node, _TWICE, related, help=_HELP)
-        for found in model.mistakes.idle_updates:
+        for found in model.mistakes.empty_updates:
             related = [(found.cause.node, "the gradients are from here")]
-            yield self.report(model, found.event.node, _IDLE, related, help=_IDLE_HELP)
+            yield self.report(model, found.event.node, _EMPTY, related, help=_EMPTY_HELP)
 
 
 def _move(model: Model, found: Found) -> Fix | None:

@@ -56,9 +56,8 @@ class MissingScalerUpdate(Rule):
         Account(Mistake.NO_UPDATE, *_STEP, {At.CAUSE: "stepped"}),
         Account(
             Mistake.GIVEN_UP,
-            "`unscale_` raises: the gradients that were unscaled before were given up without "
-            "`update`",
-            "call `update` also where a step is left out",
+            "`unscale_` raises RuntimeError: there was no `update` since it was called before",
+            "call `update` after every step, and where a step is left out",
             {At.CAUSE: "unscaled here"},
         ),
         Account(

@@ -42,6 +42,13 @@ class StepBypassesScaler(Rule):
             _THROUGH,
             {At.CAUSE: "the gradients are scaled here"},
         ),
+        Account(
+            Mistake.UNCHECKED_STEP,
+            "this step takes gradients in which `unscale_` has found inf or NaN: they are added to "
+            "the weights",
+            _THROUGH,
+            {At.CAUSE: "unscaled here"},
+        ),
         Account(Mistake.DOUBLE_STEP, _DOUBLE, _ALONE, {At.CAUSE: "stepped here too"}),
     )
 

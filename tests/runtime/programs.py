@@ -24,6 +24,16 @@ def loss_of(x, y, net=model, dtype=torch.float16):
 """
 HERE = "# here"
 PLANTED = {
+    "AMP101 of rare words": """
+        words = nn.Embedding(1000, 8)
+        both = torch.optim.SGD([*model.parameters(), *words.parameters()], 1e-3)
+        for x, y in data:
+            both.zero_grad()
+            scaler.scale(loss_of(x + words(torch.tensor([3, 5, 7, 9])), y)).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # here
+            scaler.step(both)
+            scaler.update()
+    """,
     "AMP104 in a hook": """
         one = torch.optim.SGD([model[2].weight], 1e-3)
         model[2].weight.register_post_accumulate_grad_hook(lambda p: one.step())  # here
@@ -197,6 +207,16 @@ PLANTED = {
             optimizer.zero_grad()
             scaler.scale(loss_of(x, y)).backward()
             optimizer.step()  # here
+    """,
+    "AMP104 on inf": """
+        data[2] = (data[2][0] * float("inf"), data[2][1])
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()  # here
+            scaler.update()
     """,
     "AMP104 twice": """
         for x, y in data:
@@ -420,6 +440,27 @@ PLANTED = {
 }
 """Code, with a word where it has several programs -> a training in which `# here` is found."""
 CLEAN = {
+    "a step that looks for inf itself": """
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**17)
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.unscale_(optimizer)
+            if torch.isfinite(nn.utils.clip_grad_norm_(model.parameters(), 1.0)):
+                optimizer.step()
+            scaler.update()
+    """,
+    "inf that is replaced before the step": """
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**17)
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.unscale_(optimizer)
+            for p in model.parameters():
+                p.grad.nan_to_num_(0.0, 0.0, 0.0)
+            optimizer.step()
+            scaler.update()
+    """,
     "another optimizer steps in a hook": """
         other = nn.Linear(8, 1)
         one = torch.optim.SGD(other.parameters(), 1e-3)

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -102,6 +103,29 @@ def test_findings_of_the_linter_are_joined(
     found = json.loads((here / "found.json").read_text())
     (clip,) = (each for each in found if each["code"] == "AMP101")
     assert clip["run"]["status"] == status
+
+
+def test_what_a_helper_does_is_the_finding_at_its_call(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    helper = f"from torch import nn\n\n\ndef clip(model):\n    {CLIP}\n"
+    (here / "clip_helper.py").write_text(helper)
+    called = "    from clip_helper import clip\n" + JOINED.format("clip(model)")
+    (here / "train.py").write_text(program(called))
+    told(capsys, "run", "--output-format=json", "-o", "found.json", "train.py")
+    found = json.loads((here / "found.json").read_text())
+    (clip,) = (each for each in found if each["code"] == "AMP101")
+    assert (clip["run"]["status"], clip["run"]["count"]) == ("confirmed", 4)
+
+
+def test_a_call_that_raises_is_not_in_order(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``update`` raises, and nobody knows what would have become of the clip before it."""
+    written = f"{CLIP}; scaler.update()"
+    (here / "train.py").write_text(program(JOINED.format(written)))
+    code, _, _ = told(capsys, "run", "--output-format=json", "-o", "found.json", "train.py")
+    found = json.loads((here / "found.json").read_text())
+    status = {each["code"]: each.get("run", {}).get("status") for each in found}
+    assert code == 1 and status["AMP106"] == "confirmed" and status["AMP101"] is None
 
 
 def test_settings_count_for_a_run_as_well(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,6 +243,79 @@ def test_a_script_that_ends_at_a_loss_that_is_nan_is_told_where_it_comes_from(
     code, _, err = told(capsys, "run", "--output-format=concise", "stops.py")
     assert code == 3
     assert "AMP601" in err and "`log`" in err
+
+
+def test_a_script_that_fails_for_another_reason_is_told_of_no_number(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The state of a metric that looks for the least value is inf, and nothing is wrong."""
+    body = """
+    best = torch.tensor(float("inf"))
+    for x, y in data:
+        optimizer.zero_grad()
+        loss_of(x, y).backward()
+        optimizer.step()
+    state = best.detach().clone()
+    assert float(torch.minimum(state, torch.zeros(()))) == 0
+    state = best.clone()
+    print(state, torch.isfinite(best))
+    raise KeyError(1)
+    """
+    (here / "fails.py").write_text(program(body))
+    code, _, err = told(capsys, "run", "--level=full", "--output-format=concise", "fails.py")
+    assert code == 1 and "KeyError: 1" in err
+    assert "AMP601" not in err
+    assert err.endswith("looked at closely; it did not come to its end).\n")
+
+
+class Lazy(ModuleType):
+    """Is imported when something of it is used, which fails here."""
+
+    def __getattr__(self, name: str) -> object:
+        raise ImportError(f"{self.__name__}.{name} is not installed")
+
+
+def test_a_module_that_is_imported_when_it_is_used_stays_unused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "lazy", Lazy("lazy"))
+    code, _, err = told(capsys, "run", "--output-format=concise", "wrong.py")
+    assert code == FOUND and "AMP101" in err and "ImportError" not in err
+
+
+SAVES = """
+    def train():
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+    def save(name, file):
+        state = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+        }
+        print("saving")
+        torch.save(state, file)
+
+    train()
+    save("last", "last.pt")
+    loaded = torch.load("last.pt")
+    model.load_state_dict(loaded["model"])
+    optimizer.load_state_dict(loaded["optimizer"])
+"""
+
+
+def test_a_checkpoint_is_one_finding_wherever_it_is_written(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "train.py").write_text(program(SAVES))
+    told(capsys, "run", "--output-format=json", "-o", "found.json", "train.py")
+    found = json.loads((here / "found.json").read_text())
+    (kept,) = (each for each in found if each["code"] == "AMP111")
+    assert kept["run"]["status"] == "confirmed"
+    assert "state = {" in (here / "train.py").read_text().splitlines()[kept["location"]["row"] - 1]
 
 
 def test_a_picture_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ CODES = {
     Mistake.OWN_SCALER: "AMP501",
     Mistake.UNPREPARED: "AMP501",
     Mistake.LOOSE_CLIP: "AMP502",
-    Mistake.IDLE_UPDATE: "AMP106",
+    Mistake.EMPTY_UPDATE: "AMP106",
     Mistake.SCHEDULED: "AMP112",
 }
 """The rule that reports each mistake of the table: rules know mistakes, not the other way round."""

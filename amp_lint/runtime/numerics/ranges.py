@@ -145,6 +145,7 @@ class Ranges:
             if (
                 result.single
                 and result.phase is Phase.FORWARD
+                and result.operation not in kernels.COPIES
                 and not math.isfinite(values[result.scalar])
             ):
                 return self._first_root([number], values)
