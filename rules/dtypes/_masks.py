@@ -86,12 +86,23 @@ def _before(model: Model, call: cst.Call) -> tuple[list[cst.Call], bool]:
             name = made.name if made is not None else ""
             if isinstance(node, cst.Call) and is_filling(node):
                 found.append(node)
-            elif isinstance(node, (cst.Param, cst.AugAssign)) or name in _MASKING:
+            elif isinstance(node, cst.AugAssign) or name in _MASKING or _is_given(model, node):
                 is_told = False  # a caller may have masked it, or what is added may be a mask
             elif made is not None and made.input is not None and name in _FACTORS:
                 todo.append(made.input)
             is_told = is_told and not _is_changed(model, node)
     return found, is_told
+
+
+def _is_given(model: Model, node: cst.CSTNode) -> bool:
+    """Whether it is a parameter of a function that nobody calls here."""
+    found = model.flow.reaching(node) if isinstance(node, cst.Name) else []
+    homes = (
+        model.tree.ancestor(each.node, cst.FunctionDef)
+        for each in found
+        if each.kind == "parameter"
+    )
+    return any(home is None or not model.program.calls_of(home) for home in homes)
 
 
 def _is_changed(model: Model, node: cst.CSTNode) -> bool:
