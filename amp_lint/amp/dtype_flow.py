@@ -26,6 +26,7 @@ from amp_lint.amp.reach import Chain, Reach
 from amp_lint.amp.regions import Region, Regions
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import literal
+from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST, SCALE
@@ -105,10 +106,27 @@ class DtypeFlow:
     def _everything(self) -> None:
         """Every function of the file run, as it is called and by itself."""
         self._module  # noqa: B018
-        for function in self.tree.nodes(cst.FunctionDef):
-            if self.names.part(function) == 0:
-                for ambient in self._states(function):
-                    self._run(function, {}, ambient, ())
+        own = [f for f in self.tree.nodes(cst.FunctionDef) if self.names.part(f) == 0]
+        for function in sorted(own, key=self._is_helper):
+            if self._is_helper(function) and self._by_function.get(id(function)):
+                continue  # it has run with what it is given
+            for ambient in self._states(function):
+                self._run(function, {}, ambient, ())
+
+    @per_node
+    def _is_helper(self, function: cst.FunctionDef) -> bool:
+        """Whether it is a method that others of its class call, and nobody else in reach."""
+        owner, calls = self.values.enclosing_class(function), self.reach.callers(function)
+        return (
+            bool(calls)
+            and owner is not None
+            and all(
+                dotted(call.func) == f"self.{function.name.value}"
+                and self.values.enclosing_class(call) is owner
+                and self.program.function_of(call) is not function
+                for call in calls
+            )
+        )
 
     @functools.cached_property
     def _module(self) -> Run:
