@@ -149,10 +149,35 @@ class DtypeFlow:
             elif self._configures(function):
                 found[OFF] = None
             elif self.is_of_module(function) and assumed is not None:
-                found[assumed] = None
+                outside = self._is_seen_outside(function, chain, assumed)
+                found[WHATEVER if outside else assumed] = None
             else:
                 found[WHATEVER] = None
         return [*found][:_MAX_STATES]
+
+    def _is_seen_outside(self, function: cst.FunctionDef, chain: Chain, assumed: Ambient) -> bool:
+        """Whether a way without a region is known as well as one that has one.
+
+        As other methods of the class run in a region here, or as the file that is assumed to run
+        it calls that method where there is none.
+        """
+        homes = (function, *map(self.program.function_of, chain.calls))
+        if any(home is not None and home.name.value in assumed.outside for home in homes):
+            return True
+        owner = self.values.enclosing_class(function)
+        return bool(chain.calls) and owner is not None and self._runs_in_region(owner)
+
+    @per_node
+    def _runs_in_region(self, owner: cst.ClassDef) -> bool:
+        """Whether some method of a class is called in a region."""
+        methods = (f for f in self.tree.below(owner, cst.FunctionDef))
+        return any(
+            entered.holder is not method
+            for method in methods
+            for chain in self.reach.chains(method.body)
+            for entered in chain.entered
+            if chain.calls
+        )
 
     def _trains_plainly(self, chain: Chain) -> bool:
         """Whether a way has no region, and begins where a loss goes backward as it is."""

@@ -187,6 +187,8 @@ class Ambient:
     """Path and line of the region, where it is in another file."""
     supposed: bool = False
     """Whether nothing says that it is so."""
+    outside: frozenset[str] = field(default=frozenset(), compare=False)
+    """The methods of models that the other file calls, and not in its regions."""
 
     @property
     def is_on(self) -> bool:
