@@ -24,6 +24,8 @@ _THROUGH = VIEWS | {"add", "sub", "rsub"}
 """What is done to scores that leaves a mask in them as it is."""
 _MASKING = MASKINGS - _THROUGH - _FILLING
 _FACTORS = ("mul", "div")
+_MAX_NAMES = 5
+"""One after the other, of one value."""
 
 
 class Masked(NamedTuple):
@@ -121,15 +123,17 @@ def _is_changed(model: Model, node: cst.CSTNode) -> bool:
     return any(dotted(each) == node.value for each in (*items, *owners))
 
 
-def _users(model: Model, node: cst.BaseExpression) -> Iterator[cst.CSTNode | None]:
+def _users(
+    model: Model, node: cst.BaseExpression, steps: int = _MAX_NAMES
+) -> Iterator[cst.CSTNode | None]:
     """What uses the result of a call: what stands around it, or reads what it is assigned to."""
     parent = model.tree.parent(node)
-    if isinstance(parent, cst.Assign):
+    if isinstance(parent, cst.Assign) and steps:
         line = model.tree.statement(parent)
         for binding in model.names.every_binding():
             if model.tree.statement(binding.node) is line:
                 for name in model.flow.readers(binding):
-                    yield from _users(model, name)
+                    yield from _users(model, name, steps - 1)
     elif not _is_measured(model, node):
         yield model.tree.parent(parent) if isinstance(parent, (cst.Attribute, cst.Arg)) else None
 
