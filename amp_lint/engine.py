@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SYNTAX_HELP = (
     f"correct the file or exclude it; it is read as Python {sys.version_info[0]}."
-    f"{sys.version_info[1]}"
+    f"{sys.version_info[1]}: if it is written for a newer one, run amp-lint with that"
 )
 
 

@@ -24,9 +24,10 @@ _SYNTAX_ERROR_PAGE = f"""\
 # {SYNTAX_ERROR} syntax-error
 
 The file is not Python, as the Python that runs amp-lint understands it. Python says what is wrong
-and where. Files that are found in a directory are reported only if they mention mixed precision;
-a file that is named is always reported. In flake8 the code also stands for an error that the
-command line would print, such as a wrong setting."""
+and where. For a file that is written for a newer one, as with `class Stack[T]:` under 3.11, run
+amp-lint with that. Files that are found in a directory are reported only if they mention mixed
+precision; a file that is named is always reported. In flake8 the code also stands for an error
+that the command line would print, such as a wrong setting."""
 
 _LEGEND = """
 `amp-lint rule CODE` explains a rule, with `--full` by its whole page. `--fix`

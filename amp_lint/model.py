@@ -144,7 +144,7 @@ class Model:
     @functools.cached_property
     def supposed(self) -> DtypeFlow | None:
         """The same, if autocast casted to float16 where modules run; None if more is known."""
-        if self._assumed is not None:
+        if self._assumed is not None or self._attached.is_plain:
             return None
         state = Ambient("cuda", frozenset({"float16"}), supposed=True)
         return DtypeFlow(self.program, self.regions, self.reach, lambda: state)
@@ -159,9 +159,9 @@ class Model:
         trainer = None if self.trainings.trains else self.trainer
         if trainer is None or not trainer.dtypes:
             return None
-        return Ambient(
-            "cuda", trainer.dtypes, certain=False, elsewhere=f"{trainer.name}:{trainer.line}"
-        )
+        place = f"{trainer.name}:{trainer.line}"
+        known = Ambient("cuda", trainer.dtypes, certain=False, elsewhere=place)
+        return replace(known, outside=trainer.outside)
 
     @functools.cached_property
     def modules(self) -> Modules:
@@ -245,8 +245,8 @@ class Model:
 
 
 @functools.lru_cache(maxsize=64)
-def _training(data: bytes) -> tuple[int, frozenset[str]] | None:
-    """The line on which a file begins to train under autocast, and in which dtypes, if it does."""
+def _training(data: bytes) -> tuple[int, frozenset[str], frozenset[str]] | None:
+    """Of a file that trains under autocast what a `Trainer` says, from its line on."""
     try:
         model = Model(Source(data, ""))
         region = model.trainings.under_autocast
@@ -256,6 +256,7 @@ def _training(data: bytes) -> tuple[int, frozenset[str]] | None:
             model.dtypes.inside(each, WHATEVER) for each in model.regions.all if each.node is region
         )
         dtypes = frozenset().union(*(state.dtypes for state in states))
-        return model.source.position(model.tree.span(region)[0])[0], dtypes
+        line, _ = model.source.position(model.tree.span(region)[0])
+        return line, dtypes, model.trainings.outside
     except (SourceError, cst.ParserSyntaxError, LossyParseError, RecursionError):
         return None

@@ -155,7 +155,7 @@ def _run(line: str, target: str, known: dict[str, torch.Tensor]) -> bool:
 
 def inferred(programs: list[Program]) -> Iterator[tuple[Program, str, frozenset[str]]]:
     """For every variable of some programs, in one file: the dtypes that it may have."""
-    text = "import torch\n"
+    text = 'import torch\ntorch.set_default_device("cuda")\n'  # as the measured policy takes it
     for each in programs:
         text += f"{REGIONS[each.region]}:\n" + "".join(f"    {line}\n" for line in each.lines)
     model = Model(Source(text.encode(), "programs.py"))

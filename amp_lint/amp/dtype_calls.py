@@ -47,6 +47,8 @@ _HOLDERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "tor
 _SAME = frozenset({"torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Flatten"})
 _LOSS = ("_loss", "cross_entropy", "kl_div", "_with_logits")
 _DEFAULTS = frozenset({"set_default_dtype", "set_default_tensor_type"})
+_DEVICES = frozenset({"set_default_device", "set_default_tensor_type"})
+_DEVICE = frozenset({"torch.device"})
 _MADE = MAKERS | INTEGER_MAKERS | TYPED.keys() | {"arange", "full", "tensor"}
 _LIMITS = frozenset({"torch.finfo", "numpy.finfo"})
 _NUMBERS = frozenset(
@@ -173,12 +175,19 @@ class Calls:
             if asked is not None:
                 wanted = given.keywords.get("dtype")
                 made = replace(made, dtypes=asked, why=wanted, follows=run.of(wanted).follows)
-            return made
+            return replace(made, off_cuda=self._is_off_cuda(given, at_home=True))
         if name in LIKE:
             like = run.of(given.get(0, "input"))
-            fresh = _fresh(like)
+            fresh = replace(_fresh(like), off_cuda=self._is_off_cuda(given, at_home=like.off_cuda))
             return fresh if asked is None else replace(fresh, dtypes=asked, follows="")
         return None
+
+    def _is_off_cuda(self, given: Arguments, *, at_home: bool) -> bool:
+        """Whether what is made or moved is not on CUDA; ``at_home``: where no device is told."""
+        device = given.keywords.get("device")
+        if device is None or literal(device) is None:
+            return at_home and not given.starred and not self._has_other_device
+        return literal(device) == "cpu"
 
     def _default(self, name: str, given: Arguments, run: Run) -> Value:
         """What a maker gives that is not told a dtype."""
@@ -208,6 +217,14 @@ class Calls:
     def _has_other_default(self) -> bool:
         """Whether the file changes the dtype that tensors are made in."""
         return any(self.names.tree.named(name) for name in _DEFAULTS)
+
+    @functools.cached_property
+    def _has_other_device(self) -> bool:
+        """Whether the file changes the device that tensors are made on."""
+        items = (item.item for node in self.names.tree.nodes(cst.With) for item in node.items)
+        entered = (each.func for each in items if isinstance(each, cst.Call))
+        changed = any(self.names.tree.named(name) for name in _DEVICES)
+        return changed or any(self.names.is_any(func, _DEVICE) for func in entered)
 
     def _dtype(self, node: cst.BaseExpression | None, run: Run) -> frozenset[str] | None:
         """The dtypes that an argument may name; None if it is not given."""
@@ -295,13 +312,17 @@ class Calls:
         if name in CASTS and not given.positional:
             return self._as(receiver, Value(Kind.DTYPE, frozenset({CASTS[name]})), call)
         if name in ("to", "type", "type_as"):
-            return self._to(name, call, receiver, given, run)
+            made = self._to(name, call, receiver, given, run)
+            return replace(made, off_cuda=self._moved(name, receiver, given, run))
         if name in SIZE_METHODS:
             return number(None, floating=False) if name != "item" else SOME_NUMBER
         if name in NEW:
             asked = self._dtype(given.keywords.get("dtype"), run)
-            fresh = _fresh(receiver)
+            home = receiver.off_cuda
+            fresh = replace(_fresh(receiver), off_cuda=self._is_off_cuda(given, at_home=home))
             return fresh if asked is None else replace(fresh, dtypes=asked, follows="")
+        if name in ("cpu", "cuda"):
+            return replace(receiver, off_cuda=name == "cpu")
         if name in MOVES or (name.endswith("_") and not name.endswith("__")):
             return receiver
         if name not in operations().gives or (
@@ -333,6 +354,15 @@ class Calls:
         if name == "to":
             return receiver
         return replace(receiver, dtypes=frozenset({ANY}), follows="")
+
+    def _moved(self, name: str, receiver: Value, given: Arguments, run: Run) -> bool:
+        """Whether what ``to`` or ``type_as`` gives is known not to be on CUDA."""
+        targets = [value for value in given.positional if run.of(value).kind is not Kind.DTYPE]
+        targets += [given.keywords[key] for key in ("device", "other") if key in given.keywords]
+        if name == "type" or not targets:
+            return receiver.off_cuda and not given.starred
+        (target, *_) = targets
+        return literal(target) == "cpu" or run.of(target).off_cuda
 
     def _as(self, receiver: Value, like: Value, call: cst.Call) -> Value:
         """A tensor in the dtype of something else, or in one that is named."""

@@ -26,6 +26,7 @@ from amp_lint.amp.reach import Chain, Reach
 from amp_lint.amp.regions import Region, Regions
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import literal
+from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST, SCALE
@@ -105,10 +106,27 @@ class DtypeFlow:
     def _everything(self) -> None:
         """Every function of the file run, as it is called and by itself."""
         self._module  # noqa: B018
-        for function in self.tree.nodes(cst.FunctionDef):
-            if self.names.part(function) == 0:
-                for ambient in self._states(function):
-                    self._run(function, {}, ambient, ())
+        own = [f for f in self.tree.nodes(cst.FunctionDef) if self.names.part(f) == 0]
+        for function in sorted(own, key=self._is_helper):
+            if self._is_helper(function) and self._by_function.get(id(function)):
+                continue  # it has run with what it is given
+            for ambient in self._states(function):
+                self._run(function, {}, ambient, ())
+
+    @per_node
+    def _is_helper(self, function: cst.FunctionDef) -> bool:
+        """Whether it is a method that others of its class call, and nobody else in reach."""
+        owner, calls = self.values.enclosing_class(function), self.reach.callers(function)
+        return (
+            bool(calls)
+            and owner is not None
+            and all(
+                dotted(call.func) == f"self.{function.name.value}"
+                and self.values.enclosing_class(call) is owner
+                and self.program.function_of(call) is not function
+                for call in calls
+            )
+        )
 
     @functools.cached_property
     def _module(self) -> Run:
@@ -131,10 +149,35 @@ class DtypeFlow:
             elif self._configures(function):
                 found[OFF] = None
             elif self.is_of_module(function) and assumed is not None:
-                found[assumed] = None
+                outside = self._is_seen_outside(function, chain, assumed)
+                found[WHATEVER if outside else assumed] = None
             else:
                 found[WHATEVER] = None
         return [*found][:_MAX_STATES]
+
+    def _is_seen_outside(self, function: cst.FunctionDef, chain: Chain, assumed: Ambient) -> bool:
+        """Whether a way without a region is known as well as one that has one.
+
+        As other methods of the class run in a region here, or as the file that is assumed to run
+        it calls that method where there is none.
+        """
+        homes = (function, *map(self.program.function_of, chain.calls))
+        if any(home is not None and home.name.value in assumed.outside for home in homes):
+            return True
+        owner = self.values.enclosing_class(function)
+        return bool(chain.calls) and owner is not None and self._runs_in_region(owner)
+
+    @per_node
+    def _runs_in_region(self, owner: cst.ClassDef) -> bool:
+        """Whether some method of a class is called in a region."""
+        methods = (f for f in self.tree.below(owner, cst.FunctionDef))
+        return any(
+            entered.holder is not method
+            for method in methods
+            for chain in self.reach.chains(method.body)
+            for entered in chain.entered
+            if chain.calls
+        )
 
     def _trains_plainly(self, chain: Chain) -> bool:
         """Whether a way has no region, and begins where a loss goes backward as it is."""

@@ -180,7 +180,7 @@ class Runner:
         return any(self.program.names.is_any(call.func, IS_ON) for call in calls)
 
     def _told(self, test: cst.BaseExpression, holds: bool, env: Env) -> Env:
-        """The variables where a test of a dtype holds, or does not."""
+        """The variables where a test of a dtype, or of a device, holds, or does not."""
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             return self._told(test.expression, not holds, env)
         if isinstance(test, cst.BooleanOperation):
@@ -191,6 +191,9 @@ class Runner:
             made = self._made(test)
             is_test = isinstance(made, (cst.Comparison, cst.BooleanOperation))
             return self._told(made, False, env) if is_test else env
+        placed = self._placed(test)
+        if placed is not None and placed[1] is not holds and placed[0] in env:
+            env[placed[0]] = _left(env[placed[0]])
         asked = self._asked(test) if isinstance(test, cst.Comparison) else None
         known = env.get(asked.owner) if asked is not None else None
         if asked is None or known is None or not known.is_tensor:
@@ -204,6 +207,25 @@ class Runner:
         dtypes = kept if holds == asked.equal else known.dtypes - said
         env[asked.owner] = replace(known, dtypes=dtypes or frozenset({ANY}))
         return env
+
+    def _placed(self, test: cst.BaseExpression) -> tuple[str, bool] | None:
+        """Of what a test asks for the device, and whether it holds for what is on CUDA."""
+        if isinstance(test, cst.Attribute) and test.attr.value in ("is_cuda", "is_cpu"):
+            return dotted(test.value) or "", test.attr.value == "is_cuda"
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            return None
+        (comparison,), kind = test.comparisons, test.left
+        if not isinstance(kind, cst.Attribute) or kind.attr.value != "type":
+            return None
+        device = self._made(kind.value) if isinstance(kind.value, cst.Name) else kind.value
+        owner, _, attribute = (dotted(device) or "").rpartition(".")
+        named = literal(comparison.comparator)
+        if attribute != "device" or named not in ("cuda", "cpu"):
+            return None
+        equal = isinstance(comparison.operator, cst.Equal)
+        if not equal and not isinstance(comparison.operator, cst.NotEqual):
+            return None
+        return owner, equal is (named == "cuda")
 
     def _asked(self, test: cst.Comparison) -> _Asked | None:
         """What a comparison asks of a dtype."""
@@ -399,7 +421,8 @@ class Runner:
         return _attribute_of(owner, node.attr.value)
 
     def _held(self, known: Value) -> Value:
-        """What a module holds: somebody may have cast the module, unless autocast is on."""
+        """What a module holds: somebody may have cast it, unless autocast is on, or moved it."""
+        known = replace(known, off_cuda=False)
         if known.is_tensor and not self.ambient.is_on:
             return replace(known, dtypes=known.dtypes | {ANY})
         return known
@@ -527,6 +550,13 @@ class Runner:
         for arg in node.args:
             self.value(arg.value, env)
         return self.calls.result(node, receiver, self.run, self.ambient)
+
+
+def _left(value: Value) -> Value:
+    """A tensor that is not on CUDA: its autocast made nothing of it, nor what it was made of."""
+    if not value.is_tensor:
+        return value
+    return replace(value, dtypes=value.dtypes - LOW or frozenset({ANY}), off_cuda=True)
 
 
 def _computed(operator: type[cst.CSTNode], operands: Sequence[Value]) -> Value:

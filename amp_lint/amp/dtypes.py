@@ -82,6 +82,8 @@ class Value:
     """Of whole numbers the largest, where that is written."""
     follows: str = ""
     """The parameter of the function whose dtype it has, where that may be any."""
+    off_cuda: bool = False
+    """Whether it is known to be elsewhere than on CUDA, whose autocast then leaves it alone."""
 
     @property
     def is_tensor(self) -> bool:
@@ -165,7 +167,9 @@ def join(one: Value, other: Value) -> Value:
     most = one.most if one.most == other.most else None
     cast = all(value.cast for value in (one, other) if value.low)
     follows = one.follows if one.follows == other.follows else ""
-    return Value(kind, dtypes, dims, why=why, cast=cast, series=series, most=most, follows=follows)
+    off = one.off_cuda and other.off_cuda
+    made = Value(kind, dtypes, dims, why=why, cast=cast, series=series, most=most, off_cuda=off)
+    return replace(made, follows=follows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +187,8 @@ class Ambient:
     """Path and line of the region, where it is in another file."""
     supposed: bool = False
     """Whether nothing says that it is so."""
+    outside: frozenset[str] = field(default=frozenset(), compare=False)
+    """The methods of models that the other file calls, and not in its regions."""
 
     @property
     def is_on(self) -> bool:
@@ -229,7 +235,9 @@ def applied(
     """
     table = operations()
     given = [value for value in operands if value.kind in (Kind.TENSOR, Kind.NUMBER)]
-    plain = _plain(name, given)
+    off = all_off_cuda(given, settings=table.policies["cuda"].get(name) != "low")
+    ambient = OFF if off and ambient.device == "cuda" else ambient
+    plain = replace(_plain(name, given), off_cuda=off)
     policy = table.policies.get(ambient.device, {}).get(name, "")
     lows = [value for value in given if value.low]
     cast = all(value.cast for value in lows)
@@ -249,6 +257,17 @@ def applied(
     why = (node if lowered else inherited or node) if dtypes & LOW else None
     cast = cast and (not ambient.certain if lowered else bool(lows))
     return replace(plain, dtypes=dtypes, why=why, cast=cast)
+
+
+def all_off_cuda(given: Sequence[Value], *, settings: bool = False) -> bool:
+    """Whether what an operation gets is known not to be on CUDA.
+
+    With ``settings``, what nothing is known of may be a number.
+    """
+    tensors = [value for value in given if value.is_tensor]
+    others = [value for value in tensors if not value.off_cuda]
+    known = [value for value in others if not settings or value.dtypes != {ANY}]
+    return len(others) < len(tensors) and not known
 
 
 def _cast(policy: str, plain: Value, given: Sequence[Value], low: frozenset[str]) -> frozenset[str]:

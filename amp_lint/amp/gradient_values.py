@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
+from amp_lint.amp.operations import Operations
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, Names
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.operations import CASTS, WHOLE
+from amp_lint.vocabulary.operations import operations as table
 from amp_lint.vocabulary.table import methods, rows
 from amp_lint.vocabulary.training import MEASURES, PLOTS, READING, SAME_NUMBERS
 
@@ -20,6 +25,7 @@ _FUNCTIONS = frozenset(
     | {f"torch.{name}" for name in MEASURES - READING}
 )
 _JOINING = frozenset({"torch.cat", "torch.concat", "torch.stack"})
+_CUTTING = frozenset({"detach"} | {name for name, dtype in CASTS.items() if dtype in WHOLE})
 _MAX_STEPS = 8
 
 
@@ -64,10 +70,13 @@ def is_untracked(tree: Tree, names: Names, node: cst.CSTNode) -> bool:
     return False
 
 
-def is_read_out(program: Program, node: cst.CSTNode, steps: int = _MAX_STEPS) -> bool:
-    """Whether nothing but numbers of Python's are made of a value, so that it has no gradient.
+def is_read_out(
+    program: Program, operations: Operations, node: cst.CSTNode, steps: int = _MAX_STEPS
+) -> bool:
+    """Whether a value is only read: as numbers of Python's, in comparisons, for indices, detached.
 
-    Of what a function returns, that holds if it holds wherever the function is called.
+    So no gradient goes through it. Of what a function returns, or a variable holds, that is so if
+    it is wherever the function is called, or the variable read.
     """
     tree, parent = program.tree, program.tree.parent(node)
     if steps <= 0:
@@ -75,15 +84,37 @@ def is_read_out(program: Program, node: cst.CSTNode, steps: int = _MAX_STEPS) ->
     match parent:
         case cst.Attribute(attr=cst.Name(value=name)) if name in READING:
             return True
-        case cst.Attribute() if isinstance(call := tree.parent(parent), cst.Call):
-            return call.func is parent and is_read_out(program, call, steps - 1)
+        case cst.Comparison() | cst.ComparisonTarget():
+            return True
+        case cst.Attribute() | cst.Arg() if isinstance(call := tree.parent(parent), cst.Call):
+            if _has_no_gradient(operations, call):
+                return True
+            called = isinstance(parent, cst.Attribute) and call.func is parent
+            return called and is_read_out(program, operations, call, steps - 1)
         case cst.BinaryOperation() | cst.UnaryOperation() | cst.Subscript():
-            return is_read_out(program, parent, steps - 1)
+            return is_read_out(program, operations, parent, steps - 1)
         case cst.Return():
             function = program.function_of(parent)
             calls = program.calls_of(function) if function is not None else ()
-            return bool(calls) and all(is_read_out(program, call, steps - 1) for call in calls)
+            return _are_read_out(program, operations, calls, steps)
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())]):
+            bindings = (b for b in program.names.every_binding() if b.value is node)
+            readers = [name for each in bindings for name in operations.flow.readers(each)]
+            return _are_read_out(program, operations, readers, steps)
     return False
+
+
+def _are_read_out(
+    program: Program, operations: Operations, nodes: Sequence[cst.CSTNode], steps: int
+) -> bool:
+    return bool(nodes) and all(is_read_out(program, operations, n, steps - 1) for n in nodes)
+
+
+def _has_no_gradient(operations: Operations, call: cst.Call) -> bool:
+    """Whether a call gives truth values or whole numbers, or what is cut off from the graph."""
+    made = operations.of(call)
+    name = made.name if made is not None else ""
+    return name in _CUTTING or table().gives.get(name, "") in WHOLE
 
 
 class GradientValues:

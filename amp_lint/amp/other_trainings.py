@@ -34,6 +34,8 @@ class Trainer:
     line: int
     dtypes: frozenset[str] = frozenset()
     """What the region may cast to."""
+    outside: frozenset[str] = frozenset()
+    """The methods of models that the file calls, and not in a region."""
 
 
 class Trainings:
@@ -58,6 +60,17 @@ class Trainings:
         """Whether the file runs backward."""
         calls = self.tree.nodes(cst.Call)
         return any(self.recognizer.kind(call) is Kind.BACKWARD for call in calls)
+
+    @functools.cached_property
+    def outside(self) -> frozenset[str]:
+        """The methods of models that the file calls, and none of them in a region for CUDA."""
+        found: dict[str, bool] = {}
+        for call in self.tree.nodes(cst.Call):
+            owner, _, method = (dotted(call.func) or "").rpartition(".")
+            if method != "forward" and _MODEL.search(owner.rpartition(".")[2]):
+                inside = next(self.reach.running(call), None) is not None
+                found[method] = found.get(method, False) or inside
+        return frozenset(method for method, inside in found.items() if not inside)
 
     def _regions(self) -> Iterator[cst.CSTNode]:
         for call in self.tree.nodes(cst.Call):

@@ -1,4 +1,4 @@
-"""Code that is run to see whether it raises."""
+"""Code that is run to see whether it raises, and code that runs where it has."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ def is_attempt(tree: Tree, node: cst.CSTNode) -> bool:
         elif isinstance(holder, cst.FunctionDef):
             return False
         child = holder
+    return False
+
+
+def is_recovery(tree: Tree, node: cst.CSTNode, within: cst.CSTNode | None = None) -> bool:
+    """Whether a place is reached only where something was raised, in its function or ``within``."""
+    for holder in tree.ancestors(node):
+        if isinstance(holder, (cst.ExceptHandler, cst.ExceptStarHandler)):
+            return True
+        if holder is within or isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+            return False
     return False
 
 

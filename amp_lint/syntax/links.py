@@ -61,7 +61,8 @@ class Attachments:
     """The identifiers in the texts."""
     trainers: tuple[tuple[str, bytes], ...] = ()
     exported: frozenset[str] = frozenset()
-    """Both as in `Links`."""
+    is_plain: bool = False
+    """All three as in `Links`."""
 
 
 @dataclass(slots=True)
@@ -411,7 +412,8 @@ class _Linker:
         found = [self._text(file, {rank for at, rank in taken if at == file}) for file in files]
         words = (word for text in found for word in identifiers(parse(text)))
         links = self._links
-        return Attachments(tuple(found), table, frozenset(words), links.trainers, links.exported)
+        others = links.trainers, links.exported, links.is_plain
+        return Attachments(tuple(found), table, frozenset(words), *others)
 
     def _text(self, file: int, ranks: set[int]) -> str:
         """The lines of some statements of a file; "" if they are nothing without the others."""

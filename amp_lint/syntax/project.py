@@ -76,6 +76,8 @@ class Links:
     """Files that may train what this one defines under autocast: path as shown, and bytes."""
     exported: frozenset[str] = frozenset()
     """Names that other files import from this one; "*" if one imports all there are."""
+    is_plain: bool = False
+    """Whether programs train what this file defines, and none of them has half precision."""
 
     @property
     def contents(self) -> tuple[bytes, ...]:
@@ -84,7 +86,7 @@ class Links:
 
     def narrowed(self) -> Links | None:
         """What is left where none of the files says anything that matters."""
-        if not self.trainers and not self.exported:
+        if not self.trainers and not self.exported and not self.is_plain:
             return None
         return replace(self, files=(), table={})
 
@@ -135,12 +137,15 @@ class Project:
         callers = self._callers(start) if wishes and wishes.wants_callers(data) else []
         is_linked = callers or _says(data, written.TRAINS)
         linked = self._linked(start, data, callers) if is_linked else None
-        trainers = self._trainers(start) if wishes and wishes.wants_trainers(data) else ()
+        wants_trainers = wishes is not None and wishes.wants_trainers(data)
+        trainers = self._trainers(start) if wants_trainers else ()
+        plain = wants_trainers and not trainers and self._is_trained_plainly(start)
         moving = self._fixing and wishes is not None and wishes.wants_exports(data)
         exported = self._exported(start) if moving else frozenset()
-        if not trainers and not exported:
+        if not trainers and not exported and not plain:
             return linked
-        return replace(linked or Links((), {}), trainers=trainers, exported=exported)
+        known = linked or Links((), {})
+        return replace(known, trainers=trainers, exported=exported, is_plain=plain)
 
     def misses(self, path: Path, data: bytes, is_file: Callable[[str], bool]) -> bool:
         """Whether a file imports, directly or through others, what is none of the files.
@@ -216,6 +221,14 @@ class Project:
         near = self._nearest(start, met - {start})[:MAX_TRAINERS]
         return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
 
+    def _is_trained_plainly(self, start: str) -> bool:
+        """Whether programs with a file train, and nothing in them may run in half precision."""
+        programs = _closure({start}, self._survey.importers)
+        met = _closure(programs, self._survey.imported)
+        if len(met) > MAX_PROGRAM or met & self._lowering:
+            return False
+        return not met.isdisjoint(self._training)
+
     def _nearest(self, start: str, others: Iterable[str]) -> list[str]:
         """Some files, those first whose folder has most in common with that of a file."""
 
@@ -245,6 +258,16 @@ class Project:
         """The files that may train under autocast."""
         both = (_REGION, _BACKWARD)
         return {file for file in self._paths if _says_all(self._read(file), both)}
+
+    @functools.cached_property
+    def _training(self) -> set[str]:
+        """The files that run backward."""
+        return {file for file in self._paths if _says(self._read(file), _BACKWARD)}
+
+    @functools.cached_property
+    def _lowering(self) -> set[str]:
+        """The files that name half precision, or a framework that may choose it."""
+        return {file for file in self._paths if _says(self._read(file), written.LOWERS)}
 
     def _find_out(self, file: str, hops: int) -> bool:
         """Whether a file has something that matters, or imports it over so many hops."""

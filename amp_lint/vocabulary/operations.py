@@ -26,6 +26,8 @@ CASTS = {
     "char": "int8",
 }  # fmt: skip
 """Methods that cast, and what to."""
+WHOLE = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64"})
+"""Dtypes of which nothing has a gradient."""
 RANGES = {
     "float16": (-65504.0, 65504.0), "bfloat16": (-3.3895313892515355e38, 3.3895313892515355e38),
     "float32": (-3.4028234663852886e38, 3.4028234663852886e38),

@@ -131,6 +131,13 @@ USES_AMP = look({REGION}) | look(MAKERS)
 """What a file has that sets up mixed precision itself."""
 
 
+LOWERS = look(
+    {REGION, *HALVES, "fp16", "bf16", "mixed_precision", "accelerat", "apex", "deepspeed", "fabric",
+     "lightning"}
+)  # fmt: skip
+"""What some file of a program has that may run anything in half precision."""
+
+
 def names_event(name: str) -> bool:
     """Whether what is called so does something in a training step, or makes a scaler."""
     done = name in BACKWARD or name.startswith(CLIP) or UNSCALE in name or name in _MEASURES

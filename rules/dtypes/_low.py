@@ -52,6 +52,11 @@ def certain(run: Run, value: Value) -> bool:
     return not run.ambient.supposed or len(value.dtypes) == 1
 
 
+def is_somewhere(model: Model) -> bool:
+    """Whether the file names low precision at all, or one does that trains what it defines."""
+    return model.trainer is not None or any(model.tree.named(word) for word in LOWERING)
+
+
 def shown(model: Model, run: Run, value: Value) -> list[tuple[cst.CSTNode, str]]:
     """What made a value low: the operation, the region, the calls that lead there."""
     found: list[tuple[cst.CSTNode, str]] = []

@@ -11,7 +11,7 @@ from amp_lint._lazy import cst
 from amp_lint.edit import edits
 from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity, quoted
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import FILLED, FILLS, RANGES
 
@@ -89,7 +89,7 @@ class OverflowingConstant(Rule):
         what = "raises RuntimeError" if place.raises else "makes -inf"
         message = f"{written} {what} in {dtype}, which ends at {limit}{elsewhere(run)}"
         end = "min" if constant < 0 else "max"
-        related, fix = shown(model, run, value), _fix(model, place, end)
+        related, fix = shown(model, run, value), _fix(model, run, place, end)
         return self.report(model, place.constant, message, related, fix, help=_HELP.format(end))
 
     def _if_half(
@@ -102,52 +102,44 @@ class OverflowingConstant(Rule):
             return None
         written, given = quoted(model.tree.source(place.constant)), quoted(value.follows)
         message = f"{written} raises RuntimeError where {given} is float16, which ends at -65504"
-        fix = _fix(model, place, "min")
+        fix = _fix(model, run, place, "min")
         found = self.report(model, place.constant, message, fix=fix, help=_HELP.format("min"))
         return replace(found, severity=Severity.WARNING)
 
 
-def _fix(model: Model, place: _Place, end: str) -> Fix | None:
-    """The limit of the tensor's own dtype; safe for what goes into a softmax as it is."""
+def _fix(model: Model, run: Run, place: _Place, end: str) -> Fix | None:
+    """The limit of the tensor's own dtype, in all masks that write the same number.
+
+    Safe for what goes into a softmax as it is.
+    """
+    from ._masks import is_filling, masked
+
+    call = place.node
+    if end != "min" or not isinstance(call, cst.Call) or not is_filling(call):
+        return None
+    known = masked(model, run, call)
+    made = [_limit(model, each) for each in known.equal]
+    if not all(made):
+        return None
+    trust = Applicability.SAFE if known.is_alone else Applicability.SUGGEST
+    return Fix("Use the least number of the dtype", tuple(filter(None, made)), trust)
+
+
+def _limit(model: Model, call: cst.Call) -> Edit | None:
+    """``torch.finfo(x.dtype).min`` for the number that ``x.masked_fill`` writes."""
     from amp_lint.syntax.names import dotted
 
-    name = dotted(place.tensor)
-    finfo = model.names.spelling_of(place.node, "torch.finfo")
-    if name is None or finfo is None or not _is_masked(place.node) or end != "min":
+    from ._masks import filled
+
+    name = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else None
+    finfo, number = model.names.spelling_of(call, "torch.finfo"), filled(call)
+    if name is None or finfo is None or number is None or not model.tree.is_own(call):
         return None
-    edit = edits.replace_node(model.tree, place.constant, f"{finfo}({name}.dtype).min")
-    trust = Applicability.SAFE if _is_softmaxed(model, place) else Applicability.SUGGEST
-    return Fix("Use the least number of the dtype", (edit,), trust)
-
-
-def _is_softmaxed(model: Model, place: _Place) -> bool:
-    """Whether a softmax is all that is done with what is masked."""
-    users = [*_users(model, place.node)]
-    return bool(users) and all(_is_softmax(user) for user in users)
-
-
-def _users(model: Model, node: cst.BaseExpression) -> Iterator[cst.CSTNode | None]:
-    """What uses the result of a call: what stands around it, or reads what it is assigned to."""
-    parent = model.tree.parent(node)
-    if not isinstance(parent, cst.Assign):
-        parent = model.tree.parent(parent) if isinstance(parent, (cst.Attribute, cst.Arg)) else None
-        yield parent
-        return
-    line = model.tree.statement(parent)
-    for binding in model.names.every_binding():
-        if model.tree.statement(binding.node) is line:
-            for name in model.flow.readers(binding):
-                yield next(_users(model, name), None)
-
-
-def _is_softmax(node: cst.CSTNode | None) -> bool:
-    func = node.func if isinstance(node, cst.Call) else None
-    name = func.attr if isinstance(func, cst.Attribute) else func
-    return isinstance(name, cst.Name) and name.value == "softmax"
+    return edits.replace_node(model.tree, number, f"{finfo}({name}.dtype).min")
 
 
 def _is_masked(node: cst.BaseExpression) -> bool:
-    """Whether it is a call of ``masked_fill``."""
+    """Whether it is a call of ``masked_fill`` or the like."""
     func = node.func if isinstance(node, cst.Call) else None
     return isinstance(func, cst.Attribute) and func.attr.value in _MASKS
 

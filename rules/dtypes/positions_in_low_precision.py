@@ -11,7 +11,7 @@ from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
-from amp_lint.vocabulary.operations import EXACT, operations
+from amp_lint.vocabulary.operations import EXACT, VIEWS, operations
 
 from ._low import LOWERING, REGIONS, elsewhere, first, shown
 
@@ -24,6 +24,8 @@ _LOWERED = ("einsum", "matmul", "bmm", "half", "float16", "bfloat16", "dtype", "
 """In code that makes positions low, or that multiplies them."""
 
 _HELP = "keep them in float32, with autocast off where they are multiplied"
+_SCALED = VIEWS | {"mul", "div", "neg"}
+"""What is done to the numbers of frequencies before they become exponents."""
 _LIMITS = " and ".join(f"{dtype} to {most}" for dtype, most in EXACT.items())
 
 
@@ -62,6 +64,8 @@ class PositionsInLowPrecision(Rule):
     def _judge(self, model: Model, run: Run, node: cst.BaseExpression) -> Diagnostic | None:
         value = run.of(node)
         if value.counts and value.low and _is_new(run, node):
+            if value.most is None and _is_of_fractions(model, node):
+                return None
             return self._diagnose(model, run, node, value, frozenset(value.low), value.most)
         if value.counts and value.follows and _counts_pairs(model, run, node, value.follows):
             where = f"where {quoted(value.follows)} is low: exact are {_LIMITS}"
@@ -90,6 +94,36 @@ class PositionsInLowPrecision(Rule):
             f"{elsewhere(run)}"
         )
         return self.report(model, node, message, shown(model, run, value), help=_HELP)
+
+
+def _is_of_fractions(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether a range counts no positions: it is divided by its end, or becomes an exponent.
+
+    Fractions are as exact as their dtype, and there are as few frequencies as a vector is long.
+    """
+    home = model.tree.ancestor(node, cst.FunctionDef) or model.tree.module
+    exponents = (
+        each.right
+        for each in model.tree.below(home, cst.BinaryOperation)
+        if isinstance(each.operator, cst.Power)
+    )
+    made_of = (part for each in exponents for part in model.sources.of(each, _SCALED))
+    return _is_divided_by_its_end(model, node) or any(part is node for part in made_of)
+
+
+def _is_divided_by_its_end(model: Model, node: cst.BaseExpression) -> bool:
+    """``arange(n) / n``, ``arange(n) / (n - 1)``."""
+    from amp_lint.flow.values import arguments
+
+    quotient = model.tree.parent(node)
+    if not isinstance(node, cst.Call) or not isinstance(quotient, cst.BinaryOperation):
+        return False
+    given, right = arguments(node), quotient.right
+    end = given.get(1, "end") or given.get(0, "end")
+    divisor = right.left if isinstance(right, cst.BinaryOperation) else right
+    if end is None or right is node or not isinstance(quotient.operator, cst.Divide):
+        return False
+    return model.tree.source(end) == model.tree.source(divisor)
 
 
 def _counts_pairs(model: Model, run: Run, node: cst.BaseExpression, owner: str) -> bool:
@@ -129,6 +163,8 @@ def _is_new(run: Run, node: cst.BaseExpression) -> bool:
 
 def _factor(model: Model, run: Run, node: cst.BaseExpression) -> Value | None:
     """The positions in float32, or their frequencies, that autocast casts for a product."""
+    from amp_lint.amp.dtypes import all_off_cuda
+
     state = run.state(node)
     if state is None or not state.is_on:
         return None
@@ -140,5 +176,7 @@ def _factor(model: Model, run: Run, node: cst.BaseExpression) -> Value | None:
         if known is None or operations().policies.get(state.device, {}).get(known[0]) != "low":
             return None
         operands = [known[1], *(arg.value for arg in node.args)]
-    values = (run.of(operand) for operand in operands)
+    values = [run.of(operand) for operand in operands]
+    if state.device == "cuda" and all_off_cuda(values):
+        return None
     return next((v for v in values if v.locates and "float32" in v.dtypes), None)

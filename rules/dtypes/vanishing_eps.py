@@ -12,7 +12,7 @@ from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import FLOORS, SPREADS
 
-from ._low import LOWERING, REGIONS, certain, elsewhere, first, shown
+from ._low import LOWERING, REGIONS, certain, elsewhere, first, is_somewhere, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
@@ -60,7 +60,7 @@ class VanishingEps(Rule):
         if number is None or not 0 < number <= _LARGEST:
             return None
         written = quoted(model.tree.source(eps))
-        if value.follows and _is_spread(model, run, tensor):
+        if value.follows and _is_spread(model, run, tensor) and is_somewhere(model):
             message = (
                 f"{written} is 0 where {quoted(value.follows)} is float16, so that it keeps "
                 "nothing from being 0"

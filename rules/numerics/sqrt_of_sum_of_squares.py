@@ -36,7 +36,7 @@ class SqrtOfSumOfSquares(PatternRule):
 
         floored = any(map(model.patterns.is_floor, match.between))
         untracked = is_untracked(model.tree, model.names, match.node)
-        untracked = untracked or is_read_out(model.program, match.node)
+        untracked = untracked or is_read_out(model.program, model.operations, match.node)
         return floored or untracked or not _is_of_a_module(model, match.node)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.amp.events import stepped
+from amp_lint.flow.attempts import is_recovery
 from amp_lint.flow.branches import arms
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
@@ -88,6 +89,7 @@ class Lifetimes:
             not isinstance(assign, (cst.Assign, cst.AnnAssign))
             or literal(self.roles.switch(call)) is False
             or self._continues(call)
+            or is_recovery(self.tree, call, self.program.loop(call))
         ):
             return
         tests = tuple(self._tests(call))

@@ -98,6 +98,54 @@ STATEMENTS = {
     ),
     "off": ("with torch.autocast('cuda', enabled=False):\n    y = x.half() @ x.half()", "float16"),
     "on a CPU": ("with torch.autocast('cpu'):\n    y = x @ x", "bfloat16"),
+    "made off CUDA": (
+        "with torch.autocast('cuda'):\n    y = torch.rand(3, 3) @ torch.rand(3, 3)", "float32"
+    ),
+    "made off CUDA for one of unknown home": (
+        "with torch.autocast('cuda'):\n    y = torch.rand(3, 3) @ x", "float16"
+    ),
+    "made off CUDA with a setting": (
+        "z = torch.rand(3, 3) / w\nwith torch.autocast('cuda'):\n    y = z @ z", ANY
+    ),
+    "made where something is": (
+        "z = torch.rand(3, 3, device=x.device)\nwith torch.autocast('cuda'):\n    y = z @ z",
+        "float16",
+    ),
+    "made on the default device": (
+        "torch.set_default_device(w)\nz = torch.rand(3, 3)\n"
+        "with torch.autocast('cuda'):\n    y = z @ z",
+        "float16",
+    ),
+    "moved to CUDA": (
+        "z = torch.rand(3).cuda()\nwith torch.autocast('cuda'):\n    y = z @ torch.rand(3).to(w)",
+        "float16",
+    ),
+    "cast and not moved": (
+        "z = torch.arange(3).to(torch.float32)\n"
+        "with torch.autocast('cuda'):\n    y = z[:, None] @ z.view(1, -1)",
+        "float32",
+    ),
+    "moved away": ("with torch.autocast('cuda'):\n    y = (x @ w).cpu()", "float16"),
+    "computed away": (
+        "z = x.float().cpu()\nwith torch.autocast('cuda'):\n    y = z @ torch.zeros_like(z)",
+        "float32",
+    ),
+    "on a CPU, made there": (
+        "with torch.autocast('cpu'):\n    y = torch.rand(3, 3) @ torch.rand(3, 3)", "bfloat16"
+    ),
+    "not on CUDA": (
+        "with torch.autocast('cuda'):\n    z = x @ w\n    if not z.is_cuda:\n        y = z + 1", ANY
+    ),
+    "on the CPU, by name": (
+        "with torch.autocast('cuda'):\n    z = x @ w\n    d = z.device\n"
+        "    if d.type != 'cuda':\n        y = z",
+        ANY,
+    ),
+    "on CUDA": (
+        "with torch.autocast('cuda'):\n    z = x @ w\n"
+        "    if z.device.type != 'cpu':\n        y = z",
+        "float16",
+    ),
     "unpacked": ("z, i = x.half().max(-1)\ny = z", "float16"),
     "the second": ("z, i = x.half().max(-1)\ny = i", "int64"),
     "of two": ("y = x.half().chunk(2)[0]", "float16"),

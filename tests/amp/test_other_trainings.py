@@ -153,3 +153,94 @@ ASKED = """\
 )  # fmt: skip
 def test_silent(tmp_path: Path, main: Run, files: dict[str, str]) -> None:
     assert found(tmp_path, main, files, "--preview") == []
+
+
+SCORES = """\
+import torch
+
+
+class Scores(torch.nn.Module):
+    def weigh(self, q, k, mask):
+        return (q @ k.mT).masked_fill(mask, -1e9).softmax(-1)
+
+    def forward(self, q, k, mask):
+        return self.weigh(q, k, mask).sum()
+
+    def search(self, q, k, mask):
+        return self.pick((q @ k.mT).masked_fill(mask, -1e9))
+
+    def pick(self, scores):
+        return scores.argmax(-1)
+
+
+if __name__ == "__main__":
+    Scores().search(torch.rand(2, 2), torch.rand(2, 2), None)
+"""
+SEARCHING = TRAINER + "    return model.search(x, y, amp)\n"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "rows"),
+    [
+        pytest.param(TRAINER, [6, 12], id="only forward is known to run"),
+        pytest.param(SEARCHING, [6], id="the other method runs outside"),
+        pytest.param(
+            SEARCHING.replace("    return model", "    with torch.autocast('cuda'): model"),
+            [6, 12],
+            id="and in a region",
+        ),
+        pytest.param(SEARCHING.replace("model.s", "index.s"), [6, 12], id="of another object"),
+    ],
+)
+def test_methods_that_run_outside_of_the_region(
+    trainer: str, rows: list[int], tmp_path: Path, main: Run
+) -> None:
+    files = changed(model=SCORES, trainer=trainer, program=PROGRAM.replace("Head", "Scores"))
+    lines = found(tmp_path, main, files, "--preview", "--select", "AMP313")
+    assert [int(line.split(":")[1]) for line in lines] == rows
+
+
+PLAINLY = """\
+from model import Scores
+
+
+def train(optimizer, loader):
+    for q, k, mask in loader:
+        Scores()(q, k, mask).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "is_told"),
+    [
+        pytest.param({"model.py": SCORES}, True, id="nobody trains it"),
+        pytest.param({"model.py": SCORES, "main.py": PLAINLY}, False, id="in float32"),
+        pytest.param(
+            {"model.py": SCORES, "main.py": PLAINLY, "trainer.py": TRAINER},
+            False,
+            id="in float32, and another program in half precision",
+        ),
+        pytest.param(
+            {"model.py": SCORES, "main.py": f"{PLAINLY}fp16 = False\n"},
+            True,
+            id="in a file that names half precision",
+        ),
+        pytest.param(
+            {"model.py": SCORES, "main.py": f"from accelerate import Accelerator\n{PLAINLY}"},
+            True,
+            id="by a framework that may choose it",
+        ),
+        pytest.param(
+            {"model.py": SCORES, "main.py": PLAINLY.replace("backward", "item")},
+            True,
+            id="not trained",
+        ),
+    ],
+)
+def test_what_is_only_trained_in_float32(
+    files: dict[str, str], is_told: bool, tmp_path: Path, main: Run
+) -> None:
+    lines = found(tmp_path, main, files, "--preview", "--select", "AMP313")
+    assert bool(lines) is is_told
+    assert all("autocast may run it so" in line for line in lines)

@@ -225,11 +225,17 @@ def test_silent(program: str, old: str, new: str) -> None:
         ("        s = GradScaler()", "        if not x:\n            s = GradScaler()"),
         ("        STEP", "        STEP\n        break"),
         ("        STEP", "        STEP\n        with x:\n            return"),
+        ("        s = GradScaler()", "        try: f()\n        except OSError: s = GradScaler()"),
     ],
 )
 def test_silent_in_loop(old: str, new: str) -> None:
     assert old in IN_LOOP
     assert not recreated(IN_LOOP.replace(old, new))
+
+
+def test_in_a_loop_that_an_error_leads_to() -> None:
+    text = IN_LOOP.replace("    for", "    try: f()\n    except OSError:\n     for")
+    assert len(recreated(text)) == 1
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ def test_a_syntax_error_says_by_which_python(main: Run) -> None:
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert done.code == 1
     assert done.out.endswith(
-        f"\nhelp: Correct the file or exclude it; it is read as Python {version}\n\n"
+        f"\nhelp: Correct the file or exclude it; it is read as Python {version}: if it is written "
+        "for a newer one, run amp-lint with that\n\n"
     )
 
 
