@@ -93,7 +93,7 @@ class Lifetimes:
         ):
             return
         tests = tuple(self._tests(call))
-        read = {word for test in tests for word in _words(test)}
+        read = {word for test in tests for word in (*_words(test), *_texts(test))}
         pairs = [(t, v) for t, v in assigned(assign) if v and self.tree.contains(v, call)]
         names = {name: v for t, v in pairs if (name := dotted(t)) and _is_owned(name)}
         plain = len(names) == len(pairs) and read.isdisjoint(map(_last, names))
@@ -365,6 +365,11 @@ def _is_owned(name: str) -> bool:
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
+
+
+def _texts(node: cst.CSTNode) -> set[object]:
+    """The strings below a node: the attributes that ``hasattr`` and ``getattr`` ask for."""
+    return {literal(text) for text in descendants(node) if isinstance(text, cst.SimpleString)}
 
 
 def _words(node: cst.CSTNode) -> set[str]:
