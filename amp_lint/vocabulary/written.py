@@ -131,10 +131,13 @@ USES_AMP = look({REGION}) | look(MAKERS)
 """What a file has that sets up mixed precision itself."""
 
 
-LOWERS = look(
-    {REGION, *HALVES, "fp16", "bf16", "mixed_precision", "accelerat", "apex", "deepspeed", "fabric",
-     "lightning"}
-)  # fmt: skip
+LOWERS = (
+    look({REGION, "HalfTensor", "fp16", "bf16", "mixed_precision"})
+    | look({"accelerat", "apex", "deepspeed", "fabric", "lightning"})
+    | look(HALVES, r"\btorch\.", r"\b")
+    | look(HALVES - {"float16"}, r"\.", r"\s*\(")
+    | pattern(r"getattr\(\s*torch\b", "getattr")
+)
 """What some file of a program has that may run anything in half precision."""
 
 

@@ -232,6 +232,19 @@ def train(optimizer, loader):
             id="by a framework that may choose it",
         ),
         pytest.param(
+            {"model.py": SCORES, "main.py": f"{PLAINLY}kinds = ['float16', 'float32']\n"},
+            False,
+            id="beside a name that is no dtype of torch",
+        ),
+        pytest.param(
+            {"model.py": SCORES, "main.py": f"import torch\n{PLAINLY}kind = torch.bfloat16\n"},
+            True,
+            id="beside a dtype",
+        ),
+        pytest.param(
+            {"model.py": SCORES, "main.py": f"{PLAINLY}Scores().half()\n"}, True, id="and cast"
+        ),
+        pytest.param(
             {"model.py": SCORES, "main.py": PLAINLY.replace("backward", "item")},
             True,
             id="not trained",
