@@ -13,7 +13,7 @@ from amp_lint.run import streams
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.session import CLEAN, ERROR, Session
 from amp_lint.run.suggest import did_you_mean
-from amp_lint.text.printable import printable
+from amp_lint.run.unforeseen import in_a_line
 
 COMMANDS = (
     "census", "check", "completions", "help", "report", "rule", "run", "server", "verify",
@@ -36,30 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if ended.code or not streams.failure(sys.stdout):
             raise
         code = CLEAN
-    except ConfigError as error:
-        print(f"error: {printable(str(error))}", file=sys.stderr)
-        code = ERROR
     except Exception as error:
-        print(f"error: {_unforeseen(error)}", file=sys.stderr)
+        print(f"error: {in_a_line(error)}", file=sys.stderr)
         code = ERROR
     if problem := streams.failure(sys.stdout):
         print(f"error: stdout: cannot be written: {problem}; send it elsewhere", file=sys.stderr)
         return ERROR
     return code
-
-
-def _unforeseen(error: Exception) -> str:
-    """What to say about an error that nobody has dealt with."""
-    if isinstance(error, MemoryError):
-        return "there is not enough memory; name fewer files, or exclude the largest"
-    if isinstance(error, OSError):
-        name = f"{error.filename}: " if isinstance(error.filename, str) else ""
-        return printable(f"{name}{error.strerror or error}")
-    import traceback
-
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{Path(last.filename).name}, line {last.lineno}"
-    return printable(f"internal error, please report it: {type(error).__name__}: {error} ({where})")
 
 
 def _command(arguments: Sequence[str]) -> int:

@@ -17,6 +17,7 @@ from amp_lint.report import FOR_PEOPLE, Finding
 from amp_lint.report.terminal import style_of
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.session import CLEAN, ERROR, FOUND, Session
+from amp_lint.run.unforeseen import in_a_line
 from amp_lint.runtime import script
 from amp_lint.runtime.frames import project_files
 from amp_lint.runtime.join import Join
@@ -86,7 +87,13 @@ def run(given: Sequence[str]) -> int:
     sys.stdout.flush()
     if int(os.environ.get(_RANK) or 0) and options.record is None:
         return ending.code  # the first process tells
-    found = _tell(watch.record, options)  # also of a script that has failed
+    try:
+        found = _tell(watch.record, options)  # also of a script that has failed
+    except Exception as error:
+        if not ending.code:
+            raise
+        print(f"error: {in_a_line(error)}", file=sys.stderr)
+        return ending.code
     return ending.code or found
 
 

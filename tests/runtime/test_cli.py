@@ -245,6 +245,16 @@ def test_a_script_that_ends_at_a_loss_that_is_nan_is_told_where_it_comes_from(
     assert "AMP601" in err and "`log`" in err
 
 
+@pytest.mark.parametrize(("ends", "expected"), [("raise SystemExit(7)", 7), ("", ERROR)])
+def test_what_goes_wrong_afterwards_does_not_hide_how_the_script_ended(
+    ends: str, expected: int, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "ends.py").write_text(f"import torch\n{ends}\n")
+    code, _, err = told(capsys, "run", "--output-file=ends.py/where.txt", "ends.py")
+    assert code == expected
+    assert err.count("error:") == 1 and "ends.py/where.txt" in err
+
+
 def test_a_script_that_fails_for_another_reason_is_told_of_no_number(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
