@@ -39,6 +39,7 @@ MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
 _REGION, _BACKWARD = written.look({written.REGION}), written.look(written.BACKWARD)
+_TRAINING = tuple(written.look(done, r"\.", r"\(") for done in (written.BACKWARD, written.STEPS))
 _BEGINNING = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
 _KEYWORD = re.compile(rb"import(?<!\wimport)(?!\w)")
 _CONTINUED = (b"\\\n", b"\\\r\n")
@@ -261,8 +262,8 @@ class Project:
 
     @functools.cached_property
     def _training(self) -> set[str]:
-        """The files that run backward."""
-        return {file for file in self._paths if _says(self._read(file), _BACKWARD)}
+        """The files that run backward and step; a module may do the former for itself."""
+        return {file for file in self._paths if _says_all(self._read(file), _TRAINING)}
 
     @functools.cached_property
     def _lowering(self) -> set[str]:

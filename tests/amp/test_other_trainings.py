@@ -249,6 +249,11 @@ def train(optimizer, loader):
             True,
             id="not trained",
         ),
+        pytest.param(
+            {"model.py": SCORES, "main.py": PLAINLY.replace("optimizer.step()", "pass")},
+            True,
+            id="without a step, as for gradients of its own",
+        ),
     ],
 )
 def test_what_is_only_trained_in_float32(

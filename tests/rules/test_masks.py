@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from amp_lint import engine, registry
+from amp_lint import engine, fixing, registry
 from amp_lint.selection import Selection
 from amp_lint.text.diagnostic import Applicability, Diagnostic
 from amp_lint.text.source import Source
@@ -141,3 +141,19 @@ def test_shown(body: str) -> None:
     """Of the last of them, which is ``-1e9`` in each."""
     known = trusts(body)[-1]
     assert known is not None and known[0] is Applicability.SUGGEST
+
+
+def test_both_are_written() -> None:
+    rule = registry.find("overflowing-constant")
+    assert rule is not None
+    body = """\
+s = scores.masked_fill(pad, -1e9)
+t = s.masked_fill(torch.ones_like(s[0]) > 0, value=-1e9)
+return t.softmax(-1)
+"""
+    text = HEAD + textwrap.indent(body, "    ")
+    result = fixing.fix(Source(text.encode(), "test.py"), Selection((rule,)))
+    assert result.text == text.replace("pad, -1e9", "pad, torch.finfo(s.dtype).min").replace(
+        "value=-1e9", "value=torch.finfo(s.dtype).min"
+    ).replace("pad, torch.finfo(s.", "pad, torch.finfo(scores.")
+    assert not result.remaining
