@@ -30,9 +30,10 @@ _OPAQUE = (cst.Lambda, cst.Await, cst.Yield, cst.NamedExpr, cst.ListComp, cst.Se
 
 CHEAP = frozenset(
     {
-        "clamp", "contiguous", "detach", "diagonal", "double", "expand", "expand_as", "flatten",
-        "float", "gather", "half", "index_select", "movedim", "permute", "reshape", "size",
-        "squeeze", "swapaxes", "t", "to", "transpose", "type_as", "unsqueeze", "view", "view_as",
+        "clamp", "contiguous", "detach", "diag", "diagonal", "double", "expand", "expand_as",
+        "flatten", "float", "gather", "half", "index_select", "movedim", "permute", "reshape",
+        "size", "squeeze", "swapaxes", "t", "to", "transpose", "type_as", "unsqueeze", "view",
+        "view_as",
     }
 )  # fmt: skip
 """Tensor operations that may be computed later, or a second time, without anybody noticing."""

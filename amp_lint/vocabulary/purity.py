@@ -6,16 +6,16 @@ PURE_METHODS = frozenset(
     {
         "abs", "add", "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "bfloat16",
         "bmm", "bool", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "contiguous",
-        "cos", "cpu", "cuda", "cumsum", "detach", "diagonal", "dim", "div", "double", "eq", "exp",
-        "expand", "expand_as", "expm1", "flatten", "flip", "float", "gather", "ge", "gt", "half",
-        "index_select", "int", "item", "le", "log", "log10", "log1p", "log2", "log_softmax",
+        "cos", "cpu", "cuda", "cumsum", "detach", "diag", "diagonal", "dim", "div", "double", "eq",
+        "exp", "expand", "expand_as", "expm1", "flatten", "flip", "float", "gather", "ge", "gt",
+        "half", "index_select", "int", "item", "le", "log", "log10", "log1p", "log2", "log_softmax",
         "logsumexp", "long", "lt", "masked_fill", "matmul", "max", "mean", "min", "mm", "movedim",
         "mul", "multiply", "narrow", "ne", "neg", "new_ones", "new_zeros", "norm", "numel",
         "permute", "pow", "prod", "reciprocal", "relu", "repeat", "repeat_interleave", "reshape",
-        "roll", "round", "rsqrt", "scatter", "select", "sigmoid", "sin", "size", "softmax",
-        "split", "sqrt", "square", "squeeze", "std", "sub", "sum", "swapaxes", "t",
-        "take_along_dim", "tanh", "to", "tolist", "topk", "transpose", "tril", "triu", "type",
-        "type_as", "unbind", "unflatten", "unsqueeze", "var", "view", "view_as", "where",
+        "roll", "round", "rsqrt", "scatter", "select", "sigmoid", "sin", "size", "softmax", "split",
+        "sqrt", "square", "squeeze", "std", "sub", "sum", "swapaxes", "t", "take_along_dim", "tanh",
+        "to", "tolist", "topk", "transpose", "tril", "triu", "type", "type_as", "unbind",
+        "unflatten", "unsqueeze", "var", "view", "view_as", "where",
     }
 )  # fmt: skip
 """Methods of tensors that compute a result and change nothing."""

@@ -77,7 +77,7 @@ def two(tmp_path: Path) -> None:
     [
         (["verify", "two.py"], "proving 2 fixes in 1 file with "),
         (["--fix", "--prove", "two.py"], "fixes are proven before they are applied, with "),
-        (["verify", "AMP301"], "trying 12 fixes, right and wrong, on the pages of AMP301 with "),
+        (["verify", "AMP301"], "trying 13 fixes, right and wrong, on the pages of AMP301 with "),
         (["verify", "--before=two.py", "--after=two.py"], "proving two.py against two.py with "),
     ],
 )
@@ -143,12 +143,12 @@ def test_quiet_says_nothing_on_the_way(main: Run, two: None, proves: Callable[..
 def test_what_is_not_comparable_says_why_at_once(
     main: Run, two: None, proves: Callable[..., None]
 ) -> None:
-    proves(GOOD, OPEN, *[GOOD] * 12)
+    proves(GOOD, OPEN, *[GOOD] * 13)
     done = main("verify", "two.py")
     assert "2/2 two.py:10:12 AMP301: not comparable: too large (and 1 more), 0 s" in done.err
-    pages = "trying 12 fixes, right and wrong, on the pages of AMP301, on which such sites rest, "
+    pages = "trying 13 fixes, right and wrong, on the pages of AMP301, on which such sites rest, "
     assert pages in done.err
-    wrong = r"^12/12 line \d+ AMP301 wrong fix: proven, but it is a wrong fix, 0 s$"
+    wrong = r"^12/13 line \d+ AMP301 wrong fix: proven, but it is a wrong fix, 0 s$"
     assert re.search(wrong, done.err, re.M)
 
 

@@ -25,7 +25,6 @@ TOLD_BY_NAME = {
     ("AMP201", "AMP201"): "parameters called accelerator and engine",
     ("AMP204", "AMP204"): "a parameter called accelerator",
     ("AMP205", "AMP205"): "a parameter called mask",
-    ("AMP301", "AMP301"): "a global called eps",
     ("AMP501", "AMP501"): "a parameter called accelerator",
 }
 """Page and code of findings that differ, and what nothing but its name tells."""

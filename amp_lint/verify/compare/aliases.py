@@ -15,8 +15,8 @@ from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, wal
 
 _VIEWS = frozenset(
     {
-        "T", "as_strided", "bfloat16", "broadcast_to", "chunk", "contiguous", "cpu", "cuda",
-        "data", "detach", "diagonal", "double", "expand", "expand_as", "flatten", "float", "half",
+        "T", "as_strided", "bfloat16", "broadcast_to", "chunk", "contiguous", "cpu", "cuda", "data",
+        "detach", "diag", "diagonal", "double", "expand", "expand_as", "flatten", "float", "half",
         "mT", "movedim", "narrow", "permute", "real", "reshape", "reshape_as", "select", "split",
         "squeeze", "swapaxes", "swapdims", "t", "to", "transpose", "type", "type_as", "unbind",
         "unflatten", "unfold", "unsqueeze", "view", "view_as",
