@@ -9,8 +9,8 @@ from typing import NoReturn, TypeVar
 from amp_lint import __version__, report
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.session import LintOptions
-from amp_lint.run.suggest import did_you_mean
 from amp_lint.run.target import parse_version
+from amp_lint.run.wording import did_you_mean
 
 _Namespace = TypeVar("_Namespace", bound=argparse.Namespace)
 

@@ -12,8 +12,8 @@ from amp_lint.arguments import parse
 from amp_lint.run import streams
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.session import CLEAN, ERROR, Session
-from amp_lint.run.suggest import did_you_mean
-from amp_lint.run.unforeseen import in_a_line
+from amp_lint.run.wording import did_you_mean, in_a_line
+from amp_lint.text.printable import printable
 
 COMMANDS = (
     "census", "check", "completions", "help", "report", "rule", "run", "server", "verify",
@@ -36,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if ended.code or not streams.failure(sys.stdout):
             raise
         code = CLEAN
+    except ConfigError as error:
+        print(f"error: {printable(str(error))}", file=sys.stderr)
+        code = ERROR
     except Exception as error:
         print(f"error: {in_a_line(error)}", file=sys.stderr)
         code = ERROR

@@ -17,7 +17,7 @@ from amp_lint.rule import Rule
 from amp_lint.run import config
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.session import CLEAN
-from amp_lint.run.suggest import did_you_mean
+from amp_lint.run.wording import did_you_mean
 from amp_lint.text.diagnostic import SYNTAX_ERROR
 
 _SYNTAX_ERROR_PAGE = f"""\

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from amp_lint import registry
 from amp_lint.rule import Rule
-from amp_lint.run.suggest import did_you_mean
 from amp_lint.run.target import Version
+from amp_lint.run.wording import did_you_mean
 
 _PREFIX = "AMP"
 

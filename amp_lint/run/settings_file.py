@@ -10,8 +10,8 @@ from typing import Any
 
 from amp_lint.run import _toml
 from amp_lint.run.choice import Choice, ConfigError, Ignored, check_selectors
-from amp_lint.run.suggest import did_you_mean
 from amp_lint.run.target import Version, parse_version
+from amp_lint.run.wording import did_you_mean
 
 _PYPROJECT = "pyproject.toml"
 FILES = (".amp-lint.toml", "amp-lint.toml", _PYPROJECT)

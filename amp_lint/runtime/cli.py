@@ -17,7 +17,7 @@ from amp_lint.report import FOR_PEOPLE, Finding
 from amp_lint.report.terminal import style_of
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.session import CLEAN, ERROR, FOUND, Session
-from amp_lint.run.unforeseen import in_a_line
+from amp_lint.run.wording import in_a_line
 from amp_lint.runtime import script
 from amp_lint.runtime.frames import project_files
 from amp_lint.runtime.join import Join
@@ -92,7 +92,8 @@ def run(given: Sequence[str]) -> int:
     except Exception as error:
         if not ending.code:
             raise
-        print(f"error: {in_a_line(error)}", file=sys.stderr)
+        known = isinstance(error, ConfigError)
+        print(f"error: {printable(str(error)) if known else in_a_line(error)}", file=sys.stderr)
         return ending.code
     return ending.code or found
 
