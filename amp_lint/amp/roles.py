@@ -44,8 +44,6 @@ class Roles:
         self._origins: dict[int, list[cst.Call]] = {}
         self._made: dict[int, list[cst.Call]] = {}
         self._places: dict[int, cst.Call] = {}
-        self._callers = 0
-        """How many calls back from a parameter is asked."""
         self._by_parameter: dict[tuple[int, str], bool] = {}
         self._callers = 0  # that are being asked what they give
 
