@@ -264,9 +264,10 @@ class UnscalePlaces:
         """Whether steps, each of another optimizer, all follow an event without a backward."""
         if len({step.optimizer for step in steps}) < len(steps) or any(s.varies for s in steps):
             return False
-        if id(seen.place) not in self._spans(cycle):
+        spans = self._spans(cycle)
+        if id(seen.place) not in spans:
             return True
-        first, _ = self._spans(cycle)[id(seen.place)]
+        first, _ = spans[id(seen.place)]
         nodes = [event.node for event in cycle]
         if any(step.node not in nodes for step in steps):
             return False

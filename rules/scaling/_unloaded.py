@@ -79,10 +79,8 @@ class UnloadedScalers:
         return next(filter(self._restores, loads), None)
 
     def _may_restore(self, call: cst.Call) -> bool:
-        """Whether a call may load a scaler: one of what is not known, or of the base class."""
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in LOAD_STATE_DICT.words:
-            return not self._is_another(call.func.value)
-        return self.program.target(call) is not None or self._loads_scaler(call)
+        """Whether a call may load a scaler, itself or in a function that it calls."""
+        return self._loads_scaler(call) or self.program.target(call) is not None
 
     def _restores(self, call: cst.Call) -> bool:
         match call.func:

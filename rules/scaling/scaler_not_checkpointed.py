@@ -69,7 +69,8 @@ class ScalerNotCheckpointed(Rule):
                 fix=_fix(model, checkpoint),
                 help=HELP.format(state),
             )
-        for unloaded in UnloadedScalers(model).found():
+        unloads = UnloadedScalers(model)
+        for unloaded in unloads.found():
             yield self.report(
                 model,
                 unloaded.load,
@@ -78,7 +79,7 @@ class ScalerNotCheckpointed(Rule):
                 fix=_load_too(model, unloaded),
                 help=LOAD,
             )
-        for load, left_out in UnloadedScalers(model).replaced():
+        for load, left_out in unloads.replaced():
             yield self.report(model, load, REPLACED, related=[(left_out, LEFT_OUT)], help=LOAD)
 
 
