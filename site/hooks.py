@@ -5,6 +5,7 @@ A page links to others as it does in the repository, so each keeps its path.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -46,6 +47,16 @@ _PROJECT = {
     "Changelog": "CHANGELOG.md",
 }
 
+_MARKED = re.compile(r"^(```py) (.+)$", re.MULTILINE)
+_LINK = re.compile(r"\]\((?!\w+:|#)([^)\s]+)\)")
+_TITLES = {
+    "fixed": "after the fix",
+    "fixed unsafe": "after the fix, which is unsafe",
+    "ok": "right as it is",
+    "todo": "wrong, and not found",
+    "wrong": "a wrong fix",
+}
+
 
 def on_config(config: MkDocsConfig) -> None:
     """Say what the menu has: guides, the rules by family, the project."""
@@ -57,9 +68,15 @@ def on_config(config: MkDocsConfig) -> None:
     config.nav = [*guides, *({name: each} for name, each in families.items()), {"Project": project}]
 
 
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Say in words what a fence is: the word behind ``py`` that the tests of a page read."""
+    return _MARKED.sub(lambda found: f'{found[1]} title="{_title(found[2])}"', markdown)
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Give the pages of the repository in place of those of ``docs/`` alone."""
-    kept = [file for file in files if file.generated_by]
+    """Give the pages of the repository, not those of ``docs/`` alone, and what the theme has."""
+    docs = Path(config.docs_dir)
+    kept = [file for file in files if docs not in Path(file.abs_src_path or "").parents]
     paths = sorted({path for pattern in _PATTERNS for path in ROOT.glob(pattern)})
     for path in paths:
         if path.is_file():
@@ -91,16 +108,27 @@ def messages() -> Iterator[tuple[str, str]]:
     yield "messages/index.md", "# Messages of torch\n\n" + "\n".join(lines) + "\n"
 
 
+def _title(mark: str) -> str:
+    name, _, value = mark.partition("=")
+    return f"with {name} = {value}" if value else _TITLES[mark]
+
+
 def _of_rule(rule: Rule, page: Page) -> str:
     """What a rule's page says first."""
-    link = f"[{rule.code} {rule.name}](../{page_of(rule)})"
+    link = f"[{rule.code} {rule.name}]({posixpath.basename(page_of(rule))})"
     parts = [f"## {link}", _sentence(registry.summary(rule)), page.paragraph("Why it is a bug")]
     if page.examples:
         example = page.examples[0]
         parts.append(f"```py\n{example.flagged.text}```")
         fixed = example.fixed or example.unsafe
         parts += [f"Fixed:\n\n```py\n{fixed.text}```"] if fixed else []
-    return "\n\n".join(parts)
+    return _LINK.sub(lambda found: f"]({_moved(found[1], page_of(rule))})", "\n\n".join(parts))
+
+
+def _moved(link: str, page: str) -> str:
+    """A link of a rule's page as it is from a message's."""
+    there = posixpath.normpath(posixpath.join(posixpath.dirname(page), link))
+    return posixpath.relpath(there, "messages")
 
 
 def _path(text: str) -> str:
