@@ -1,6 +1,8 @@
 // Starts `amp-lint server` for Python files, and hands on to it what the settings say.
 "use strict";
 
+const fs = require("node:fs");
+const path = require("node:path");
 const vscode = require("vscode");
 const { LanguageClient } = require("vscode-languageclient/node");
 
@@ -15,12 +17,34 @@ function wishes(settings) {
   return Object.fromEntries(ASKED.filter((key) => key in given).map((key) => [key, given[key]]));
 }
 
+// The environment that the Python extension has chosen, then those that lie in the folders.
+async function environments() {
+  const python = await vscode.extensions.getExtension("ms-python.python")?.activate();
+  const chosen = python?.environments?.getActiveEnvironmentPath?.()?.path;
+  const isPython = chosen && path.basename(chosen).startsWith("python"); // or the folder of it
+  const folders = (vscode.workspace.workspaceFolders ?? []).map((folder) => folder.uri.fsPath);
+  const beside = folders.flatMap((folder) => [path.join(folder, ".venv"), path.join(folder, "venv")]);
+  return [...(chosen ? [isPython ? path.dirname(path.dirname(chosen)) : chosen] : []), ...beside];
+}
+
+// What starts the server: a bare name is looked for in the project's environment before the path.
+// A folder that is not trusted names no program.
+async function command() {
+  const [name, ...args] = vscode.workspace.getConfiguration(SECTION).get("server.command");
+  if (vscode.workspace.isTrusted && name === path.basename(name)) {
+    const scripts = [path.join("bin", name), path.join("Scripts", `${name}.exe`)];
+    const places = (await environments()).flatMap((at) => scripts.map((script) => path.join(at, script)));
+    return [places.find((place) => fs.existsSync(place)) ?? name, ...args];
+  }
+  return [name, ...args];
+}
+
 async function start() {
-  const [command, ...args] = vscode.workspace.getConfiguration(SECTION).get("server.command");
+  const [program, ...args] = await command();
   client = new LanguageClient(
     SECTION,
     "amp-lint",
-    { command, args },
+    { command: program, args },
     {
       documentSelector: [{ scheme: "file", language: "python" }],
       synchronize: { configurationSection: SECTION },
@@ -41,8 +65,8 @@ async function start() {
     client = undefined;
     const settings = "Open Settings";
     const chosen = await vscode.window.showErrorMessage(
-      `amp-lint: \`${[command, ...args].join(" ")}\` cannot be started: ${error.message}. ` +
-        'Install it by `pip install "amp-lint[server]"`, or say where it is.',
+      `amp-lint: \`${[program, ...args].join(" ")}\` cannot be started: ${error?.message ?? error}. ` +
+        'Install it by `pip install "amp-lint[server]"` in the environment of the project, or say where it is.',
       settings,
     );
     if (chosen === settings) {
@@ -76,6 +100,9 @@ async function activate(context) {
       }
     }),
   );
+  const python = await vscode.extensions.getExtension("ms-python.python")?.activate();
+  const changed = python?.environments?.onDidChangeActiveEnvironmentPath?.(restart);
+  context.subscriptions.push(...(changed ? [changed] : []));
   await start();
 }
 
