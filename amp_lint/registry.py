@@ -74,19 +74,26 @@ def page(rule: Rule) -> str:
 @functools.cache
 def address(rule: Rule) -> str:
     """Where the rule's page can be read: in the published repository, or else on this machine."""
-    from importlib import metadata, resources
+    from importlib import resources
 
     package, _, module = type(rule).__module__.rpartition(".")
+    if home := repository():
+        folder = package.removeprefix(f"{PACKAGE}.").replace(".", "/")
+        return f"{home}/blob/HEAD/rules/{folder}/{module}.md"
+    return Path(str(resources.files(package).joinpath(f"{module}.md"))).as_uri()
+
+
+@functools.cache
+def repository() -> str:
+    """The published repository's address, as the installed package says it; "" if it does not."""
+    from importlib import metadata
+
     try:
         urls = metadata.metadata("amp-lint").get_all("Project-URL") or ()
     except metadata.PackageNotFoundError:
-        urls = ()
+        return ""
     named = (url.partition(", ") for url in urls)
-    published = next((url.rstrip("/") for name, _, url in named if name == "Repository"), "")
-    if published:
-        folder = package.removeprefix(f"{PACKAGE}.").replace(".", "/")
-        return f"{published}/blob/HEAD/rules/{folder}/{module}.md"
-    return Path(str(resources.files(package).joinpath(f"{module}.md"))).as_uri()
+    return next((url.rstrip("/") for name, _, url in named if name == "Repository"), "")
 
 
 def _rule_classes() -> Iterator[type[Rule]]:

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from amp_lint import __version__, registry
+from amp_lint.handbook import pages
 from amp_lint.report import Finding, Style
 from amp_lint.report.place import fingerprints, relative, root
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
@@ -31,6 +32,7 @@ def render(findings: Sequence[Finding], style: Style) -> Iterator[str]:
             "driver": {
                 "name": "amp-lint",
                 "semanticVersion": _semantic(__version__),
+                **({"informationUri": home} if (home := registry.repository()) else {}),
                 "rules": [_rule(first[code]) for code in codes],
             }
         },
@@ -56,10 +58,13 @@ def _rule(found: Diagnostic) -> dict[str, Any]:
     }
     rule = registry.find(found.code)
     if rule is not None:
-        summary = registry.summary(rule)
-        page = registry.page(rule).partition("\n## Example")[0]
+        summary, text = registry.summary(rule), registry.page(rule)
+        page, full = text.partition("\n## Example")[0], pages.parse(text).paragraph("What it does")
         described["shortDescription"] = {"text": f"{summary[:1].upper()}{summary[1:]}."}
+        described["fullDescription"] = {"text": full}
         described["help"] = {"text": page, "markdown": page}
+        if registry.repository():
+            described["helpUri"] = registry.address(rule)
         described["properties"] = {"tags": ["mixed-precision", "pytorch"]}
     return described
 

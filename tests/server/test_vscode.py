@@ -19,6 +19,7 @@ import pytest
 import amp_lint
 from amp_lint.server.wishes import wishes
 from tests.browser import chromium
+from tests.npm import installed
 
 FOLDER = Path(__file__).parents[2] / "editors" / "vscode"
 PACKAGE = json.loads((FOLDER / "package.json").read_text("utf-8"))
@@ -53,15 +54,10 @@ def test_it_is_javascript() -> None:
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The extension as its own tool packs it, which npm has to bring."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("there is no npm")
     folder = tmp_path_factory.mktemp("vscode") / "extension"
     shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("node_modules", "dist", "*.vsix"))
-    installed = subprocess.run([npm, "install"], cwd=folder, capture_output=True, check=False)
-    if installed.returncode:
-        pytest.skip("npm cannot bring what packs it")
-    subprocess.run([npm, "run", "package"], cwd=folder, capture_output=True, check=True)
+    installed(folder)
+    subprocess.run(["npm", "run", "package"], cwd=folder, capture_output=True, check=True)
     return folder / "amp-lint.vsix"
 
 
