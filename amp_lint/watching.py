@@ -7,8 +7,8 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -53,13 +53,13 @@ def watch(options: LintOptions) -> int:
             before = _state(options)
             started = time.monotonic()
             _clear()
-            _lint(options, first)
+            written = _lint(options, first)
             first = None
             if streams.is_broken(sys.stdout):
                 return CLEAN  # nobody sees what comes; what is wrong with it is told at the end
             _tell(time.monotonic() - started, len(before.linted))
             gc.collect()
-            _wait(options, _state(options) if options.fix else before)
+            _wait(options, _after(before, written))
     if not options.quiet:
         print("stopped watching", file=sys.stderr)
     return CLEAN
@@ -88,13 +88,17 @@ def _refuse(options: LintOptions) -> None:
         )
 
 
-def _lint(options: LintOptions, session: Session | None) -> None:
-    """One round; an error in settings ends it, and no other."""
+def _lint(options: LintOptions, session: Session | None) -> dict[str, bytes]:
+    """One round, and what it has written; an error in settings ends it, and no other."""
+    written: dict[str, bytes] = {}
     try:
-        (session or Session(options)).run()
+        session = session or Session(options)
+        session.run()
+        written = session.written
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
     sys.stdout.flush()
+    return written
 
 
 def _clear() -> None:
@@ -110,6 +114,18 @@ def _tell(seconds: float, count: int) -> None:
         file=sys.stderr,
         flush=True,
     )
+
+
+def _after(before: _State, written: Mapping[str, bytes]) -> _State:
+    """What there was before a round, and what the round has written: all else is a change."""
+    linted = dict(before.linted)
+    for name, data in written.items():
+        path = absolute(Path(name))
+        status = _stat(path)
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == data:
+                linted[path] = status
+    return replace(before, linted=linted)
 
 
 def _wait(options: LintOptions, before: _State) -> None:

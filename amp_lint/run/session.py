@@ -156,6 +156,8 @@ class Session:
         self._selections: dict[str, Selection] = {}
         """Of the files that could be read."""
         self._named: set[str] = set()
+        self.written: dict[str, bytes] = {}
+        """What each file that was fixed has become."""
 
     def run(self) -> int:
         """Lint, fix and print, or show what would be linted; the exit code."""
@@ -192,6 +194,8 @@ class Session:
         """Lint and fix; what goes wrong is printed at once."""
         jobs = [self._stdin_job()] if self._options.stdin else self._file_jobs()
         outcomes = self._lint([job for job in jobs if job])
+        changed = (each for each in outcomes if each.before and each.source)
+        self.written = {each.name: each.source.file_data for each in changed if each.source}
         self._tell(outcomes)
         return outcomes
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from amp_lint import cli
 from tests.conftest import CLIP, FIXED, Run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent to a group")
@@ -119,6 +120,30 @@ def test_settings_are_read_again(folder: Path) -> None:
         settings.unlink()
         assert "AMP101" in made.round(4)
         assert made.interrupt() == 0
+
+
+def test_what_is_saved_during_a_round_is_seen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the file that the round has fixed."""
+    path, events = folder / "a.py", list[str]()
+    path.write_text(CLIP)
+
+    def end_of_round(seconds: float, count: int) -> None:
+        assert path.read_text().endswith(FIXED)
+        if "round" in events:
+            raise KeyboardInterrupt
+        events.append("round")
+        path.write_text(f"# saved\n{CLIP}")
+
+    def pause(seconds: float) -> None:
+        assert "pause" not in events, "the change was not seen"
+        events.append("pause")
+
+    monkeypatch.setattr("amp_lint.watching._tell", end_of_round)
+    monkeypatch.setattr("time.sleep", pause)
+    assert cli.main(["--watch", "--fix", "--quiet"]) == 0
+    assert events == ["round", "pause"] and path.read_text() == f"# saved\n{FIXED}"
 
 
 def test_fixes_are_written_once(folder: Path) -> None:
