@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ INTERRUPTED = 130
 
 def main() -> int:
     """Run amp-lint as a process of its own; the exit code."""
+    sys.unraisablehook = _unraisable
     try:
         from amp_lint.run import import_path, streams
 
@@ -25,6 +28,23 @@ def main() -> int:
         return cli.main()
     except KeyboardInterrupt:
         _interrupted()
+
+
+def _unraisable(ignored: sys.UnraisableHookArgs) -> None:
+    """Ctrl-C once more, if Python has dropped it.
+
+    So it does where it cannot raise: in what is called when an object is thrown away, such as the
+    lock of a module that has just been imported.
+    """
+    if ignored.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(ignored)
+        return
+    _thread.start_new_thread(_interrupt, ())  # raised in here, it would be dropped again
+
+
+def _interrupt() -> None:
+    time.sleep(0.01)
+    _thread.interrupt_main()
 
 
 def _interrupted() -> NoReturn:

@@ -38,6 +38,7 @@ def run(what: str, arguments: Sequence[str], *, module: bool) -> Ending:
     sys.argv = [what, *arguments]
     first = os.getcwd() if module else os.path.dirname(os.path.abspath(what))  # noqa: PTH100, PTH109, PTH120
     sys.path = [first, *import_path.AT_START[1:]]
+    sys.unraisablehook = sys.__unraisablehook__  # as the script would find it
     try:
         _start(what, module=module)
         _wait(others)

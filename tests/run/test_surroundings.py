@@ -194,6 +194,32 @@ def test_ctrl_c_while_something_is_imported(shell: Run, name: str) -> None:
     assert done == Result(130, "", line)
 
 
+DROPPED = """\
+import time
+from amp_lint import cli
+
+class Last:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+def wait(arguments=None):
+    Last()
+    time.sleep(20)
+
+cli.main = wait
+from amp_lint.__main__ import main
+main()
+"""
+
+
+def test_ctrl_c_where_python_drops_it(shell: Run) -> None:
+    """In what is called when an object is thrown away, Python can raise nothing."""
+    Path("program.py").write_text(DROPPED)
+    done = shell(f"exec {sys.executable} program.py")
+    line = "interrupted: every file is either as it was or fixed\n"
+    assert done == Result(130, "", line)
+
+
 # --- odd names, numbers and texts -----------------------------------------------------------------
 
 NAMES = (
