@@ -6,28 +6,27 @@ files are dismissed before a parser is needed.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 
-def _lazy_import(name: str) -> ModuleType:
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.loader is None:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+class _Lazy(ModuleType):
+    """Stands for a module of the same name.
+
+    Not in ``sys.modules``, where `importlib.util.LazyLoader` puts it: the import system drops what
+    is raised when it asks such a module for its ``__spec__``, Ctrl-C too, and half a module stays.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        value = getattr(importlib.import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
 
 
 if TYPE_CHECKING:
     import libcst as cst
 else:
-    cst = _lazy_import("libcst")
+    cst = _Lazy("libcst")
 
 __all__ = ["cst"]

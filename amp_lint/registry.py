@@ -103,7 +103,6 @@ def _rule_classes() -> Iterator[type[Rule]]:
             continue  # what serves the rule beside it, and needs a parser
         module = importlib.import_module(module_info.name)
         for value in vars(module).values():
-            # isinstance would look at `__class__`, for which the lazy `cst` imports libcst
-            is_rule = type(value) is type and issubclass(value, Rule) and value is not Rule
+            is_rule = isinstance(value, type) and issubclass(value, Rule) and value is not Rule
             if is_rule and value.__module__ == module.__name__:
                 yield value

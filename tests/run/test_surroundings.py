@@ -194,6 +194,37 @@ def test_ctrl_c_while_something_is_imported(shell: Run, name: str) -> None:
     assert done == Result(130, "", line)
 
 
+LIBRARY = """\
+import builtins
+from amp_lint._lazy import cst
+
+real = builtins.__import__
+def load(name, *args, **options):
+    if name == "libcst._nodes.op":
+        raise KeyboardInterrupt
+    return real(name, *args, **options)
+builtins.__import__ = load
+
+def name_it():
+    global libcst
+    import libcst
+
+for ask in (name_it, lambda: cst.Module):
+    try:
+        ask()
+    except KeyboardInterrupt:
+        print("raised")
+builtins.__import__ = real
+print(cst.Module.__name__)
+"""
+
+
+def test_ctrl_c_while_the_parser_is_imported(shell: Run) -> None:
+    """Neither dropped by the import system, nor does it leave half a library behind."""
+    Path("program.py").write_text(LIBRARY)
+    assert shell(f"exec {sys.executable} program.py").out == "raised\nraised\nModule\n"
+
+
 DROPPED = """\
 import time
 from amp_lint import cli
