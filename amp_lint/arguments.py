@@ -100,7 +100,9 @@ def _add_fixing(group: argparse._ArgumentGroup) -> None:
         "--diff", action="store_true", help="show what --fix would change, and change nothing"
     )
     group.add_argument(
-        "--prove", action="store_true", help="apply only fixes that experiments prove (needs torch)"
+        "--prove",
+        action="store_true",
+        help="apply only fixes that are proven (needs the extra verify)",
     )
     group.add_argument(
         "--add-noqa", action="store_true", help="silence every finding by a comment on its line"

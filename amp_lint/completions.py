@@ -17,6 +17,24 @@ _HOW = {
     "fish": "amp-lint completions fish | source",
 }  # fmt: skip
 """What a shell is to read when it starts."""
+_COMMANDS = "_describe 'amp-lint commands' _commands"
+_LAST = "\n        why)"
+_OPTIONS = r"${_shtab_amp_lint_options:#(: :*|\*::: :*)}"
+_OTHERS = f"\n        *.*|*/*|-*) _arguments -s {_OPTIONS} '*: :_files' ;;"
+_START = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }"
+_USING = "\ncomplete -c amp-lint -n '_shtab_amp_lint_using"
+_PATH = f"{_USING}' -ka '(__fish_complete_path (commandline -ct))' -d path"
+_BESIDES = {
+    "bash": ((" -o bashdefault -F", " -o bashdefault -o default -F"),),
+    "zsh": (
+        (_COMMANDS, f"{_COMMANDS}; _files"), (_LAST, f"{_OTHERS}{_LAST}"),
+        ("\n  compdef ", f"\n  {_START}\n  compdef "),
+    ),
+    "fish": ((f"{_USING} why", f"{_PATH}{_USING} why"),),
+}  # fmt: skip
+"""What shtab has not: paths without ``check``, and a zsh that completes nothing so far."""
+_RULES = frozenset({"rule", "select", "extend_select", "ignore"})
+"""Arguments that are rules."""
 _PATHS = frozenset({"paths", "records", "what", "script", "where"})
 """Arguments that are files."""
 
@@ -38,9 +56,9 @@ def completions(arguments: Sequence[str]) -> int:
         raise ConfigError(f"completions: shtab is not installed; {advice}") from error
     script = shtab.complete(_whole(shtab.FILE), shell[0])
     print(f"# {_HOW[shell[0]]}")
-    print(
-        script.replace(" -o bashdefault -F", " -o bashdefault -o default -F")
-    )  # paths without `check`
+    for old, new in _BESIDES[shell[0]]:
+        script = script.replace(old, new)
+    print(script)
     return CLEAN
 
 
@@ -98,7 +116,7 @@ def _take_over(
         given = copy.copy(action)
         if action.dest == "shell":
             given.choices = SHELLS
-        elif action.dest == "rule":
+        elif action.dest in _RULES:
             rules = registry.every_rule()
             given.choices = [word for rule in rules for word in (rule.code, rule.name)]
         elif action.dest in _PATHS or str(action.metavar).startswith(("FILE", "PATH")):

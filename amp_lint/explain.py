@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -37,6 +38,10 @@ with `--extend-select=CODE`."""
 
 _LONGEST_NAME = 200
 """Characters of a name that are looked at."""
+_STEM = 3
+"""Letters that say what a word is about."""
+_ENDING = re.compile(r"(?<=\w{3})(?:(?<=(\w))\1?(?:ing|ed)|s)$")
+"""Of a verb or a plural, with the letter that is doubled before it."""
 _SEE_ALL = "`amp-lint rule` lists all"
 
 
@@ -64,7 +69,19 @@ def explain(arguments: Sequence[str]) -> int:
     matching = [config.matching(word) for word in chosen.rule]
     if all(matching):
         return _print(_list(sorted({*itertools.chain(*matching)}, key=lambda rule: rule.code)))
+    if named := [rule for rule in registry.every_rule() if _is_in_name(asked, rule)]:
+        return _print(_list(named))
     return _other(asked)
+
+
+def _is_in_name(asked: str, rule: Rule) -> bool:
+    """Whether a rule's name has a part for each longer word: ``clip`` and ``clipping`` alike."""
+    parts = rule.name.split("-")
+    words = re.findall(rf"[a-z0-9]{{{_STEM},}}", asked[:_LONGEST_NAME].lower())
+    stems = [{word, _ENDING.sub("", word)} for word in words]
+    return bool(words) and all(
+        any(part.startswith(stem) for part in parts for stem in each) for each in stems
+    )
 
 
 def _show(rule: Rule, *, full: bool) -> int:

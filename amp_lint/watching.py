@@ -66,10 +66,10 @@ def watch(options: LintOptions) -> int:
 
 
 def _refuse(options: LintOptions) -> None:
-    """Refuse what is for one run, or not for people.
+    """Refuse what is for one run, not for people, or not there from the first.
 
     Raises:
-        ConfigError: such an option is given.
+        ConfigError: such an option or path is given.
     """
     given = {
         "stdin": options.stdin,
@@ -86,6 +86,8 @@ def _refuse(options: LintOptions) -> None:
         raise ConfigError(
             f"command line: --watch shows findings again and again; leave out {wrong[0]}"
         )
+    if missing := [path for path in options.paths if not os.path.lexists(path)]:
+        raise ConfigError(f"{missing[0]}: does not exist; check the path")
 
 
 def _lint(options: LintOptions, session: Session | None) -> dict[str, bytes]:

@@ -75,14 +75,19 @@ def _fixes(
                 is_preferred=is_safe or None,
                 edit=edit(ls, known, places.edits(fix.edits)),
             )
-            if proving.is_possible():
-                yield _proof(known, finding)
+            yield from _proof(ls, known, finding)
 
 
-def _proof(known: Document, finding: Diagnostic) -> types.Command:
-    about = [known.uri, known.version, finding.code, finding.start, finding.end]
+def _proof(ls: Server, known: Document, finding: Diagnostic) -> Iterator[Action]:
+    """The command that proves; where it cannot, the reason, for a client that shows such."""
     title = f"{finding.code}: prove the fix by experiment"
-    return types.Command(title, command=proving.COMMAND, arguments=about)
+    document = ls.client_capabilities.text_document
+    if proving.is_possible():
+        about = [known.uri, known.version, finding.code, finding.start, finding.end]
+        yield types.Command(title, command=proving.COMMAND, arguments=about)
+    elif document and document.code_action and document.code_action.disabled_support:
+        why = types.CodeActionDisabled(proving.NEEDED)
+        yield types.CodeAction(title, kind=types.CodeActionKind.QuickFix, disabled=why)
 
 
 async def _silence(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from amp_lint.arguments import Parser, add_files, add_selection
 from amp_lint.run.choice import ConfigError, check_selectors
 from amp_lint.run.session import LintOptions
+from amp_lint.server.declining import decline
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -23,9 +24,9 @@ def main(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name not in ("pygls", "lsprotocol"):
             raise
-        raise ConfigError(
-            f'server: {error.name} is not installed; `pip install "amp-lint[server]"` brings it'
-        ) from error
+        reason = f'{error.name} is not installed; `pip install "amp-lint[server]"` brings it'
+        decline(reason)
+        raise ConfigError(f"server: {reason}") from error
     return serve(options)
 
 

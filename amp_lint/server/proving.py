@@ -19,6 +19,8 @@ COMMAND = "amp-lint.prove"
 VERDICTS = {CLEAN: "proven", FOUND: "refuted", 3: "another setting"}
 """By the exit code of ``amp-lint verify``; with any other one it says itself what is wrong."""
 _ALL = ("hypothesis", "torch")
+NEEDED = 'it needs torch and hypothesis: `pip install "amp-lint[verify]"`'
+"""What to say where they are not."""
 
 
 @functools.cache

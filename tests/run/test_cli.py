@@ -287,7 +287,7 @@ def test_rule_prints_all_pages(amp_lint: Run) -> None:
 @pytest.mark.parametrize(
     ("key", "advice"),
     [
-        ("clip-before-unscaling", "did you mean `clip-before-unscale`?"),
+        ("clip-before-unscael", "did you mean `clip-before-unscale`?"),
         ("AMP999", "`amp-lint rule` lists all"),
         ("AMP1O1", "did you mean `AMP101`?"),
         ("log_softmaxx", "did you mean `log-softmax`?"),
@@ -307,6 +307,12 @@ def test_a_symptom_for_a_rule(main: Run, asked: str) -> None:
     assert first == f"No rule is called {asked!r}; this is about it:"
     answer = main("why", asked).out
     assert answer.startswith("\n".join(others) + "\n")
+
+
+@pytest.mark.parametrize("asked", ["clip", "clipping", "clipped unscale", "Clip-Before"])
+def test_words_of_a_name_list_the_rules(main: Run, asked: str) -> None:
+    done = main("rule", *asked.split())
+    assert (done.code, done.err) == (0, "") and done.out.startswith("AMP101  clip-before-unscale")
 
 
 def test_rules_are_listed(main: Run) -> None:

@@ -219,6 +219,12 @@ def test_what_makes_no_sense_is_refused(main: Run, options: list[str], named: st
     assert not Path("x").exists()
 
 
+def test_what_is_not_there_is_not_watched(main: Run) -> None:
+    done = main("--watch", "nowhere.py")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "error: nowhere.py: does not exist; check the path\n"
+
+
 def test_a_wrong_option_ends_it_at_once(main: Run) -> None:
     done = main("--watch", "--select=AMP1010")
     assert (done.code, done.err.count("\n")) == (2, 1)

@@ -136,5 +136,26 @@ def test_without_the_extra_one_line_says_what_to_do(
     )
 
 
+def test_an_editor_hears_that_the_extra_is_missing() -> None:
+    """Nobody sees what is on stderr there."""
+    code = "import sys; sys.modules['lsprotocol'] = None\n"
+    code += "from amp_lint.__main__ import main; sys.argv[1:] = ['server']; sys.exit(main())"
+
+    def said(asked: bytes) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [sys.executable, "-c", code], input=asked, capture_output=True, check=False
+        )
+
+    done = said(message("initialize", {"capabilities": {}}, 7))
+    head, _, body = done.stdout.partition(b"\r\n\r\n")
+    assert done.returncode == 2 and int(head.split()[1]) == len(body)
+    answer = json.loads(body)
+    assert answer["id"] == 7
+    assert 'pip install "amp-lint[server]"' in answer["error"]["message"]
+    for garbage in (b"", b"x" * 9999, b"Content-Length: 3\r\n\r\n[]", message("exit")):
+        done = said(garbage)
+        assert (done.returncode, done.stdout) == (2, b"") and b"Traceback" not in done.stderr
+
+
 def test_options_are_checked(main: Run) -> None:
     assert "`--preview`" in main("server", "--preveiw").err
