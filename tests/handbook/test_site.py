@@ -100,6 +100,7 @@ def test_a_browser_shows_the_site(site: Path) -> None:
 
 
 def look_at(page: Page, address: str, scheme: str) -> None:
+    page.set_default_timeout(120_000)  # of a busy machine
     wrong: list[str] = []
     page.on("console", lambda said: wrong.append(f"console: {said.text}"))
     page.on("response", lambda got: wrong.append(got.url) if got.status >= 400 else None)
