@@ -38,8 +38,8 @@ with `--extend-select=CODE`."""
 
 _LONGEST_NAME = 200
 """Characters of a name that are looked at."""
-_STEM = 3
-"""Letters that say what a word is about."""
+_WORD = re.compile(r"[a-z0-9]{3,}")
+"""One of letters enough to say what it is about."""
 _ENDING = re.compile(r"(?<=\w{3})(?:(?<=(\w))\1?(?:ing|ed)|s)$")
 """Of a verb or a plural, with the letter that is doubled before it."""
 _SEE_ALL = "`amp-lint rule` lists all"
@@ -77,7 +77,7 @@ def explain(arguments: Sequence[str]) -> int:
 def _is_in_name(asked: str, rule: Rule) -> bool:
     """Whether a rule's name has a part for each longer word: ``clip`` and ``clipping`` alike."""
     parts = rule.name.split("-")
-    words = re.findall(rf"[a-z0-9]{{{_STEM},}}", asked[:_LONGEST_NAME].lower())
+    words = _WORD.findall(asked[:_LONGEST_NAME].lower())
     stems = [{word, _ENDING.sub("", word)} for word in words]
     return bool(words) and all(
         any(part.startswith(stem) for part in parts for stem in each) for each in stems

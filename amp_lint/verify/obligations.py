@@ -30,6 +30,9 @@ class Expression:
     after: Term
     contexts: tuple[tuple[Term, Term], ...] = ()
     """The expressions around both, from the inside out: what they make of the difference."""
+    given_to: str = ""
+    """The call that it is an argument of, if nothing is known of that call and other code, which
+    became another one too, uses its result: what it makes of the difference cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)

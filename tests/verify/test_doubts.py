@@ -31,6 +31,7 @@ ONCE_PROVEN = {
     "look-print-index": "`print(self.losses[100])` was added",
     "look-print-divide": "`print(1.0 / self.seen)` was added",
     "look-rate-late": "`self.scaler.step(self.optimizer)` was added or moved",
+    "look-unknown-gets-logs": "instead of",
     "third-ddp-sync": "`scaler.scale(loss).backward()` was removed or moved",
     "third-loss-dice-smooth": "`eps` is no guard everywhere",
     "third-ppo-squeeze": "of an axis of one element",
@@ -38,6 +39,7 @@ ONCE_PROVEN = {
     "third-siam-queue-clone": "`self.queue` is a tensor of its own no more",
 }
 ONCE_REFUTED = ("fair-fused", "fair-norm-torch")
+CANNOT_BE_TOLD = {"fair-unknown-between": "makes of another value is not known"}
 
 
 @pytest.mark.parametrize("name", ONCE_PROVEN)
@@ -53,3 +55,11 @@ def test_what_is_wrong_is_told(proving: Prover, name: str) -> None:
 def test_what_is_right_is_proven(proving: Prover, name: str) -> None:
     case = CHANGES[name]
     assert proving.prove(Change(case["before"], case["after"])).verdict is Verdict.PROVEN
+
+
+@pytest.mark.parametrize("name", CANNOT_BE_TOLD)
+def test_what_cannot_be_told_is_not_refuted(proving: Prover, name: str) -> None:
+    case = CHANGES[name]
+    proof = proving.prove(Change(case["before"], case["after"]))
+    assert proof.verdict is Verdict.NOT_COMPARABLE
+    assert any(CANNOT_BE_TOLD[name] in text for text in proof.reasons)

@@ -18,6 +18,7 @@ from amp_lint.verify.compare.aliases import other_object
 from amp_lint.verify.compare.align import Alignment
 from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
+from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.followed import regions, shown, unread_events, yields
@@ -280,14 +281,17 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
     for name in common(one.units, other.units):
         if before.header(name) != after.header(name):
             continue  # names may stand for something else
-        for old, new in differing(one.effects[name].done, other.effects[name].done):
-            if old is None or new is None:
-                continue
+        pairs = [*differing(one.effects[name].done, other.effects[name].done)]
+        changed_effects = [(old, new) for old, new in pairs if old is not None and new is not None]
+        for old, new in changed_effects:
             place = Place(one.line(old.node), other.line(new.node), name)
             is_loss = old.kind == Kind.BACKWARD.value
             try:
+                given_to = _given_to(old, new, changed_effects)
                 for item in _differences(old, new):
-                    found.setdefault(item.pair, Expression(place, *item.pair, item.contexts))
+                    made = Expression(place, *item.pair, item.contexts, given_to)
+                    if item.pair not in found or (found[item.pair].given_to and not given_to):
+                        found[item.pair] = made
                     how = other_object(item)
                     if how:
                         text = f"line {place.after}: `{show(item.pair[1])}` {how}"
@@ -298,6 +302,23 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
                 if is_loss and old.term not in walk(new.term) and new.term not in walk(old.term):
                     other_losses.add(name)
     return [*found.values()], other_losses, [*other_objects]
+
+
+def _given_to(old: Effect, new: Effect, changed: Sequence[tuple[Effect, Effect]]) -> str:
+    """The call that is the effect, if code that became another one uses its result; or ""."""
+    if not (is_opaque(old.term) and is_opaque(new.term)):
+        return ""
+    own = {item.pair for item in _differences(old, new)}
+    for was, becomes in changed:
+        if was is old or old.term not in walk(was.term) or new.term not in walk(becomes.term):
+            continue
+        try:
+            beyond = {item.pair for item in _differences(was, becomes)} - own
+        except NotComparableError:
+            continue
+        if beyond:
+            return show(new.term)
+    return ""
 
 
 def _differences(old: Effect, new: Effect) -> Iterator[Difference]:

@@ -29,7 +29,11 @@ def judge(obligation: Expression, settings: ProofSettings) -> Judgement:
     own = min(map(_of_its_own, levels), key=len)
     if own:
         return Judgement(Verdict.NOT_COMPARABLE, f"what `{min(own)}` gives is not known")
-    return _decisive([one for one in levels if not _of_its_own(one)], settings).judgement()
+    found = _decisive([one for one in levels if not _of_its_own(one)], settings).judgement()
+    if obligation.given_to and found.verdict is Verdict.REFUTED:
+        unknown = f"what `{obligation.given_to}` makes of another value is not known"
+        return Judgement(Verdict.NOT_COMPARABLE, unknown)
+    return found
 
 
 def _of_its_own(level: Expression) -> frozenset[str]:
