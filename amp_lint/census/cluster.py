@@ -38,6 +38,9 @@ _PATIENCE = 10.0
 _NEEDED = (*import_path.NEEDED, "amp_lint", "pyarrow", "ray")
 """What workers import, from nowhere else than this process does."""
 _BLOCK = "block"
+_AUTHENTICATION = "RAY_AUTH_MODE"
+_TOKENS = f"if it asks for tokens, set {_AUTHENTICATION}=token"
+"""Clusters of newer versions of Ray do so by default, and clients not."""
 
 
 class Cluster(Workers):
@@ -75,9 +78,10 @@ class Cluster(Workers):
             ray.init(**where, log_to_driver=False, logging_level=logging.CRITICAL)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             why = printable(" ".join(str(error).split())[:200])
-            what = (
-                f"no cluster answers at {self._address}" if self._address else "Ray does not start"
-            )
+            what = "Ray does not start"
+            if self._address:
+                what = f"no cluster answers at {self._address}"
+                why += "" if _AUTHENTICATION in os.environ else f"; {_TOKENS}"
             self._aside.close()
             raise ConfigError(f"census: {what}: {why}") from error
         _quiet()

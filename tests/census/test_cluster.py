@@ -89,6 +89,29 @@ def test_what_is_killed_is_done_again(tmp_path: Path) -> None:
     assert of(out, FILES) == of(whole, FILES) and findings(out) == findings(whole)
 
 
+def test_a_cluster_by_its_address(
+    tmp_path: Path, main: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That asks for tokens, as those of newer versions of Ray do."""
+    address, program = "127.0.0.1:6399", str(Path(sys.executable).with_name("ray"))
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "f" * 64)
+    head = [program, "start", "--head", "--port=6399", "--num-cpus=1", "--disable-usage-stats"]
+    subprocess.run(head, check=True, capture_output=True)
+    try:
+        dataset = parquet(tmp_path / "in" / "a.parquet", FLEET)
+        assert census("-q", "--workers=1", dataset, tmp_path / "here") == 0
+        asked = [sys.executable, "-m", "amp_lint", "census", "-q", "--address", address]
+        there = tmp_path / "there"
+        subprocess.run([*asked, dataset, there], check=True, timeout=SECONDS)
+        assert findings(there) == findings(tmp_path / "here")
+        monkeypatch.delenv("RAY_AUTH_MODE")
+        done = subprocess.run([*asked, dataset, tmp_path / "x"], capture_output=True, check=False)
+        assert done.returncode == 2 and b"RAY_AUTH_MODE=token" in done.stderr
+    finally:
+        subprocess.run([program, "stop", "--force"], check=False, capture_output=True)
+
+
 def test_no_such_cluster(main: Run, tmp_path: Path) -> None:
     dataset = parquet(tmp_path / "in" / "a.parquet", FLEET)
     done = main("census", "--address=127.0.0.1:1", dataset, tmp_path / "out")
