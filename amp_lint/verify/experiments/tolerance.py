@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from amp_lint.verify.experiments import guards
+from amp_lint.verify.experiments.modes import ModeOutcome
 from amp_lint.verify.experiments.names import MOVES
 
 _MIXER = 0x1E3779B97F4A7C15
@@ -105,7 +106,7 @@ def rounded_at_random(tensor: torch.Tensor, eps: float, seed: int) -> torch.Tens
     for _ in range(2):
         bits = (bits ^ (bits >> 31)) * _MIXER
     signs = 1 - 2 * (bits >> 62 & 1)
-    return tensor * (1 + eps * signs)
+    return tensor * (1 + eps * signs.double())
 
 
 def _numbers(tensor: torch.Tensor) -> torch.Tensor:
@@ -133,6 +134,15 @@ class Target:
     """Another answer that is as good, and so is all between; None without one."""
     open: torch.Tensor | None = None
     """Which elements need not be finite; None if all must be."""
+
+    def where_known(self, near: Sequence[torch.Tensor]) -> Target:
+        """The target without elements of which ``near``, as good as the answer, is too far off."""
+        required = self.required
+        for other in near:
+            if other.shape == self.exact.shape:
+                apart = (other - self.exact).abs().nan_to_num(nan=math.inf)
+                required = required & ((apart <= self.slack) | ~self.exact.isfinite())
+        return replace(self, required=required)
 
     def moved_to(self, own: torch.Tensor, bare: torch.Tensor, meant: torch.Tensor) -> Target:
         """The target with what guards make of the answer, where they alone do.
@@ -204,6 +214,23 @@ class Reference:
 
     values: tuple[Target, ...]
     gradients: tuple[Target, ...]
+
+    def where_known(self, near: Sequence[ModeOutcome]) -> Reference:
+        """The reference without elements that float64 does not know well enough either.
+
+        Args:
+            near: the answers with float64's own rounding errors on each operation. ``log(1 - p)``
+                has none that is good for a p next to 1.
+        """
+        values = [one.values for one in near]
+        gradients = [one.gradients for one in near]
+        return Reference(_known(self.values, values), _known(self.gradients, gradients))
+
+
+def _known(aims: Sequence[Target], near: Sequence[Sequence[torch.Tensor]]) -> tuple[Target, ...]:
+    return tuple(
+        aim.where_known([one[at] for one in near if at < len(one)]) for at, aim in enumerate(aims)
+    )
 
 
 @dataclass(frozen=True, slots=True)
