@@ -135,14 +135,19 @@ class Target:
     open: torch.Tensor | None = None
     """Which elements need not be finite; None if all must be."""
 
-    def where_known(self, near: Sequence[torch.Tensor]) -> Target:
-        """The target without elements of which ``near``, as good as the answer, is too far off."""
-        required = self.required
+    def as_known(self, plain: torch.Tensor, near: Sequence[torch.Tensor]) -> Target:
+        """The target with a tolerance for what float64 itself does not know.
+
+        Args:
+            plain: what float64 gives; where it is not finite the answer was found otherwise.
+            near: the same with roundings of float64 at each operation, which is as good.
+        """
+        slack = self.slack
         for other in near:
-            if other.shape == self.exact.shape:
-                apart = (other - self.exact).abs().nan_to_num(nan=math.inf)
-                required = required & ((apart <= self.slack) | ~self.exact.isfinite())
-        return replace(self, required=required)
+            if other.shape == plain.shape == slack.shape:
+                apart = (other - plain).abs().nan_to_num(nan=math.inf)
+                slack = torch.where(plain.isfinite(), slack.maximum(FACTOR * apart), slack)
+        return replace(self, slack=slack)
 
     def moved_to(self, own: torch.Tensor, bare: torch.Tensor, meant: torch.Tensor) -> Target:
         """The target with what guards make of the answer, where they alone do.
@@ -215,22 +220,29 @@ class Reference:
     values: tuple[Target, ...]
     gradients: tuple[Target, ...]
 
-    def where_known(self, near: Sequence[ModeOutcome]) -> Reference:
-        """The reference without elements that float64 does not know well enough either.
+    def as_known(self, plain: ModeOutcome, near: Sequence[ModeOutcome]) -> Reference:
+        """The reference with a tolerance for what float64 itself does not know.
 
-        Args:
-            near: the answers with float64's own rounding errors on each operation. ``log(1 - p)``
-                has none that is good for a p next to 1.
+        ``log(1 - p)`` has no number that is good for a p next to 1. See `Target.as_known`.
         """
         values = [one.values for one in near]
         gradients = [one.gradients for one in near]
-        return Reference(_known(self.values, values), _known(self.gradients, gradients))
+        return Reference(
+            _known(self.values, plain.values, values),
+            _known(self.gradients, plain.gradients, gradients),
+        )
 
 
-def _known(aims: Sequence[Target], near: Sequence[Sequence[torch.Tensor]]) -> tuple[Target, ...]:
-    return tuple(
-        aim.where_known([one[at] for one in near if at < len(one)]) for at, aim in enumerate(aims)
-    )
+def _known(
+    aims: Sequence[Target],
+    plain: Sequence[torch.Tensor],
+    near: Sequence[Sequence[torch.Tensor]],
+) -> tuple[Target, ...]:
+    found = []
+    for at, aim in enumerate(aims):
+        others = [one[at] for one in near if at < len(one)]
+        found.append(aim.as_known(plain[at], others) if at < len(plain) else aim)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

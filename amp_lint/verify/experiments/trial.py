@@ -323,7 +323,8 @@ class Trial:
         scale = _Scale(eps, largest, passed, factors)
         reference = _targets(answer, moved, scale, case, got)
         if nearby:
-            reference = reference.where_known(self._noisy("oracle", known, case, _FINEST))
+            near = self._noisy("oracle", known, case, _FINEST)
+            reference = reference.as_known(known.oracle.outcome, near)
         if _is_out_of_range(known, precision):
             return self._out_of_range(reference, case, precision)
         return self._with_guards(reference, oracle, case, precision, nearby)
