@@ -17,10 +17,18 @@ function wishes(settings) {
   return Object.fromEntries(ASKED.filter((key) => key in given).map((key) => [key, given[key]]));
 }
 
+// What the Python extension knows of environments; undefined without it, or if it does not start.
+async function pythonEnvironments() {
+  try {
+    return (await vscode.extensions.getExtension("ms-python.python")?.activate())?.environments;
+  } catch {
+    return undefined;
+  }
+}
+
 // The environment that the Python extension has chosen, then those that lie in the folders.
 async function environments() {
-  const python = await vscode.extensions.getExtension("ms-python.python")?.activate();
-  const chosen = python?.environments?.getActiveEnvironmentPath?.()?.path;
+  const chosen = (await pythonEnvironments())?.getActiveEnvironmentPath?.()?.path;
   const isPython = chosen && path.basename(chosen).startsWith("python"); // or the folder of it
   const folders = (vscode.workspace.workspaceFolders ?? []).map((folder) => folder.uri.fsPath);
   const beside = folders.flatMap((folder) => [path.join(folder, ".venv"), path.join(folder, "venv")]);
@@ -100,8 +108,7 @@ async function activate(context) {
       }
     }),
   );
-  const python = await vscode.extensions.getExtension("ms-python.python")?.activate();
-  const changed = python?.environments?.onDidChangeActiveEnvironmentPath?.(restart);
+  const changed = (await pythonEnvironments())?.onDidChangeActiveEnvironmentPath?.(restart);
   context.subscriptions.push(...(changed ? [changed] : []));
   await start();
 }

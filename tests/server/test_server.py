@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,9 @@ pytest.importorskip("pygls")
 
 from lsp_client import Client, applied, client
 from lsprotocol import types
+
+from amp_lint.server import actions, proving
+from amp_lint.text.diagnostic import Diagnostic, Severity
 
 NOWHERE = types.Range(types.Position(0, 0), types.Position(0, 0))
 
@@ -82,6 +86,22 @@ name = "\U0001f600"; region = torch.cuda.amp.autocast()
 with torch.autocast("cuda"):
     step(loss)
 """
+
+
+def test_why_nothing_can_be_proven_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proving, "is_possible", lambda: False)
+    found = Diagnostic("AMP101", "x", Severity.ERROR, "x", 0, 1)
+
+    def offered(*, shown: bool) -> list[actions.Action]:
+        able = types.CodeActionClientCapabilities(disabled_support=shown)
+        text = types.TextDocumentClientCapabilities(code_action=able)
+        editor = SimpleNamespace(client_capabilities=types.ClientCapabilities(text_document=text))
+        return [*actions._proof(editor, None, found)]  # type: ignore[arg-type]
+
+    (action,) = offered(shown=True)
+    assert isinstance(action, types.CodeAction) and action.disabled
+    assert "torch and hypothesis" in action.disabled.reason
+    assert not offered(shown=False)
 
 
 def test_folders_settings_positions_and_languages(tmp_path: Path, clip: str) -> None:
