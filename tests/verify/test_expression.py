@@ -256,6 +256,14 @@ def test_an_eps_says_what_it_changes() -> None:
     )
 
 
+def test_a_guard_that_half_holds_with_one_digit() -> None:
+    """float16 takes 1e-6 for 1.01e-6, and a gradient that was divided by it is off by as much."""
+    unit = "(x / (x.norm(dim=1, keepdim=True) + {eps}))"
+    similar = f"({unit} * {unit.replace('x', 'y')}).sum(dim=1, keepdim=True)"
+    old, new = similar.format(eps="1e-12"), similar.format(eps="1e-6")
+    assert judged(old, new, replace(EAGER, disabled=frozenset({"size"}))).verdict is Verdict.PROVEN
+
+
 def test_a_lost_guard_is_noted() -> None:
     assert any("guard" in note for note in judged(FLOORED, "F.log_softmax(x, dim=1)").notes)
 

@@ -8,7 +8,7 @@ number at all in front of a softmax.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from amp_lint.verify.experiments.names import words
 from amp_lint.verify.experiments.operations import parameters
@@ -102,6 +102,24 @@ def largest(term: Term) -> float:
     """The largest of them; 0.0 if none is a literal."""
     literal = (size.value for size in _sizes(term) if isinstance(size, Const))
     return max((abs(v) for v in literal if isinstance(v, (int, float))), default=0.0)
+
+
+def with_sizes(term: Term, change: Callable[[float], float]) -> Term:
+    """The term with those that are literals changed."""
+    literal = {s for s in _sizes(term) if isinstance(s, Const) and isinstance(s.value, float)}
+
+    def visit(part: Term) -> Term:
+        if part in literal and isinstance(part, Const) and isinstance(part.value, float):
+            return Const(change(part.value))
+        match part:
+            case Seq(kind, items):
+                return Seq(kind, tuple(map(visit, items)))
+            case Op(form, name, args, keywords):
+                by_name = tuple((key, visit(value)) for key, value in keywords)
+                return Op(form, name, tuple(map(visit, args)), by_name)
+        return part
+
+    return visit(term)
 
 
 def _sizes(term: Term) -> set[Term]:

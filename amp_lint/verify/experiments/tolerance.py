@@ -149,6 +149,18 @@ class Target:
                 slack = torch.where(plain.isfinite(), slack.maximum(FACTOR * apart), slack)
         return replace(self, slack=slack)
 
+    def as_rounded(self, own: torch.Tensor, rounded: torch.Tensor, meant: torch.Tensor) -> Target:
+        """The target with a tolerance for a guard of new code that the dtype holds few digits of.
+
+        Args:
+            own: what new code computes exactly.
+            rounded: what it does with its guards as the dtype holds them.
+            meant: what it is meant to compute, if anything; where something is, that decides.
+        """
+        apart = (rounded - own).abs().nan_to_num(nan=0.0, posinf=0.0)
+        slack = torch.where(meant.isfinite(), self.slack, self.slack + apart)
+        return replace(self, slack=slack)
+
     def moved_to(self, own: torch.Tensor, bare: torch.Tensor, meant: torch.Tensor) -> Target:
         """The target with what guards make of the answer, where they alone do.
 
@@ -219,6 +231,19 @@ class Reference:
 
     values: tuple[Target, ...]
     gradients: tuple[Target, ...]
+
+    def as_rounded(self, own: ModeOutcome, near: ModeOutcome, meant: ModeOutcome) -> Reference:
+        """The reference with a tolerance for the roundings of guards. See `Target.as_rounded`."""
+        if [v.shape for v in near.values] != [v.shape for v in own.values]:
+            return self
+        values, gradients = (
+            tuple(aim.as_rounded(*answers) for aim, *answers in zip(aims, *those, strict=True))
+            for aims, those in (
+                (self.values, (own.values, near.values, meant.values)),
+                (self.gradients, (own.gradients, near.gradients, meant.gradients)),
+            )
+        )
+        return Reference(values, gradients)
 
     def as_known(self, plain: ModeOutcome, near: Sequence[ModeOutcome]) -> Reference:
         """The reference with a tolerance for what float64 itself does not know.

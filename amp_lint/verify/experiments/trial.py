@@ -77,6 +77,8 @@ class Pair:
     """BEFORE without its guards, in float64, with the eps of AFTER's norms."""
     own: Term
     """AFTER in float64, to be asked where the oracle has no answer."""
+    own_in_half: Term
+    """The same with its guards as float16 holds them: 1e-6 with one digit, as 1.01e-6."""
     own_bare: Term
     """AFTER without its guards, in float64."""
     bare: Term | None
@@ -109,8 +111,14 @@ def pair(before: Term, after: Term) -> Pair:
     old, new = guards.norm_eps(meant), guards.norm_eps(own)
     oracle = guards.with_norm_eps(meant, new) if len(old) == len(new) else meant
     bare = guards.with_norm_eps(oracle, (Const(0.0),) * len(old)) if old else None
+    in_half = guards.exact(guards.with_sizes(after, _in_half))
     own_bare = guards.exact(guards.erase(after))
-    return Pair(before, after, oracle, own, own_bare, bare, meant, guards.exact(before))
+    guarded = guards.exact(before)
+    return Pair(before, after, oracle, own, in_half, own_bare, bare, meant, guarded)
+
+
+def _in_half(value: float) -> float:
+    return float(torch.tensor(value, dtype=torch.float16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +318,10 @@ class Trial:
         if known.is_degenerate:
             return _finite(oracle, known.given)
         oracle = self._widened("oracle", known.oracle, known.given, known.bits, case)
-        answer = oracle
+        answer, fills = oracle, False
         if not own.error and _same_shapes(own, oracle):
-            self.holds_itself |= _fills(own, oracle)
+            fills = _fills(own, oracle)
+            self.holds_itself |= fills
             answer = _merge(oracle, own)
         eps = self.eps(precision)
         moved = self._moved(case, precision, eps, answer) if nearby else []
@@ -322,6 +331,9 @@ class Trial:
         factors = _incoming(case) * largest if self._is_fused or largest > _HARD else 0.0
         scale = _Scale(eps, largest, passed, factors)
         reference = _targets(answer, moved, scale, case, got)
+        if nearby and fills and precision.dtype is torch.float16:
+            in_half = self._exactly("own_in_half", known.given, known.bits, case).outcome
+            reference = reference.as_rounded(own, in_half, oracle)
         if nearby:
             near = self._noisy("oracle", known, case, _FINEST)
             reference = reference.as_known(known.oracle.outcome, near)
