@@ -31,6 +31,8 @@ MAX_KNOWN = 10_000
 
 MAX_CALLS = 400
 """Files that one process judges; to start the next one takes as long as two or three."""
+MAX_HELD = 200_000_000
+"""Bytes after which another process goes on: what a large file took is not given back."""
 
 Row = tuple[object, ...]
 
@@ -63,7 +65,7 @@ class Judge:
         self._options = options
         self._selection = api.selection(options.settings)
         self._pool = Pool(size=1)
-        self._calls = 0
+        self._calls = self._held = 0
         self._known: dict[tuple[str, str], Verdict] = {}
         """What came of the last contents that were judged alone."""
 
@@ -168,18 +170,21 @@ class Judge:
         self._renew()
         job = Job(file.path, data, False, self._selection, Action.REPORT, links=links)
         try:
-            return self._called(job).result()[0]
+            found = self._called(job).result()[0]
         except StartError:
             return verdict(job)
         except WorkerError as error:
             return Verdict(FAILED, (), f"{error} while it was analysed; exclude it")
+        self._held = found.peak
+        return found
 
     def _renew(self) -> None:
         """Have another process from time to time: what one keeps of old files grows."""
         self._calls += 1
-        if self._calls % MAX_CALLS == 0:
+        if self._calls >= MAX_CALLS or self._held > MAX_HELD:
             self._pool.close()
             self._pool = Pool(size=1)
+            self._calls = self._held = 0
 
     def _called(self, job: Job) -> Future[tuple[Verdict, float]]:
         return self._pool.submit(LIMIT + PATIENCE * job.seconds, verdict, job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 
@@ -26,16 +27,28 @@ class Verdict:
     error: str | None = None
     seconds: float = 0.0
     """CPU time."""
+    peak: int = 0
+    """Bytes that the process has held at most since it started; 0 where nobody can say."""
 
 
 def verdict(job: Job) -> Verdict:
     """Judge a file as the command line does, and say how far it came."""
     start = time.process_time()
     if not _survives(job):
-        return Verdict(SYNTAX, seconds=time.process_time() - start)
+        return Verdict(SYNTAX, seconds=time.process_time() - start, peak=_peak())
     outcome = lint(job)
     error = outcome.errors[0] if outcome.errors else None
-    return Verdict(RULES, (*api.diagnostics(outcome),), error, time.process_time() - start)
+    seconds = time.process_time() - start
+    return Verdict(RULES, (*api.diagnostics(outcome),), error, seconds, _peak())
+
+
+def _peak() -> int:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _survives(job: Job) -> bool:

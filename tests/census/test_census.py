@@ -27,6 +27,7 @@ from amp_lint.census.verdict import Verdict, verdict  # noqa: E402
 from amp_lint.handbook import pages  # noqa: E402
 from amp_lint.run.choice import ConfigError  # noqa: E402
 from amp_lint.run.job import Job  # noqa: E402
+from amp_lint.run.workers import Pool  # noqa: E402
 from tests.census.fleets import (  # noqa: E402
     FLEET,
     Here,
@@ -103,14 +104,24 @@ def test_the_same_as_the_command_line(main: Run, tmp_path: Path) -> None:
     assert len(names) == len({*names}) == sum(map(len, fleet.values()))
 
 
+@pytest.mark.parametrize(("limit", "most"), [("MAX_CALLS", 3), ("MAX_HELD", 1)])
 def test_processes_make_no_difference(
-    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     assert census("-q", dataset, here) == 0
     monkeypatch.undo()
-    monkeypatch.setattr(judge, "MAX_CALLS", 3)
+    ended: list[Pool] = []
+    monkeypatch.setattr(judge, limit, most)
+    close = Pool.close
+
+    def noted(pool: Pool) -> None:
+        ended.append(pool)
+        close(pool)
+
+    monkeypatch.setattr(Pool, "close", noted)
     assert census("-q", dataset, there) == 0
+    assert len(ended) > 1
     assert of(here, FILES) == of(there, FILES) and findings(here) == findings(there)
 
 
