@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -98,12 +100,18 @@ def test_a_cluster_by_its_address(
     tmp_path: Path, main: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That asks for tokens, as those of newer versions of Ray do."""
-    address, program = "127.0.0.1:6399", str(Path(sys.executable).with_name("ray"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address, program = f"127.0.0.1:{port}", str(Path(sys.executable).with_name("ray"))
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "f" * 64)
-    head = [program, "start", "--head", "--port=6399", "--num-cpus=1", "--disable-usage-stats"]
-    subprocess.run(head, check=True, capture_output=True)
+    head = [program, "start", "--head", "--block", f"--port={port}", "--num-cpus=1"]
+    head += ["--disable-usage-stats", "--include-dashboard=false"]
+    process = subprocess.Popen(head, stdout=subprocess.PIPE)
     try:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, b"")
+        assert any(b"Ray runtime started" in line for line in lines), "it has ended"
         dataset = parquet(tmp_path / "in" / "a.parquet", FLEET)
         assert census("-q", "--workers=1", dataset, tmp_path / "here") == 0
         asked = [sys.executable, "-m", "amp_lint", "census", "-q", "--address", address]
@@ -114,7 +122,10 @@ def test_a_cluster_by_its_address(
         done = subprocess.run([*asked, dataset, tmp_path / "x"], capture_output=True, check=False)
         assert done.returncode == 2 and b"RAY_AUTH_MODE=token" in done.stderr
     finally:
-        subprocess.run([program, "stop", "--force"], check=False, capture_output=True)
+        for each in (*below(process.pid, b""), process.pid):  # `ray stop` would end other clusters
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        process.communicate(timeout=SECONDS)
 
 
 def test_no_such_cluster(main: Run, tmp_path: Path) -> None:
