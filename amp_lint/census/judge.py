@@ -175,7 +175,7 @@ class Judge:
             return verdict(job)
         except WorkerError as error:
             return Verdict(FAILED, (), f"{error} while it was analysed; exclude it")
-        self._held = found.peak
+        self._held = found.held
         return found
 
     def _renew(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from amp_lint import api, engine
 from amp_lint.report.data import Diagnostic
@@ -27,28 +28,27 @@ class Verdict:
     error: str | None = None
     seconds: float = 0.0
     """CPU time."""
-    peak: int = 0
-    """Bytes that the process has held at most since it started; 0 where nobody can say."""
+    held: int = 0
+    """Bytes of memory that the process held afterwards; 0 where nobody can say."""
 
 
 def verdict(job: Job) -> Verdict:
     """Judge a file as the command line does, and say how far it came."""
     start = time.process_time()
     if not _survives(job):
-        return Verdict(SYNTAX, seconds=time.process_time() - start, peak=_peak())
+        return Verdict(SYNTAX, seconds=time.process_time() - start, held=_held())
     outcome = lint(job)
     error = outcome.errors[0] if outcome.errors else None
     seconds = time.process_time() - start
-    return Verdict(RULES, (*api.diagnostics(outcome),), error, seconds, _peak())
+    return Verdict(RULES, (*api.diagnostics(outcome),), error, seconds, _held())
 
 
-def _peak() -> int:
+def _held() -> int:
     try:
-        import resource
-    except ImportError:  # Windows
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except OSError:  # not Linux; the peak that others tell is also that of the parent
         return 0
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _survives(job: Job) -> bool:
