@@ -118,8 +118,11 @@ class _Writer:
         inner = self.text(shape.input)
         return None if inner is None else self._applied(shape, inner)
 
-    def _variable(self, name: str) -> str:
+    def _variable(self, name: str) -> str | None:
+        """What stands for a variable; None for what flows through a module to its last part."""
         first = self.match.steps[-1]
+        if name not in self.match.bound:
+            return None
         if self.match.bound[name] is not first.input:
             return self.model.tree.source(self.match.bound[name])
         text = self.value or self.model.tree.source(self.match.bound[name])

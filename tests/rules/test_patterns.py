@@ -159,3 +159,30 @@ def test_an_expression_is_parsed() -> None:
     assert parsed("log(1 - sigmoid(x))") == Apply("log", Apply("rsub", Apply("sigmoid", "x"), (1,)))
     with pytest.raises(ValueError, match="lambda"):
         parsed("lambda: x")
+
+
+CRITIC = """\
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Sequential(nn.Conv2d(8, 1, 1), nn.Sigmoid())
+
+    def forward(self, faces, real):
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        ("AMP306", "F.binary_cross_entropy(self.head(faces).view(len(faces), -1), real)"),
+        ("AMP306", "F.binary_cross_entropy(self.head(faces), real)"),
+        ("AMP302", "torch.log(self.head(faces).squeeze(1))"),
+    ],
+)
+def test_what_a_module_ends_with_has_no_name(rule: str, code: str) -> None:
+    looked_for = registry.find(rule)
+    assert looked_for is not None
+    source = Source((PRELUDE + CRITIC.format(code)).encode(), "critic.py")
+    (found,) = engine.check(source, Selection((looked_for,), preview=True))
+    assert (found.code, found.fix) == (rule, None)
