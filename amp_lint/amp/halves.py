@@ -14,8 +14,8 @@ from amp_lint.flow.values import Values, literal
 from amp_lint.syntax.names import Names
 from amp_lint.syntax.tree import Tree
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
+from amp_lint.vocabulary.operations import FLOAT16
 
-_FLOAT16 = frozenset({"torch.float16", "torch.half"})
 _WORDS = sorted({name.rpartition(".")[2] for name in HALF})
 
 
@@ -94,13 +94,13 @@ class Halves:
             return False
         if region.dtype is None:
             return self._device(region) == "cuda"
-        return any(self.names.is_any(v, _FLOAT16) for v in self.values.alternatives(region.dtype))
+        return any(self.names.is_any(v, FLOAT16) for v in self.values.alternatives(region.dtype))
 
     def _may_be_half(self, region: Region) -> bool:
         if region.dtype is None:
             return self._device(region) != "cpu"
         known = [self.names.qualified(v) for v in self.values.alternatives(region.dtype)]
-        return any(not names or not names.isdisjoint(_FLOAT16) for names in known)
+        return any(not names or not names.isdisjoint(FLOAT16) for names in known)
 
     def _device(self, region: Region) -> str | None:
         if region.function in DEVICE_AUTOCAST:

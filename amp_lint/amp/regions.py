@@ -17,6 +17,7 @@ from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.amp import CUSTOM_BWD, IS_ENABLED
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
+from amp_lint.vocabulary.operations import FLOAT16
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, names, words
 
 _MAX_STEPS = 6
@@ -93,6 +94,8 @@ class Region:
     """Whether the context may be something else, such as ``nullcontext``."""
     choices: tuple[cst.BaseExpression, ...] = ()
     """Then the autocast contexts that it may be; () where that is decided elsewhere."""
+    of_several: bool = False
+    """Whether another region may be entered in its place."""
 
     @property
     def never_enabled(self) -> bool:
@@ -329,11 +332,16 @@ class Regions:
         regions = [region for region in found if region is not None]
         if not regions:
             return None
+        first = replace(min(regions, key=self._rank), of_several=len(regions) > 1)
         if len(regions) == len(alternatives):
-            return regions[0]
+            return first
         pairs = zip(alternatives, found, strict=True)
         chosen = tuple(alternative for alternative, region in pairs if region is not None)
-        return replace(regions[0], conditional=True, choices=chosen)
+        return replace(first, conditional=True, choices=chosen)
+
+    def _rank(self, region: Region) -> bool:
+        """Of contexts that may be entered, that of float16 counts: it needs more than others."""
+        return region.dtype is None or not self.names.is_only(region.dtype, FLOAT16)
 
     def _alternatives(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What an expression may stand for; a parameter, for what calls in sight give for it."""

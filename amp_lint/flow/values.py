@@ -17,6 +17,7 @@ from amp_lint.vocabulary.training import OPTIMIZERS
 
 _MAX_BITS = 1024  # a float has no larger numbers
 _MAX_NAMES = 5  # for one thing
+_READING = frozenset({"copy", "get", "items", "keys", "values"})  # of a dict
 Slot = tuple[int, str]
 """Where an object is held: a name in a scope, or an attribute of a class."""
 MAX_ALTERNATIVES = 200
@@ -99,6 +100,28 @@ class Values:
             yield from (node.left, node.right)
         elif isinstance(node, cst.NamedExpr):
             yield node.value
+        elif isinstance(node, (cst.Subscript, cst.Call)):
+            yield from self._looked_up(node)
+
+    def _looked_up(self, node: cst.Subscript | cst.Call) -> list[cst.BaseExpression]:
+        """What ``table[key]`` or ``table.get(key, other)`` may give, of a dict that is written out.
+
+        [] where the dict may hold something else, or is none.
+        """
+        found = lookup(node)
+        if found is None:
+            return []
+        table, key, rest = found
+        held = [table] if isinstance(table, cst.Dict) else [*self._next(table)]
+        if len(held) != 1 or not isinstance(held[0], cst.Dict) or self.is_changed(table):
+            return []
+        entries = [each for each in held[0].elements if isinstance(each, cst.DictElement)]
+        if len(entries) != len(held[0].elements):
+            return []
+        asked = literal(key)
+        if asked is ...:
+            return [*(each.value for each in entries), *rest]
+        return [each.value for each in entries if literal(each.key) == asked] or rest
 
     def original(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The name or attribute that a variable is only another name for; else itself."""
@@ -173,7 +196,8 @@ class Values:
         targets = (target for target, _ in assignments(self.tree))
         items = (target.value for target in targets if isinstance(target, cst.Subscript))
         calls = self.tree.nodes(cst.Call)
-        owners = (call.func.value for call in calls if isinstance(call.func, cst.Attribute))
+        methods = (call.func for call in calls if isinstance(call.func, cst.Attribute))
+        owners = (func.value for func in methods if func.attr.value not in _READING)
         handed = (arg.value for call in calls for arg in call.args if arg.star != "**")
         names = (each for each in (*items, *owners, *handed) if isinstance(each, cst.Name))
         return frozenset(name.value for name in names)
@@ -350,6 +374,20 @@ _LITERALS = (
     cst.BinaryOperation,
 )
 """What may be a literal."""
+
+
+def lookup(
+    node: cst.Subscript | cst.Call,
+) -> tuple[cst.BaseExpression, cst.BaseExpression, list[cst.BaseExpression]] | None:
+    """The table, the key, and what is given where it is not there; None for other expressions."""
+    match node:
+        case cst.Subscript(value=table, slice=[cst.SubscriptElement(slice=cst.Index(value=key))]):
+            return table, key, []
+        case cst.Call(
+            func=cst.Attribute(value=table, attr=cst.Name(value="get")), args=[first, *rest]
+        ):
+            return table, first.value, [each.value for each in rest]
+    return None
 
 
 def literal(node: cst.BaseExpression | None) -> object:

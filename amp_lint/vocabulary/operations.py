@@ -20,6 +20,8 @@ DTYPES = {
     "torch.complex64": "complex64", "torch.cfloat": "complex64", "torch.complex128": "complex128",
 }  # fmt: skip
 """Qualified name -> dtype."""
+FLOAT16 = frozenset(name for name, dtype in DTYPES.items() if dtype == "float16")
+"""What float16 is called."""
 CASTS = {
     "half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64",
     "int": "int32", "long": "int64", "short": "int16", "bool": "bool", "byte": "uint8",

@@ -37,7 +37,7 @@ from amp_lint.flow.conditions import (
     text,
 )
 from amp_lint.flow.forwarding import merged, returned, spread
-from amp_lint.flow.values import arguments, literal
+from amp_lint.flow.values import arguments, literal, lookup
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Binding, dotted
@@ -46,9 +46,9 @@ from amp_lint.vocabulary import written
 from amp_lint.vocabulary.amp import BFLOAT16_FLAGS, SCALE_ATTRIBUTES
 from amp_lint.vocabulary.frameworks import ACCELERATE
 from amp_lint.vocabulary.meaning import Part
+from amp_lint.vocabulary.operations import FLOAT16 as HALF
 
 BFLOAT16, FLOAT16 = "torch.bfloat16", "torch.float16"
-HALF = frozenset({"torch.float16", "torch.half"})
 _DTYPES = HALF | {BFLOAT16, "torch.float32", "torch.float", "torch.float64", "torch.double"}
 _SPELLINGS = {"torch.float16": HALF, "torch.half": HALF}
 _FORWARD = "forward"
@@ -290,6 +290,23 @@ class Precision:
         for test, holds in deciding(self.tree, node):
             known = self.truth(test, steps)
             yield known if holds else opposite(known)
+        element = self.tree.ancestor(node, cst.DictElement)
+        if isinstance(element, cst.DictElement):
+            yield self._looked_up(element, steps)
+
+    def _looked_up(self, element: cst.DictElement, steps: int) -> Formula:
+        """When a value of a dict is what is looked up in it; True where that is not known."""
+        key, table = literal(element.key), self.tree.parent(element)
+        asked = [index for index, tables in self._lookups if any(each is table for each in tables)]
+        if not isinstance(key, str) or not asked:
+            return True
+        return either(*(self._equals(index, key, steps) for index in asked))
+
+    @functools.cached_property
+    def _lookups(self) -> list[tuple[cst.BaseExpression, list[cst.BaseExpression]]]:
+        """The key of each ``table[key]`` of the file, and the dicts that ``table`` may be."""
+        found = filter(None, map(lookup, self.tree.nodes(cst.Subscript)))
+        return [(index, [*self.values.alternatives(table)]) for table, index, _ in found]
 
     def truth(self, test: cst.BaseExpression, steps: int = _MAX_STEPS) -> Formula:
         """The formula of a test, its settings followed back."""

@@ -11,6 +11,7 @@ from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.operations import FLOAT16
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
@@ -59,12 +60,14 @@ class Fp16WithoutScaler(Rule):
 
 
 def _why(model: Model, region: Region) -> str:
-    from ._precision import HALF
-
     if region.dtype is None:
         return BY_DEFAULT
     values = model.values.alternatives(region.dtype)
-    return "" if all(model.names.is_only(value, HALF) for value in values) else CHOSEN
+    return (
+        ""
+        if not region.of_several and all(model.names.is_only(value, FLOAT16) for value in values)
+        else CHOSEN
+    )
 
 
 def _fix(model: Model, region: Region) -> Fix | None:
