@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -154,10 +154,27 @@ def blocks(path: Path, columns: Columns, size: int) -> list[ParquetBlock]:
     """
     files = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
     top = path if path.is_dir() else path.parent
+    columns = _completed(columns, files)
     made = [block for file in files for block in _of_file(file, top, columns, size)]
     if not made:
         raise ConfigError(f"census: {path}: has no row; name a dataset with files")
     return made
+
+
+def _completed(columns: Columns, files: Sequence[Path]) -> Columns:
+    """The columns, with those of commits and dates where every file has them under these names."""
+    schemas = []
+    for file in files:
+        with contextlib.suppress(OSError, pa.ArrowException):
+            schemas.append({*pq.read_schema(file).names})
+    there = set.intersection(*schemas) if schemas else set()
+    found = {name for name in ("commit", "date") if name in there}
+    found -= {columns.repository, columns.path, columns.content}
+    return replace(
+        columns,
+        commit=columns.commit or ("commit" if "commit" in found else None),
+        date=columns.date or ("date" if "date" in found else None),
+    )
 
 
 def _of_file(file: Path, top: Path, columns: Columns, size: int) -> Iterator[ParquetBlock]:

@@ -361,6 +361,23 @@ def test_columns_are_called_as_they_are(tmp_path: Path) -> None:
     assert (said["commit"], said["year"], said["findings"]) == ("c" * 40, 2021, 1)
 
 
+@pytest.mark.parametrize(("others", "expected"), [((), ("c", 2021)), (("a",), (None, None))])
+def test_commits_and_dates_are_read_where_every_file_has_them(
+    tmp_path: Path, others: Sequence[str], expected: tuple[object, object]
+) -> None:
+    """Called so, they need no option."""
+    place = {"repository": ["a"], "path": ["b.py"], "content": [CLIP]}
+    dated = {**place, "commit": ["c"], "date": ["2021-02-03"]}
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table(dated), tmp_path / "in" / "dated.parquet")
+    for name in others:
+        table = pa.table({**place, "repository": [name]})
+        pq.write_table(table, tmp_path / "in" / f"{name}.parquet")
+    assert census("-q", tmp_path / "in", tmp_path / "out") == 0
+    said = of(tmp_path / "out", FILES, ("cpu_seconds",))
+    assert {row[-2:] for row in said} == {expected}
+
+
 def wrong_inputs(folder: Path) -> list[tuple[Sequence[str | Path], str]]:
     """What is given, and what is said of it."""
     good = parquet(folder / "good" / "a.parquet", FLEET).parent
