@@ -24,6 +24,8 @@ _STAGES = {
     "syntax": "dismissed by its syntax",
     "rules": "judged by rules",
 }
+_INCHES, _AXIS = 0.14, 5
+"""Of a bar of the picture, and how many of them its axis takes."""
 _CODES = 6
 """Rules in the table of years."""
 
@@ -225,9 +227,10 @@ def draw(shares: Sequence[Sequence[Any]], path: Path) -> None:
     """Draw which share of the families with mixed precision has each mistake."""
     from amp_lint.verify.plot import NEW, OLD, page
 
-    with page(path) as (axes,):
-        rows = [row for row in shares if row[5]][::-1]
+    rows = [row for row in shares if row[5]][::-1]
+    with page(path, height=_INCHES * (len(rows) + _AXIS)) as (axes,):
         colors = [OLD if row[0] < "AMP4" else NEW for row in rows]
         axes.barh([f"{row[0]} {row[1]}" for row in rows], [row[6] for row in rows], color=colors)
         axes.set_xlabel("% of repositories with mixed precision")
+        axes.margins(y=0.01)
         axes.tick_params(axis="y", labelsize=7)

@@ -101,8 +101,14 @@ def _draw(title: str, judgement: Judgement, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def page(path: Path, rows: int = 1) -> Iterator[list[Axes]]:
-    """Axes, one below the other, that are written to a file when they are drawn."""
+def page(path: Path, rows: int = 1, height: float = 0.0) -> Iterator[list[Axes]]:
+    """Axes, one below the other, that are written to a file when they are drawn.
+
+    Args:
+        path: the file.
+        rows: how many axes.
+        height: of all of them in inches, at least; by default what suits their number.
+    """
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -118,7 +124,7 @@ def page(path: Path, rows: int = 1) -> Iterator[list[Axes]]:
         "axes.spines.right": False,
     }
     with mpl.rc_context(style):
-        size = (INCHES[0], INCHES[1] * (1 + rows) / 2)
+        size = (INCHES[0], max(height, INCHES[1] * (1 + rows) / 2))
         figure, axes = plt.subplots(rows, figsize=size, layout="constrained", squeeze=False)
         try:
             yield [*axes[:, 0]]
