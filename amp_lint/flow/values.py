@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 from collections import defaultdict
@@ -390,6 +391,12 @@ def lookup(
     return None
 
 
+@functools.lru_cache(maxsize=8192)
+def _evaluated(text: str) -> object:
+    """The value of a token; Python's compiler is asked for it."""
+    return ast.literal_eval(text)
+
+
 def literal(node: cst.BaseExpression | None) -> object:
     """The value of a literal number, string, bool or None; ``...`` when it is not one.
 
@@ -399,12 +406,11 @@ def literal(node: cst.BaseExpression | None) -> object:
         return ...
     if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
         return {"True": True, "False": False, "None": None}[node.value]
-    if isinstance(node, cst.Float):
-        return node.evaluated_value
-    if isinstance(node, cst.Integer):
-        number = node.evaluated_value
-        return number if number.bit_length() < _MAX_BITS else ...
-    if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
+    if isinstance(node, (cst.Float, cst.Integer, cst.SimpleString)):
+        value = _evaluated(node.value)
+        is_large = isinstance(value, int) and value.bit_length() >= _MAX_BITS
+        return ... if is_large else value
+    if isinstance(node, cst.ConcatenatedString):
         return node.evaluated_value
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         value = literal(node.expression)
