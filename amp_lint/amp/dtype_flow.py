@@ -40,6 +40,7 @@ from amp_lint.vocabulary.operations import (
 )
 from amp_lint.vocabulary.table import words
 
+_MAX_TARGETS = 4  # of one call: modules that settings choose from
 _MAX_DEPTH = 4
 """Calls that are followed one below the other."""
 _MAX_RUNS = 8
@@ -284,10 +285,20 @@ class DtypeFlow:
         return UNKNOWN
 
     def _follow(self, call: cst.Call, run: Run, ambient: Ambient) -> Value | None:
-        """What a function in reach gives for the arguments of a call."""
-        target = self.reach.target(call)
-        if target is None or target in self.reach.generators or target.asynchronous is not None:
+        """What a function in reach gives for the arguments of a call; any of those it may run."""
+        targets = self.reach.targets(call)
+        if not 1 <= len(targets) <= _MAX_TARGETS or any(map(self._runs_later, targets)):
             return None
+        results = [self._followed(target, call, run, ambient) for target in targets]
+        known = [result for result in results if result is not None]
+        return functools.reduce(join, known) if len(known) == len(results) else None
+
+    def _runs_later(self, function: cst.FunctionDef) -> bool:
+        return function in self.reach.generators or function.asynchronous is not None
+
+    def _followed(
+        self, target: cst.FunctionDef, call: cst.Call, run: Run, ambient: Ambient
+    ) -> Value | None:
         bound = self.program.bind(target, call)
         given = {name: run.of(value) for name, value in bound.items()}
         unnamed = {name: told(value, {}) for name, value in given.items()}
