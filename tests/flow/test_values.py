@@ -556,3 +556,31 @@ def test_meanings_through_several_assignments() -> None:
         "torch", "torch.amp", "torch.cuda", "torch.cuda.amp", "torch.amp.autocast",
         "torch.cuda.amp.autocast", "torch.autocast", "torch.cuda.autocast",
     }  # fmt: skip
+
+
+# --- tables that are written out ----------------------------------------------------------------
+
+TABLE = 'T = {"a": one, "b": two}\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (TABLE + "use(T[k])", ["one", "two"]),
+        (TABLE + 'use(T["b"])', ["two"]),
+        (TABLE + "use(T.get(k, three))", ["one", "two", "three"]),
+        (TABLE + 'use(T.get("c", three))', ["three"]),
+        ("use({True: one, False: two}[k])", ["one", "two"]),
+        ("use({16: one, 32: two}[32])", ["two"]),
+        (TABLE + 'T["c"] = three\nuse(T[k])', ["T[k]"]),
+        (TABLE + "fill(T)\nuse(T[k])", ["T[k]"]),
+        (TABLE + "T.update(more)\nuse(T[k])", ["T[k]"]),
+        ("T = {**more, 'a': one}\nuse(T[k])", ["T[k]"]),
+        ("T = make()\nuse(T[k])", ["T[k]"]),
+        (TABLE + "use(T[0:1])", ["T[0:1]"]),
+    ],
+)
+def test_what_a_table_holds(body: str, expected: list[str]) -> None:
+    model = model_of(body)
+    found = model.values.alternatives(argument(model))
+    assert [model.tree.source(value) for value in found] == expected
