@@ -20,8 +20,10 @@ from amp_lint.amp.dtypes import (
     Series,
     Value,
     applied,
+    held,
     number,
     progressed,
+    record,
     tensor,
 )
 from amp_lint.flow.values import Arguments, Values, arguments, literal
@@ -55,6 +57,7 @@ _NUMBERS = frozenset(
     {"builtins.float", "builtins.int", "builtins.len", "builtins.round", "builtins.bool",
      "builtins.id", "builtins.ord", "builtins.hash", "builtins.isinstance", "builtins.hasattr"}
 )  # fmt: skip
+_TAKING = frozenset({"get", "pop", "setdefault"})
 _ONE_DTYPE = frozenset({"chunk", "split", "unbind", "tensor_split", "meshgrid", "var_mean",
                         "std_mean", "broadcast_tensors", "hsplit", "vsplit", "dsplit"})  # fmt: skip
 _PICKING = ("gather", "index_select", "take", "take_along_dim")
@@ -90,6 +93,9 @@ class Calls:
         module = self._module(call, given, run, ambient)
         if module is not None:
             return module
+        if isinstance(self.names.definition(call.func), cst.ClassDef):
+            self.follow(call, run, ambient)
+            return self._record(given, run)
         followed = self.follow(call, run, ambient)
         return followed if followed is not None else UNKNOWN
 
@@ -140,10 +146,18 @@ class Calls:
             if made is not None:
                 return made
         short = operations().short(name)
+        if short is None and last[:1].isupper() and not name.startswith("torch."):
+            return self._record(given, run)
         if short is None or given.starred:
             return OTHER if name == "torch.device" else UNKNOWN
         operands = [run.of(value) for value in self._given(given)]
         return self._operation(short, operands, given, call, ambient, run, len(given.positional))
+
+    def _record(self, given: Arguments, run: Run) -> Value:
+        """An object that is made of keywords alone: it has them as attributes, or as items."""
+        if given.positional or given.starred or not given.keywords:
+            return UNKNOWN
+        return record({name: run.of(value) for name, value in given.keywords.items()})
 
     def _builtin(self, last: str, name: str, given: Arguments, run: Run, ambient: Ambient) -> Value:
         """``float(x)``, ``abs(x)``, ``max(x, y)``, and all of math."""
@@ -158,6 +172,8 @@ class Calls:
             return values[0] if values[0].kind is Kind.NUMBER else SOME_NUMBER
         if name in _NUMBERS or name.startswith("math."):
             return number(None, floating=name.startswith("math."))
+        if last == "dict":
+            return self._record(given, run)
         if last in ("abs", "max", "min", "sum") and values:
             if all(value.kind is Kind.NUMBER for value in values):
                 return SOME_NUMBER
@@ -307,6 +323,9 @@ class Calls:
         name = call.func.attr.value
         if receiver.kind is Kind.NUMBER:
             return SOME_NUMBER
+        if receiver.kind is Kind.RECORD and name in _TAKING and given.positional:
+            key = literal(given.positional[0])
+            return held(receiver, key) if isinstance(key, str) else UNKNOWN
         if not receiver.is_tensor:
             return None
         if name in CASTS and not given.positional:

@@ -26,9 +26,11 @@ from amp_lint.amp.dtypes import (
     Run,
     Value,
     applied,
+    held,
     join,
     number,
     progressed,
+    record,
     tensor,
 )
 from amp_lint.flow.values import literal
@@ -357,6 +359,7 @@ class Runner:
             if (owner := dotted(target.value)) is not None:
                 stored = self._stored.get(owner, value)
                 self._stored[owner] = join(stored, value)
+                self._store(owner, target, value, env)
         elif isinstance(target, cst.StarredElement):
             self.bind(target.value, UNKNOWN, env)
         elif (name := dotted(target)) is not None:
@@ -365,6 +368,14 @@ class Runner:
             for known in [key for key in env if key.startswith(f"{name}.")]:
                 del env[known]
             env[name] = self.begun(name, value, target)
+
+    def _store(self, owner: str, target: cst.Subscript, value: Value, env: Env) -> None:
+        """Put a value into a record; under a key that is not known, anything may be anywhere."""
+        known = env.get(owner)
+        if known is not None and known.kind is Kind.RECORD:
+            key = key_of(target)
+            items = dict(zip(known.names, known.items, strict=True))
+            env[owner] = record(items | {key: value}) if key is not None else OTHER
 
     # --- expressions --------------------------------------------------------------------------
 
@@ -512,7 +523,10 @@ class Runner:
             at = literal(index.value) if isinstance(index, cst.Index) else ...
             known = isinstance(at, int) and -len(owner.items) <= at < len(owner.items)
             return owner.items[at] if known and isinstance(at, int) else UNKNOWN
-        if owner.kind is Kind.OTHER:
+        key = key_of(node)
+        if owner.kind is Kind.RECORD and key in owner.names:
+            return held(owner, key)
+        if owner.kind in (Kind.OTHER, Kind.RECORD):
             return self._item_of(node.value)
         if owner.kind is Kind.TENSOR:
             sliced = any(isinstance(each.slice, cst.Slice) for each in node.slice)
@@ -525,8 +539,16 @@ class Runner:
         return replace(value, dtypes=value.dtypes | {ANY}) if value.is_tensor else UNKNOWN
 
     def _dict(self, node: cst.Dict, env: Env) -> Value:
-        self._rest(node, env)
-        return OTHER
+        items: dict[str, Value] = {}
+        is_known = True
+        for element in node.elements:
+            key = literal(element.key) if isinstance(element, cst.DictElement) else None
+            if isinstance(element, cst.DictElement):
+                self.value(element.key, env)
+            value = self.value(element.value, env)
+            is_known = is_known and isinstance(key, str)
+            items[str(key)] = value
+        return record(items) if is_known else OTHER
 
     def _comprehension(self, node: cst.BaseSimpleComp | cst.DictComp, env: Env) -> Value:
         """What is collected: each element, or value, is such."""
@@ -550,6 +572,13 @@ class Runner:
         for arg in node.args:
             self.value(arg.value, env)
         return self.calls.result(node, receiver, self.run, self.ambient)
+
+
+def key_of(node: cst.Subscript) -> str | None:
+    """The text in the brackets, if that is all."""
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    key = literal(index.value) if isinstance(index, cst.Index) else None
+    return key if isinstance(key, str) else None
 
 
 def _left(value: Value) -> Value:
@@ -577,6 +606,8 @@ def _attribute_of(owner: Value, name: str) -> Value:
         return SOME_NUMBER
     if owner.kind is Kind.ITEMS and name in ("values", "indices") and len(owner.items) == 2:
         return owner.items[name == "indices"]
+    if owner.kind is Kind.RECORD:
+        return held(owner, name)
     if not owner.is_tensor:
         return UNKNOWN
     if name == "dtype":

@@ -36,6 +36,8 @@ class Kind(enum.Enum):
     NUMBER = "number"
     DTYPE = "dtype"
     ITEMS = "tuple"
+    RECORD = "record"
+    """Items that have names: a dict, or an object that is made of keywords."""
     OTHER = "other"
     """A module, a string, a function: nothing that an operation computes with."""
 
@@ -73,6 +75,8 @@ class Value:
     floating: bool = True
     """Of a number: whether it is (or may be) a float."""
     items: tuple[Value, ...] = ()
+    names: tuple[str, ...] = ()
+    """Of the items of a record."""
     why: cst.CSTNode | None = field(default=None, compare=False)
     """The operation or cast that made it low."""
     cast: bool = False
@@ -120,6 +124,8 @@ class Value:
         return self.is_tensor and dtype in self.dtypes
 
 
+_MOST_NAMES = 32
+"""Beyond which nothing is known of a record."""
 UNKNOWN = Value(Kind.TENSOR, frozenset({ANY}))
 OTHER = Value(Kind.OTHER)
 SOME_NUMBER = Value(Kind.NUMBER)
@@ -134,6 +140,22 @@ def number(value: float | None, floating: bool | None = None) -> Value:
     """A number of Python's."""
     is_float = isinstance(value, float) or value is None if floating is None else floating
     return Value(Kind.NUMBER, number=value, floating=is_float)
+
+
+def record(items: Mapping[str, Value]) -> Value:
+    """Items with names; what is a record itself is not looked into, so that none grows for ever."""
+    if not 0 < len(items) <= _MOST_NAMES:
+        return OTHER
+    flat = tuple(OTHER if item.kind is Kind.RECORD else item for item in items.values())
+    return Value(Kind.RECORD, items=flat, names=tuple(items))
+
+
+def held(value: Value, name: str) -> Value:
+    """An item of a record: what was put there, or what somebody else has put there since."""
+    if name not in value.names:
+        return UNKNOWN
+    item = value.items[value.names.index(name)]
+    return replace(item, dtypes=item.dtypes | {ANY}) if item.is_tensor else item
 
 
 def told(value: Value, names: Mapping[str, str]) -> Value:
@@ -151,7 +173,12 @@ def join(one: Value, other: Value) -> Value:
         return number(None, one.floating or other.floating)
     if kinds == {Kind.ITEMS} and len(one.items) == len(other.items):
         return Value(Kind.ITEMS, items=tuple(map(join, one.items, other.items)))
-    if kinds == {Kind.OTHER}:
+    if kinds == {Kind.RECORD}:
+        both = dict(zip(one.names, one.items, strict=True))
+        for name, item in zip(other.names, other.items, strict=True):
+            both[name] = join(both[name], item) if name in both else item
+        return record(both)
+    if kinds <= {Kind.OTHER, Kind.RECORD}:
         return OTHER
     tensors = [value for value in (one, other) if value.kind in (Kind.TENSOR, Kind.DTYPE)]
     if not tensors:
