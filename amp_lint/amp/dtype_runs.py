@@ -57,6 +57,7 @@ _COMPUTED: dict[type[cst.CSTNode], Callable[[float, float], float]] = {
     cst.Modulo: lambda a, b: a % b,
 }
 _DIVIDING = (cst.Divide, cst.FloorDivide, cst.Modulo)
+_COLLECTING = frozenset({"append", "appendleft", "extend", "insert"})
 Env = dict[str, Value]
 
 
@@ -571,7 +572,24 @@ class Runner:
             self.value(node.func, env)
         for arg in node.args:
             self.value(arg.value, env)
+        self._collect(node, env)
         return self.calls.result(node, receiver, self.run, self.ambient)
+
+    def _collect(self, call: cst.Call, env: Env) -> None:
+        """``xs.append(x)``: a list is what its elements are, as that of a comprehension is."""
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _COLLECTING:
+            return
+        name = dotted(call.func.value)
+        known = env.get(name) if name is not None else None
+        if name is None or known is None or not call.args:
+            return
+        added = self.run.of(call.args[-1].value)
+        if known.kind is Kind.ITEMS:
+            known = functools.reduce(join, known.items) if known.items else added
+        if known.is_tensor and added.is_tensor:
+            env[name] = replace(join(known, added), dims=Dims.UNKNOWN)
+        elif known.kind is not Kind.OTHER:
+            env[name] = UNKNOWN
 
 
 def key_of(node: cst.Subscript) -> str | None:
