@@ -1,4 +1,4 @@
-"""AMP212: an option of AMP of which every value is true."""
+"""AMP212: an option of AMP that cannot switch it off."""
 
 from __future__ import annotations
 
@@ -20,37 +20,91 @@ _ACTION = "argparse.BooleanOptionalAction"
 
 
 class AmpFlagDefeated(Rule):
-    """``parser.add_argument("--amp", type=bool)``, which ``--amp False`` switches on."""
+    """``parser.add_argument("--amp", type=bool)``, which ``--amp False`` switches on.
+
+    And one that ``store_true`` can only make what it is by default.
+    """
 
     code = "AMP212"
     name = "amp-flag-defeated"
     severity = Severity.WARNING
     preview = True
     fixes = (Applicability.SUGGEST,)
-    requires = (frozenset({"add_argument"}), frozenset({"bool"}))
-    pattern = written.pattern(r"type\s*=\s*bool\b", "bool")
+    requires = (frozenset({"add_argument"}), frozenset({"bool", "store_true"}))
+    pattern = written.pattern(r"type\s*=\s*bool\b", "bool") | written.pattern(
+        "store_true", "store_true"
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every option by its name, and by whether a region or a scaler reads it."""
-        for call in model.tree.nodes(cst.Call):
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
-                yield from self._judge(model, call)
+        for call in _options(model):
+            name = _name(call)
+            if name and (re.search(AMP_OPTION, name) or _switches(model, name)):
+                yield from self._judge(model, call, name)
 
-    def _judge(self, model: Model, call: cst.Call) -> Iterator[Diagnostic]:
+    def _judge(self, model: Model, call: cst.Call, name: str) -> Iterator[Diagnostic]:
         from amp_lint.flow.values import arguments, literal
 
-        given = arguments(call)
-        kind = given.keywords.get("type")
-        names = [text for node in given.positional if isinstance(text := literal(node), str)]
-        if kind is None or not names or not model.names.is_any(kind, {"builtins.bool"}):
+        given = arguments(call).keywords
+        kind, action = given.get("type"), given.get("action")
+        if kind is not None and model.names.is_any(kind, {"builtins.bool"}):
+            at = kind
+            message = f"{quoted(f'{name} False')} switches this on: `bool` of any text is True"
+            help = f'use `action={_ACTION}`, or `action="store_true"`'
+        elif action is not None and literal(action) == "store_true" and _stays_on(model, call):
+            at = action
+            message = f"nothing switches this off: {quoted(name)} sets True, which it is by default"
+            help = f"use `action={_ACTION}`, or another default"
+        else:
             return
-        name = max(names, key=len)
-        if not re.search(AMP_OPTION, name) and not _switches(model, name):
-            return
-        message = f"{quoted(f'{name} False')} switches this on: `bool` of any text is True"
-        help = f'use `action={_ACTION}`, or `action="store_true"`'
-        argument = next(arg for arg in call.args if arg.value is kind)
+        argument = next(arg for arg in call.args if arg.value is at)
         yield self.report(model, argument, message, fix=_fix(model, call, argument), help=help)
+
+
+def _options(model: Model) -> Iterator[cst.Call]:
+    for call in model.tree.nodes(cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
+            yield call
+
+
+def _name(call: cst.Call) -> str:
+    """The longest name of an option; "" if there is none that is written out."""
+    from amp_lint.flow.values import arguments, literal
+
+    names = (literal(node) for node in arguments(call).positional)
+    return max((name for name in names if isinstance(name, str)), key=len, default="")
+
+
+def _attribute(call: cst.Call) -> str:
+    """What an option is called where its value is read."""
+    from amp_lint.flow.values import arguments, literal
+
+    told = literal(arguments(call).keywords.get("dest"))
+    return told if isinstance(told, str) else _name(call).lstrip("-").replace("-", "_")
+
+
+def _stays_on(model: Model, call: cst.Call) -> bool:
+    """Whether an option is True by default, and no other one sets the same attribute."""
+    from amp_lint.flow.values import arguments, literal
+
+    attribute = _attribute(call)
+    others = (other for other in _options(model) if other is not call)
+    return (
+        literal(arguments(call).keywords.get("default")) is True
+        and bool(attribute)
+        and all(_attribute(other) != attribute for other in others)
+        and not any(_sets(each, attribute) for each in model.tree.nodes(cst.Call))
+    )
+
+
+def _sets(call: cst.Call, attribute: str) -> bool:
+    """Whether a call gives an attribute of options another default: ``set_defaults(amp=False)``."""
+    is_named = any(arg.keyword is not None and arg.keyword.value == attribute for arg in call.args)
+    return (
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "set_defaults"
+        and (is_named or any(arg.star for arg in call.args))
+    )
 
 
 def _switches(model: Model, option: str) -> bool:
@@ -67,7 +121,9 @@ def _switches(model: Model, option: str) -> bool:
 
 def _fix(model: Model, call: cst.Call, argument: cst.Arg) -> Fix | None:
     """Read a switch, and ``--no-amp``; ``--amp True`` is none any more, so that it is shown."""
-    keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    keywords = {
+        arg.keyword.value for arg in call.args if arg.keyword not in (None, argument.keyword)
+    }
     action = model.names.spelling_of(call, _ACTION)
     if action is None or {"nargs", "const", "action", "choices"} & keywords:
         return None

@@ -63,7 +63,7 @@ class UnsupportedHalfOp(Rule):
             return None
         dtype = sorted(value.low)[-1]
         only = name.startswith("fft.") and dtype == "float16"
-        sizes = " but for sizes that are powers of two" if only else ""
+        sizes = " but for sizes of 2**n" if only else ""
         message = (
             f"{name} raises RuntimeError in {dtype}{sizes}, and autocast does not cast it{where}"
         )
