@@ -56,6 +56,35 @@ class Ordered(Truthy):
 
 
 @dataclass(frozen=True, slots=True)
+class Contains(Truthy):
+    """A test such as ``"cuda" in device``, its text the key: decided where the text is known."""
+
+    of: str
+    word: str
+
+    def holds(self, value: cst.BaseExpression) -> bool | None:
+        """Whether a text that is written out has the word; None where that is not known."""
+        parts = _texts(value)
+        if any(self.word in part for part in parts):
+            return True
+        return False if isinstance(literal(value), str) else None
+
+
+def _texts(value: cst.BaseExpression) -> list[str]:
+    """The texts of a string, or those between what an f-string puts in."""
+    if isinstance(value, cst.FormattedString):
+        return [each.value for each in value.parts if isinstance(each, cst.FormattedStringText)]
+    known = literal(value)
+    return [known] if isinstance(known, str) else []
+
+
+def begins(value: cst.BaseExpression) -> str:
+    """What an f-string begins with, whatever is put into it; "" of anything else."""
+    first = value.parts[:1] if isinstance(value, cst.FormattedString) else ()
+    return "".join(each.value for each in first if isinstance(each, cst.FormattedStringText))
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The opposite of a formula."""
 
@@ -276,7 +305,8 @@ class _Reader:
             plain = [item.value for item in right.elements if isinstance(item, cst.Element)]
             if len(plain) == len(right.elements):
                 return either(*(self._equal(left, value, cst.Equal()) for value in plain))
-        return Truthy(f"{text(left)} in {text(right)}")
+        word, key = literal(left), f"{text(left)} in {text(right)}"
+        return Contains(key, self.key(right), word) if isinstance(word, str) else Truthy(key)
 
     def _ordered(
         self, left: cst.BaseExpression, sign: type[cst.BaseCompOp], right: cst.BaseExpression

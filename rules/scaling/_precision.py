@@ -22,6 +22,7 @@ from amp_lint.flow.branches import deciding
 from amp_lint.flow.conditions import (
     All,
     Any_,
+    Contains,
     Equals,
     Facts,
     Formula,
@@ -29,6 +30,7 @@ from amp_lint.flow.conditions import (
     Ordered,
     Truthy,
     atoms,
+    begins,
     both,
     either,
     formula,
@@ -327,6 +329,8 @@ class Precision:
                 return both(*(self._expanded(part, scope, steps) for part in parts))
             case Any_(parts):
                 return either(*(self._expanded(part, scope, steps) for part in parts))
+            case Contains():
+                return self._atom(condition, condition.of, scope, steps)
             case Truthy(key) | Equals(key):
                 return self._atom(condition, key, scope, steps)
         return condition
@@ -351,13 +355,18 @@ class Precision:
             return either(both(test, chosen), both(opposite(test), other))
         if isinstance(value, cst.Call) and self.roles.scaler_origins(value):
             return isinstance(atom, Truthy)  # an object: true, and no constant
+        if isinstance(atom, Contains):
+            known = atom.holds(value)
+            return Truthy(f"{atom.word!r} in {text(value)}") if known is None else known
         if isinstance(atom, Truthy):
             return self.truth(value, steps - 1)
         if isinstance(atom.constant, str) and atom.constant in _DTYPES:
             return self._is_dtype(value, atom.constant, steps - 1)
-        constant = literal(value)
+        constant, start = literal(value), begins(value)
         if constant is not ...:
             return constant == atom.constant
+        if start and not (isinstance(atom.constant, str) and atom.constant.startswith(start)):
+            return False
         return Equals(self._key(value) or text(value), atom.constant)
 
     def _expression(self, key: str, scope: cst.CSTNode) -> cst.BaseExpression | None:
@@ -533,7 +542,7 @@ class Precision:
                 return both(*(self._passed(part, given, steps) for part in parts))
             case Any_(parts):
                 return either(*(self._passed(part, given, steps) for part in parts))
-            case Ordered():
+            case Ordered() | Contains():
                 return Truthy(f"{condition.key} as passed on")
             case Truthy(key) | Equals(key):
                 name, dot, rest = key.partition(".")
