@@ -211,6 +211,8 @@ class DtypeFlow:
             return False
         if function.name.value == "forward" and not function.decorators:
             return True
+        if self.values.method(owner, "forward") is not None:
+            return True  # whatever its base in another file may be
         bases = [base.value for each in self.values.lineage(owner) for base in each.bases]
         return any(
             self.names.is_any(base, {_MODULE}) or (dotted(base) or "").endswith("Module")

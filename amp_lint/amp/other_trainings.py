@@ -15,6 +15,7 @@ from amp_lint.amp.reach import Reach
 from amp_lint.flow.values import Values
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
+from amp_lint.vocabulary.modules import CASTING, KEEPING
 
 _MODEL = re.compile(
     r"(^|_)(model|net|network|module|pipeline|generator)(_?[gd])?(_func|_fn)?\d*$", re.IGNORECASE
@@ -80,9 +81,18 @@ class Trainings:
 
     def _is_unknown_model(self, call: cst.Call) -> bool:
         name = (dotted(call.func) or "").removesuffix(".forward")
-        if not _MODEL.search(name.rpartition(".")[2]) or self.names.qualified(call.func):
+        owner, _, last = name.rpartition(".")
+        is_model = _MODEL.search(last) or (
+            _MODEL.search(owner.rpartition(".")[2]) and self._computes(call, last)
+        )
+        if not is_model or self.names.qualified(call.func):
             return False
         return not self.reach.targets(call)
+
+    def _computes(self, call: cst.Call, method: str) -> bool:
+        """Whether a method of a model computes with what it is given, as ``model.loss(x)`` does."""
+        is_used = not isinstance(self.tree.parent(call), cst.Expr)
+        return is_used and bool(call.args) and method not in KEEPING | CASTING | {"load_state_dict"}
 
     def _is_tested(self, call: cst.Call) -> bool:
         """Whether it runs without gradients."""
