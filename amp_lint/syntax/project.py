@@ -302,8 +302,10 @@ class Project:
         if first in OUTSIDE or not self._words.issuperset(name.split(".")):
             return None
         folders = [*self._upwards(folder)]
-        owner = (at for at in folders if self._module(at, first))
-        return next(filter(None, (self._module(at, name) for at in (*owner, *folders))), None)
+        others = {None, importer}  # no module imports itself: it means one of another folder
+        owner = (at for at in folders if self._module(at, first) not in others)
+        found = (self._module(at, name) for at in (*owner, *folders))
+        return next((file for file in found if file not in others), None)
 
     def _upwards(self, folder: str) -> Iterator[str]:
         yield folder

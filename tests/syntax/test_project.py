@@ -131,6 +131,7 @@ def findings(root: Path, files: Mapping[str, str | bytes]) -> list[str]:
         ("a/b/train.py", "a/utils.py", "from .. import utils as u", "u.backward"),
         ("a/b/train.py", "a/utils.py", "from a.utils import backward", "backward"),
         ("a/b/train.py", "utils.py", "from utils import backward", "backward"),
+        ("a/utils.py", "utils/__init__.py", "from utils import backward", "backward"),
     ],
 )  # fmt: skip
 def test_forms_of_import(tmp_path: Path, main: str, helper: str, import_: str, call: str) -> None:
