@@ -207,7 +207,7 @@ class Unscaled:
             region = self._region(expression)
             if region is not None:
                 yield region
-            for part in _with_gradient(expression):
+            for part in self._with_gradient(expression):
                 if isinstance(part, cst.Name):
                     todo += self._assigned(part)
                 elif isinstance(part, cst.Attribute) and depth > 0:
@@ -266,9 +266,25 @@ class Unscaled:
 
     # --- which regions are float16 ------------------------------------------------------------
 
+    def _with_gradient(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The parts of an expression through which a gradient may flow."""
+        todo = [node]
+        while todo:
+            part = todo.pop()
+            if not isinstance(part, cst.Call) or not self._stops_gradients(part):
+                yield part
+                todo += children(part)
+
+    def _stops_gradients(self, call: cst.Call) -> bool:
+        """Whether a call detaches, or runs a function of this file that tracks no gradient."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _DETACHING:
+            return True
+        function = self.reach.target(call)
+        return function is not None and is_untracked(self.tree, self.names, function.body)
+
     def _region(self, expression: cst.BaseExpression) -> Region | None:
         """The float16 region around an expression that calls something there."""
-        if not any(isinstance(part, cst.Call) for part in _with_gradient(expression)):
+        if not any(isinstance(part, cst.Call) for part in self._with_gradient(expression)):
             return None
         around = self.regions.around(expression)
         decisive = around[:1] if around and around[0].dtype is not None else around
@@ -301,14 +317,3 @@ def _root(name: str) -> str:
 
 def _imports_all(node: cst.ImportFrom) -> bool:
     return isinstance(node.names, cst.ImportStar)
-
-
-def _with_gradient(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The parts of an expression through which a gradient may flow."""
-    todo = [node]
-    while todo:
-        part = todo.pop()
-        func = part.func if isinstance(part, cst.Call) else None
-        if not isinstance(func, cst.Attribute) or func.attr.value not in _DETACHING:
-            yield part
-            todo += children(part)
