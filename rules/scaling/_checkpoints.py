@@ -105,7 +105,7 @@ class Checkpoints:
             return []
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
         found += self._handed_on()
-        unique = {id(checkpoint.node): checkpoint for checkpoint in found}
+        unique = {id(checkpoint.node): checkpoint for checkpoint in reversed(found)}
         return sorted(unique.values(), key=lambda checkpoint: self.tree.order(checkpoint.node))
 
     # --- the scaler ---------------------------------------------------------------------------
@@ -303,7 +303,7 @@ class Checkpoints:
         assert isinstance(state.func, cst.Attribute)
         optimizer = state.func.value
         step = next((s for s in self._steps if self._is_of(s, optimizer)), None)
-        scaler = next((s for s in self._scalers if self._serves(s, holder)), None)
+        scaler = self._scaler_for(holder, step)
         if step is None and self._is_stepped_directly(optimizer):
             return None
         if scaler is not None:
@@ -313,6 +313,13 @@ class Checkpoints:
         if not any(map(self.own.is_own, self.loads)) and not self._is_loaded(optimizer):
             return None
         return Checkpoint(holder, optimizer, step.call, None, None) if step is not None else None
+
+    def _scaler_for(self, holder: cst.BaseExpression, step: _Step | None) -> _Scaler | None:
+        """The scaler of the code that makes a checkpoint; of several that which takes the step."""
+        serving = [scaler for scaler in self._scalers if self._serves(scaler, holder)]
+        made = self.roles.scaler_origins(step.scaler) if step is not None else ()
+        taking = (scaler for scaler in serving if any(scaler.call is call for call in made))
+        return next(iter((*taking, *serving)), None)
 
     @functools.cached_property
     def _steps(self) -> list[_Step]:

@@ -59,7 +59,7 @@ class ScalerNotCheckpointed(Rule):
         from ._unloaded import UnloadedScalers
 
         for checkpoint in model.part(Checkpoints).incomplete:
-            optimizer = quoted(model.tree.source(checkpoint.optimizer))
+            optimizer = quoted(model.tree.source(_shown(model, checkpoint.optimizer)))
             state = quoted(f"{checkpoint.scaler or _name(model, checkpoint)}.state_dict()")
             yield self.report(
                 model,
@@ -81,6 +81,13 @@ class ScalerNotCheckpointed(Rule):
             )
         for load, left_out in unloads.replaced():
             yield self.report(model, load, REPLACED, related=[(left_out, LEFT_OUT)], help=LOAD)
+
+
+def _shown(model: Model, optimizer: cst.BaseExpression) -> cst.BaseExpression:
+    """An optimizer as the reader knows it: of ``o for o in optimizers`` what holds them all."""
+    names = model.names.bindings(optimizer) if isinstance(optimizer, cst.Name) else []
+    made = names[0].node if len(names) == 1 else None
+    return made.iter if isinstance(made, cst.CompFor) else optimizer
 
 
 def _name(model: Model, checkpoint: Checkpoint) -> str:

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from amp_lint import engine, registry
+from amp_lint.selection import Selection
+from amp_lint.text.source import Source
 from tests.programs import model_of
 
 if TYPE_CHECKING:  # where mypy finds what is installed below `amp_lint.rules`
@@ -381,3 +384,47 @@ def test_optional(made: str, optional: str | None) -> None:
     (found,) = incomplete(SCRIPT, "s = GradScaler()", made)
     assert found.scaler is None
     assert found.optional == optional
+
+
+PAIR = """\
+import torch
+from torch.amp import GradScaler
+def main(one, two, path):
+    first, second = GradScaler(), GradScaler()
+    state = torch.load(path)
+    one.load_state_dict(state["one"])
+    for x in path:
+        first.scale(x).backward()
+        first.step(one)
+        first.update()
+        second.scale(x).backward()
+        second.step(two)
+        second.update()
+    torch.save({"two": two.state_dict(), "one": one.state_dict()}, path)
+"""
+LISTED = """\
+import torch
+from torch.amp import GradScaler
+def main(model, optimizers, path):
+    s = GradScaler()
+    for o, state in zip(optimizers, torch.load(path)):
+        o.load_state_dict(state)
+    for x in path:
+        s.scale(model(x)).backward()
+        for o in optimizers:
+            s.step(o)
+        s.update()
+    torch.save({"states": [o.state_dict() for o in optimizers]}, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "optimizer", "scaler"),
+    [(PAIR, "two", "second"), (LISTED, "optimizers", "s")],
+)
+def test_what_is_said_of_several(program: str, optimizer: str, scaler: str) -> None:
+    rule = registry.find("AMP111")
+    assert rule is not None
+    (found,) = engine.check(Source(program.encode(), "train.py"), Selection((rule,)))
+    assert f"the scaler of `{optimizer}`" in found.message
+    assert found.help is not None and f"save `{scaler}.state_dict()`" in found.help
