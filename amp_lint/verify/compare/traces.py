@@ -211,7 +211,7 @@ class Tracer:
             kind=event.kind,
             line=self._line(event.node),
             source=self._model.tree.source(event.node),
-            scaler=_key(event.scaler),
+            scaler=self._scaler_key(event),
             optimizer=_key(event.optimizer),
             loss=self._loss(event.node) if is_backward else None,
             forward=self._forward(event) if is_backward else None,
@@ -220,6 +220,25 @@ class Tracer:
             factor=self.factor(event.node) if event.kind is Kind.GRADIENT_WRITE else None,
             scaler_is_none=event.absent,
         )
+
+    def _scaler_key(self, event: model_events.Event) -> str | None:
+        """What its scaler is called: one object that has two names by the first of them."""
+        key = _key(event.scaler)
+        return self._first_names.get(key, key) if key is not None else None
+
+    @functools.cached_property
+    def _first_names(self) -> dict[str, str]:
+        """Scaler of an event -> the first name of the object that it certainly is."""
+        known: dict[object, str] = {}
+        found: dict[str, str] = {}
+        for event in (e for root in self._steps.roots for cycle in root.cycles for e in cycle):
+            key, node = _key(event.scaler), _scaler_of(event.node)
+            if key is None or key in found:
+                continue
+            values = self._model.values.alternatives(node) if node is not None else ()
+            origins = {each for value in values for each in self._model.origins.of(value)}
+            found[key] = known.setdefault(origins.pop(), key) if len(origins) == 1 else key
+        return found
 
     def _loss(self, node: cst.CSTNode) -> str:
         term = self._losses.get(id(node), Const(None))
@@ -371,7 +390,7 @@ class Tracer:
         found: dict[str, Construct] = {}
         for event in events:
             node = event.node
-            key = _key(event.scaler)
+            key = self._scaler_key(event)
             if key is None or event.kind is Kind.BACKWARD or not isinstance(node, cst.Call):
                 continue
             owner = node.func.value if isinstance(node.func, cst.Attribute) else node.func
@@ -434,6 +453,16 @@ def _of_model(around: Sequence[Region]) -> Region:
 
 def _closed(term: Term) -> Term:
     return term if isinstance(term, (Const, Global, Input)) else Input(show(term))
+
+
+def _scaler_of(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """``s`` of ``s.step(o)``, and of ``s.scale(loss).backward()``."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=cst.Call(func=cst.Attribute(value=owner)))):
+            return owner
+        case cst.Call(func=cst.Attribute(value=owner)):
+            return owner
+    return None
 
 
 def _key(key: str | None) -> str | None:
