@@ -120,3 +120,26 @@ def test_a_temperature_is_no_transpose() -> None:
     after = before.replace("torch.log(F.softmax(found / self.T, dim=1)).mean()", new)
     (obligation,) = compare(before, after).obligations
     assert "key='self.T'" in repr(obligation)
+
+
+@pytest.mark.parametrize("wrap", ["torch.nn.DataParallel", "torch.compile"])
+def test_a_module_that_wraps_what_it_replaces(wrap: str) -> None:
+    """What it was before comes from elsewhere, so that its only value is made of itself."""
+    before = textwrap.dedent(f"""
+        import torch
+
+
+        class Trainer:
+            def __init__(self, parts):
+                self.model, self.optimizer = parts
+                self.model = {wrap}(self.model)
+
+            def train(self, batches):
+                for batch in batches:
+                    with torch.cuda.amp.autocast():
+                        loss = self.model(batch).mean()
+                    loss.backward()
+                    self.optimizer.step()
+    """)
+    found = compare(before, before.replace("cuda.amp.autocast()", 'amp.autocast("cuda")'))
+    assert found.obligations and found.reasons == ()

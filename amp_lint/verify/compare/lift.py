@@ -81,6 +81,7 @@ class Lifter:
         self._env: Env | None = None
         self._known: dict[int, Term] = {}
         self._inner: list[Env] = []
+        self._making: set[int] = set()
         self.found: dict[int, Term] = {}
         """Id of an expression -> what it stands for where it is written."""
 
@@ -243,11 +244,15 @@ class Lifter:
     def _module(self, node: cst.Attribute, env: Env) -> Term | None:
         """The module of torch that ``self.x`` was made as, if there is only one way."""
         values = self.model.values.attribute_values(node)
-        if len(values) != 1 or not isinstance(values[0], cst.Call):
-            return None
+        if len(values) != 1 or not isinstance(values[0], cst.Call) or id(values[0]) in self._making:
+            return None  # ``self.x = DataParallel(self.x)`` is made of what it was before
         names = self.model.names.qualified(values[0].func)
         if len(names) == 1 and _is_module(next(iter(names))):
-            return self.call(values[0], {})
+            self._making.add(id(values[0]))
+            try:
+                return self.call(values[0], {})
+            finally:
+                self._making.remove(id(values[0]))
         return None
 
     # --- calls --------------------------------------------------------------------------------
