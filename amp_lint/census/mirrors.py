@@ -16,6 +16,8 @@ from amp_lint.census.block import SUFFIXES, Block, BlockError, File, key_of
 
 _DEPTH = 4
 """Folders between the one that is named and a repository."""
+_WINDOW = ("-c", "core.packedGitWindowSize=4m", "-c", "core.packedGitLimit=16m")
+"""How much of a repository's archive is in memory at once; git would have all of it."""
 _SUFFIXES = tuple(suffix.encode() for suffix in SUFFIXES)
 _REGULAR = (b"100644", b"100755")
 _QUIET = {"GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
@@ -73,7 +75,7 @@ class _Objects:
 
     def __init__(self, folder: str) -> None:
         self._process = subprocess.Popen(
-            _command(folder, "cat-file", "--batch"),
+            _command(folder, *_WINDOW, "cat-file", "--batch"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
