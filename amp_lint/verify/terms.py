@@ -8,12 +8,21 @@ is data; evaluating it runs torch operations of an allow-list and nothing of the
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 WHEN = "@"
 """Stands for the keyword of an operation that says when it asked, where the answer may change."""
 Value = None | bool | int | float | str
+
+
+SMALL = 1e-3
+"""The largest constant that is taken for a guard."""
+EPS_NAME = re.compile(r"(^|[._ ])(eps|epsilon|tiny)$", re.IGNORECASE)
+"""What the inputs are called that are taken for guards."""
+AS_EPS = " as eps"
+"""Behind the name of one that is a guard by its default."""
 
 
 class Form(enum.Enum):

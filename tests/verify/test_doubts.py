@@ -38,7 +38,13 @@ ONCE_PROVEN = {
     "third-seq-temperature": "not the function",
     "third-siam-queue-clone": "`self.queue` is a tensor of its own no more",
 }
-ONCE_REFUTED = ("fair-fused", "fair-scaler-in-attack", "fair-norm-torch", "guard-bce-by-hand")
+ONCE_REFUTED = (
+    "fair-floor-by-default",
+    "fair-fused",
+    "fair-scaler-in-attack",
+    "fair-norm-torch",
+    "guard-bce-by-hand",
+)
 CANNOT_BE_TOLD = {"fair-unknown-between": "makes of another value is not known"}
 
 

@@ -17,7 +17,19 @@ from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import children
 from amp_lint.verify.compare.effect_free import does_more, is_opaque
-from amp_lint.verify.terms import WHEN, Const, Form, Global, Input, Op, Seq, Term
+from amp_lint.verify.terms import (
+    AS_EPS,
+    EPS_NAME,
+    SMALL,
+    WHEN,
+    Const,
+    Form,
+    Global,
+    Input,
+    Op,
+    Seq,
+    Term,
+)
 from amp_lint.verify.terms import children as parts_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.purity import PURE_METHODS, QUERIES
@@ -193,7 +205,15 @@ class Lifter:
         constant = literal(values[0]) if len(values) == 1 else ...
         if constant is None or isinstance(constant, (bool, int, float, str)):
             return Const(constant)
-        return Input(node.value, self._handed.get(node.value, 0))
+        return Input(self._named(node.value, node), self._handed.get(node.value, 0))
+
+    def _named(self, key: str, node: cst.Name | cst.Attribute) -> str:
+        """What an input is called; a guard by its default is one whatever its name."""
+        if EPS_NAME.search(key):
+            return key
+        known = self.model.values.usual(node)
+        small = len(known) == 1 and isinstance(known[0], float) and 0 < known[0] <= SMALL
+        return f"{key}{AS_EPS}" if small else key
 
     def _is_import(self, node: cst.Name) -> bool:
         bindings = self.model.names.bindings(node)
@@ -211,7 +231,7 @@ class Lifter:
             return module
         owner = self.term(node.value, env)
         if isinstance(owner, Input) and not self._is_of_tensor(node):
-            return Input(f"{owner.key}.{node.attr.value}", self._clock)
+            return Input(self._named(f"{owner.key}.{node.attr.value}", node), self._clock)
         return Op(Form.ATTRIBUTE, node.attr.value, (owner,), self._when(owner, node.attr.value))
 
     def _when(self, owner: Term, asked: str) -> tuple[tuple[str, Term], ...]:

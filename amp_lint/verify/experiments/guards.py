@@ -7,17 +7,24 @@ number at all in front of a softmax.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 from amp_lint.verify.experiments.names import words
 from amp_lint.verify.experiments.operations import parameters
-from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children, show
+from amp_lint.verify.terms import (
+    EPS_NAME,
+    SMALL,
+    Const,
+    Form,
+    Global,
+    Input,
+    Op,
+    Seq,
+    Term,
+    children,
+    show,
+)
 
-SMALL = 1e-3
-"""The largest constant that is taken for a guard."""
-
-_EPS_NAME = re.compile(r"(^|[._])(eps|epsilon|tiny)$", re.IGNORECASE)
 _GUARDED = words("log log2 log10 sqrt rsqrt reciprocal binary_cross_entropy")
 """Functions of which the first argument is kept away from 0."""
 _TRANSPARENT = words(
@@ -224,7 +231,7 @@ def is_small(term: Term) -> bool:
         case Const(int() | float() as value):
             return abs(value) <= SMALL
         case Input(key):
-            return _EPS_NAME.search(key) is not None
+            return EPS_NAME.search(key) is not None
         case Op(Form.ATTRIBUTE, "eps" | "tiny" | "smallest_normal"):
             return True
         case Op(Form.FUNCTION | Form.METHOD, _, (first, *_)):
