@@ -15,6 +15,7 @@ from amp_lint.amp.reach import Reach
 from amp_lint.flow.values import Values
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
+from amp_lint.vocabulary.amp import LOAD_STATE_DICT
 from amp_lint.vocabulary.modules import CASTING, KEEPING
 
 _MODEL = re.compile(
@@ -24,6 +25,10 @@ _MODEL = re.compile(
 _TESTING = re.compile(
     r"^(?!.*train).*(eval|valid|test|infer|predict|sample|generate)", re.IGNORECASE
 )
+
+
+_ASIDE = KEEPING | CASTING | LOAD_STATE_DICT.words
+"""Methods of modules that take something and compute nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,7 @@ class Trainings:
     def _computes(self, call: cst.Call, method: str) -> bool:
         """Whether a method of a model computes with what it is given, as ``model.loss(x)`` does."""
         is_used = not isinstance(self.tree.parent(call), cst.Expr)
-        return is_used and bool(call.args) and method not in KEEPING | CASTING | {"load_state_dict"}
+        return is_used and bool(call.args) and method not in _ASIDE
 
     def _is_tested(self, call: cst.Call) -> bool:
         """Whether it runs without gradients."""

@@ -402,7 +402,7 @@ def main(one, two, path):
         second.update()
     torch.save({"two": two.state_dict(), "one": one.state_dict()}, path)
 """
-LISTED = """\
+EACH_OF_A_LIST = """\
 import torch
 from torch.amp import GradScaler
 def main(model, optimizers, path):
@@ -420,7 +420,7 @@ def main(model, optimizers, path):
 
 @pytest.mark.parametrize(
     ("program", "optimizer", "scaler"),
-    [(PAIR, "two", "second"), (LISTED, "optimizers", "s")],
+    [(PAIR, "two", "second"), (EACH_OF_A_LIST, "optimizers", "s")],
 )
 def test_what_is_said_of_several(program: str, optimizer: str, scaler: str) -> None:
     rule = registry.find("AMP111")
