@@ -16,7 +16,10 @@ from amp_lint.census.block import SUFFIXES, Block, BlockError, File, key_of
 
 _DEPTH = 4
 """Folders between the one that is named and a repository."""
-_WINDOW = ("-c", "core.packedGitWindowSize=4m", "-c", "core.packedGitLimit=16m")
+_WINDOW = (
+    *("-c", "core.packedGitWindowSize=4m", "-c", "core.packedGitLimit=16m"),
+    *("-c", "core.deltaBaseCacheLimit=8m"),
+)
 """How much of a repository's archive is in memory at once; git would have all of it."""
 _SUFFIXES = tuple(suffix.encode() for suffix in SUFFIXES)
 _REGULAR = (b"100644", b"100755")
