@@ -117,7 +117,7 @@ def rows(batch: pa.RecordBatch | pa.Table, columns: Columns) -> Iterator[File]:
         batch.column(name).to_pylist() for name in (columns.repository, columns.path)
     )
     contents = batch.column(columns.content).cast(pa.large_binary())
-    commits = _values(batch, columns.commit)
+    commits = (None if each is None else str(each) for each in _values(batch, columns.commit))
     years = map(_year, _values(batch, columns.date))
     every = zip(repositories, paths, commits, years, strict=True)
     for index, (repository, path, commit, year) in enumerate(every):
@@ -163,18 +163,13 @@ def blocks(path: Path, columns: Columns, size: int) -> list[ParquetBlock]:
 
 def _completed(columns: Columns, files: Sequence[Path]) -> Columns:
     """The columns, with those of commits and dates where every file has them under these names."""
-    schemas = []
+    there: list[set[str]] = []
     for file in files:
         with contextlib.suppress(OSError, pa.ArrowException):
-            schemas.append({*pq.read_schema(file).names})
-    there = set.intersection(*schemas) if schemas else set()
-    found = {name for name in ("commit", "date") if name in there}
-    found -= {columns.repository, columns.path, columns.content}
-    return replace(
-        columns,
-        commit=columns.commit or ("commit" if "commit" in found else None),
-        date=columns.date or ("date" if "date" in found else None),
-    )
+            there.append({*pq.read_schema(file).names})
+    found = set.intersection(*there) - {*columns.given} if there else set()
+    missing = [what for what in ("commit", "date") if getattr(columns, what) is None]
+    return replace(columns, **{what: what for what in missing if what in found})
 
 
 def _of_file(file: Path, top: Path, columns: Columns, size: int) -> Iterator[ParquetBlock]:

@@ -378,6 +378,14 @@ def test_commits_and_dates_are_read_where_every_file_has_them(
     assert {row[-2:] for row in said} == {expected}
 
 
+def test_a_commit_that_is_a_number(tmp_path: Path) -> None:
+    rows = {"repository": ["a"], "path": ["b.py"], "content": [CLIP], "commit": [12], "date": [3]}
+    pq.write_table(pa.table(rows), tmp_path / "a.parquet")
+    assert census("-q", tmp_path / "a.parquet", tmp_path / "out") == 0
+    ((_, said),) = files(tmp_path / "out").items()
+    assert (said["commit"], said["year"], said["findings"]) == ("12", None, 1)
+
+
 def wrong_inputs(folder: Path) -> list[tuple[Sequence[str | Path], str]]:
     """What is given, and what is said of it."""
     good = parquet(folder / "good" / "a.parquet", FLEET).parent
