@@ -18,6 +18,7 @@ from amp_lint.vocabulary.training import OPTIMIZERS
 
 _MAX_BITS = 1024  # a float has no larger numbers
 _MAX_NAMES = 5  # for one thing
+_MOST_CACHED = 64  # characters of a literal: long ones are seldom asked for twice
 _READING = frozenset({"copy", "get", "items", "keys", "values"})  # of a dict
 Slot = tuple[int, str]
 """Where an object is held: a name in a scope, or an attribute of a class."""
@@ -113,6 +114,8 @@ class Values:
         if found is None:
             return []
         table, key, rest = found
+        if not isinstance(table, (cst.Dict, cst.Name)):
+            return []  # nobody knows who changes what an attribute holds
         held = [table] if isinstance(table, cst.Dict) else [*self._next(table)]
         if len(held) != 1 or not isinstance(held[0], cst.Dict) or self.is_changed(table):
             return []
@@ -407,7 +410,8 @@ def literal(node: cst.BaseExpression | None) -> object:
     if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
         return {"True": True, "False": False, "None": None}[node.value]
     if isinstance(node, (cst.Float, cst.Integer, cst.SimpleString)):
-        value = _evaluated(node.value)
+        short = len(node.value) <= _MOST_CACHED
+        value = _evaluated(node.value) if short else node.evaluated_value
         is_large = isinstance(value, int) and value.bit_length() >= _MAX_BITS
         return ... if is_large else value
     if isinstance(node, cst.ConcatenatedString):

@@ -578,6 +578,10 @@ TABLE = 'T = {"a": one, "b": two}\n'
         ("T = {**more, 'a': one}\nuse(T[k])", ["T[k]"]),
         ("T = make()\nuse(T[k])", ["T[k]"]),
         (TABLE + "use(T[0:1])", ["T[0:1]"]),
+        (
+            'class A:\n    t = {"a": one}\n    def f(self):\n        use(self.t["a"])',
+            ['self.t["a"]'],
+        ),
     ],
 )
 def test_what_a_table_holds(body: str, expected: list[str]) -> None:
