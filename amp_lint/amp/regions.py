@@ -95,7 +95,7 @@ class Region:
     choices: tuple[cst.BaseExpression, ...] = ()
     """Then the autocast contexts that it may be; () where that is decided elsewhere."""
     of_several: bool = False
-    """Whether another region may be entered in its place."""
+    """Whether a region of another dtype may be entered in its place."""
 
     @property
     def never_enabled(self) -> bool:
@@ -332,16 +332,23 @@ class Regions:
         regions = [region for region in found if region is not None]
         if not regions:
             return None
-        first = replace(min(regions, key=self._rank), of_several=len(regions) > 1)
+        ranks = [self._rank(region) for region in regions]
+        first = regions[ranks.index(min(ranks))]
+        if len({*ranks}) > 1:
+            first = replace(first, of_several=True)
         if len(regions) == len(alternatives):
             return first
         pairs = zip(alternatives, found, strict=True)
         chosen = tuple(alternative for alternative, region in pairs if region is not None)
         return replace(first, conditional=True, choices=chosen)
 
-    def _rank(self, region: Region) -> bool:
+    def _rank(self, region: Region) -> int:
         """Of contexts that may be entered, that of float16 counts: it needs more than others."""
-        return region.dtype is None or not self.names.is_only(region.dtype, FLOAT16)
+        if region.never_enabled:
+            return 3
+        if region.dtype is None:
+            return 1
+        return 0 if self.names.is_only(region.dtype, FLOAT16) else 2
 
     def _alternatives(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What an expression may stand for; a parameter, for what calls in sight give for it."""

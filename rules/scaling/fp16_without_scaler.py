@@ -63,11 +63,8 @@ def _why(model: Model, region: Region) -> str:
     if region.dtype is None:
         return BY_DEFAULT
     values = model.values.alternatives(region.dtype)
-    return (
-        ""
-        if not region.of_several and all(model.names.is_only(value, FLOAT16) for value in values)
-        else CHOSEN
-    )
+    is_certain = all(model.names.is_only(value, FLOAT16) for value in values)
+    return "" if is_certain and not region.of_several else CHOSEN
 
 
 def _fix(model: Model, region: Region) -> Fix | None:
