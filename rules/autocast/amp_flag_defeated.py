@@ -31,16 +31,16 @@ class AmpFlagDefeated(Rule):
     preview = True
     fixes = (Applicability.SUGGEST,)
     requires = (frozenset({"add_argument"}), frozenset({"bool", "store_true"}))
-    pattern = written.pattern(r"type\s*=\s*bool\b", "bool") | written.pattern(
-        "store_true", "store_true"
+    pattern = (
+        written.pattern(r"type\s*=\s*bool\b", "bool")
+        | written.pattern(r"store_true[\s\S]{0,500}?\bdefault\s{0,9}=\s{0,9}True\b", "store_true")
+        | written.pattern(r"\bdefault\s{0,9}=\s{0,9}True\b[\s\S]{0,500}?store_true", "store_true")
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every option by its name, and by whether a region or a scaler reads it."""
         for call in _options(model):
-            name = _name(call)
-            if name and (re.search(AMP_OPTION, name) or _switches(model, name)):
-                yield from self._judge(model, call, name)
+            yield from self._judge(model, call, _name(call))
 
     def _judge(self, model: Model, call: cst.Call, name: str) -> Iterator[Diagnostic]:
         from amp_lint.flow.values import arguments, literal
@@ -56,6 +56,8 @@ class AmpFlagDefeated(Rule):
             message = f"nothing switches this off: {quoted(name)} sets True, which it is by default"
             help = f"use `action={_ACTION}`, or another default"
         else:
+            return
+        if not name or not (re.search(AMP_OPTION, name) or _switches(model, name)):
             return
         argument = next(arg for arg in call.args if arg.value is at)
         yield self.report(model, argument, message, fix=_fix(model, call, argument), help=help)
