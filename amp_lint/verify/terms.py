@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 WHEN = "@"
@@ -95,6 +95,17 @@ class Op:
 
 
 Term = Const | Global | Input | Seq | Op
+
+
+def mapped(term: Term, change: Callable[[Term], Term]) -> Term:
+    """The term with each of its parts changed."""
+    match term:
+        case Seq(kind, items):
+            return Seq(kind, tuple(map(change, items)))
+        case Op(form, name, args, keywords):
+            by_name = tuple((key, change(value)) for key, value in keywords)
+            return Op(form, name, tuple(map(change, args)), by_name)
+    return term
 
 
 def children(term: Term) -> tuple[Term, ...]:

@@ -22,6 +22,7 @@ from amp_lint.verify.terms import (
     Seq,
     Term,
     children,
+    mapped,
     show,
 )
 
@@ -118,13 +119,7 @@ def with_sizes(term: Term, change: Callable[[float], float]) -> Term:
     def visit(part: Term) -> Term:
         if part in literal and isinstance(part, Const) and isinstance(part.value, float):
             return Const(change(part.value))
-        match part:
-            case Seq(kind, items):
-                return Seq(kind, tuple(map(visit, items)))
-            case Op(form, name, args, keywords):
-                by_name = tuple((key, visit(value)) for key, value in keywords)
-                return Op(form, name, tuple(map(visit, args)), by_name)
-        return part
+        return mapped(part, visit)
 
     return visit(term)
 
@@ -165,9 +160,8 @@ def _without_fills(op: Op) -> Op:
                 return Const(NONE)
             case Op(Form.OPERATOR, "neg", (Const(int() | float() as value),)) if -value <= _LEAST:
                 return Const(NONE)
-            case Op(form, name, args, keywords):
-                named = tuple((key, visit(value)) for key, value in keywords)
-                return Op(form, name, tuple(map(visit, args)), named)
+            case Op():
+                return mapped(term, visit)
         return term
 
     return Op(op.form, op.name, tuple(map(visit, op.args)), op.keywords)

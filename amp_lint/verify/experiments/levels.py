@@ -16,7 +16,19 @@ from amp_lint.verify.experiments.expression import Examination
 from amp_lint.verify.experiments.names import BUILTINS, CASTS, words
 from amp_lint.verify.obligations import Expression
 from amp_lint.verify.proof import Judgement, ProofSettings, Verdict
-from amp_lint.verify.terms import Form, Global, Input, Op, Seq, Term, children, show, times, walk
+from amp_lint.verify.terms import (
+    Form,
+    Global,
+    Input,
+    Op,
+    Seq,
+    Term,
+    children,
+    mapped,
+    show,
+    times,
+    walk,
+)
 
 
 def judge(obligation: Expression, settings: ProofSettings) -> Judgement:
@@ -104,13 +116,7 @@ _NUMERIC = (Form.FUNCTION, Form.METHOD, Form.OPERATOR, Form.APPLY)
 def _without(term: Term, shared: AbstractSet[Term]) -> Term:
     if term in shared and any(isinstance(part, Input) for part in walk(term)):
         return Input(show(term))
-    match term:
-        case Seq(kind, items):
-            return Seq(kind, tuple(_without(item, shared) for item in items))
-        case Op(form, name, args, keywords):
-            by_name = tuple((key, _without(value, shared)) for key, value in keywords)
-            return Op(form, name, tuple(_without(arg, shared) for arg in args), by_name)
-    return term
+    return mapped(term, lambda part: _without(part, shared))
 
 
 def _in_time(term: Term) -> Term:
@@ -118,15 +124,9 @@ def _in_time(term: Term) -> Term:
     found = {key: sorted(at) for key, at in times(term).items()}
 
     def visit(part: Term) -> Term:
-        match part:
-            case Input(key, at):
-                return Input(key + "'" * found[key].index(at))
-            case Seq(kind, items):
-                return Seq(kind, tuple(map(visit, items)))
-            case Op(form, name, args, keywords):
-                by_name = tuple((key, visit(value)) for key, value in keywords)
-                return Op(form, name, tuple(map(visit, args)), by_name)
-        return part
+        if isinstance(part, Input):
+            return Input(part.key + "'" * found[part.key].index(part.at))
+        return mapped(part, visit)
 
     return visit(term)
 
