@@ -141,12 +141,11 @@ class Origins:
     def _of_binding(self, binding: Binding) -> Iterator[Origin]:
         given: list[cst.BaseExpression] = []
         if binding.kind == "parameter":
-            function = self.tree.parent(self.tree.parent(binding.node) or binding.node)
-            if isinstance(function, cst.FunctionDef):
-                if self.program.receiver_name(function) == binding.name:
-                    yield from self._receiver(function)
-                    return
-                given = [*self._arguments(function, binding.name)]
+            function = self._owner(binding)
+            if function is not None and self.program.receiver_name(function) == binding.name:
+                yield from self._receiver(function)
+                return
+            given = self._given(binding)
         elif isinstance(binding.node, (cst.For, cst.CompFor)):
             pairs = taken(binding.node)
             given = [held for target, held in pairs if dotted(target) == binding.name]
@@ -154,6 +153,19 @@ class Origins:
             given = [binding.value]
         found = {origin for each in given for origin in self.of(each)}
         yield from found or ((id(binding.node), binding.name),)
+
+    def given(self, name: cst.Name) -> list[cst.BaseExpression]:
+        """What calls of this file give for the parameter that a name is; [] for other names."""
+        return [value for each in self.names.bindings(name) for value in self._given(each)]
+
+    def _given(self, binding: Binding) -> list[cst.BaseExpression]:
+        function = self._owner(binding) if binding.kind == "parameter" else None
+        return [*self._arguments(function, binding.name)] if function is not None else []
+
+    def _owner(self, parameter: Binding) -> cst.FunctionDef | None:
+        """The function that has a parameter."""
+        function = self.tree.parent(self.tree.parent(parameter.node) or parameter.node)
+        return function if isinstance(function, cst.FunctionDef) else None
 
     def _receiver(self, function: cst.FunctionDef) -> Iterator[Origin]:
         """The object that a method is called on: an instance of a class, whichever."""

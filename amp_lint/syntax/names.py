@@ -24,8 +24,8 @@ ScopeNode = (
     | cst.DictComp
     | cst.GeneratorExp
 )
-_COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
-_INNER_SCOPES = (cst.FunctionDef, cst.ClassDef, cst.Lambda, *_COMPREHENSIONS)
+COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
+_INNER_SCOPES = (cst.FunctionDef, cst.ClassDef, cst.Lambda, *COMPREHENSIONS)
 _NOQA = re.compile(r"#[ \t]?noqa\b(:?)", re.IGNORECASE)
 PARTIAL = frozenset({"functools.partial"})
 """What binds some arguments of a function beforehand."""
@@ -144,14 +144,14 @@ class Names:
                 inner.bindings[param.name.value].append(
                     Binding(param.name.value, "parameter", param, None)
                 )
-        own_scope = isinstance(node, _COMPREHENSIONS)
+        own_scope = isinstance(node, COMPREHENSIONS)
         for child in children(node):
             yield child, inner if own_scope or child is getattr(node, "body", None) else scope
 
     def _bind(self, binding: Binding, scope: Scope) -> None:
         if binding.name in scope.foreign:
             scope = _root(scope)
-        while isinstance(scope.node, _COMPREHENSIONS) and binding.kind == "walrus":
+        while isinstance(scope.node, COMPREHENSIONS) and binding.kind == "walrus":
             assert scope.parent is not None
             scope = scope.parent
         scope.bindings[binding.name].append(binding)

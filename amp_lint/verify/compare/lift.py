@@ -213,7 +213,12 @@ class Lifter:
             return key
         known = self.model.values.usual(node)
         small = len(known) == 1 and isinstance(known[0], float) and 0 < known[0] <= SMALL
-        return f"{key}{AS_EPS}" if small else key
+        return f"{key}{AS_EPS}" if small and not self._is_given(node) else key
+
+    def _is_given(self, node: cst.Name | cst.Attribute) -> bool:
+        """Whether some call of this file gives something for the parameter that a value is."""
+        values = self.model.values.alternatives(node)
+        return any(isinstance(v, cst.Name) and self.model.origins.given(v) for v in values)
 
     def _is_import(self, node: cst.Name) -> bool:
         bindings = self.model.names.bindings(node)

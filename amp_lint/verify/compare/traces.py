@@ -16,6 +16,7 @@ from amp_lint.amp.events import Kind, mentions_scale, stepped
 from amp_lint.amp.regions import Region
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
+from amp_lint.syntax.names import COMPREHENSIONS, dotted
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.marks import is_strict
 from amp_lint.verify.compare.units import SCRIPT, units
@@ -41,6 +42,8 @@ _DTYPES = {
 }  # fmt: skip
 
 _BOUND = frozenset({"assign", "unpack", "augment"})
+_REPEATING = (cst.ClassDef, cst.For, cst.While, cst.CompFor, *COMPREHENSIONS)
+"""Where one call may make several objects."""
 _PLACE = re.compile(r"@\d+")
 
 
@@ -229,16 +232,35 @@ class Tracer:
     @functools.cached_property
     def _first_names(self) -> dict[str, str]:
         """Scaler of an event -> the first name of the object that it certainly is."""
-        known: dict[object, str] = {}
+        known: dict[int, str] = {}
         found: dict[str, str] = {}
         for event in (e for root in self._steps.roots for cycle in root.cycles for e in cycle):
-            key, node = _key(event.scaler), _scaler_of(event.node)
-            if key is None or key in found:
-                continue
-            values = self._model.values.alternatives(node) if node is not None else ()
-            origins = {each for value in values for each in self._model.origins.of(value)}
-            found[key] = known.setdefault(origins.pop(), key) if len(origins) == 1 else key
+            key = _key(event.scaler)
+            if key is not None and key not in found:
+                made = self._only_scaler(event.node)
+                found[key] = key if made is None else known.setdefault(id(made), key)
         return found
+
+    def _only_scaler(self, node: cst.CSTNode) -> cst.Call | None:
+        """The call that makes the scaler of an event, if it makes one object, and that is it."""
+        owner = self._scaler_of(node)
+        if owner is None or dotted(owner) is None:
+            return None
+        values = self._model.values.alternatives(owner)
+        origins = {each for value in values for each in self._model.origins.of(value)}
+        made = [call for call in self._model.roles.scaler_calls if origins == {id(call)}]
+        return made[0] if made and self._model.tree.ancestor(made[0], *_REPEATING) is None else None
+
+    def _scaler_of(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """``s`` of ``s.step(o)``, and of ``s.scale(loss).backward()``."""
+        match node:
+            case cst.Call(
+                func=cst.Attribute(value=cst.Call(func=cst.Attribute(value=owner)) as scale)
+            ):
+                return owner if self._steps.recognizer.is_scale(scale) else None
+            case cst.Call(func=cst.Attribute(value=owner)):
+                return owner
+        return None
 
     def _loss(self, node: cst.CSTNode) -> str:
         term = self._losses.get(id(node), Const(None))
@@ -453,16 +475,6 @@ def _of_model(around: Sequence[Region]) -> Region:
 
 def _closed(term: Term) -> Term:
     return term if isinstance(term, (Const, Global, Input)) else Input(show(term))
-
-
-def _scaler_of(node: cst.CSTNode) -> cst.BaseExpression | None:
-    """``s`` of ``s.step(o)``, and of ``s.scale(loss).backward()``."""
-    match node:
-        case cst.Call(func=cst.Attribute(value=cst.Call(func=cst.Attribute(value=owner)))):
-            return owner
-        case cst.Call(func=cst.Attribute(value=owner)):
-            return owner
-    return None
 
 
 def _key(key: str | None) -> str | None:
