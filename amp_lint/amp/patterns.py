@@ -23,6 +23,7 @@ from amp_lint.vocabulary.expressions import (
     parsed,
     words,
 )
+from amp_lint.vocabulary.operations import VANISHING
 
 _LARGEST_EPS = 1e-3
 _EPS_NAME = re.compile(r"(^|_|\.)(eps|epsilon|tiny|smallest_normal)(_|$|\d)", re.IGNORECASE)
@@ -87,6 +88,12 @@ class Patterns:
         """Whether an operation keeps a value from 0: ``+ eps``, ``.clamp(min=eps)``."""
         lower = step.args.get(0, "min")
         return step.name in FLOORS and lower is not None and self._is_small(lower)
+
+    def vanishes(self, floor: Operation) -> bool:
+        """Whether a floor is 0 in float16, as far as is known."""
+        lower = floor.args.get(0, "min")
+        values = self._values.usual(lower) if lower is not None else ()
+        return not any(isinstance(value, float) and value > VANISHING for value in values)
 
     def _is_small(self, node: cst.BaseExpression) -> bool:
         values = self._values.usual(node)

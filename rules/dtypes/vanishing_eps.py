@@ -10,7 +10,7 @@ from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
-from amp_lint.vocabulary.operations import FLOORS, SPREADS
+from amp_lint.vocabulary.operations import FLOORS, SPREADS, VANISHING
 
 from ._low import LOWERING, REGIONS, certain, elsewhere, first, is_somewhere, shown
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
     from amp_lint.model import Model
 
-_LARGEST = 2.0**-25
-"""The largest number that rounds to 0 in float16."""
 _HELP = "add it to a value in float32, as of `.float()`, or use 1e-5"
 
 
@@ -57,7 +55,7 @@ class VanishingEps(Rule):
     ) -> Diagnostic | None:
         tensor, eps = place
         value, number = run.of(tensor), run.of(eps).number
-        if number is None or not 0 < number <= _LARGEST:
+        if number is None or not 0 < number <= VANISHING:
             return None
         written = quoted(model.tree.source(eps))
         if value.follows and _is_spread(model, run, tensor) and is_somewhere(model):
@@ -88,7 +86,7 @@ def _is_spread(model: Model, run: Run, tensor: cst.BaseExpression) -> bool:
 def _is_small(model: Model, node: cst.BaseExpression, eps: cst.BaseExpression) -> bool:
     """Whether a number is 0 in float16 in some run."""
     numbers = (run.of(eps).number for run in model.dtypes.reaching(node))
-    return any(number is not None and 0 < number <= _LARGEST for number in numbers)
+    return any(number is not None and 0 < number <= VANISHING for number in numbers)
 
 
 def _places(

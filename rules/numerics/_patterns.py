@@ -85,7 +85,8 @@ class PatternRule(Rule):
             apart = last.elsewhere or bool(match.hops)
             related = [(last.node, self.inner)] if apart and self.inner else []
             offered = self._offered(fix(model, match))
-            yield self.report(model, match.node, message, related, offered, help=self.help)
+            said = self.report(model, match.node, message, related, offered, help=self.help)
+            yield self.adjusted(model, match, said)
 
     def _matches(self, model: Model) -> Iterator[Match]:
         """The places that are wrong, each once."""
@@ -102,6 +103,10 @@ class PatternRule(Rule):
                 if not all(step.elsewhere for step in match.steps):
                     seen.add(id(node))
                     yield match  # else it is found in the function that is called
+
+    def adjusted(self, model: Model, match: Match, found: Diagnostic) -> Diagnostic:
+        """What to say of a place where it is not as bad as elsewhere."""
+        return found
 
     def _offered(self, found: Fix | None) -> Fix | None:
         """A fix, if the rule offers fixes of its kind, or shows those that it does not."""

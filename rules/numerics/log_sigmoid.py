@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.expressions import Pair
 
 from ._patterns import PatternRule
+
+if TYPE_CHECKING:
+    from amp_lint.amp.patterns import Match
+    from amp_lint.model import Model
+
+_COST = "in float16 the floor under the log of a sigmoid is 0, and the cost inf where it is 0 or 1"
 
 
 class LogSigmoid(PatternRule):
@@ -26,3 +36,22 @@ class LogSigmoid(PatternRule):
     )
     inner = "the sigmoid"
     help = "use `logsigmoid` or `softplus` of the logits"
+
+    def adjusted(self, model: Model, match: Match, found: Diagnostic) -> Diagnostic:
+        """A cost has no gradient to lose, and may be computed in float32."""
+        is_cost = _is_cost(model, match)
+        return replace(found, message=_COST, severity=Severity.WARNING) if is_cost else found
+
+    def is_right(self, model: Model, match: Match) -> bool:
+        """Whether it is an entropy, or a cost whose floor holds in float16, too."""
+        floors = filter(model.patterns.is_floor, match.between)
+        holds = not all(map(model.patterns.vanishes, floors))
+        return super().is_right(model, match) or (holds and _is_cost(model, match))
+
+
+def _is_cost(model: Model, match: Match) -> bool:
+    """Whether there is a floor, and no gradient that it could stop, as in a matcher."""
+    from amp_lint.amp.gradient_values import is_untracked
+
+    floored = any(map(model.patterns.is_floor, match.between))
+    return floored and is_untracked(model.tree, model.names, match.node)
