@@ -30,6 +30,7 @@ from amp_lint.flow.values import Arguments, Values, arguments, literal
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.vocabulary.operations import (
     CASTS,
+    INDEXED,
     INTEGER_MAKERS,
     LIKE,
     LIKELIHOODS,
@@ -122,6 +123,15 @@ class Calls:
             return None
         name = call.func.attr.value
         return (name, call.func.value) if name in operations().methods else None
+
+    def index(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What an operation of torch picks or writes by, whatever its tensor may be."""
+        names = self.names.qualified(call.func)
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        known = {name.removeprefix("torch.") for name in names} if names else {method}
+        if not known <= INDEXED:
+            return None
+        return arguments(call).get(2 if names else 1, "index")
 
     # --- functions ----------------------------------------------------------------------------
 

@@ -16,10 +16,12 @@ from amp_lint.amp.dtypes import (
     UNKNOWN,
     WHATEVER,
     Ambient,
+    Dims,
     Run,
     Value,
     join,
     number,
+    tensor,
     told,
 )
 from amp_lint.amp.reach import Chain, Reach
@@ -48,6 +50,7 @@ _MAX_RUNS = 8
 _MAX_STATES = 4
 _PYTHON = frozenset({"int", "float", "bool"})
 _MODULE = "torch.nn.Module"
+_INDEX = tensor("int32", "int64", dims=Dims.UNKNOWN)
 _BACKWARD = words(Kind.BACKWARD)
 
 
@@ -269,12 +272,25 @@ class DtypeFlow:
         for param in (*params.posonly_params, *params.params, *params.kwonly_params):
             name = param.name.value
             value = given[name] if name in given else self._default(param)
+            value = _INDEX if value == UNKNOWN and name in self._indices(function) else value
             is_any = value.is_tensor and value.dtypes == {ANY} and name not in ("self", "cls")
             env[name] = replace(value, follows=name) if is_any and not configures else value
         for star in (params.star_arg, params.star_kwarg):
             if isinstance(star, cst.Param):
                 env[star.name.value] = UNKNOWN
         return env
+
+    @per_node
+    def _indices(self, function: cst.FunctionDef) -> frozenset[str]:
+        """The parameters that an operation takes as an index, and nothing else is given to."""
+        taken = {
+            name.value
+            for call in self.tree.below(function, cst.Call)
+            if isinstance(name := self._calls.index(call), cst.Name)
+            and [each.kind for each in self.names.bindings(name)] == ["parameter"]
+            and self.tree.ancestor(self.names.bindings(name)[0].node, cst.FunctionDef) is function
+        }
+        return frozenset(taken)
 
     def _default(self, param: cst.Param) -> Value:
         """What a parameter is that nobody gives: a number by default, or by what is declared."""

@@ -92,6 +92,12 @@ INDEXED_WRITES = {
     "masked_scatter_": 1, "index_put_": 1, "put_": 1,
 }  # fmt: skip
 """Methods that write by index, in whose dtype the source has to be, and where they take it."""
+INDEXED = frozenset(
+    {"gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce",
+     "scatter_reduce_", "index_select", "index_add", "index_add_", "index_copy", "index_copy_",
+     "index_fill", "index_fill_"}
+)  # fmt: skip
+"""Methods whose second argument, ``index``, holds whole numbers; functions, too: their third."""
 LIKELIHOODS = frozenset({"cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp",
                          "gaussian_nll_loss", "ctc_loss"})  # fmt: skip
 """What computes logarithms of probabilities."""
