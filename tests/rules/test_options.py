@@ -11,9 +11,9 @@ from amp_lint.model import Model
 from tests.programs import model_of
 
 if TYPE_CHECKING:  # where mypy finds what is installed below `amp_lint.rules`
-    from rules.autocast._options import CommandLineOptions
+    from rules.switches._options import CommandLineOptions
 else:
-    from amp_lint.rules.autocast._options import CommandLineOptions
+    from amp_lint.rules.switches._options import CommandLineOptions
 
 
 def model(text: str) -> Model:

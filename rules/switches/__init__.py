@@ -1,0 +1,1 @@
+"""What switches AMP on and off: options of the command line, devices, dtypes."""
