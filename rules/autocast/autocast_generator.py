@@ -1,4 +1,4 @@
-"""AMP208: autocast around a body that stops and goes on later."""
+"""AMP208: autocast around a body that runs, or goes on, later."""
 
 from __future__ import annotations
 
@@ -70,6 +70,13 @@ class AutocastGenerator(Rule):
                 [(region.context, "autocast is on from here")],
                 help="yield after the region",
             )
+        for region in _around_functions(model):
+            yield self.report(
+                model,
+                region.context,
+                "the region ends before the function runs, and does nothing for it",
+                help=_INSIDE,
+            )
 
 
 def _kind(model: Model, function: cst.FunctionDef) -> str | None:
@@ -80,6 +87,27 @@ def _kind(model: Model, function: cst.FunctionDef) -> str | None:
 
 def _decorated(what: str) -> str:
     return _DECORATED.format(what=what)
+
+
+def _around_functions(model: Model) -> Iterator[Entered]:
+    """Every region in which functions are made, and nothing else is done."""
+    from amp_lint.syntax.tree import statements_of
+
+    for holder in model.tree.nodes(cst.With):
+        defined = [f for f in statements_of(holder.body) if isinstance(f, cst.FunctionDef)]
+        if defined and all(_is_idle(each) for each in statements_of(holder.body)):
+            entered = model.regions.entered(defined[0])
+            yield from (each for each in entered if each.holder is holder)
+
+
+def _is_idle(statement: cst.CSTNode) -> bool:
+    """Whether a statement makes a function, or gives one back, or is of no consequence."""
+    match statement:
+        case cst.FunctionDef() | cst.Import() | cst.ImportFrom() | cst.Pass():
+            return True
+        case cst.Return(value=cst.Name() | None) | cst.Expr(value=cst.SimpleString()):
+            return True
+    return False
 
 
 def _leaks(model: Model) -> Iterator[tuple[Entered, cst.Yield]]:
