@@ -19,10 +19,15 @@ _TELLING = frozenset(
     {"bfloat16", "device", "double", "float", "float16", "float32", "float64", "half"}
 )
 """Attributes that are of a known kind."""
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_IDLE = (ast.Expr, ast.Import, ast.ImportFrom, ast.Pass, ast.Return)
 
 
 def are_entered(facts: Facts) -> bool:
-    """Whether each region is that of ``with autocast(...)``, and nothing is yielded inside."""
+    """Whether each region is that of ``with autocast(...)``, and all that is inside runs there.
+
+    Nothing is yielded, nor are functions all that is there.
+    """
     if not _REGIONS.isdisjoint(facts.linked):
         return False
     entered = {id(call.func): holder for call, holder in _entered(facts)}
@@ -30,11 +35,17 @@ def are_entered(facts: Facts) -> bool:
     if not all(id(node) in entered or _is_plain_import(node) for node in uses):
         return False
     holders = [entered[id(node)] for node in uses if id(node) in entered]
-    return not any(
-        isinstance(node, (ast.Yield, ast.YieldFrom))
-        for holder in holders
-        for node in ast.walk(holder)
-    )
+    return not any(_defines(holder) or _yields(holder) for holder in holders)
+
+
+def _defines(holder: ast.With | ast.AsyncWith) -> bool:
+    """Whether a region has a function, and no other statement but a few that compute nothing."""
+    others = [each for each in holder.body if not isinstance(each, _FUNCTIONS)]
+    return len(others) < len(holder.body) and all(isinstance(each, _IDLE) for each in others)
+
+
+def _yields(holder: ast.With | ast.AsyncWith) -> bool:
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(holder))
 
 
 def are_given_what_fits(facts: Facts) -> bool:

@@ -84,10 +84,10 @@ def _is_set_elsewhere(model: Model) -> bool:
 
 
 def _is_float16(model: Model, region: Region) -> bool:
-    """Whether it is a region for CUDA without a dtype of its own."""
+    """Whether it is a region for CUDA without a dtype of its own, and none of several."""
     from amp_lint.flow.values import literal
 
-    if region.starred or region.dtype is not None or not region.function:
+    if region.of_several or region.starred or region.dtype is not None or not region.function:
         return False
     if region.function.startswith("torch.cpu."):
         return False
