@@ -16,7 +16,7 @@ Without a part, all three are played:
 Cases are numbered; each is a function of ``--seed`` and its number. Their outcomes are written to
 ``--folder`` as they come: a campaign that was ended goes on with ``--resume``. Of each class of
 failure one program is made small and kept in ``failures/`` there. Prints the tables of
-benchmarks/README.md, and exits with 1 if anything failed that is not accepted.
+benchmarks/tables/campaign.md, and exits with 1 if anything failed that is not accepted.
 """
 
 from __future__ import annotations

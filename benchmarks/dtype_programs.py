@@ -1,6 +1,6 @@
 """Random programs over the table of operations: is what is inferred what torch gives?
 
-    python benchmarks/dtype_programs.py 5000        # so many programs; 0 is the seed unless given
+    python benchmarks/dtype_programs.py [COUNT [SEED]]    # 5000 programs, seed 0
 
 Each program is a few lines of straight code under an autocast region, or none. It is run for real,
 on the CPU with its own lists and with CUDA's in their place, line by line; a line that raises is
@@ -10,10 +10,10 @@ those that are inferred; how often there is only one says how much is known.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import random
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -194,13 +194,17 @@ def measured(count: int, seed: int, regions: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     """Measure both lists, and print the figures as JSON, in one line: MKL prints as well."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("count", type=int, nargs="?", default=5000, metavar="COUNT")
+    parser.add_argument("seed", type=int, nargs="?", default=0, metavar="SEED")
+    args = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    found = measured(count // 2, seed, ["plain", "cpu"])
+    found = measured(args.count // 2, args.seed, ["plain", "cpu"])
     cuda_policy.install()
-    other = measured(count - count // 2, seed + 1, ["float16", "bfloat16"])
+    other = measured(args.count - args.count // 2, args.seed + 1, ["float16", "bfloat16"])
     print(json.dumps({"cpu": found, "cuda": other}))
 
 

@@ -20,7 +20,7 @@ applied alone, the project's own repair? The outcome is one of
 
 A fix that is shown and never applied counts as offered. ``fix_commits.tsv`` says in words, by code
 and place, why an outcome is what it is; these notes were written by hand. Prints a table in
-Markdown, with ``--update`` into the README.
+Markdown, with ``--update`` into ``tables/fix_commits.md``.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def main() -> int:
     parser.add_argument("labels", type=Path, metavar="LABELS_DIR")
     parser.add_argument("mirrors", type=Path, metavar="MIRRORS")
     parser.add_argument("target", type=Path, metavar="TARGET")
-    parser.add_argument("--update", action="store_true", help="write the README, too")
+    parser.add_argument("--update", action="store_true", help="write its page, too")
     args = parser.parse_args()
     with Prover(ProofSettings(modes=("eager",))) as prover:
         outcomes = [
@@ -110,8 +110,8 @@ def main() -> int:
     text = table(outcomes)
     print(text)
     if args.update:
-        readme = HERE / "README.md"
-        readme.write_text(updated(readme.read_text("utf-8"), BEGIN, END, text), "utf-8")
+        page = HERE / "tables" / "fix_commits.md"
+        page.write_text(updated(page.read_text("utf-8"), BEGIN, END, text), "utf-8")
     return 0
 
 

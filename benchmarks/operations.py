@@ -10,6 +10,7 @@ this file runs itself a second time for the emulated one.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import re
@@ -52,7 +53,11 @@ Outcome = str
 
 def main() -> None:
     """Measure, and write the table."""
-    if "--emulated" in sys.argv:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--emulated", action="store_true", help=argparse.SUPPRESS)
+    if parser.parse_args().emulated:
         cuda_policy.install()
         print(json.dumps(measured(HALF)))
         return

@@ -15,7 +15,7 @@ The order of drawing is that of a hash of seed and place, so that a finding more
 other. ``draw`` writes ``sample.tsv``, a line for each finding: package, path, line, code, the hash
 of its piece of code, stratum, verdict (``right``, ``false`` or ``unclear``) and reason. Verdicts
 that the file already has for a piece of code are kept; what is yet to be judged has none. ``sum``
-prints the section of the README, with ``--update`` into the README itself: for each stratum the
+prints the tables, and with ``--update`` writes them into ``tables/sample.md``: for each stratum the
 share of false alarms with its 95 % interval (Wilson), by finding, by piece of code, and by rule and
 project, where one false alarm counts for all; then what is not right.
 """
@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("--labels", type=Path, required=True)
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--judged", type=Path, default=HERE / "sample.tsv")
-    parser.add_argument("--update", action="store_true", help="write the README, too")
+    parser.add_argument("--update", action="store_true", help="write its page, too")
     args = parser.parse_args()
     sites = population(args.findings, Labelled(args.labels, args.target))
     judged = read(args.judged)
@@ -85,8 +85,8 @@ def main() -> int:
     text = summary(sites, judged)
     print(text)
     if args.update:
-        readme = HERE / "README.md"
-        readme.write_text(updated(readme.read_text("utf-8"), BEGIN, END, text), "utf-8")
+        page = HERE / "tables" / "sample.md"
+        page.write_text(updated(page.read_text("utf-8"), BEGIN, END, text), "utf-8")
     return 0
 
 

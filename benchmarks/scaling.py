@@ -1,6 +1,6 @@
 """Does the time of linting grow in proportion to the size of a program?
 
-    python benchmarks/scaling.py [FAMILY ...] [--update benchmarks/README.md]
+    python benchmarks/scaling.py [FAMILY ...] [--update benchmarks/tables/scaling.md]
 
 Each family is a training program in float16 that grows in one way: independent tests around
 events, loops in loops, long functions, helpers that call helpers. Every size is linted with all
@@ -482,7 +482,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(FAMILIES))
-    parser.add_argument("--update", type=Path, metavar="README", help="write the table there too")
+    parser.add_argument("--update", type=Path, metavar="PAGE", help="write the table there too")
     args = parser.parse_args()
     selection = Selection(registry.all_rules())
     lint(trainers(1), selection)  # so that no family pays for imports

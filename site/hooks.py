@@ -22,7 +22,7 @@ from amp_lint.rule import Rule
 
 ROOT = Path(__file__).parents[1]
 _PATTERNS = (
-    "*.md", "docs/**/*.md", "docs/img/*", "rules/**/*.md", "benchmarks/README.md",
+    "*.md", "docs/**/*.md", "docs/img/*", "rules/**/*.md", "benchmarks/**/*.md",
     "LICENSE", "examples/*.py", ".github/**/*.yml",
 )  # fmt: skip
 _GUIDES = {
@@ -42,6 +42,7 @@ _GUIDES = {
 }
 _PROJECT = {
     "Measurements": "benchmarks/README.md",
+    "Earlier measurements": "benchmarks/history.md",
     "Architecture": "ARCHITECTURE.md",
     "Contributing": "CONTRIBUTING.md",
     "Changelog": "CHANGELOG.md",
