@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -34,7 +33,9 @@ PRIVATE = frozenset(
     }
 )
 
-
+_INFINITIES = frozenset({"_found_inf_per_device", "_per_optimizer_states"})
+_SHARING = frozenset({"all_reduce", "copy_", "fill_"})
+"""What makes the infinities of several optimizers or ranks the same."""
 _TESTS = (
     cst.Comparison,
     cst.ComparisonTarget,
@@ -75,13 +76,36 @@ class ScalerState:
         self.tree = model.tree
         self.names = model.names
         self.values = model.values
+        self.program = model.program
         self.roles = model.roles
 
-    def private_uses(self) -> Iterator[PrivateUse]:
-        """Every use from outside of the scaler's own methods, in source order."""
-        for node in self.tree.nodes(cst.Attribute):
-            if node.attr.value in PRIVATE and self._is_torch_scaler(node.value):
-                yield self._use(node)
+    def private_uses(self) -> list[PrivateUse]:
+        """Every use from outside of the scaler's own methods, in source order.
+
+        Not the reads in an assignment to the same member, nor what shares the infinities of one
+        optimizer or rank with the others, for which there is nothing public.
+        """
+        members = (node for node in self.tree.nodes(cst.Attribute) if node.attr.value in PRIVATE)
+        uses = [self._use(node) for node in members if self._is_torch_scaler(node.value)]
+        changed = {(id(self.tree.statement(u.node)), u.member) for u in uses if u.written}
+        sharing = {id(self.program.function_of(u.node)) for u in uses if self._is_shared(u)}
+        return [
+            use
+            for use in uses
+            if (use.written or (id(self.tree.statement(use.node)), use.member) not in changed)
+            and not (
+                use.member in _INFINITIES and id(self.program.function_of(use.node)) in sharing
+            )
+        ]
+
+    def _is_shared(self, use: PrivateUse) -> bool:
+        """Whether a loop over what was found to be infinite changes it: ``all_reduce(found)``."""
+        loop = self.tree.ancestor(use.node, cst.For)
+        if use.member not in _INFINITIES or not isinstance(loop, cst.For):
+            return False
+        called = {dotted(call.func) or "" for call in self.tree.below(loop.body, cst.Call)}
+        over = self.tree.contains(loop.iter, use.node)
+        return over and any(name.rpartition(".")[2] in _SHARING for name in called)
 
     def _is_torch_scaler(self, node: cst.BaseExpression) -> bool:
         """Whether an object is a scaler, and nothing says that it is one of another kind."""
