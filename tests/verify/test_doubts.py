@@ -40,6 +40,13 @@ ONCE_PROVEN = {
     "third-ppo-squeeze": "of an axis of one element",
     "third-seq-temperature": "not the function",
     "third-siam-queue-clone": "`self.queue` is a tensor of its own no more",
+    "cond-annotation-text-or-none": "`steps` became `steps`",
+    "cond-annotation-only-checked": "`losses` became `losses`",
+    "cond-annotation-class-var": "`float` became `ClassVar[float]`",
+    "cond-import-member-missing": "there is no `torch.cuda_amp`",
+    "cond-import-module-missing": "there is no `torch.ampp`",
+    "cond-import-future": "`annotations` was added or moved",
+    "cond-import-tried": "`winreg` was added or moved",
 }
 ONCE_REFUTED = (
     "fair-floor-by-default",

@@ -22,6 +22,7 @@ from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.followed import regions, shown, unread_events, yields
+from amp_lint.verify.compare.imports import imports
 from amp_lint.verify.compare.plain import Plain
 from amp_lint.verify.compare.rewrites import Function
 from amp_lint.verify.compare.saved import states
@@ -69,7 +70,8 @@ def compared(before: Side, after: Side) -> Comparison:
     steps = [] if unread else _comparable_steps(before, after, entered)
     steps = [s for s in steps if s.place.function not in other_losses or s.before.half]
     policies = [p for p in _policies(before, after) if p.place.function not in entered]
-    obligations: list[Obligation] = [*_unbound(before, after), *states(before, after)]
+    obligations: list[Obligation] = [*_unbound(before, after), *imports(before, after)]
+    obligations += states(before, after)
     obligations += (use for use in uses if not _shown(use, steps))
     obligations += (*policies[:_MAX_POLICIES], *expressions, *steps)
     coverage, moved = _coverage(*erased, expressions, steps)

@@ -25,7 +25,9 @@ from amp_lint.verify.obligations import Covered, Expression, Place, Program, Ste
 from amp_lint.verify.terms import Term, walk
 from amp_lint.vocabulary.meaning import Meaning, Part
 
-_DOES_MORE = frozenset({"antigravity", "readline", "rlcompleter", "site", "this", "turtle"})
+_DOES_MORE = frozenset(
+    {"__future__", "antigravity", "readline", "rlcompleter", "site", "this", "turtle"}
+)
 """Modules whose import does something."""
 _DOING = (cst.Annotation, cst.Call, cst.NamedExpr, cst.Await, cst.Yield)
 _SETTING = (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Del)
@@ -139,10 +141,15 @@ class Cover:
         return not (known or hidden or node.returns)
 
     def is_import(self, place: Differing) -> bool:
-        """Whether something of torch or of Python itself is imported, under a name that is new."""
+        """Whether something of torch or of Python itself is imported, under a name that is new.
+
+        In a ``try`` it decides what is done next.
+        """
         alias = place.after.node if place.after is not None else None
         holder = alias and self._after.model.tree.parent(alias)
         if place.before is not None or not isinstance(alias, cst.ImportAlias) or holder is None:
+            return False
+        if self._after.model.tree.ancestor(alias, cst.Try, cst.TryStar) is not None:
             return False
         whole, bound = self._after.imported(holder, alias)
         root, name = whole.partition(".")[0], bound.partition(".")[0]

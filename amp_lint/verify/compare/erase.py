@@ -18,6 +18,7 @@ from amp_lint.flow.branches import leaves
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.names import PARTIAL, canonical
 from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.annotations import is_type
 from amp_lint.verify.compare.formats import format_of
 from amp_lint.verify.compare.lift import is_amp
 from amp_lint.verify.compare.plain import (
@@ -37,19 +38,6 @@ _READ_DOCSTRINGS = ("__doc__", "getdoc", "docopt", "help", "doctest", "fire", "F
 _READ_ANNOTATIONS = (
     "__annotations__", "get_type_hints", "get_annotations", "signature", "jit", "script",
     "singledispatch", "typeguard", "pydantic", "inspect",
-)  # fmt: skip
-_TYPES = (
-    "typing.", "collections.abc.", "torch.Tensor", "torch.device", "torch.dtype",
-    "torch.nn.Module", "torch.optim.Optimizer",
-)  # fmt: skip
-"""How names begin that are types, and there in every version."""
-_BUILTIN_TYPES = frozenset(
-    {"None", "bool", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "object",
-     "set", "str", "tuple", "type"}
-)  # fmt: skip
-_OF_TYPES = (
-    cst.Subscript, cst.SubscriptElement, cst.Index, cst.SimpleString, cst.BinaryOperation,
-    cst.BitOr, cst.List, cst.Element, cst.Ellipsis, cst.LeftSquareBracket, cst.RightSquareBracket,
 )  # fmt: skip
 _EXITS = (cst.Break, cst.Continue, cst.Raise, cst.Return)
 _LOOPS = (cst.For, cst.While, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
@@ -149,8 +137,7 @@ class Eraser:
     def _pieces(self, node: cst.CSTNode) -> Iterator[tuple[str, object]]:
         """What a node is made of, without annotations that do nothing; arguments in their place."""
         for field, value in pieces(node):
-            annotates = isinstance(value, cst.Annotation) and field in ("annotation", "returns")
-            if annotates and self._is_inert(node, value):
+            if isinstance(value, cst.Annotation) and self._is_inert(node, value):
                 continue
             if isinstance(node, cst.Call) and field == "args":
                 yield field, self._in_place(node)
@@ -168,28 +155,12 @@ class Eraser:
             return [*call.args]
         return [*first, *(by_name[name] for name in placed), *rest]
 
-    def _is_inert(self, node: cst.CSTNode, annotation: object) -> bool:
+    def _is_inert(self, node: cst.CSTNode, annotation: cst.Annotation) -> bool:
         """Whether an annotation of a function is computed without doing anything, and not read."""
-        assert isinstance(annotation, cst.Annotation)
-        function = node if isinstance(node, cst.FunctionDef) else self._function(node)
-        if function is None or function.decorators or self._reads_annotations:
+        function = node if isinstance(node, cst.FunctionDef) else self.side.holder(node)
+        if not isinstance(function, cst.FunctionDef) or function.decorators:
             return False
-        return all(map(self._only_names, descendants(annotation.annotation)))
-
-    def _function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        return self.model.tree.ancestor(node, cst.FunctionDef)
-
-    def _only_names(self, part: cst.CSTNode) -> bool:
-        if isinstance(part, cst.Name):
-            return _is_known_type(part, self.model.names.qualified(part)) or (
-                isinstance(self.model.tree.parent(part), cst.Attribute)
-            )
-        if isinstance(part, cst.Attribute):
-            names = self.model.names.qualified(part)
-            if isinstance(self.model.tree.parent(part), cst.Attribute):
-                return True  # the whole is asked for
-            return bool(names) and all(name.startswith(_TYPES) for name in names)
-        return isinstance(part, _OF_TYPES)
+        return not self._reads_annotations and is_type(self.model, annotation.annotation)
 
     @functools.cached_property
     def _reads_annotations(self) -> bool:
@@ -465,13 +436,6 @@ def _normal(test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
         if none and isinstance(one.operator, (cst.Is, cst.IsNot)):
             return test.left, isinstance(one.operator, cst.IsNot)
     return test, True
-
-
-def _is_known_type(name: cst.Name, qualified: Iterable[str]) -> bool:
-    known = [*qualified]
-    if not known or known == [f"builtins.{name.value}"]:
-        return name.value in _BUILTIN_TYPES
-    return all(each.startswith(_TYPES) for each in known)
 
 
 def _is_of_amp(name: str) -> bool:
