@@ -46,6 +46,13 @@ ONCE_PROVEN = {
     "cond-import-member-missing": "there is no `torch.cuda_amp`",
     "cond-import-module-missing": "there is no `torch.ampp`",
     "cond-import-future": "`annotations` was added or moved",
+    "cond-region-choice-other-arm": "else torch.no_grad(): return",
+    "cond-region-choice-other-test": "depends on something else",
+    "cond-region-joined": "with profiler.stopped() and",
+    "cond-region-named": "(net := torch.autocast",
+    "cond-region-of-helper": '`context("none")` depends on something else',
+    "cond-state-made-if-there": 'if "scaler" in saved: scaler = ',
+    "cond-state-else-other": "else: scaler = ",
     "cond-import-tried": "`winreg` was added or moved",
 }
 ONCE_REFUTED = (

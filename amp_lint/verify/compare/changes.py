@@ -132,12 +132,22 @@ def _uncompared(old: Eraser, new: Eraser, entered: set[str]) -> dict[str, Iterab
             *itertools.chain.from_iterable(yields(*both, name) for name in names),
             *regions(*both, entered),
             *_other_states(*both),
+            *_other_choices(old, new),
         ],
         "float16": [*_casts(*both), *_half_left(*both)],
         "scaler-state": _states(old, new),
         "scaler-made": _not_made(before, after),
         "interface": lonely_uses(before.uses, after.uses),
     }
+
+
+def _other_choices(old: Eraser, new: Eraser) -> Iterator[str]:
+    """Regions that may be none, which the old text enters under no such test."""
+    known = {key for key, _ in old.choices()}
+    for key, context in new.choices():
+        if key not in known:
+            side = new.side
+            yield f"line {side.line(context)}: `{shown(side, context)}` depends on something else"
 
 
 def _states(old: Eraser, new: Eraser) -> Iterator[str]:
