@@ -53,6 +53,9 @@ ONCE_PROVEN = {
     "cond-region-of-helper": '`context("none")` depends on something else',
     "cond-state-made-if-there": 'if "scaler" in saved: scaler = ',
     "cond-state-else-other": "else: scaler = ",
+    "cond-walrus-other-name": "(high := batch.float())",
+    "cond-walrus-gone": "torch.log_softmax(batch.float(), 1)",
+    "cond-order-of-unknown-calls": "became `2.0 * aux(batch)`",
     "cond-import-tried": "`winreg` was added or moved",
 }
 ONCE_REFUTED = (

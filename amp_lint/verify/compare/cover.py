@@ -22,7 +22,7 @@ from amp_lint.verify.compare.plain import BLOCK, Plain
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Covered, Expression, Place, Program, Step
-from amp_lint.verify.terms import Term, walk
+from amp_lint.verify.terms import Term, show, walk
 from amp_lint.vocabulary.meaning import Meaning, Part
 
 _DOES_MORE = frozenset(
@@ -87,8 +87,6 @@ class Cover:
             return False
         smallest: set[Term] = set()
         for old, new in ((place.before, place.after), *place.around):
-            if isinstance(old.node, (cst.BaseStatement, cst.BaseSmallStatement)):
-                return False
             one, other = self._term(self._before, old), self._term(self._after, new)
             if one is None or other is None:
                 continue
@@ -96,7 +94,7 @@ class Cover:
                 return False  # terms do not tell the difference
             smallest = smallest or {one, other}
             if self._are_shown(one, other, smallest):
-                return True
+                return _done(self._before, old) == _done(self._after, new)
         return False
 
     def _are_shown(self, one: Term, other: Term, smallest: set[Term]) -> bool:
@@ -368,6 +366,18 @@ class _Events:
                 if is_made_from_scale(side, values):
                     return self._limit(other)
         return None if limit is None else self._eraser.plain(limit).digest
+
+
+def _done(eraser: Eraser, piece: Plain) -> tuple[list[bytes], list[str]]:
+    """What an expression does beside what it gives: names that it binds, unknown calls, in order.
+
+    Terms do not tell the names, nor which of two calls comes first: both may draw random numbers.
+    """
+    tree, found = eraser.model.tree, eraser.side.lifter.found
+    named = [eraser.plain(each).digest for each in tree.below(piece.node, cst.NamedExpr)]
+    calls = (c for c in tree.below(piece.node, cst.Call) if not eraser.is_scale(c))
+    terms = (found.get(id(call)) for call in calls)
+    return named, [show(term) for term in terms if term is not None and is_opaque(term)]
 
 
 def _contexts(eraser: Eraser, code: cst.CSTNode) -> Iterator[object]:

@@ -427,6 +427,10 @@ class Eraser:
         function = plain("Attribute", "value:1 attr='step'", [self.plain(optimizer)], node.func)
         return plain("Call", "func:1 args:0", [function], node)
 
+    def is_scale(self, call: cst.Call) -> bool:
+        """Whether a call is ``scaler.scale(x)``."""
+        return self.model.steps.recognizer.is_scale(call)
+
     def _kind(self, node: cst.CSTNode) -> Kind | None:
         return self.model.steps.recognizer.kind(node) if isinstance(node, cst.Call) else None
 
@@ -479,7 +483,7 @@ def _below(made: Plain) -> Iterator[Plain]:
 
 
 def _scaled(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
-    if not isinstance(node, cst.Call) or not eraser.model.steps.recognizer.is_scale(node):
+    if not isinstance(node, cst.Call) or not eraser.is_scale(node):
         return None
     return [node.args[0].value] if _only_for_backward(eraser, node) else None
 
