@@ -1,15 +1,18 @@
 """Does each condition of the comparison earn its place?
 
-    python benchmarks/conditions.py [--mutants N] [--seed N] [--only WORD] [--list]
+    python benchmarks/conditions.py [--mutants N] [--seed N] [--only WORD ...] [--list] [--types]
 
 Takes one condition after the other out of what erases, aligns, rewrites and owns: an operand of an
 ``and`` or ``or``, a test that leaves, an ``if`` of a comprehension, a check that gives reasons. A
 condition earns its place if without it a wrong change has no reason any more against being judged
 (*let through*; *proven* if nothing is left to be judged either), if a right one has one, or if the
 verifier raises. The changes are those of ``changes.jsonl`` and of all pages, and random edits of
-the pages that, played, do something else. Nothing is judged by experiments.
+the pages that, played, do something else. Each is compared once with all conditions noting what
+they say, so that a condition need be taken out only of those in which it decides anything. Nothing
+is judged by experiments.
 
-Prints how many conditions of each file are needed for what, and those that no change needs.
+Prints how many conditions of each file are needed for what, and those that no change needs. With
+``--types``, mypy is asked about the latter: it may need one to know a type.
 """
 
 from __future__ import annotations
@@ -21,16 +24,19 @@ import importlib
 import inspect
 import random
 import sys
+import tempfile
 import types
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import adversary
 import mutations
+from mypy import api as mypy
 
 from amp_lint import registry
+from amp_lint.model import Model
 from amp_lint.verify import catalogue
 from amp_lint.verify.compare import changes, lifted
 from amp_lint.verify.compare.side import Side
@@ -38,54 +44,70 @@ from amp_lint.verify.obligations import Comparison
 
 PACKAGE = "amp_lint.verify.compare"
 MODULES = ("erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes")
-OUTCOMES = ("proven", "let through", "right change refused", "raises", "no change needs it")
+IDLE, TYPES = "no change needs it", "only says the type"
+OUTCOMES = ("proven", "let through", "right change refused", "raises", TYPES, IDLE)
+NOTED = "__noted__"
+"""The name of what a condition that is noted hands its value to."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Two texts, lifted once for all."""
+    """Two texts, read once for all."""
 
     name: str
-    before: Side
-    after: Side
+    before: Model
+    after: Model
     is_wrong: bool
 
     def compared(self) -> Comparison:
-        return changes.compared(self.before, self.after)
+        """Lifted anew each time: lifting has conditions too."""
+        return changes.compared(Side(self.before), Side(self.after))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Condition:
     """A condition of a function, and the code of the function without it."""
 
-    function: types.CodeType
+    function: types.FunctionType
     name: str
     text: str
+    number: int
+    """Among those of its function."""
     without: types.CodeType
+    path: Path
+    source: bytes
+    """The file without it, layout and comments kept."""
+
+    def is_in(self, words: Sequence[str]) -> bool:
+        return not words or any(word in self.name for word in words)
 
 
 def main() -> int:
     args = _arguments()
     samples = [*_samples(args.mutants, args.seed)]
-    reached = _reached(samples)
     kinds = Counter("wrong" if each.is_wrong else "right" for each in samples)
     print(f"{kinds['wrong']} wrong changes that are not comparable, {kinds['right']} right ones")
-    idle: list[Condition] = []
-    lines = ["| file | conditions | " + " | ".join(OUTCOMES) + " |", "|---|" + "--:|" * 6]
-    for name in MODULES:
-        found: Counter[str] = Counter()
-        for condition, owner in _conditions(importlib.import_module(f"{PACKAGE}.{name}")):
-            if args.only and args.only not in condition.name:
-                continue
-            outcome = _outcome(condition, owner, reached.get(condition.function, []))
-            found[outcome] += 1
-            idle += [condition] * (outcome == OUTCOMES[-1])
-        row = " | ".join(str(found[each]) for each in OUTCOMES)
-        lines.append(f"| `{name}.py` | {sum(found.values())} | {row} |")
-    print("\n".join(lines))
-    for each in idle if args.list else ():
-        print(f"{each.name}: {each.text}")
+    modules = [importlib.import_module(f"{PACKAGE}.{name}") for name in MODULES]
+    conditions = [c for module in modules for c in _conditions(module) if c.is_in(args.only)]
+    decided = _decided(modules, samples)
+    found = {each: _outcome(each, decided[each.name, each.number]) for each in conditions}
+    if args.types:
+        idle = (each for each, outcome in found.items() if outcome == IDLE)
+        found |= {each: TYPES for each in idle if _says_the_type(each)}
+    print("\n".join(_table(found)))
+    for each, outcome in found.items() if args.list else ():
+        if outcome == IDLE:
+            print(f"{each.name}: {each.text}")
     return 0
+
+
+def _table(found: dict[Condition, str]) -> Iterator[str]:
+    yield "| file | conditions | " + " | ".join(OUTCOMES) + " |"
+    yield "|---|" + "--:|" * (1 + len(OUTCOMES))
+    counts = Counter((each.path.name, outcome) for each, outcome in found.items())
+    for name in (f"{each}.py" for each in MODULES):
+        row = [counts[name, each] for each in OUTCOMES]
+        yield f"| `{name}` | {sum(row)} | " + " | ".join(map(str, row)) + " |"
 
 
 def _arguments() -> argparse.Namespace:
@@ -94,8 +116,11 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--mutants", type=int, default=400, help="random edits to choose from")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", metavar="WORD", help="functions with this in their names")
+    parser.add_argument(
+        "--only", metavar="WORD", nargs="+", default=(), help="functions with these in their names"
+    )
     parser.add_argument("--list", action="store_true", help="show what no change needs")
+    parser.add_argument("--types", action="store_true", help="ask mypy about what no change needs")
     return parser.parse_args()
 
 
@@ -108,7 +133,7 @@ def _samples(mutants: int, seed: int) -> Iterator[Sample]:
         sides = [lifted(text, name) for text in (before, after)]
         old, new = sides
         if isinstance(old, Side) and isinstance(new, Side):
-            made = Sample(name, old, new, is_wrong)
+            made = Sample(name, old.model, new.model, is_wrong)
             if bool(made.compared().reasons) is is_wrong:
                 yield made
 
@@ -127,45 +152,37 @@ def _texts(mutants: int, seed: int) -> Iterator[tuple[str, str, str, bool]]:
             yield edit.of.name, edit.of.code, edit.code, True
 
 
-def _reached(samples: Iterable[Sample]) -> dict[types.CodeType, list[Sample]]:
-    """The functions that are run for each change, so that the others need not be tried."""
-    found: dict[types.CodeType, list[Sample]] = {}
-    for sample in samples:
-        codes: set[types.CodeType] = set()
-
-        def note(
-            frame: types.FrameType, _: str, __: object, to: set[types.CodeType] = codes
-        ) -> None:
-            to.add(frame.f_code)
-
-        sys.setprofile(note)
-        try:
-            sample.compared()
-        finally:
-            sys.setprofile(None)
-        for code in codes:
-            found.setdefault(code, []).append(sample)
-    return found
-
-
 # --- the conditions -------------------------------------------------------------------------------
 
 
-def _conditions(module: types.ModuleType) -> Iterator[tuple[Condition, types.FunctionType]]:
+def _conditions(module: types.ModuleType) -> Iterator[Condition]:
     """Each condition of a module, with the function that has it."""
-    path = inspect.getsourcefile(module)
-    assert path is not None
-    tree = ast.parse(Path(path).read_text("utf-8"))
-    functions = dict(_functions(module))
-    for name, number in _numbered(tree):
-        function = functions.get(name)
-        if function is None:
-            continue
-        for text, variant in _variants(tree, number):
-            code = _code(compile(variant, path, "exec"), name.split("."))
+    path, tree = _parsed(module)
+    for label, function, names, place in _places(module, tree):
+        for number, (node, part, text) in enumerate(_all_parts(tree, place)):
+            made = copy.deepcopy(tree)
+            _remove([*ast.walk([*ast.walk(made)][place])][node], part)
+            code = _code(compile(ast.fix_missing_locations(made), str(path), "exec"), names)
             if code is not None and code.co_freevars == function.__code__.co_freevars:
-                label = f"{module.__name__.rpartition('.')[2]}.{name}"
-                yield Condition(function.__code__, label, text, code), function
+                source = _blanked(path, [*ast.walk([*ast.walk(tree)][place])][node], part)
+                yield Condition(function, label, text, number, code, path, source)
+
+
+def _parsed(module: types.ModuleType) -> tuple[Path, ast.Module]:
+    found = inspect.getsourcefile(module)
+    assert found is not None
+    return Path(found), ast.parse(Path(found).read_text("utf-8"))
+
+
+def _places(
+    module: types.ModuleType, tree: ast.Module
+) -> Iterator[tuple[str, types.FunctionType, list[str], int]]:
+    """The functions of a module with a label, the parts of their names, and their place."""
+    functions = dict(_functions(module))
+    for name, place in _numbered(tree):
+        if name in functions:
+            label = f"{module.__name__.rpartition('.')[2]}.{name}"
+            yield label, functions[name], name.split("."), place
 
 
 def _functions(holder: object, prefix: str = "") -> Iterator[tuple[str, types.FunctionType]]:
@@ -190,15 +207,10 @@ def _numbered(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 yield prefix + each.name, places[id(each)]
 
 
-def _variants(tree: ast.Module, number: int) -> Iterator[tuple[str, ast.Module]]:
-    """The tree without each of the conditions of one of its functions."""
-    function = [*ast.walk(tree)][number]
-    for at, node in enumerate(ast.walk(function)):
-        for part, text in _parts(node):
-            made = copy.deepcopy(tree)
-            other = [*ast.walk([*ast.walk(made)][number])][at]
-            _remove(other, part)
-            yield text, ast.fix_missing_locations(made)
+def _all_parts(tree: ast.Module, place: int) -> Iterator[tuple[int, int, str]]:
+    """What can be taken out of a function: the place of a node in it, its part, and the text."""
+    for at, node in enumerate(ast.walk([*ast.walk(tree)][place])):
+        yield from ((at, part, text) for part, text in _parts(node))
 
 
 def _parts(node: ast.AST) -> Iterator[tuple[int, str]]:
@@ -228,6 +240,31 @@ def _remove(node: ast.AST, part: int) -> None:
         node.body.insert(0, ast.parse("if True: return").body[0])
 
 
+def _blanked(path: Path, node: ast.AST, part: int) -> bytes:
+    """The text of a file without a condition; as it is if that is all of a function."""
+    source = path.read_bytes()
+    value: ast.expr
+    match node:
+        case ast.BoolOp(values=values):
+            value = values[part]
+        case ast.comprehension(ifs=ifs):
+            value = ifs[part]
+        case ast.If(test=test):
+            value = test
+        case _:
+            return source
+    assert value.end_lineno is not None and value.end_col_offset is not None
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    begin = starts[value.lineno - 1] + value.col_offset
+    end = starts[value.end_lineno - 1] + value.end_col_offset
+    holds = not isinstance(node, ast.If) and not (
+        isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or)
+    )
+    return source[:begin] + str(holds).encode() + source[end:]
+
+
 def _code(code: types.CodeType, path: Sequence[str]) -> types.CodeType | None:
     """The code of a function within that of a file."""
     for name in path:
@@ -239,20 +276,89 @@ def _code(code: types.CodeType, path: Sequence[str]) -> types.CodeType | None:
     return code
 
 
+# --- what they decide -----------------------------------------------------------------------------
+
+
+def _decided(
+    modules: Iterable[types.ModuleType], samples: Sequence[Sample]
+) -> defaultdict[tuple[str, int], list[Sample]]:
+    """By function and number, the changes in which a condition is not as if it were not there."""
+    found: defaultdict[tuple[str, int], list[Sample]] = defaultdict(list)
+    seen: set[tuple[str, int]] = set()
+
+    def noted(label: str, number: int, value: object, without: object) -> object:
+        if value is not without:
+            seen.add((label, number))
+        return value
+
+    changed = [each for module in modules for each in _noting(module, noted)]
+    for sample in samples:
+        seen.clear()
+        sample.compared()
+        for key in seen:
+            found[key].append(sample)
+    for function, code in changed:
+        function.__code__ = code
+    return found
+
+
+def _noting(
+    module: types.ModuleType, noted: Callable[[str, int, object, object], object]
+) -> Iterator[tuple[types.FunctionType, types.CodeType]]:
+    """Makes the functions of a module note what their conditions say; gives what they were."""
+    path, tree = _parsed(module)
+    vars(module)[NOTED] = noted
+    for label, function, names, place in _places(module, tree):
+        made = copy.deepcopy(tree)
+        nodes = [*ast.walk([*ast.walk(made)][place])]
+        for number, (node, part, _) in enumerate(_all_parts(tree, place)):
+            _note(nodes[node], part, label, number)
+        code = _code(compile(ast.fix_missing_locations(made), str(path), "exec"), names)
+        if code is not None and code.co_freevars == function.__code__.co_freevars:
+            yield function, function.__code__
+            function.__code__ = code
+
+
+def _note(node: ast.AST, part: int, label: str, number: int) -> None:
+    def call(value: ast.expr, without: bool | None) -> ast.expr:
+        given = [ast.Constant(label), ast.Constant(number), value, ast.Constant(without)]
+        return ast.Call(ast.Name(NOTED, ast.Load()), given, [])
+
+    if isinstance(node, ast.BoolOp):
+        node.values[part] = call(node.values[part], isinstance(node.op, ast.And))
+    elif isinstance(node, ast.comprehension):
+        node.ifs[part] = call(node.ifs[part], True)
+    elif isinstance(node, ast.If):
+        node.test = call(node.test, False)
+    elif isinstance(node, ast.FunctionDef):
+        node.body.insert(0, ast.Expr(call(ast.Constant(True), None)))
+
+
 # --- the verdict ----------------------------------------------------------------------------------
 
 
-def _outcome(condition: Condition, function: types.FunctionType, samples: Sequence[Sample]) -> str:
+def _says_the_type(condition: Condition) -> bool:
+    """Whether mypy has something to say of the file without a condition."""
+    with tempfile.NamedTemporaryFile(suffix=".py") as shadow:
+        shadow.write(condition.source)
+        shadow.flush()
+        path = str(condition.path)
+        text, _, status = mypy.run(["--shadow-file", path, shadow.name, path])
+        return bool(status) and "error:" in text
+
+
+def _outcome(condition: Condition, samples: Sequence[Sample]) -> str:
     """What happens without a condition, the worst of all changes."""
-    function.__code__ = condition.without
+    function = condition.function
+    kept, function.__code__ = function.__code__, condition.without
     try:
-        found = OUTCOMES[-1]
+        found = IDLE
         for sample in sorted(samples, key=lambda each: not each.is_wrong):
             found = min(found, _without(sample), key=OUTCOMES.index)
             if found == OUTCOMES[0] or (found == OUTCOMES[1] and not sample.is_wrong):
                 break
     finally:
-        function.__code__ = condition.function
+        function.__code__ = kept
     return found
 
 
@@ -264,7 +370,7 @@ def _without(sample: Sample) -> str:
     if sample.is_wrong and not found.reasons:
         return "let through" if found.obligations else "proven"
     refused = not sample.is_wrong and found.reasons
-    return "right change refused" if refused else OUTCOMES[-1]
+    return "right change refused" if refused else IDLE
 
 
 if __name__ == "__main__":

@@ -184,6 +184,16 @@ class Unbound:
 
 
 @dataclass(frozen=True, slots=True)
+class Import:
+    """A member of torch or of Python itself that only the new code imports. It must be there."""
+
+    place: Place
+    module: str
+    name: str = ""
+    """What is imported from it; "" for the module itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """What of a scaler is saved and loaded. A run that is continued must go on as it was."""
 
@@ -194,7 +204,7 @@ class State:
     """The method that gets it."""
 
 
-Obligation = Expression | Object | Step | Policy | Unbound | State
+Obligation = Expression | Object | Step | Policy | Unbound | Import | State
 
 
 @dataclass(frozen=True, slots=True)

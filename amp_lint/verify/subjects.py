@@ -6,6 +6,7 @@ from amp_lint.verify.obligations import (
     Autocast,
     Event,
     Expression,
+    Import,
     Object,
     Obligation,
     Policy,
@@ -19,9 +20,9 @@ from amp_lint.verify.terms import show
 from amp_lint.vocabulary.meaning import Kind
 
 COST: dict[type[Obligation], int] = {
-    Unbound: 0, State: 1, Object: 1, Policy: 2, Step: 3, Expression: 4
+    Unbound: 0, State: 1, Object: 1, Policy: 2, Step: 3, Expression: 4, Import: 5
 }  # fmt: skip
-"""The order of work: what is quickly judged comes first."""
+"""The order of work: what is quickly judged comes first, and last what says least."""
 
 
 def subject(obligation: Obligation) -> str:
@@ -43,6 +44,8 @@ def texts(obligation: Obligation) -> tuple[str, str]:
             return _within(term, obligation.before), _within(term, obligation.after)
         case Unbound():
             return "", obligation.name
+        case Import(module=module, name=name):
+            return "", f"from {module} import {name}" if name else f"import {module}"
         case State():
             return "", f"{obligation.load}({obligation.save}())"
 

@@ -10,6 +10,7 @@ from amp_lint.run.target import Version
 from amp_lint.verify.obligations import (
     Comparison,
     Expression,
+    Import,
     Object,
     Obligation,
     Policy,
@@ -23,6 +24,7 @@ _EXPERIMENTS: dict[type[Obligation], str] = {
     Object: "objects",
     Step: "training.steps",
     Policy: "policy",
+    Import: "imported",
     State: "training.state",
 }
 

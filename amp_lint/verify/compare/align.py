@@ -45,8 +45,6 @@ class Alignment:
             yield Differing(old, new, around)
         elif old.kind == BLOCK:
             yield from self._blocks(old.parts, new.parts, inner)
-        elif len(old.parts) != len(new.parts) or not old.parts:
-            yield Differing(old, new, around)
         else:
             for one, other in zip(old.parts, new.parts, strict=True):
                 yield from self._differing(one, other, inner)

@@ -22,6 +22,7 @@ from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.followed import regions, shown, unread_events, yields
+from amp_lint.verify.compare.imports import imports
 from amp_lint.verify.compare.plain import Plain
 from amp_lint.verify.compare.rewrites import Function
 from amp_lint.verify.compare.saved import states
@@ -69,7 +70,8 @@ def compared(before: Side, after: Side) -> Comparison:
     steps = [] if unread else _comparable_steps(before, after, entered)
     steps = [s for s in steps if s.place.function not in other_losses or s.before.half]
     policies = [p for p in _policies(before, after) if p.place.function not in entered]
-    obligations: list[Obligation] = [*_unbound(before, after), *states(before, after)]
+    obligations: list[Obligation] = [*_unbound(before, after), *imports(before, after)]
+    obligations += states(before, after)
     obligations += (use for use in uses if not _shown(use, steps))
     obligations += (*policies[:_MAX_POLICIES], *expressions, *steps)
     coverage, moved = _coverage(*erased, expressions, steps)
@@ -130,12 +132,22 @@ def _uncompared(old: Eraser, new: Eraser, entered: set[str]) -> dict[str, Iterab
             *itertools.chain.from_iterable(yields(*both, name) for name in names),
             *regions(*both, entered),
             *_other_states(*both),
+            *_other_choices(old, new),
         ],
         "float16": [*_casts(*both), *_half_left(*both)],
         "scaler-state": _states(old, new),
         "scaler-made": _not_made(before, after),
         "interface": lonely_uses(before.uses, after.uses),
     }
+
+
+def _other_choices(old: Eraser, new: Eraser) -> Iterator[str]:
+    """Regions that may be none, which the old text enters under no such test."""
+    known = {key for key, _ in old.choices()}
+    for key, context in new.choices():
+        if key not in known:
+            side = new.side
+            yield f"line {side.line(context)}: `{shown(side, context)}` depends on something else"
 
 
 def _states(old: Eraser, new: Eraser) -> Iterator[str]:

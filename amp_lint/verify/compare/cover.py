@@ -22,10 +22,12 @@ from amp_lint.verify.compare.plain import BLOCK, Plain
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Covered, Expression, Place, Program, Step
-from amp_lint.verify.terms import Term, walk
+from amp_lint.verify.terms import Term, show, walk
 from amp_lint.vocabulary.meaning import Meaning, Part
 
-_DOES_MORE = frozenset({"antigravity", "readline", "rlcompleter", "site", "this", "turtle"})
+_DOES_MORE = frozenset(
+    {"__future__", "antigravity", "readline", "rlcompleter", "site", "this", "turtle"}
+)
 """Modules whose import does something."""
 _DOING = (cst.Annotation, cst.Call, cst.NamedExpr, cst.Await, cst.Yield)
 _SETTING = (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Del)
@@ -85,8 +87,6 @@ class Cover:
             return False
         smallest: set[Term] = set()
         for old, new in ((place.before, place.after), *place.around):
-            if isinstance(old.node, (cst.BaseStatement, cst.BaseSmallStatement)):
-                return False
             one, other = self._term(self._before, old), self._term(self._after, new)
             if one is None or other is None:
                 continue
@@ -94,7 +94,7 @@ class Cover:
                 return False  # terms do not tell the difference
             smallest = smallest or {one, other}
             if self._are_shown(one, other, smallest):
-                return True
+                return _done(self._before, old) == _done(self._after, new)
         return False
 
     def _are_shown(self, one: Term, other: Term, smallest: set[Term]) -> bool:
@@ -139,10 +139,15 @@ class Cover:
         return not (known or hidden or node.returns)
 
     def is_import(self, place: Differing) -> bool:
-        """Whether something of torch or of Python itself is imported, under a name that is new."""
+        """Whether something of torch or of Python itself is imported, under a name that is new.
+
+        In a ``try`` it decides what is done next.
+        """
         alias = place.after.node if place.after is not None else None
         holder = alias and self._after.model.tree.parent(alias)
         if place.before is not None or not isinstance(alias, cst.ImportAlias) or holder is None:
+            return False
+        if self._after.model.tree.ancestor(alias, cst.Try, cst.TryStar) is not None:
             return False
         whole, bound = self._after.imported(holder, alias)
         root, name = whole.partition(".")[0], bound.partition(".")[0]
@@ -361,6 +366,18 @@ class _Events:
                 if is_made_from_scale(side, values):
                     return self._limit(other)
         return None if limit is None else self._eraser.plain(limit).digest
+
+
+def _done(eraser: Eraser, piece: Plain) -> tuple[list[bytes], list[str]]:
+    """What an expression does beside what it gives: names that it binds, unknown calls, in order.
+
+    Terms do not tell the names, nor which of two calls comes first: both may draw random numbers.
+    """
+    tree, found = eraser.model.tree, eraser.side.lifter.found
+    named = [eraser.plain(each).digest for each in tree.below(piece.node, cst.NamedExpr)]
+    calls = (c for c in tree.below(piece.node, cst.Call) if not eraser.is_scale(c))
+    terms = (found.get(id(call)) for call in calls)
+    return named, [show(term) for term in terms if term is not None and is_opaque(term)]
 
 
 def _contexts(eraser: Eraser, code: cst.CSTNode) -> Iterator[object]:

@@ -18,15 +18,16 @@ from amp_lint.flow.branches import leaves
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.names import PARTIAL, canonical
 from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.annotations import is_type
 from amp_lint.verify.compare.formats import format_of
 from amp_lint.verify.compare.lift import is_amp
 from amp_lint.verify.compare.plain import (
     BLOCK,
     Plain,
     literal_text,
-    names_itself,
     pieces,
     plain,
+    word,
 )
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
@@ -38,20 +39,8 @@ _READ_ANNOTATIONS = (
     "__annotations__", "get_type_hints", "get_annotations", "signature", "jit", "script",
     "singledispatch", "typeguard", "pydantic", "inspect",
 )  # fmt: skip
-_TYPES = (
-    "typing.", "collections.abc.", "torch.Tensor", "torch.device", "torch.dtype",
-    "torch.nn.Module", "torch.optim.Optimizer",
-)  # fmt: skip
-"""How names begin that are types, and there in every version."""
-_BUILTIN_TYPES = frozenset(
-    {"None", "bool", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "object",
-     "set", "str", "tuple", "type"}
-)  # fmt: skip
-_OF_TYPES = (
-    cst.Subscript, cst.SubscriptElement, cst.Index, cst.SimpleString, cst.BinaryOperation,
-    cst.BitOr, cst.List, cst.Element, cst.Ellipsis, cst.LeftSquareBracket, cst.RightSquareBracket,
-)  # fmt: skip
 _EXITS = (cst.Break, cst.Continue, cst.Raise, cst.Return)
+_CONTEXTS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 _LOOPS = (cst.For, cst.While, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
 
@@ -72,8 +61,8 @@ class Eraser:
         self.model = side.model
         self.modes: dict[tuple[str, str], bool] = {}
         """Function and test of AMP -> whether it has to hold for what was erased behind it."""
-        self._positional: set[int] = set()
-        """Ids of the arguments whose keyword says no more than their position."""
+        self._positional: dict[int, cst.Arg] = {}
+        """By id, the arguments whose keyword says no more than their position."""
 
     @functools.cached_property
     def tree(self) -> Plain:
@@ -120,24 +109,24 @@ class Eraser:
             return plain("format", form.words, map(self.plain, form.values), node)
         if isinstance(node, cst.Call) and self._steps(node):
             return self._direct_step(node)
-        if isinstance(node, cst.Arg) and id(node) in self._positional:
-            return plain("Arg", "value:1 star=''", [self.plain(node.value)], node)
+        positional = self._positional.get(id(node))
+        if positional is not None:
+            return plain("Arg", "value:1 star=''", [self.plain(positional.value)], node)
         return self._generic(node)
 
     def _generic(self, node: cst.CSTNode) -> Plain:
         shape: list[str] = []
         parts: list[Plain] = []
         for field, value in self._pieces(node):
-            if isinstance(value, (cst.BaseSuite, cst.Else)) or (
-                isinstance(value, cst.If) and field == "orelse"
-            ):
+            if isinstance(value, (cst.BaseSuite, cst.Else, cst.If)):
                 inner = self._suite(value)
                 if inner.parts or field == "body":
                     shape.append(f"{field}:1")
                     parts.append(inner)
             elif isinstance(value, cst.CSTNode):
-                shape.append(self._word(field, value))
-                parts += [] if names_itself(field, value) else [self.plain(value)]
+                known = word(field, value)
+                shape.append(f"{field}:1" if known is None else f"{field}={known!r}")
+                parts += [self.plain(value)] if known is None else []
             elif isinstance(value, (list, tuple)):
                 items = [self.plain(item) for item in self._kept(node, value)]
                 shape.append(f"{field}:{len(items)}")
@@ -149,8 +138,7 @@ class Eraser:
     def _pieces(self, node: cst.CSTNode) -> Iterator[tuple[str, object]]:
         """What a node is made of, without annotations that do nothing; arguments in their place."""
         for field, value in pieces(node):
-            annotates = isinstance(value, cst.Annotation) and field in ("annotation", "returns")
-            if annotates and self._is_inert(node, value):
+            if isinstance(value, cst.Annotation) and self._is_inert(node, value):
                 continue
             if isinstance(node, cst.Call) and field == "args":
                 yield field, self._in_place(node)
@@ -163,33 +151,17 @@ class Eraser:
         by_name = {arg.keyword.value: arg for arg in call.args if arg.keyword is not None}
         first = [arg for arg in call.args if arg.keyword is None]
         rest = [arg for name, arg in by_name.items() if name not in placed]
-        self._positional |= {id(by_name[name]) for name in placed}
+        self._positional |= {id(by_name[name]): by_name[name] for name in placed}
         if not placed:
             return [*call.args]
         return [*first, *(by_name[name] for name in placed), *rest]
 
-    def _is_inert(self, node: cst.CSTNode, annotation: object) -> bool:
+    def _is_inert(self, node: cst.CSTNode, annotation: cst.Annotation) -> bool:
         """Whether an annotation of a function is computed without doing anything, and not read."""
-        assert isinstance(annotation, cst.Annotation)
-        function = node if isinstance(node, cst.FunctionDef) else self._function(node)
-        if function is None or function.decorators or self._reads_annotations:
+        function = node if isinstance(node, cst.FunctionDef) else self.side.holder(node)
+        if not isinstance(function, cst.FunctionDef) or function.decorators:
             return False
-        return all(map(self._only_names, descendants(annotation.annotation)))
-
-    def _function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        return self.model.tree.ancestor(node, cst.FunctionDef)
-
-    def _only_names(self, part: cst.CSTNode) -> bool:
-        if isinstance(part, cst.Name):
-            return _is_known_type(part, self.model.names.qualified(part)) or (
-                isinstance(self.model.tree.parent(part), cst.Attribute)
-            )
-        if isinstance(part, cst.Attribute):
-            names = self.model.names.qualified(part)
-            if isinstance(self.model.tree.parent(part), cst.Attribute):
-                return True  # the whole is asked for
-            return bool(names) and all(name.startswith(_TYPES) for name in names)
-        return isinstance(part, _OF_TYPES)
+        return not self._reads_annotations and is_type(self.model, annotation.annotation)
 
     @functools.cached_property
     def _reads_annotations(self) -> bool:
@@ -208,11 +180,6 @@ class Eraser:
         holder = self.side.holder(node)
         return isinstance(holder, cst.Module) or not holder.decorators
 
-    def _word(self, field: str, value: cst.CSTNode) -> str:
-        if isinstance(value, cst.Name) and names_itself(field, value):
-            return f"{field}={value.value!r}"
-        return f"{field}:1"
-
     def _kept(self, holder: cst.CSTNode, items: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
         """Those of a list that are not AMP's: decorators, items of a ``with`` or of a dict."""
         for item in items:
@@ -223,7 +190,7 @@ class Eraser:
             if isinstance(item, cst.DictElement) and self.side.lifter.is_scaler_state(item.value):
                 continue
             if isinstance(holder, cst.Call) and (
-                self._is_half_argument(holder, item) or self._is_default(holder, item)
+                self._is_half_argument(item) or self._is_default(holder, item)
             ):
                 continue
             yield item
@@ -316,16 +283,13 @@ class Eraser:
 
     def _asks_for_state(self, node: cst.If) -> bool:
         """``if saved.get("scaler"):`` or ``if "scaler" in saved:`` around the load of it."""
-        calls = [each.value for each in _lines(node.body) if isinstance(each, cst.Expr)]
-        loads = [c for c in calls if isinstance(c, cst.Call) and c.args]
-        if len(calls) != 1 or len(loads) != 1 or not self.side.lifter.is_scaler_state(loads[0]):
-            return False
-        source, item = self.model.tree.source, loads[0].args[0].value
-        if not isinstance(item, cst.Subscript) or len(item.slice) != 1:
-            return False
-        owner, key = source(item.value), source(item.slice[0])
-        asked = source(node.test)
-        return asked in (f"{owner}.get({key})", f"{key} in {owner}")
+        match [*_lines(node.body)]:
+            case [cst.Expr(value=cst.Call(args=[cst.Arg(value=cst.Subscript() as item)]) as call)]:
+                source = self.model.tree.source
+                owner, key = source(item.value), source(item.slice[0])
+                asks = source(node.test) in (f"{owner}.get({key})", f"{key} in {owner}")
+                return asks and node.orelse is None and self.side.lifter.is_scaler_state(call)
+        return False
 
     def stacks(
         self, *kinds: Kind, of_all: bool = False
@@ -339,7 +303,7 @@ class Eraser:
         return {
             (name_of(self.model, call), kind, tuple(self._stack(call, of_all))): call
             for call, kind in found
-            if kind in kinds and kind is not None
+            if kind in kinds
         }
 
     def _stack(self, node: cst.CSTNode, of_all: bool) -> Iterator[str]:
@@ -388,10 +352,35 @@ class Eraser:
         return any(each is not word for each in self.model.tree.named(word.value))
 
     def is_region(self, context: cst.BaseExpression) -> bool:
-        """Whether a context is an autocast region, or was meant to be one."""
-        if self.model.regions.of(context) is not None:
-            return True
-        return self._amp_object(context) is not None
+        """Whether a context is an autocast region, or was meant to be one; or else nothing."""
+        chosen = context.func if isinstance(context, cst.Call) else context
+        if isinstance(chosen, cst.IfExp):
+            arms = chosen.body, chosen.orelse
+            return not all(map(self._is_nothing, arms)) and all(
+                self.is_region(arm) or self._is_nothing(arm) for arm in arms
+            )
+        if not isinstance(context, _CONTEXTS):
+            return False  # it does more than to enter one
+        return self.model.regions.of(context) is not None or self._amp_object(context) is not None
+
+    def _is_nothing(self, context: cst.BaseExpression) -> bool:
+        """Whether a context, or what makes it, is ``nullcontext``."""
+        named = context.func if isinstance(context, cst.Call) and not context.args else context
+        return self.model.names.is_only(named, {"contextlib.nullcontext"})
+
+    def choices(self) -> Iterator[tuple[tuple[str, bytes], cst.BaseExpression]]:
+        """What was erased as a region and may be none: by its function, and what it depends on.
+
+        So may what a function gives, for all that is known of what it is asked for.
+        """
+        tree, regions = self.model.tree, self.model.regions
+        contexts = [each.item for each in tree.nodes(cst.WithItem)]
+        contexts += [each.decorator for each in tree.nodes(cst.Decorator)]
+        for context in contexts:
+            region = regions.of(context) if self.is_region(context) else None
+            made = isinstance(context, cst.Call) and self._amp_object(context) is None
+            if region is not None and (region.conditional or made):
+                yield (name_of(self.model, context), self.plain(context).digest), context
 
     def _amp_object(self, node: cst.CSTNode) -> str | None:
         """What stands for a member of torch's AMP interface: a call of it, or its name."""
@@ -438,6 +427,10 @@ class Eraser:
         function = plain("Attribute", "value:1 attr='step'", [self.plain(optimizer)], node.func)
         return plain("Call", "func:1 args:0", [function], node)
 
+    def is_scale(self, call: cst.Call) -> bool:
+        """Whether a call is ``scaler.scale(x)``."""
+        return self.model.steps.recognizer.is_scale(call)
+
     def _kind(self, node: cst.CSTNode) -> Kind | None:
         return self.model.steps.recognizer.kind(node) if isinstance(node, cst.Call) else None
 
@@ -448,10 +441,8 @@ class Eraser:
         named = arg.keyword is not None and arg.keyword.value == SET_TO_NONE
         return named and literal(arg.value) is True
 
-    def _is_half_argument(self, call: cst.Call, arg: cst.CSTNode) -> bool:
-        return any(
-            half.cast is call and half.dtype is arg for half in self.model.modules.half_trainings
-        )
+    def _is_half_argument(self, arg: cst.CSTNode) -> bool:
+        return any(half.dtype is arg for half in self.model.modules.half_trainings)
 
 
 def _normal(test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
@@ -465,13 +456,6 @@ def _normal(test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
         if none and isinstance(one.operator, (cst.Is, cst.IsNot)):
             return test.left, isinstance(one.operator, cst.IsNot)
     return test, True
-
-
-def _is_known_type(name: cst.Name, qualified: Iterable[str]) -> bool:
-    known = [*qualified]
-    if not known or known == [f"builtins.{name.value}"]:
-        return name.value in _BUILTIN_TYPES
-    return all(each.startswith(_TYPES) for each in known)
 
 
 def _is_of_amp(name: str) -> bool:
@@ -499,7 +483,7 @@ def _below(made: Plain) -> Iterator[Plain]:
 
 
 def _scaled(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
-    if not isinstance(node, cst.Call) or not eraser.model.steps.recognizer.is_scale(node):
+    if not isinstance(node, cst.Call) or not eraser.is_scale(node):
         return None
     return [node.args[0].value] if _only_for_backward(eraser, node) else None
 
@@ -535,7 +519,7 @@ def _half(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
     if not isinstance(node, cst.Call) or not eraser.side.lifter.is_erased(node):
         return None
     function, given = node.func, node.args
-    only = all(eraser._is_half_argument(node, arg) for arg in given)
+    only = all(map(eraser._is_half_argument, given))
     return [function.value] if only and isinstance(function, cst.Attribute) else None
 
 

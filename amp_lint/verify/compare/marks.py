@@ -82,6 +82,6 @@ def about(model: Model, kind: Kind, node: cst.Call) -> str:
     """The optimizer that an event steps, clears or unscales, as it is written."""
     if kind not in (Kind.STEP, Kind.UNSCALE, Kind.ZERO_GRAD):
         return ""
-    if _is_handed(model, kind, node) and node.args:
+    if _is_handed(model, kind, node):
         return text(node.args[0].value)
     return text(node.func.value) if isinstance(node.func, cst.Attribute) else ""

@@ -65,7 +65,7 @@ def pieces(node: cst.CSTNode) -> Iterator[tuple[str, object]]:
     """What a node is made of, by field, without layout."""
     for name in _fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode) and name == "operator":
+        if name == "operator":
             yield name, type(value).__name__
         elif not isinstance(value, cst.MaybeSentinel):
             yield name, value
@@ -73,9 +73,9 @@ def pieces(node: cst.CSTNode) -> Iterator[tuple[str, object]]:
         yield "shows its text", "" if node.equal is None else "="
 
 
-def names_itself(field: str, value: cst.CSTNode) -> bool:
-    """Whether a name in a field is only a word: of an attribute, a keyword, a definition."""
-    return field in _NAMING and isinstance(value, cst.Name)
+def word(field: str, value: cst.CSTNode) -> str | None:
+    """A name in a field that is only a word: of an attribute, a keyword, a definition."""
+    return value.value if field in _NAMING and isinstance(value, cst.Name) else None
 
 
 def literal_text(node: cst.CSTNode) -> str | None:

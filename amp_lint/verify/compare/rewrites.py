@@ -148,7 +148,7 @@ def _every(tree: Plain) -> Iterator[Plain]:
 
 
 def _is_name(part: Plain, name: str) -> bool:
-    return part.kind == "Name" and part.text == f"value={name!r}"
+    return part.text == f"value={name!r}"
 
 
 def _count(tree: Plain, name: str) -> int:
@@ -209,7 +209,7 @@ _EXPR = "value:1"
 
 def _without_prints(before: Function, after: Function) -> Plain:
     """The new tree without what it prints or logs more than the old one, of what only computes."""
-    known = Counter(part.digest for part in _every(before.tree) if part.kind == "Expr")
+    known = Counter(part.digest for part in _every(before.tree))
     done = {_text(part.node) for part in _every(before.tree) if part.kind in _FAILING}
     return _unprinted(after, after.tree, known, done)
 
@@ -285,7 +285,7 @@ def _bound(statement: Plain, name: str) -> Plain | None:
     if statement.kind != "Assign" or len(statement.parts) != 2:
         return None
     target, value = statement.parts
-    return value if len(target.parts) == 1 and _is_name(target.parts[0], name) else None
+    return value if _is_name(target.parts[0], name) else None
 
 
 def _put(
@@ -311,8 +311,6 @@ def _marked(tree: Plain, name: str, value: Plain) -> Plain:
     """Code in which a name that went is only what it stood for."""
     if _is_name(tree, name):
         return plain("Name", f"made as {value.digest.hex()}", (), tree.node)
-    if not _count(tree, name):
-        return tree
     parts = [_marked(part, name, value) for part in tree.parts]
     return plain(tree.kind, tree.text, parts, tree.node)
 
