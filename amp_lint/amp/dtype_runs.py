@@ -38,7 +38,14 @@ from amp_lint.syntax.assignments import taken
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree, children, statements_of
 from amp_lint.vocabulary.amp import IS_ON
-from amp_lint.vocabulary.operations import ATTRIBUTES, DTYPES, RANGES, SIZES
+from amp_lint.vocabulary.operations import (
+    ASKS_FOR_TENSOR,
+    ATTRIBUTES,
+    DTYPES,
+    RANGES,
+    SIZES,
+    TENSOR,
+)
 
 _ROUNDS = 3
 _OPERATORS: dict[type[cst.CSTNode], str] = {
@@ -57,6 +64,7 @@ _COMPUTED: dict[type[cst.CSTNode], Callable[[float, float], float]] = {
     cst.Modulo: lambda a, b: a % b,
 }
 _DIVIDING = (cst.Divide, cst.FloorDivide, cst.Modulo)
+_ISINSTANCE = frozenset({"builtins.isinstance"})
 _COLLECTING = frozenset({"append", "appendleft", "extend", "insert"})
 Env = dict[str, Value]
 
@@ -189,7 +197,8 @@ class Runner:
         if isinstance(test, cst.BooleanOperation):
             both = isinstance(test.operator, cst.And) == holds
             left = self._told(test.left, holds, env) if both else env
-            return self._told(test.right, holds, left) if both else left
+            alone = not holds and self._holds_of_tensors(test.left)
+            return self._told(test.right, holds, left) if both or alone else left
         if isinstance(test, cst.Name) and not holds:
             made = self._made(test)
             is_test = isinstance(made, (cst.Comparison, cst.BooleanOperation))
@@ -210,6 +219,16 @@ class Runner:
         dtypes = kept if holds == asked.equal else known.dtypes - said
         env[asked.owner] = replace(known, dtypes=dtypes or frozenset({ANY}))
         return env
+
+    def _holds_of_tensors(self, test: cst.BaseExpression) -> bool:
+        """Whether a test asks if something is a tensor; of tensors it then holds."""
+        if not isinstance(test, cst.Call):
+            return False
+        types = [arg.value for arg in test.args[1:]]
+        is_any = self.program.names.is_any
+        return is_any(test.func, ASKS_FOR_TENSOR) or (
+            is_any(test.func, _ISINSTANCE) and len(types) == 1 and is_any(types[0], TENSOR)
+        )
 
     def _placed(self, test: cst.BaseExpression) -> tuple[str, bool] | None:
         """Of what a test asks for the device, and whether it holds for what is on CUDA."""

@@ -112,6 +112,8 @@ SHRINK, ADD, INTERPOLATE = "mul_", "add_", "lerp_"
 """Methods that make a moving average in place: the first two together, or the third."""
 FLOORS = frozenset({"add", "add_", "clamp", "clamp_", "clamp_min", "clamp_min_", "clip"})
 """Methods whose first argument may keep a tensor from being 0."""
+TENSOR = frozenset({"torch.Tensor"})
+ASKS_FOR_TENSOR = frozenset({"torch.is_tensor"})
 VANISHING = 2.0**-25
 """The largest number that rounds to 0 in float16."""
 PICKS = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "cummax", "cummin",

@@ -155,6 +155,14 @@ STATEMENTS = {
     "of two": ("y = x.half().chunk(2)[0]", "float16"),
     "try": ("try:\n    z = x.half()\nexcept OSError:\n    z = x.float()\ny = z", "float16|float32"),
     "a call": ("y = helper(x.half())", "float16"),
+    "a tensor that is asked for its dtype": (
+        "if isinstance(x, torch.Tensor) and x.dtype in (torch.half, torch.bfloat16):\n"
+        "    x = x.float()\ny = x",
+        f"{ANY}|float32",
+    ),
+    "something that is asked for a dtype besides": (
+        "if w and x.dtype == torch.half:\n    x = x.float()\ny = x", f"{ANY}|float16|float32"
+    ),
     "asked whether": ("if x.dtype == torch.float16:\n    pass\ny = x", f"{ANY}|float16"),
     "asked for any": ("if x.dtype in (torch.half, torch.float32):\n    pass\ny = x", ANY),
     "cast where asked": (
