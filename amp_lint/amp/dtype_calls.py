@@ -26,8 +26,9 @@ from amp_lint.amp.dtypes import (
     record,
     tensor,
 )
-from amp_lint.flow.values import Arguments, Values, arguments, literal
+from amp_lint.flow.values import Arguments, Values, arguments, called_on, literal
 from amp_lint.syntax.names import Names, dotted
+from amp_lint.vocabulary.modules import KEEPING
 from amp_lint.vocabulary.operations import (
     CASTS,
     INDEXED,
@@ -58,6 +59,8 @@ _NUMBERS = frozenset(
     {"builtins.float", "builtins.int", "builtins.len", "builtins.round", "builtins.bool",
      "builtins.id", "builtins.ord", "builtins.hash", "builtins.isinstance", "builtins.hasattr"}
 )  # fmt: skip
+_PLACING = KEEPING - {"apply", "to", "type"}
+"""What gives back a module whose parameters have the dtype that they had."""
 _TAKING = frozenset({"get", "pop", "setdefault"})
 _ONE_DTYPE = frozenset({"chunk", "split", "unbind", "tensor_split", "meshgrid", "var_mean",
                         "std_mean", "broadcast_tensors", "hsplit", "vsplit", "dsplit"})  # fmt: skip
@@ -403,7 +406,7 @@ class Calls:
 
     def _module(self, call: cst.Call, given: Arguments, run: Run, ambient: Ambient) -> Value | None:
         """A call of a module of torch that the file makes; None for anything else."""
-        made = list(self.values.alternatives(call.func))
+        made = [called_on(value, _PLACING) for value in self.values.alternatives(call.func)]
         if (
             not made
             or not all(isinstance(value, cst.Call) for value in made)

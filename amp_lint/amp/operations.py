@@ -10,11 +10,12 @@ import libcst as cst
 
 from amp_lint.amp.results import Results
 from amp_lint.flow.reaching import Flow
-from amp_lint.flow.values import Arguments, Values, arguments, literal
+from amp_lint.flow.values import Arguments, Values, arguments, called_on, literal
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree
 from amp_lint.vocabulary.expressions import ALIASES, CLASSES, TAKES_MORE, root_or_square
+from amp_lint.vocabulary.modules import CASTING, KEEPING
 
 _HOMES = ("torch", "torch.nn.functional", "torch.special")
 _MODULES = {f"torch.nn.{module}": name for name, module in CLASSES.items()}
@@ -22,6 +23,7 @@ _MODULES = {f"torch.nn.{module}": name for name, module in CLASSES.items()}
 _OPERATORS = {cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "div",
               cst.Power: "pow"}  # fmt: skip
 _MAX_STEPS = 12
+_KEEPING = KEEPING | CASTING
 _FOLLOWED = ("assign", "unpack", "parameter")
 """Kinds of bindings whose value is known, by calls if not by itself."""
 
@@ -298,7 +300,7 @@ class Operations:
 
     def _constructors(self, func: cst.BaseExpression) -> list[cst.Call]:
         """The calls that make the module ``func`` stands for; [] if it may be anything else."""
-        made = list(self.values.alternatives(func))
+        made = [called_on(value, _KEEPING) for value in self.values.alternatives(func)]
         if not all(isinstance(value, cst.Call) for value in made):
             return []
         return [value for value in made if isinstance(value, cst.Call)]

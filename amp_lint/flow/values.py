@@ -7,6 +7,7 @@ import contextlib
 import functools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import libcst as cst
@@ -398,6 +399,19 @@ def lookup(
 def _evaluated(text: str) -> object:
     """The value of a token; Python's compiler is asked for it."""
     return ast.literal_eval(text)
+
+
+def called_on(node: cst.BaseExpression, methods: AbstractSet[str]) -> cst.BaseExpression:
+    """``Net()`` of ``Net().cuda().eval()``, for methods that give back what they are called on.
+
+    The expression itself, where that is no call.
+    """
+    inner = node
+    while isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute):
+        if inner.func.attr.value not in methods:
+            break
+        inner = inner.func.value
+    return inner if isinstance(inner, cst.Call) else node
 
 
 def literal(node: cst.BaseExpression | None) -> object:
