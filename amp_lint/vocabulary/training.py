@@ -114,3 +114,5 @@ ROWS = (
         does=(Kind.GRADIENT_READ, Kind.GRADIENT_WRITE),
     ),
 )
+SHARING = frozenset({"all_reduce", "copy_", "fill_"})
+"""What makes the tensors of several optimizers or ranks the same."""

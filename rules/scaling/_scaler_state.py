@@ -10,6 +10,7 @@ from amp_lint.amp.roles import SCALERS
 from amp_lint.model import Model
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary.training import SHARING
 from amp_lint.vocabulary.written import is_about_scaler
 
 PRIVATE = frozenset(
@@ -34,8 +35,6 @@ PRIVATE = frozenset(
 )
 
 _INFINITIES = frozenset({"_found_inf_per_device", "_per_optimizer_states"})
-_SHARING = frozenset({"all_reduce", "copy_", "fill_"})
-"""What makes the infinities of several optimizers or ranks the same."""
 _TESTS = (
     cst.Comparison,
     cst.ComparisonTarget,
@@ -105,7 +104,7 @@ class ScalerState:
             return False
         called = {dotted(call.func) or "" for call in self.tree.below(loop.body, cst.Call)}
         over = self.tree.contains(loop.iter, use.node)
-        return over and any(name.rpartition(".")[2] in _SHARING for name in called)
+        return over and any(name.rpartition(".")[2] in SHARING for name in called)
 
     def _is_torch_scaler(self, node: cst.BaseExpression) -> bool:
         """Whether an object is a scaler, and nothing says that it is one of another kind."""
