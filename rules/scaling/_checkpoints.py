@@ -203,12 +203,18 @@ class Checkpoints:
 
     def is_scaler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a scaler, or may be one by its name."""
-        name = last(node)
-        apex = isinstance(node, cst.Name) and name == "amp"
-        if _SCALER.search(name) or apex or self.roles.is_scaler(node):
+        if _SCALER.search(last(node)) or self._is_apex(node) or self.roles.is_scaler(node):
             return True
         known = self.origins.classes(node) if isinstance(node, (cst.Name, cst.Attribute)) else ()
         return any(id(owner) in self._wrappers for owner in known)
+
+    def _is_apex(self, node: cst.BaseExpression) -> bool:
+        """Whether something is ``amp`` of apex, which keeps its own scaler: not a switch."""
+        if not isinstance(node, cst.Name) or node.value != "amp":
+            return False
+        qualified = self.names.qualified(node)
+        known = any(name.partition(".")[0] == "apex" for name in qualified)
+        return known or not self.names.bindings(node)
 
     @functools.cached_property
     def _wrappers(self) -> set[int]:

@@ -84,6 +84,7 @@ def test_found(program: str, scaler: str) -> None:
         ('state = {"net"', 'o = []; o.append(self.opt.state_dict()); state = {"o": o, "net"'),
         ("torch.save(state, path)", "x = path.get('use_grad_scaler'); torch.save(state, path)"),
         ("torch.save(state, path)", "check(path.amp); torch.save(state, path)"),
+        ("(self, path, **more):", "(self, path, amp):\n        save_options(amp)"),
     ],
 )
 def test_found_in_other_forms(old: str, new: str) -> None:
@@ -104,6 +105,8 @@ def test_found_in_other_forms(old: str, new: str) -> None:
         ("torch.save(state, path)", "state['x'] = {'y': self.s}; torch.save(state, path)"),
         ("self.s.step(self.opt)", "self.opt.step()"),
         ("torch.save(state, path)", "save_all(state, path, self.s)"),
+        ("torch.save(state, path)", "save_all(state, path, amp)"),
+        ("def save(", "def save_with_apex(self): from apex import amp; save(amp)\n    def save("),
         ("torch.save(state, path)", "write(state, scaler=f()); torch.save(state, path)"),
         ('{"net": 1,', "{**more,"),
         ('"net": 1, "opt": self.opt.state_dict()', "'x': {'o': self.opt.state_dict(), **more}"),
