@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from amp_lint.verify import Change, ProofSettings, Prover, Verdict
+from amp_lint.verify.compare import compare
+from amp_lint.verify.obligations import Import
 from tests.conftest import CLIP, FIXED, Result
 
 Run = Callable[..., Result]
@@ -141,3 +143,35 @@ def test_the_command_line_does_not_execute_either(
     assert done.code == 0, done
     assert amp_lint("a.py", "--fix", "--prove").code == 0
     assert (tmp_path / "a.py").read_text() == hostile + FIXED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import this",
+        "import antigravity",
+        "import idlelib.idle",
+        "import unittest.__main__",
+        "from unittest import __main__",
+        "from test import regrtest",
+        "import elsewhere",
+    ],
+)
+def test_no_import_that_does_something_is_tried(line: str) -> None:
+    found = compare("import torch\n", f"import torch\n{line}\n")
+    assert not any(isinstance(each, Import) for each in found.obligations)
+    assert found.reasons
+
+
+@pytest.mark.parametrize("line", ["import torch.amp", "from torch import amp", "import math"])
+def test_other_imports_are(line: str) -> None:
+    found = compare("import torch\n", f"import torch\n{line}\n")
+    assert [type(each) for each in found.obligations] == [Import]
+    assert not found.reasons
+
+
+@pytest.mark.parametrize("text", ["\\0", "(" * 5000, "x."])
+def test_a_text_that_is_no_type(text: str) -> None:
+    before = "from typing import Optional\nimport torch\ndef f(x):\n    return x\n"
+    found = compare(before, before.replace("(x)", f'(x: Optional["{text}"])'))
+    assert found.reasons

@@ -34,6 +34,12 @@ class _NoTypeError(Exception):
     """An expression that is not known to be a type."""
 
 
+_FAILURES = (
+    _NoTypeError, AttributeError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError
+)  # fmt: skip
+"""What computing an annotation raises; a text in it is compiled, however deep it nests."""
+
+
 def is_type(model: Model, annotation: cst.BaseExpression) -> bool:
     """Whether an annotation gives a type wherever it is computed, and does nothing else.
 
@@ -42,7 +48,7 @@ def is_type(model: Model, annotation: cst.BaseExpression) -> bool:
     """
     try:
         _value(model, annotation)
-    except (_NoTypeError, AttributeError, SyntaxError, TypeError):
+    except _FAILURES:
         return False
     return True
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,6 +16,7 @@ from amp_lint.verify.compare.align import Alignment, Differing
 from amp_lint.verify.compare.difference import NotComparableError, differences
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.erase import Eraser
+from amp_lint.verify.compare.imports import is_idle
 from amp_lint.verify.compare.marks import about, leftover
 from amp_lint.verify.compare.plain import BLOCK, Plain
 from amp_lint.verify.compare.side import Side
@@ -25,10 +25,6 @@ from amp_lint.verify.obligations import Covered, Expression, Place, Program, Ste
 from amp_lint.verify.terms import Term, show, walk
 from amp_lint.vocabulary.meaning import Meaning, Part
 
-_DOES_MORE = frozenset(
-    {"__future__", "antigravity", "readline", "rlcompleter", "site", "this", "turtle"}
-)
-"""Modules whose import does something."""
 _DOING = (cst.Annotation, cst.Call, cst.NamedExpr, cst.Await, cst.Yield)
 _SETTING = (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Del)
 _ABOUT = (Kind.STEP, Kind.ZERO_GRAD)
@@ -151,10 +147,9 @@ class Cover:
             return False
         whole, bound = self._after.imported(holder, alias)
         root, name = whole.partition(".")[0], bound.partition(".")[0]
-        known = root == "torch" or root in sys.stdlib_module_names - _DOES_MORE
         tree = self._before.model.tree
         uses = (each for each in tree.named(name) if not _is_attribute(tree.parent(each), each))
-        return known and (name == root or next(uses, None) is None)
+        return is_idle(whole) and (name == root or next(uses, None) is None)
 
     # --- training steps -----------------------------------------------------------------------
 

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_lint.syntax.project import OUTSIDE
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Import, Place
 
 _Member = tuple[str, str]
 """A module, and a name in it or ""."""
+_DOING = frozenset(
+    {"antigravity", "idlelib", "readline", "rlcompleter", "site", "test", "this", "turtle",
+     "turtledemo"}
+)  # fmt: skip
+"""Modules of Python itself whose import does something."""
+
+
+def is_idle(whole: str) -> bool:
+    """Whether the import of a dotted name is known to do nothing: of torch, or of Python itself.
+
+    Not so what begins with an underscore: ``unittest.__main__`` runs tests. An experiment imports
+    what is idle, to see whether it is there.
+    """
+    root, *_ = parts = whole.split(".")
+    is_known = root == "torch" or root in sys.stdlib_module_names - _DOING
+    return is_known and not any(part.startswith("_") for part in parts)
 
 
 def imports(before: Side, after: Side) -> Iterator[Import]:
-    """What of torch and of Python itself only the new text imports.
+    """What only the new text imports, and does nothing.
 
     What others bring nobody answers for; an import that is tried may fail.
     """
     known = {member for member, _ in _imported(before)}
     for member, node in dict(_imported(after)).items():
-        root, _, _ = member[0].partition(".")
         tried = after.model.tree.ancestor(node, cst.Try, cst.TryStar) is not None
-        if member not in known and root in OUTSIDE and not tried:
+        if member not in known and is_idle(".".join(filter(None, member))) and not tried:
             place = Place(0, after.line(node), name_of(after.model, node))
             yield Import(place, *member)
 

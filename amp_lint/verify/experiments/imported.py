@@ -20,6 +20,8 @@ def judge(obligation: Import, settings: ProofSettings) -> Judgement:
             importlib.import_module(whole)
     except ImportError as error:
         return _missing(module, whole, error, settings)
+    except Exception as error:  # whatever a part of torch raises that does not work here
+        return Judgement(Verdict.NOT_COMPARABLE, f"`{whole}` cannot be imported here: {error}")
     return Judgement(Verdict.PROVEN, f"there is `{whole}`")
 
 
