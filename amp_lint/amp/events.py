@@ -58,6 +58,10 @@ class Event:
     """BACKWARD, CLIP: the call in the file itself that runs it, where it is in another file."""
     absent: bool = False
     """UNSCALE, STEP, UPDATE: the scaler is known to be None on this path, so that this raises."""
+    enabled: bool | None = None
+    """BACKWARD to UPDATE: whether the scaler was made to be on, where the path tells."""
+    idle: str | None = None
+    """BACKWARD: the scaler that was given the loss and left it as it was, being off."""
     framework: Role | None = None
     """BACKWARD: what scales the loss by itself. STEP: what prepared the optimizer and steps it."""
     varies: bool = False

@@ -121,6 +121,10 @@ class Event:
     """gradient write: gradients are multiplied by this: a number, ``scale`` or ``1/scale``."""
     scaler_is_none: bool = False
     """Whether the path knows that the scaler is None, so that the call raises."""
+    scaler_is_on: bool | None = None
+    """Whether the scaler was made to be on, where the path knows."""
+    idle: str | None = None
+    """backward: the scaler that was given the loss, where the path knows that it is off."""
 
 
 Trace = tuple[Event, ...]

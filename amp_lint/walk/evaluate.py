@@ -253,10 +253,24 @@ class Evaluator(ABC):
             scale = self.roles.initial_scale(origin)
             if scale is not None and literal(scale) == 1 and not self.recognizer.updates:
                 return None
-            enabled = self.roles.switch(origin)
-            if enabled is not None and not path.facts.assume(self.formula(enabled, path, frame)):
-                return None
-        return Scaled(key)
+            if self._is_made_on(origin, path, frame) is False:
+                return Scaled(key, enabled=False)
+        return Scaled(key, self._is_on(scaler, path, frame))
+
+    def _is_on(self, scaler: cst.BaseExpression | None, path: Path, frame: Frame) -> bool | None:
+        """Whether what a scaler may be was made enabled; None if this path does not tell."""
+        origins = self.roles.scaler_origins(scaler) if scaler is not None else []
+        known = {self._is_made_on(each, path, frame) for each in origins}
+        return known.pop() if len(known) == 1 else None
+
+    def _is_made_on(self, constructor: cst.Call, path: Path, frame: Frame) -> bool | None:
+        """Whether the test that a scaler is made enabled under is true; None if it may be both."""
+        enabled = self.roles.switch(constructor)
+        if enabled is None:
+            return None
+        condition = self.formula(enabled, path, frame)
+        may = [truth for truth in (True, False) if path.facts.assume(condition, truth)]
+        return may[0] if len(may) == 1 else None
 
     def _happen(
         self,
@@ -281,13 +295,15 @@ class Evaluator(ABC):
             case Kind.UNSCALE if self._is_disabled(receiver, path):
                 path = self.emit(path, Event(Kind.OPAQUE, node, optimizer=name))
             case Kind.UNSCALE | Kind.UPDATE:
-                absent = self._is_absent(name, path)
-                varies = self._varies(first, path)
-                path = self.emit(path, Event(kind, node, name, first, absent=absent, varies=varies))
+                absent, varies = self._is_absent(name, path), self._varies(first, path)
+                event = Event(kind, node, name, first, absent=absent, varies=varies)
+                on = self._is_on(receiver, path, frame)
+                path = self.emit(path, replace(event, enabled=on))
             case Kind.STEP:
                 through = receiver is not None and self.roles.is_scaler(receiver)
                 keys = (name, first) if through else (None, name)
-                path = self.emit(path, self._step(node, *keys, path))
+                on = self._is_on(receiver, path, frame) if through else None
+                path = self.emit(path, replace(self._step(node, *keys, path), enabled=on))
             case Kind.CLIP:
                 call = self._through(node, frame)
                 path = self.emit(path, Event(kind, node, params=first, through=call))
@@ -300,12 +316,15 @@ class Evaluator(ABC):
         return self._updated(path) if kind is Kind.UPDATE else path
 
     def _backward(self, node: cst.Call, scaled: Scaled | None, path: Path, frame: Frame) -> Event:
-        scaler = scaled.scaler if scaled else None
+        enabled = scaled.enabled if scaled else None
+        scaler = scaled.scaler if scaled and enabled is not False else None
+        idle = scaled.scaler if scaled and scaler is None else None
         region, outer = self._active(path), self._active(path, 1)
         call, owner = self._through(node, frame), self.recognizer.framework(node)
         return Event(
-            Kind.BACKWARD, node, scaler, region=region, outer=outer, through=call, framework=owner
-        )
+            Kind.BACKWARD, node, scaler, region=region, outer=outer, through=call, framework=owner,
+            enabled=enabled, idle=idle,
+        )  # fmt: skip
 
     def _step(self, node: cst.Call, scaler: str | None, optimizer: str | None, path: Path) -> Event:
         region, absent = self._active(path), self._is_absent(scaler, path)
@@ -407,6 +426,7 @@ class Evaluator(ABC):
         identity = (
             event.kind, id(event.node), event.scaler, event.optimizer, id(event.region),
             id(event.outer), event.params, id(event.through), event.absent, event.varies,
+            event.enabled, event.idle,
         )  # fmt: skip
         event = self.events.setdefault(identity, event)
         self._note_early(path, event)

@@ -48,6 +48,8 @@ class Scaled:
     """A loss multiplied by the scale of ``scaler``."""
 
     scaler: str
+    enabled: bool | None = None
+    """Whether that was made to be on, where the path tells; if it is off, the loss is as it was."""
 
 
 Value = Ref | Scaled | None

@@ -57,6 +57,9 @@ ONCE_PROVEN = {
     "cond-walrus-gone": "torch.log_softmax(batch.float(), 1)",
     "cond-order-of-unknown-calls": "became `2.0 * aux(batch)`",
     "cond-import-tried": "`winreg` was added or moved",
+    "switch-unscale-if-other": "runs under other conditions",
+    "switch-step-if-on": "as the scaler is on or off there",
+    "switch-scaler-other-test": "instead of 1",
 }
 ONCE_REFUTED = (
     "fair-floor-by-default",
@@ -64,6 +67,9 @@ ONCE_REFUTED = (
     "fair-scaler-in-attack",
     "fair-norm-torch",
     "guard-bce-by-hand",
+    "switch-unscale-if-on",
+    "switch-step-by-hand-if-off",
+    "switch-update-if-on",
 )
 CANNOT_BE_TOLD = {"fair-unknown-between": "makes of another value is not known"}
 

@@ -214,7 +214,7 @@ class Tracer:
             kind=event.kind,
             line=self._line(event.node),
             source=self._model.tree.source(event.node),
-            scaler=self._scaler_key(event),
+            scaler=self._scaler_key(event.scaler),
             optimizer=_key(event.optimizer),
             loss=self._loss(event.node) if is_backward else None,
             forward=self._forward(event) if is_backward else None,
@@ -222,11 +222,13 @@ class Tracer:
             clip=self._clip(event) if event.kind is Kind.CLIP else None,
             factor=self.factor(event.node) if event.kind is Kind.GRADIENT_WRITE else None,
             scaler_is_none=event.absent,
+            scaler_is_on=event.enabled,
+            idle=self._scaler_key(event.idle),
         )
 
-    def _scaler_key(self, event: model_events.Event) -> str | None:
-        """What its scaler is called: one object that has two names by the first of them."""
-        key = _key(event.scaler)
+    def _scaler_key(self, scaler: str | None) -> str | None:
+        """What a scaler is called: one object that has two names by the first of them."""
+        key = _key(scaler)
         return self._first_names.get(key, key) if key is not None else None
 
     @functools.cached_property
@@ -412,7 +414,7 @@ class Tracer:
         found: dict[str, Construct] = {}
         for event in events:
             node = event.node
-            key = self._scaler_key(event)
+            key = self._scaler_key(event.scaler)
             if key is None or event.kind is Kind.BACKWARD or not isinstance(node, cst.Call):
                 continue
             owner = node.func.value if isinstance(node.func, cst.Attribute) else node.func

@@ -110,7 +110,7 @@ class Trial:
         """All that a run of a program depends on; equal events may hold 1, 1.0 or True."""
         program: Program = getattr(self, which)
         trace: Trace = getattr(self.pair, which)
-        trace = tuple(replace(event, line=0, source="") for event in trace)
+        trace = tuple(replace(e, line=0, source="", scaler_is_on=None, idle=None) for e in trace)
         if erased or not is_cast:
             trace = tuple(replace(event, forward=None, active=None) for event in trace)
         if erased:
@@ -137,6 +137,20 @@ class Trial:
     def is_half(self) -> bool:
         """Whether parameters have 16 bits."""
         return bool(self.before.half or self.after.half)
+
+    def is_possible(self) -> bool:
+        """Whether no event has a scaler that is on where its path knows it off, or the reverse."""
+        sides = (self.before, self.pair.before), (self.after, self.pair.after)
+        return all(
+            event.scaler_is_on is None or self._may_be(program, event)
+            for program, trace in sides
+            for event in trace
+        )
+
+    def _may_be(self, program: Program, event: Event) -> bool:
+        made, key = dict(program.scalers), event.idle or event.scaler
+        scaler = self._scaler(made[key]) if key in made else None
+        return scaler is None or scaler.is_enabled() is event.scaler_is_on
 
     def uses_scaler(self, kind: Kind) -> bool:
         """Whether the old program has events of a kind with a scaler that is on."""

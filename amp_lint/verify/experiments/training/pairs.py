@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from amp_lint.verify.obligations import Event, Program, Trace
@@ -46,11 +46,21 @@ def _equal_pairs(
     for trace in before:
         same = [other for other in after if erased(other) == erased(trace)]
         if same:
-            yield trace, max(same, key=lambda other: likeness(trace, other))
+            yield trace, max(same, key=lambda other: _likeness(trace, other))
     for other in after:
         same = [trace for trace in before if erased(trace) == erased(other)]
         if same:
-            yield max(same, key=lambda trace: likeness(trace, other)), other
+            yield max(same, key=lambda trace: _likeness(trace, other)), other
+
+
+def _likeness(trace: Trace, other: Trace) -> tuple[bool, tuple[float, float]]:
+    return _may_agree(trace, other), likeness(trace, other)
+
+
+def _may_agree(trace: Trace, other: Trace) -> bool:
+    """Whether no scaler is on in one and off in the other."""
+    known = [{(e.idle or e.scaler, e.scaler_is_on) for e in t} for t in (trace, other)]
+    return not any((scaler, on is False) in known[1] for scaler, on in known[0] if on is not None)
 
 
 def _in_order(
@@ -59,9 +69,16 @@ def _in_order(
     for index in range(max(len(old), len(new))):
         if not before or not after:
             return
-        one = old[index] if index < len(old) else (old or before)[-1]
-        other = new[index] if index < len(new) else (new or after)[-1]
-        yield one, other
+        if index < len(old):
+            other = new[index] if index < len(new) else _last(new or after, old[index])
+            yield old[index], other
+        else:
+            yield _last(old or before, new[index]), new[index]
+
+
+def _last(traces: Sequence[Trace], other: Trace) -> Trace:
+    """The last path, and if one may be taken where the other is, the last of these."""
+    return next((t for t in reversed(traces) if _may_agree(t, other)), traces[-1])
 
 
 def incomparable(pair: Pair) -> str:

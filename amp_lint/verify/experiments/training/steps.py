@@ -39,7 +39,7 @@ from amp_lint.verify.experiments.training.replay import (
     linear,
     scaler_arguments,
 )
-from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step
+from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step, Trace
 from amp_lint.verify.proof import Failure, Judgement, Measured, Point, ProofSettings, Verdict
 from amp_lint.verify.purposes import adopted, switched_on
 from amp_lint.vocabulary.meaning import Kind
@@ -57,6 +57,7 @@ _COMPILED = (
     "a compiled backward pass runs in the region of its forward pass, wherever it is called, "
     'unless torch._functorch.config.backward_pass_autocast is "off", as it was here'
 )
+_UNJUDGED = "there is a path that the other text has no path for, as the scaler is on or off there"
 _STANDS_FOR = (
     "shown with operations of the verifier's own, such as torch.linalg.inv: they stand for those "
     "that autocast keeps in float32, of which this code need not have one"
@@ -90,11 +91,14 @@ def _judged(obligation: Step, settings: ProofSettings) -> Judgement:
     reason = _incomparable(obligation)
     if reason:
         return Judgement(Verdict.NOT_COMPARABLE, reason)
-    trials = [
+    every = [
         Trial(obligation.before, obligation.after, pair, case, settings.device, settings.seed)
         for pair in pairs(obligation.before, obligation.after)
         for case in _cases(obligation)
     ]
+    trials = [trial for trial in every if trial.is_possible()]
+    if _paths(trials) != _paths(every):
+        return Judgement(Verdict.NOT_COMPARABLE, _UNJUDGED)
     objects = _kept(_of_objects(obligation, settings), settings)
     by_path = _by_path(trials, any(map(_is_new, objects)), settings)
     trials = trials[: len(by_path)]
@@ -105,6 +109,11 @@ def _judged(obligation: Step, settings: ProofSettings) -> Judgement:
     if _is_refuted_by_value(decided) and any(is_ambiguous(trial.pair) for trial in trials):
         return Judgement(Verdict.NOT_COMPARABLE, _AMBIGUOUS)
     return _illustrated(decided, obligation, trials, found, settings)
+
+
+def _paths(trials: list[Trial]) -> set[tuple[str, Trace]]:
+    sides = ("before", "after")
+    return {(side, getattr(trial.pair, side)) for trial in trials for side in sides}
 
 
 def _is_refuted_by_value(judgement: Judgement) -> bool:
