@@ -142,11 +142,11 @@ class Program:
         if function is not None:
             return self._filled_in(function, func) or function
         if isinstance(func, cst.Attribute):
-            if not isinstance(func.value, (cst.Name, cst.Attribute)):
+            if not isinstance(func.value, (cst.Name, cst.Attribute, cst.Call)):
                 return None
             owner = self.values.instance_class(func.value)
             if owner is None:
-                return self._of_object(func)
+                return None if isinstance(func.value, cst.Call) else self._of_object(func)
             return self.values.method(owner, func.attr.value)
         if isinstance(func, cst.Name):
             owner = self.values.instance_class(func)

@@ -216,6 +216,58 @@ def test_a_helper_of_a_helper_that_saves(tmp_path: Path) -> None:
     assert findings(tmp_path, {**FAR, "main.py": kept}) == []
 
 
+TRAINER = {
+    "base.py": """\
+    import torch
+
+    class Base:
+        def __init__(self, net, optimizer):
+            self.net, self.optimizer = net, optimizer
+
+        def save(self, path):
+            torch.save({"optimizer": self.optimizer.state_dict()}, path)
+    """,
+    "mixed.py": """\
+    import torch
+
+    class Mixed:
+        def __init__(self):
+            self.scaler = torch.amp.GradScaler("cuda")
+
+        def step(self, loss, optimizer):
+            self.scaler.scale(loss).backward()
+            self.scaler.step(optimizer)
+            self.scaler.update()
+    """,
+    "trainer.py": """\
+    from base import Base
+    from mixed import Mixed
+
+    class Trainer(Base):
+        def fit(self, loader, path):
+            mixed = Mixed()
+            for x in loader:
+                mixed.step(self.net(x).mean(), self.optimizer)
+            self.save(path)
+    """,
+    "main.py": """\
+    import torch
+    from trainer import Trainer
+
+    def main(net, loader, path):
+        optimizer = torch.optim.Adam(net.parameters())
+        optimizer.load_state_dict(torch.load(path)["optimizer"])
+        Trainer(net, optimizer).fit(loader, path)
+    """,
+}
+
+
+def test_a_trainer_whose_base_saves(tmp_path: Path) -> None:
+    assert findings(tmp_path, TRAINER) == ["main.py:7 AMP111"]
+    other = TRAINER["main.py"].replace("(net, optimizer)", "(net, net.optimizer)")
+    assert findings(tmp_path, {**TRAINER, "main.py": other}) == []
+
+
 def test_few_callers_are_looked_into(tmp_path: Path) -> None:
     once = EPOCHS.replace("for _ in range(9)", "if loader")
     files = {"engine.py": EPOCH, **{f"a{i}.py": once for i in range(projects.MAX_CALLERS)}}
