@@ -95,6 +95,9 @@ class Origins:
         ends = [*self.values.alternatives(node)]
         if isinstance(node, cst.Attribute) and (owner := self._own_class(node.value)) is not None:
             ends += self._in_heirs(owner, node.attr.value)
+            made = self._constructions.get(id(owner), ())
+            fields = (self.values.field(owner, node.attr.value, call) for call in made)
+            ends += [value for value in fields if value is not None]
         found = {origin for end in ends for origin in self._of_end(end)}
         found.update(origin for put in self._put_into(node) for origin in self.of(put))
         return frozenset(found) if len(found) <= MAX_ALTERNATIVES else frozenset()
@@ -183,11 +186,20 @@ class Origins:
         for origin in self.of(owner) or (dotted(owner),):
             found: set[Origin] = set()
             for each in self._classes(origin):
-                values = self._assigned(each, name)
+                values = [*self._fields(origin, each, name), *self._assigned(each, name)]
                 found |= {known for value in values for known in self.of(value)}
             if name == WRAPPED and not found:
                 found = {origin}
             yield from found or ((origin, name),)
+
+    def _fields(
+        self, origin: Origin, owner: cst.ClassDef, name: str
+    ) -> Iterator[cst.BaseExpression]:
+        """What an object of a dataclass is given for a field where it is made."""
+        for call in self.makers(self._made[origin]) if origin in self._made else ():
+            value = self.values.field(owner, name, call)
+            if value is not None and owner in self._made_by(call):
+                yield value
 
     def _own_class(self, node: cst.BaseExpression) -> cst.ClassDef | None:
         """The class of the method that an expression is ``self`` of."""
@@ -272,12 +284,12 @@ class Origins:
 
     @functools.cached_property
     def _constructions(self) -> dict[int, list[cst.Call]]:
-        """Id of a class -> the calls that run its ``__init__``."""
+        """Id of a class -> the calls that run its ``__init__``, or make it where it has none."""
         found: dict[int, list[cst.Call]] = defaultdict(list)
         for call in self.tree.nodes(cst.Call):
             if (owner := self._constructed(call)) is not None:
                 start = self.values.method(owner, "__init__")
-                holder = self.values.enclosing_class(start) if start is not None else None
+                holder = self.values.enclosing_class(start) if start is not None else owner
                 if holder is not None:
                     found[id(holder)].append(call)
         return dict(found)

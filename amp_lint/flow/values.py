@@ -336,6 +336,15 @@ class Values:
         """Attribute name -> every value that the class body or a method assigns to it."""
         return self._class_attributes[id(owner)]
 
+    def field(self, owner: cst.ClassDef, name: str, made: cst.Call) -> cst.BaseExpression | None:
+        """What a call that makes a dataclass, or its like, gives for a field of it."""
+        if self.method(owner, "__init__") is not None:
+            return None
+        fields = [each for base in reversed(self.lineage(owner)) for each in _annotated(base)]
+        given = arguments(made)
+        place = fields.index(name) if name in fields and not given.starred else None
+        return given.get(place, name) if name in fields else None
+
     def takers(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
         """The calls that a function is handed to."""
         return self._takers.get(id(function), ())
@@ -379,6 +388,14 @@ _LITERALS = (
     cst.BinaryOperation,
 )
 """What may be a literal."""
+
+
+def _annotated(owner: cst.ClassDef) -> Iterator[str]:
+    """The names that a class body annotates: the fields of a dataclass, in order."""
+    lines = (each for each in owner.body.body if isinstance(each, cst.SimpleStatementLine))
+    for small in (small for line in lines for small in line.body):
+        if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
+            yield small.target.value
 
 
 def lookup(

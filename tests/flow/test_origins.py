@@ -21,6 +21,13 @@ class Heir(Base):
 class Owner:
     def __init__(self, held):
         self.held = held
+@dataclass
+class Record:
+    first: object
+    second: object = None
+@dataclass
+class More(Record):
+    third: object = None
 """
 
 
@@ -46,6 +53,11 @@ def given(model: Model) -> list[cst.BaseExpression]:
         "a = make()\no = Owner(Heir(a))\nsame(a, o.held.kept)",
         "h = Heir(1)\ndef f(x):\n    same(h.made, x.made)\nf(h)",
         "o = Owner(1)\nsame(o.x.y, o.x.y)",
+        "a = make()\nr = Record(1, a)\nsame(a, r.second)",
+        "a = make()\nr = Record(second=a)\nsame(a, r.second)",
+        "a = make()\nr = More(1, 2, a)\nsame(a, r.third)",
+        "a = make()\nr = Record(Owner(a))\nsame(a, r.first.held)",
+        "a = make()\ndef f(r):\n    same(a, r.second)\nf(Record(1, a))",
         "def f(x):\n    same(x.a, x.a)",
         "same(unknown.x, unknown.x)",
         "a = make()\nb = a.to('cuda').eval()\nsame(a, b)",
@@ -70,6 +82,9 @@ def test_same(body: str) -> None:
         "a = None\nb = None\nsame(a, b)",
         "a = make()\nb = []\nc = []\nb.append(a)\nfor x in c:\n    same(a, x)",
         "a = [make()]\nb = [make()]\nfor x, y in zip(a, b):\n    same(x, y)",
+        "a = make()\nr = Record(1, a)\nsame(a, r.first)",
+        "a = make()\nr = Record(*[1], a)\nsame(a, r.second)",
+        "a = make()\nr = More(1, a)\nsame(a, r.third)",
     ],
 )
 def test_not_the_same(body: str) -> None:
