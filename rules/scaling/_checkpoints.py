@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.amp.events import stepped
-from amp_lint.flow.values import arguments, literal
+from amp_lint.flow.forwarding import returned
+from amp_lint.flow.values import arguments, literal, lookup
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned, targets_of
 from amp_lint.syntax.names import dotted
@@ -30,6 +31,7 @@ _ASIDE = re.compile(r"^(meta|aliases|config|description|extra_info|hparams|tags)
 """Arguments in which what is saved is described."""
 _ABOUT_ATTRIBUTES = frozenset({"builtins.delattr", "builtins.hasattr"})
 _HARMLESS = frozenset({"print", "len", "str", "type", "isinstance", "info", "debug", "warning"})
+_LOOKED_UP = frozenset({"get", "pop"})
 _SCALER = re.compile(SCALER, re.IGNORECASE)
 _SETTING = re.compile(
     r"(^|_)(apply|use|enabled?|disabled?|init|growth|backoff|factor|interval|steps?|tweaks?|kwargs"
@@ -66,6 +68,8 @@ class Checkpoint:
     """Where to restore the scaler too, if there is one place and it can be written there."""
     optional: str | None = None
     """What to write instead where one test decides whether there is a scaler."""
+    key: str | None = None
+    """The key, as it is written, under which a load looks for the scaler's state already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,8 @@ class Checkpoints:
         """Whether the program may save a scaler anywhere: its state, itself, or by another."""
         strings = self.tree.nodes(cst.SimpleString)
         keys = (text for text in strings if names_scaler(str(text.evaluated_value)))
-        if any(not self._is_aside(key) and self._is_reached(key) for key in keys):
+        kept = (key for key in keys if not self._is_aside(key) and not self._is_read(key))
+        if any(map(self._is_reached, kept)):
             return True
         entries = self.tree.nodes(cst.DictElement)
         if any(self.roles.is_scaler(entry.value) for entry in entries if self._is_reached(entry)):
@@ -187,10 +192,28 @@ class Checkpoints:
         owner = self.tree.ancestor(text, cst.ClassDef)
         return owner is not None and id(owner) in self._wrappers
 
+    def _is_read(self, key: cst.SimpleString) -> bool:
+        """Whether a string says what is looked for in a checkpoint, which is put nowhere else."""
+        holder = self.tree.parent(key)
+        above = self.tree.parent(holder) if holder is not None else None
+        if self.tree.ancestor(key, cst.DictElement, cst.Return) or self._is_in_save(key):
+            return False
+        match holder:
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=sign)]):
+                return left is key and isinstance(sign, (cst.In, cst.NotIn))
+            case cst.Index() if above is not None:
+                place = self.tree.parent(above)
+                given = self.tree.parent(place) if place is not None else None
+                return not isinstance(given, (cst.AssignTarget, cst.AugAssign))
+            case cst.Arg():
+                return isinstance(above, cst.Call) and last(above.func) in _LOOKED_UP
+        return False
+
     def _may_save_scaler(self, call: cst.Call) -> bool:
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value in _STATE:
-            return self.is_scaler(func.value) and not self._is_passed_on(call)
+            asks = func.attr.value in STATE_DICT.words
+            return asks and self.is_scaler(func.value) and not self._is_passed_on(call)
         if self.program.target(call) is not None or self.names.definition(func) is not None:
             return False  # what it does is seen there
         if self.roles.is_constructor(call):
@@ -243,14 +266,30 @@ class Checkpoints:
 
     def _handed_on(self) -> Iterator[Checkpoint]:
         """The calls that have an optimizer saved by a file from which this one is not seen."""
+        loaded = [*self._own_loads]
         for call in self.own.nodes(cst.Call):
             scaler = self._trained_by(call)
-            owners = [*self._saved_far(call)] if scaler is not None else []
-            for given in (arg.value for arg in call.args if owners):
-                saved = any(self.origins.same(given, owner) for owner in owners)
-                steps = (step for step in self._steps if saved and self._is_of(step, given))
-                if scaler is not None and next(steps, None) is not None:
-                    yield Checkpoint(call, given, scaler.call, None, None)
+            known = [*(self._held(call) if scaler is not None else ()), *loaded]
+            owners = [*self._saved_far(call)] if known else []
+            for optimizer in known if owners else ():
+                saved = any(self.origins.same(optimizer, owner) for owner in owners)
+                step = next((s for s in self._steps if saved and self._is_of(s, optimizer)), None)
+                if step is not None:
+                    made = scaler.call if scaler is not None else step.call
+                    yield Checkpoint(call, optimizer, made, None, None)
+
+    @property
+    def _own_loads(self) -> Iterator[cst.BaseExpression]:
+        """The optimizers whose state is restored in this file itself."""
+        own = (load.func for load in self.loads if self.own.is_own(load))
+        return (func.value for func in own if isinstance(func, cst.Attribute))
+
+    def _held(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """The arguments of a call, and those of the records among them."""
+        for value in (arg.value for arg in call.args):
+            yield value
+            if isinstance(value, cst.Call) and self._is_record(value):
+                yield from (arg.value for arg in value.args)
 
     def _trained_by(self, call: cst.Call) -> _Scaler | None:
         """The scaler of the code that makes a call of another file."""
@@ -262,6 +301,9 @@ class Checkpoints:
 
     def _saved_far(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """The optimizers that a call has saved in files that this one does not import itself."""
+        target = self.program.target(call)
+        if target is None or self.own.is_own(target):
+            return
         for function in self._reached(call):
             if self.names.is_near(function):
                 continue
@@ -278,12 +320,15 @@ class Checkpoints:
 
     def _states(self, calls: Iterable[cst.Call]) -> Iterator[cst.Call]:
         """``optimizer.state_dict()``."""
-        for call in calls:
-            func = call.func
-            if not isinstance(func, cst.Attribute) or func.attr.value not in STATE_DICT.words:
-                continue
-            if self.roles.is_optimizer(func.value):
-                yield call
+        return (call for call in calls if self._asked(call) is not None)
+
+    def _asked(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The optimizer whose state an expression asks for."""
+        match node:
+            case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=name))):
+                asked = name in STATE_DICT.words and self.roles.is_optimizer(owner)
+                return owner if asked else None
+        return None
 
     def is_kept(self, state: cst.Call) -> bool:
         """Whether a state is put into a checkpoint that is saved."""
@@ -313,9 +358,12 @@ class Checkpoints:
         if step is None and self._is_stepped_directly(optimizer):
             return None
         if scaler is not None:
-            code = self._spelling(scaler, holder) if isinstance(holder, cst.Dict) else None
-            optional = self._optional(scaler, holder) if code is None else None
-            return Checkpoint(holder, optimizer, scaler.call, code, self._load(scaler), optional)
+            known = isinstance(holder, cst.Dict) and len({*self._keys}) <= 1
+            code = self._spelling(scaler, holder) if known else None
+            optional = self._optional(scaler, holder) if code is None and known else None
+            key = next(iter(self._keys), None)
+            load = self._load(scaler) if key is None else None
+            return Checkpoint(holder, optimizer, scaler.call, code, load, optional, key)
         if not any(map(self.own.is_own, self.loads)) and not self._is_loaded(optimizer):
             return None
         return Checkpoint(holder, optimizer, step.call, None, None) if step is not None else None
@@ -342,8 +390,18 @@ class Checkpoints:
         return found
 
     def _is_of(self, step: _Step, optimizer: cst.BaseExpression) -> bool:
-        """Whether a step is one of an optimizer that is saved."""
-        return self.origins.same(step.optimizer, optimizer)
+        """Whether a step is one of an optimizer that is saved, or of the one that this wraps."""
+        inside = [*self._wrapped_in(optimizer)]
+        return any(self.origins.same(step.optimizer, each) for each in (optimizer, *inside))
+
+    def _wrapped_in(self, optimizer: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The optimizers whose state that of an object is."""
+        for owner in self.origins.classes(optimizer):
+            for name in STATE_DICT.words:
+                function = self.values.method(owner, name)
+                for given in returned(function) if function is not None else ():
+                    if (inner := self._asked(given)) is not None:
+                        yield inner
 
     def _is_stepped_directly(self, optimizer: cst.BaseExpression) -> bool:
         """Whether a step without a scaler is one of an optimizer that is saved."""
@@ -635,6 +693,19 @@ class Checkpoints:
             and self.roles.is_optimizer(call.func.value)
         ]
 
+    @functools.cached_property
+    def _keys(self) -> list[str]:
+        """The keys under which scalers are looked for in what is loaded; "" if one is not plain."""
+        found = []
+        for call in self.tree.nodes(cst.Call):
+            match call:
+                case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=name))) if (
+                    name in LOAD_STATE_DICT.words and self.roles.is_scaler(owner)
+                ):
+                    given = arguments(call).get(0, LOAD_STATE_DICT.order[0])
+                    found.append(_key(given) if given is not None else "")
+        return found
+
     def _load(self, scaler: _Scaler) -> Load | None:
         if len(self.loads) != 1:
             return None
@@ -652,6 +723,12 @@ class Checkpoints:
 
     def _scope(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
         return self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
+
+
+def _key(given: cst.BaseExpression) -> str:
+    """``"scaler"`` of ``state["scaler"]`` or ``state.get("scaler")``, as it is written; or ""."""
+    found = lookup(given) if isinstance(given, (cst.Subscript, cst.Call)) else None
+    return found[1].value if found and isinstance(found[1], cst.SimpleString) else ""
 
 
 def names_scaler(key: str) -> bool:

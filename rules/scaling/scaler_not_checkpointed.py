@@ -85,9 +85,14 @@ class ScalerNotCheckpointed(Rule):
 
 def _shown(model: Model, optimizer: cst.BaseExpression) -> cst.BaseExpression:
     """An optimizer as the reader knows it: of ``o for o in optimizers`` what holds them all."""
+    from amp_lint.syntax.assignments import taken
+    from amp_lint.syntax.names import dotted
+
     names = model.names.bindings(optimizer) if isinstance(optimizer, cst.Name) else []
-    made = names[0].node if len(names) == 1 else None
-    return made.iter if isinstance(made, cst.CompFor) else optimizer
+    loop = names[0].node if len(names) == 1 else None
+    pairs = taken(loop) if isinstance(loop, (cst.For, cst.CompFor)) else ()
+    name = dotted(optimizer)
+    return next((held for target, held in pairs if dotted(target) == name), optimizer)
 
 
 def _name(model: Model, checkpoint: Checkpoint) -> str:
@@ -128,9 +133,9 @@ def _loading(model: Model, place: Load, scaler: str, key: str) -> Edit:
 
 def _fix(model: Model, checkpoint: Checkpoint) -> Fix | None:
     """Save the state, and load it where the optimizer's is loaded in the same file."""
-    if not isinstance(checkpoint.node, cst.Dict):
+    if not isinstance(checkpoint.node, cst.Dict) or checkpoint.key == "":
         return None
-    key = _key(model, checkpoint.node)
+    key = checkpoint.key or _key(model, checkpoint.node)
     if checkpoint.optional is not None:
         scaler, _, test = checkpoint.optional.partition(" ")
         entry = f"{key}: {scaler}.state_dict() {test} else None"
@@ -139,6 +144,9 @@ def _fix(model: Model, checkpoint: Checkpoint) -> Fix | None:
     if checkpoint.scaler is None:
         return None
     entry = f"{key}: {checkpoint.scaler}.state_dict()"
+    if checkpoint.key is not None:
+        edit = dict_edits.add_entry(model.tree, checkpoint.node, entry)
+        return Fix("Save the scaler's state, which is loaded", (edit,), Applicability.UNSAFE)
     changes: list[Edit] = [dict_edits.add_entry(model.tree, checkpoint.node, entry)]
     if checkpoint.load is not None:
         changes.append(_loading(model, checkpoint.load, checkpoint.scaler, key))

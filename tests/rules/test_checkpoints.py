@@ -85,6 +85,9 @@ def test_found(program: str, scaler: str) -> None:
         ("torch.save(state, path)", "x = path.get('use_grad_scaler'); torch.save(state, path)"),
         ("torch.save(state, path)", "check(path.amp); torch.save(state, path)"),
         ("(self, path, **more):", "(self, path, amp):\n        save_options(amp)"),
+        ("self.opt.load_state_dict(", "old = state.pop('scaler', 0); self.opt.load_state_dict("),
+        ("self.opt.load_state_dict(", "print('scaler' in state); self.opt.load_state_dict("),
+        ("self.opt.load_state_dict(", "x = state['scaler']; self.opt.load_state_dict("),
     ],
 )
 def test_found_in_other_forms(old: str, new: str) -> None:
@@ -106,6 +109,12 @@ def test_found_in_other_forms(old: str, new: str) -> None:
         ("self.s.step(self.opt)", "self.opt.step()"),
         ("torch.save(state, path)", "save_all(state, path, self.s)"),
         ("torch.save(state, path)", "save_all(state, path, amp)"),
+        ("torch.save(state, path)", "save_all(state, path, more['scaler'])"),
+        (
+            "torch.save(state, path)",
+            "state['x'] = {1: more.get('scaler')}; torch.save(state, path)",
+        ),
+        ("torch.save(state, path)", "'scaler' == more; torch.save(state, path)"),
         ("def save(", "def save_with_apex(self): from apex import amp; save(amp)\n    def save("),
         ("torch.save(state, path)", "write(state, scaler=f()); torch.save(state, path)"),
         ('{"net": 1,', "{**more,"),
@@ -303,6 +312,53 @@ def test_local_scaler_made_late() -> None:
     (found,) = incomplete(late)
     assert found.scaler == "s"
     assert found.load is None
+
+
+LOADED = """        if 'amp' in state:
+            self.s.load_state_dict({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "key"), [("state['amp']", "'amp'"), ("state.get('amp')", "'amp'"), ("state[0]", "")]
+)
+def test_a_load_that_knows_the_scaler(given: str, key: str) -> None:
+    (found,) = incomplete(PROGRAM + LOADED.format(given))
+    assert (found.key, found.load, found.scaler) == (key, None, "self.s")
+
+
+WRAPPED = """import torch
+from dataclasses import dataclass
+@dataclass
+class Noam:
+    _inner: torch.optim.Optimizer
+    rate: float = 1.0
+    def state_dict(self):
+        return self._inner.state_dict()
+@dataclass
+class Record:
+    net: object
+    optimizer: object
+def save(record, path):
+    torch.save({"o": record.optimizer.state_dict()}, path)
+def main(net, path):
+    optimizer = Noam(torch.optim.Adam(net.parameters()))
+    optimizer.load_state_dict(torch.load(path))
+    s = torch.amp.GradScaler("cuda")
+    for x in path:
+        s.scale(net(x)).backward()
+        s.step(optimizer._inner)
+        s.update()
+    save(Record(net, optimizer), path)
+"""
+
+
+def test_an_optimizer_in_a_wrapper_and_a_record() -> None:
+    assert len(incomplete(WRAPPED)) == 1
+    elsewhere = WRAPPED.replace('s = torch.amp.GradScaler("cuda")', "s = net.scaler")
+    assert len(incomplete(elsewhere)) == 1
+    assert not incomplete(elsewhere, "step(optimizer._inner)", "step(net.optimizer)")
+    assert not incomplete(elsewhere, "return self._inner.state_dict()", "return {}")
 
 
 def test_caller_owns_the_scaler() -> None:
