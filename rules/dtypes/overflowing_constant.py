@@ -83,7 +83,7 @@ class OverflowingConstant(Rule):
             return None
         if dtype is None:
             return self._if_half(model, run, place, value, constant)
-        if not place.raises and not _is_mask(place.node, constant):
+        if not place.raises and not _is_mask(model, place.node, constant):
             return None
         written, limit = quoted(model.tree.source(place.constant)), f"{RANGES[dtype][1]:.5g}"
         what = "raises RuntimeError" if place.raises else "makes -inf"
@@ -157,13 +157,25 @@ def _too_small(value: Value, constant: float | None) -> str | None:
     return next((d for d in sorted(value.low) if abs(constant) > RANGES[d][1] * 1.0002), None)
 
 
-def _is_mask(node: cst.BaseExpression, constant: float) -> bool:
+def _is_mask(model: Model, node: cst.BaseExpression, constant: float) -> bool:
     """Whether -inf comes of it for sure; inf is as good as any limit that is larger than all."""
-    if not isinstance(node, cst.BinaryOperation):
-        return constant < 0
-    if isinstance(node.operator, cst.Subtract):
-        return constant > 0
-    return constant < 0 and (isinstance(node.operator, cst.Add) or constant <= -_PRODUCT)
+    match node:
+        case cst.BinaryOperation(operator=cst.Subtract()):
+            return constant > 0
+        case cst.BinaryOperation(operator=cst.Multiply()):
+            least = -constant if _is_subtracted(model, node) else constant
+            return least <= -_PRODUCT
+    return constant < 0
+
+
+def _is_subtracted(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether it is ``b`` of ``a - b``, in place or not."""
+    match model.linked.parent(node):
+        case cst.BinaryOperation(operator=cst.Subtract(), right=right):
+            return right is node
+        case cst.AugAssign(operator=cst.SubtractAssign()):
+            return True
+    return False
 
 
 def _places(model: Model) -> Iterator[_Place]:

@@ -25,7 +25,6 @@ class ApexAmp(Rule):
     code = "AMP404"
     name = "apex-amp"
     severity = Severity.INFO
-    preview = True
     requires = (frozenset({"apex"}), frozenset({APEX_AMP.rpartition(".")[2]}))
     calls = frozenset({APEX_AMP})
 

@@ -25,7 +25,6 @@ class UncheckedBf16(Rule):
     code = "AMP406"
     name = "unchecked-bf16"
     severity = Severity.INFO
-    preview = True
     fixes = (Applicability.SUGGEST,)
     requires = (frozenset({BF16_CHECK.rpartition(".")[2]}),)
     calls = frozenset({BF16_CHECK})

@@ -23,7 +23,6 @@ class LogSigmoid(PatternRule):
     code = "AMP302"
     name = "log-sigmoid"
     enters = True
-    preview = True
     pairs = (
         Pair("log(sigmoid(x))", "-softplus(-x)"),
         Pair("log(1 - sigmoid(x))", "-softplus(x)"),
@@ -38,9 +37,13 @@ class LogSigmoid(PatternRule):
     help = "use `logsigmoid` or `softplus` of the logits"
 
     def adjusted(self, model: Model, match: Match, found: Diagnostic) -> Diagnostic:
-        """A cost has no gradient to lose, and may be computed in float32."""
-        is_cost = _is_cost(model, match)
-        return replace(found, message=_COST, severity=Severity.WARNING) if is_cost else found
+        """A floor is a warning; one that float16 holds may be meant. A cost has no gradient."""
+        floors = [*filter(model.patterns.is_floor, match.between)]
+        if floors and not all(map(model.patterns.vanishes, floors)):
+            return replace(found, preview=True)
+        message = _COST if _is_cost(model, match) else found.message
+        severity = Severity.WARNING if floors else found.severity
+        return replace(found, message=message, severity=severity)
 
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether it is an entropy, or a cost whose floor holds in float16, too."""
