@@ -624,9 +624,11 @@ class Checkpoints:
     def _optional(self, scaler: _Scaler, place: cst.CSTNode) -> str | None:
         """``s if args.amp``, for a local variable that is made under ``if args.amp:`` before."""
         name, home = dotted(scaler.target) or ".", self._scope(scaler.call)
+        if "." in name:
+            return self._optional_attribute(scaler, name, place)
         holder = self.tree.ancestor(scaler.call, cst.If)
         test = dotted(holder.test) if holder is not None else None
-        if "." in name or holder is None or test is None or self._scope(place) is not home:
+        if holder is None or test is None or self._scope(place) is not home:
             return None
         body = home if isinstance(home, cst.Module) else home.body
         only = all(value is scaler.call for value in self.values.alternatives(scaler.target))
@@ -634,6 +636,19 @@ class Checkpoints:
         plain = first and self.tree.parent(holder) is body and len(self._scalers) == 1
         return (
             f"{name} if {test}" if plain and self.tree.contains(holder.body, scaler.call) else None
+        )
+
+    def _optional_attribute(self, scaler: _Scaler, name: str, place: cst.CSTNode) -> str | None:
+        """``self.s if self.s is not None``, where nothing else is assigned to that."""
+        owner, attribute = name.partition(".")[::2]
+        home = self.tree.ancestor(scaler.call, cst.ClassDef)
+        inside = home is not None and self.tree.ancestor(place, cst.ClassDef) is home
+        others = [v for v in self.values.alternatives(scaler.target) if v is not scaler.call]
+        known = all(literal(value) is None for value in others)
+        if owner != "self" or "." in attribute or not inside or not known or len(self._scalers) > 1:
+            return None
+        return (
+            f"{name} if {name} is not None" if others else f'{name} if hasattr(self, "{attribute}")'
         )
 
     def _is_unconditional(self, scaler: _Scaler) -> bool:

@@ -137,7 +137,7 @@ def _fix(model: Model, checkpoint: Checkpoint) -> Fix | None:
         return None
     key = checkpoint.key or _key(model, checkpoint.node)
     if checkpoint.optional is not None:
-        scaler, _, test = checkpoint.optional.partition(" ")
+        scaler, _, test = checkpoint.optional.replace('"', key[0]).partition(" ")
         entry = f"{key}: {scaler}.state_dict() {test} else None"
         edit = dict_edits.add_entry(model.tree, checkpoint.node, entry)
         return Fix(_HALF_DONE, (edit,), Applicability.SUGGEST)

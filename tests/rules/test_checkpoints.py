@@ -402,6 +402,22 @@ def test_optimizers_in_a_list(name: str) -> None:
     assert not incomplete(LISTED, "self.all.append(", "self.all.append(self.net) or keep(")
 
 
+@pytest.mark.parametrize(
+    ("made", "optional"),
+    [
+        ("if net:\n            self.s = GradScaler()", 'self.s if hasattr(self, "s")'),
+        ("self.s = GradScaler() if net else None", "self.s if self.s is not None"),
+        ("self.s = GradScaler() if net else Fake()", None),
+        ("self.t = self.s = GradScaler()", None),
+        ("net.s = self.s = GradScaler()", None),
+    ],
+)
+def test_an_attribute_that_may_be_missing(made: str, optional: str | None) -> None:
+    assert [each.optional for each in incomplete(PROGRAM, "self.s = GradScaler()", made)] == [
+        optional
+    ]
+
+
 REST = """\
 import torch
 class Trainer:
