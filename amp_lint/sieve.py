@@ -9,8 +9,10 @@ last is ``Rule.may``, on the same tree.
 from __future__ import annotations
 
 import functools
+import operator
 import string
-from collections.abc import Iterable, Sequence, Set
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from amp_lint.rule import Rule
 from amp_lint.syntax.facts import Facts, facts
@@ -27,13 +29,14 @@ class Sieve:
         """Prepare; what depends on who trains elsewhere is found in ``preview`` alone."""
         self.rules = tuple(rules)
         self._preview = preview
-        self._groups = {
-            rule.code: tuple(frozenset(map(str.encode, group)) for group in rule.requires)
+        groups = dict.fromkeys(group for rule in self.rules for group in rule.requires)
+        bits = {group: 1 << number for number, group in enumerate(groups)}
+        self._needs = {rule: _union(bits[group] for group in rule.requires) for rule in self.rules}
+        self._given = {
+            rule: _union(bits[g] for g in rule.requires if not rule.elsewhere.isdisjoint(g))
             for rule in self.rules
         }
-        self._elsewhere = {
-            rule.code: frozenset(map(str.encode, rule.elsewhere)) for rule in self.rules
-        }
+        self._words = _Words(bits)
 
     def by_bytes(self, data: bytes, *linked: bytes) -> tuple[Rule, ...]:
         """The rules whose identifiers all occur in the bytes of a file, or of those linked to it.
@@ -42,19 +45,17 @@ class Sieve:
         """
         if not data:
             return ()
-        texts = _Texts(data, linked)
-        rules = [rule for rule in self.rules if self._passes(rule, texts)]
-        code = texts.without_prose() if rules else texts
-        return tuple(rule for rule in rules if self._passes(rule, code))
+        texts = _Texts(self._words, data, linked)
+        rules = self._passing(self.rules, texts)
+        return self._passing(rules, texts.without_prose()) if rules else ()
 
     def by_prose(self, data: bytes) -> bool:
         """Whether a rule's identifiers all occur in a file, be it in its documentation."""
-        texts = _Texts(data)
-        return any(self._passes(rule, texts) for rule in self.rules)
+        return bool(self._passing(self.rules, _Texts(self._words, data)))
 
     def by_own_bytes(self, data: bytes) -> tuple[Rule, ...]:
         """The rules of whose identifiers at least one occurs in the bytes of a file."""
-        text = _Texts(data).without_prose()
+        text = _Texts(self._words, data).without_prose()
         return tuple(rule for rule in self.rules if self._mentions(rule, text))
 
     def wants_trainers(self, data: bytes) -> bool:
@@ -87,62 +88,90 @@ class Sieve:
         rules = allowed(rules, found)
         return wanted(rules, found.words, found.done) if rules else ()  # most end here
 
-    def _passes(self, rule: Rule, texts: _Texts) -> bool:
-        found = all(map(texts.have, self._groups[rule.code])) and self._mentions(rule, texts)
-        return found and texts.show(rule.pattern)
+    def _passing(self, rules: Sequence[Rule], texts: _Texts) -> tuple[Rule, ...]:
+        """The rules among some of which all is there: what is cheap to ask is asked first."""
+        found = [rule for rule in rules if not self._needs[rule] & ~texts.groups]
+        return tuple(
+            rule for rule in found if self._mentions(rule, texts) and texts.show(rule.pattern)
+        )
 
     def _mentions(self, rule: Rule, texts: _Texts) -> bool:
-        if not all(any(part.encode() in texts.own for part in group) for group in rule.anchors):
-            return False
-        return not all(map(texts.words.isdisjoint, self._groups[rule.code]))
+        """Whether the file itself has one of a rule's identifiers, and what anchors it."""
+        return bool(self._needs[rule] & texts.own_groups) and all(
+            any(part.encode() in texts.own for part in group) for group in rule.anchors
+        )
 
     def _any(self, data: bytes, rules: Iterable[Rule]) -> bool:
         """Whether the bytes have what one of some rules requires of the file itself."""
-        text = _Texts(data)
-        return any(
-            all(not asked.isdisjoint(group) or text.have(group) for group in self._groups[code])
-            for code, asked in ((rule.code, self._elsewhere[rule.code]) for rule in rules)
-        )
+        groups = _Texts(self._words, data).groups
+        return any(not self._needs[rule] & ~(self._given[rule] | groups) for rule in rules)
 
 
-class _Texts:
-    """The bytes of a file and of those linked to it, and the identifiers in them."""
+class _Words:
+    """The identifiers that rules ask for, each with the groups that it is in: a bit for each."""
 
-    def __init__(self, own: bytes, linked: Sequence[bytes] = ()) -> None:
-        self.own = own
-        self._linked = linked
+    def __init__(self, bits: Mapping[frozenset[str], int]) -> None:
+        self._groups: dict[bytes, int] = defaultdict(int)
+        for group, bit in bits.items():
+            for word in group:
+                self._groups[word.encode()] |= bit
+        self._asked = frozenset(self._groups)
 
-    def without_prose(self) -> _Texts:
-        """The same texts as far as they are code."""
-        return _Texts(without_prose(self.own), [*map(without_prose, self._linked)])
+    def groups(self, data: bytes) -> int:
+        """The groups of which a text has an identifier."""
+        return self._union(_among(self._asked, data))
 
-    @functools.cached_property
-    def words(self) -> Set[bytes]:
-        """The identifiers in the file itself."""
-        return _words(self.own)
+    def groups_of_linked(self, data: bytes) -> int:
+        """The same for a file that many others import."""
+        return self._union(_among_linked(self._asked, data))
 
-    def have(self, group: Set[bytes]) -> bool:
-        """Whether one of some identifiers is anywhere."""
-        return not self.words.isdisjoint(group) or any(
-            not _words_of_linked(text).isdisjoint(group) for text in self._linked
-        )
-
-    def show(self, what: Look | None) -> bool:
-        """Whether something is found anywhere; nothing is."""
-        return what is None or any(map(what.found_in, (self.own, *self._linked)))
+    def _union(self, words: Iterable[bytes]) -> int:
+        return _union(self._groups[word] for word in words)
 
 
 _LETTERS = f"{string.ascii_letters}{string.digits}_".encode()
 _APART = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(256))
 
 
-def _words(data: bytes) -> frozenset[bytes]:
-    """The identifiers in a text, and all else that is made of their letters."""
-    return frozenset(data.translate(_APART).split())
+def _among(asked: frozenset[bytes], data: bytes) -> frozenset[bytes]:
+    """Those of some identifiers that are in a text."""
+    return asked.intersection(data.translate(_APART).split())
 
 
-_words_of_linked = functools.lru_cache(maxsize=256)(_words)
-"""The same for files that many others import."""
+_among_linked = functools.lru_cache(maxsize=256)(_among)
+
+
+def _union(bits: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, bits, 0)
+
+
+class _Texts:
+    """The bytes of a file and of those linked to it, and the groups of identifiers in them."""
+
+    def __init__(self, words: _Words, own: bytes, linked: Sequence[bytes] = ()) -> None:
+        self._words = words
+        self.own = own
+        self._linked = linked
+
+    def without_prose(self) -> _Texts:
+        """The same texts as far as they are code."""
+        linked = [*map(without_prose, self._linked)]
+        return _Texts(self._words, without_prose(self.own), linked)
+
+    @functools.cached_property
+    def own_groups(self) -> int:
+        """The groups of which the file itself has an identifier."""
+        return self._words.groups(self.own)
+
+    @functools.cached_property
+    def groups(self) -> int:
+        """The groups of which an identifier is anywhere."""
+        linked = map(self._words.groups_of_linked, self._linked)
+        return self.own_groups | _union(linked)
+
+    def show(self, what: Look | None) -> bool:
+        """Whether something is found anywhere; nothing is."""
+        return what is None or any(map(what.found_in, (self.own, *self._linked)))
 
 
 def wanted(rules: Sequence[Rule], words: Set[str], done: Set[str]) -> tuple[Rule, ...]:
