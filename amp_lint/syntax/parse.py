@@ -73,7 +73,10 @@ INNER = frozenset(
 
 
 def _below(level: list[ast.AST]) -> list[ast.AST]:
-    """The nodes below some nodes; ``a and b and c`` as the two levels that libcst makes of it."""
+    """The nodes below some nodes; ``a and b and c`` as the two levels that libcst makes of it.
+
+    Not the texts between the braces of a formatted string, which are no identifiers.
+    """
     found: list[Any] = []
     for node in level:
         kind = type(node)
@@ -81,6 +84,9 @@ def _below(level: list[ast.AST]) -> list[ast.AST]:
             continue
         if isinstance(node, ast.BoolOp) and len(node.values) > 2:
             found += (ast.BoolOp(node.op, node.values[:-1]), node.values[-1])
+            continue
+        if isinstance(node, ast.JoinedStr) and len(node.values) > 1:
+            found += (each for each in node.values if isinstance(each, ast.FormattedValue))
             continue
         for value in vars(node).values():
             kind = type(value)

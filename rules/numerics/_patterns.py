@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import operator
 import re
@@ -20,7 +21,7 @@ from ._fuse import last_name
 if TYPE_CHECKING:
     from amp_lint.amp.patterns import Match
     from amp_lint.model import Model
-    from amp_lint.syntax.facts import Facts
+    from amp_lint.syntax.facts import Definition, Facts
     from amp_lint.syntax.names import Binding
 
 
@@ -65,10 +66,20 @@ class PatternRule(Rule):
         return any(
             facts.leads(call, first, through | last, entering=self.enters)
             for name, calls in facts.calls.items()
-            if self._last & {*CLASSES.values()}
-            or (any(word in name.lower() for word in last) and facts.may_be(name, last))
-            for call in calls
+            for call in self._candidates(facts, name, calls)
         )
+
+    def _candidates(self, facts: Facts, name: str, calls: list[ast.Call]) -> Iterable[ast.Call]:
+        """Those of the calls of one name that may be the last operation."""
+        if self._last & {*CLASSES.values()}:  # modules do the same
+            return calls
+        last = self._last or {"sum"}
+        if not any(word in name.lower() for word in last) or not facts.may_be(name, last):
+            return ()
+        if name in last or name in facts.values or facts.is_linked(name):
+            return calls
+        is_helper = any(map(_is_one_return, facts.functions.get(name, ())))
+        return [call for call in calls if is_helper and isinstance(call.func, ast.Name)]
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Compare every expression that may be one of a pair."""
@@ -155,6 +166,16 @@ def _any_word(names: Iterable[str]) -> frozenset[str]:
     """The identifiers of which a file has one where it has one of some operations."""
     found = [words(name) for name in names]
     return frozenset().union(*found) if all(found) else frozenset()
+
+
+def _is_one_return(function: Definition) -> bool:
+    """Whether a function consists of one ``return``: else what it does is found in itself."""
+    lines = (line for line in function.body if not _is_constant(line))
+    return [*map(type, lines)] == [ast.Return]
+
+
+def _is_constant(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
 def _of_tensors(word: str) -> Look:

@@ -38,6 +38,7 @@ class ScaledGradientRead(Rule):
     requires = (
         frozenset({"grad", "watch"}) | NORMS | CLIP_NORM.words,
         words(Role.SCALED_LOSS, Role.SCALER, Role.PREPARED) | called(Kind.BACKWARD),
+        words(Kind.BACKWARD, Role.SCALER),  # what is watched may go backward elsewhere
     )
     observed = (
         Account(

@@ -197,6 +197,40 @@ def test_files_without_a_log_of_a_softmax_are_not_parsed() -> None:
     assert sieve.by_syntax(common + b"y.log()\n", [rule]) == (rule,)
 
 
+@pytest.mark.parametrize(
+    ("helper", "called", "may"),
+    [
+        ("def my_log(x):\n    'Of n.'\n    return torch.log(n)", "my_log", True),
+        ("def my_log(x):\n    y = torch.log(n)\n    return x + y", "my_log", False),
+        ("def my_log(x):\n    return torch.log(n)", "self.my_log", False),
+        ("my_log = torch.log", "my_log", True),
+        ("self.my_log = torch.log", "self.my_log", True),
+    ],
+)
+def test_calls_of_helpers_that_only_return_a_logarithm(helper: str, called: str, may: bool) -> None:
+    """What others do is told of what they call themselves."""
+    rule = find("AMP301")
+    assert rule is not None
+    text = f"{helper}\n{called}(x.softmax(-1))\n"
+    assert rule.may(of(text)) is may
+    assert rule.may(of(text, linked={"my_log"}))
+
+
+def test_gradients_are_read_where_something_goes_backward() -> None:
+    rule = find("AMP102")
+    assert rule is not None
+    read = b"for p in parameters():\n    print(p.grad.norm())\nwandb.watch(net)\nscaler.scale(1)\n"
+    assert Sieve([rule]).by_bytes(read) == ()
+    for scaled in (b"loss.backward()\n", b"scaler = GradScaler()\n"):
+        assert Sieve([rule]).by_bytes(read + scaled) == (rule,)
+        assert Sieve([rule]).by_syntax(read + scaled, [rule]) == (rule,)
+
+
+def test_parts_of_formatted_strings_are_no_identifiers() -> None:
+    text = "a(f'{b}_c', 'd', f'e', f'{f}!')"
+    assert of(text).words == {"a", "b", "d", "e", "f"}
+
+
 def test_every_rule_has_a_condition_on_bytes() -> None:
     empty = Sieve(all_rules())
     assert empty.by_bytes(b"import torch\nx = torch.ones(1)\n") == ()
