@@ -171,7 +171,14 @@ class _Texts:
 
     def show(self, what: Look | None) -> bool:
         """Whether something is found anywhere; nothing is."""
-        return what is None or any(map(what.found_in, (self.own, *self._linked)))
+        if what is None or what.found_in(self.own):
+            return True
+        return any(_found_in_linked(what, text) for text in self._linked)
+
+
+@functools.lru_cache(maxsize=1024)
+def _found_in_linked(what: Look, text: bytes) -> bool:
+    return what.found_in(text)
 
 
 def wanted(rules: Sequence[Rule], words: Set[str], done: Set[str]) -> tuple[Rule, ...]:

@@ -35,6 +35,8 @@ MAX_CALLERS = 3
 """Files that import one and are looked into for how they call it."""
 MAX_IMPORTERS = 50
 """Files among which these are chosen."""
+MAX_SEARCHES = 3
+"""Files whose importers are searched for by name; for more, all imports are looked up at once."""
 MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
@@ -124,6 +126,7 @@ class Project:
         self._bytes = functools.cache(self._read)
         self._imports = functools.cache(self._find_imports)
         self._leads = functools.cache(self._find_out)
+        self._searches = 0
 
     def links(self, path: Path, data: bytes, wishes: Wishes | None = None) -> Links | None:
         """What the file at ``path``, with these bytes, imports that it may have to know of.
@@ -185,11 +188,23 @@ class Project:
 
     def _callers(self, start: str) -> list[str]:
         """The files that import a file, first those that train, and of them the nearest."""
-        importers = {*self._survey.importers.get(start, ())} - {start}
-        near = self._nearest(start, importers)[:MAX_IMPORTERS]
+        near = self._nearest(start, self._importers(start) - {start})[:MAX_IMPORTERS]
         near.sort(key=lambda file: not _says(self._bytes(file), written.TRAINS))
         small = (file for file in near if len(self._bytes(file)) * (MAX_CALLERS + 1) <= MAX_BYTES)
         return [*itertools.islice(small, MAX_CALLERS)]
+
+    def _importers(self, start: str) -> set[str]:
+        """The files that import a file."""
+        name = Path(start).stem
+        if name == _PACKAGE or self._searches == MAX_SEARCHES:
+            return {*self._survey.importers.get(start, ())}
+        self._searches += 1
+        named = ((file, data) for file, data in self._contents() if name.encode() in data)
+        return {f for f, data in named if any(to == start for _, to in self._resolved(f, data))}
+
+    def _contents(self) -> Iterator[tuple[str, bytes]]:
+        """All files of the run, each read and forgotten."""
+        return ((file, self._read(file)) for file in self._paths)
 
     def _linked(self, start: str, data: bytes, callers: list[str]) -> Links | None:
         own = [*self._resolved(start, data)]  # the file itself may lie there in another state
@@ -241,10 +256,9 @@ class Project:
 
     @functools.cached_property
     def _survey(self) -> _Survey:
-        """All files of the run, each read and forgotten."""
+        """What all files import; `_importers` finds it for a few of them at a lower price."""
         survey = _Survey()
-        for file in self._paths:
-            data = self._read(file)
+        for file, data in self._contents():
             for _, to in self._resolved(file, data):
                 survey.imported[file].append(to)
                 survey.importers[to].append(file)

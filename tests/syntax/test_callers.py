@@ -93,6 +93,27 @@ def test_a_checkpoint_without_the_scaler_of_who_calls(
     assert findings(tmp_path, files) == [f"{helper}:4 AMP111"]
 
 
+@pytest.mark.parametrize("searches", [0, 1, 9])
+def test_importers_are_searched_for_by_name_or_looked_up_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searches: int
+) -> None:
+    monkeypatch.setattr(projects, "MAX_SEARCHES", searches)
+    imports = ("from a.one import save", "from .two import save", "from . import save")
+    texts = {f"a/{n}.py": f"import torch\n{line}\n" for n, line in enumerate(imports)}
+    saving = textwrap.dedent(SAVING)
+    texts |= {"a/one.py": saving, "a/two.py": saving, "a/__init__.py": saving, "three.py": saving}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    project = Project(tmp_path / name for name in texts)
+    found = [
+        links.files[: len(links.callers)]
+        for name in ("a/one.py", "a/two.py", "a/__init__.py", "three.py")
+        if (links := project.links(tmp_path / name, saving.encode(), ALL.sieve))
+    ]
+    assert found == [(texts[f"a/{n}.py"].encode(),) for n in range(3)]
+
+
 def test_a_switch_that_is_called_after_the_scaler_saves_nothing(tmp_path: Path) -> None:
     caller = TRAINING.format(import_="from saving import load, save", load="load", save="save")
     caller = caller.replace("held=", "").replace('("cuda")', "(enabled=use_scaler)")

@@ -32,7 +32,7 @@ OBJECTS = {
     Role.SCHEDULER: "scheduler",
 }
 CONCERNED: dict[Kind | Role | Part, str] = {
-    Kind.BACKWARD: "AMP104 AMP105 AMP107 AMP110 AMP201 AMP202 AMP501",
+    Kind.BACKWARD: "AMP102 AMP104 AMP105 AMP107 AMP110 AMP201 AMP202 AMP501",
     Kind.UNSCALE: "AMP103 AMP503",
     Kind.CLIP: "AMP101 AMP117 AMP203 AMP502",
     Kind.STEP: "AMP104 AMP105 AMP106 AMP107 AMP108 AMP110 AMP112 AMP114 AMP117 AMP202",
@@ -127,6 +127,20 @@ def test_no_rule_is_left_out() -> None:
                 if any(words(what) <= group for group in rule.requires)
             }
             assert asks == {*codes.split()}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("raise ValueError('for backward compatibility')", False),
+        ("loss.backward()", True),
+        ("f = loss.backward if train else None", True),
+        ("from .backward import run", True),
+        ("run = getattr(loss, 'backward')", True),
+    ],
+)
+def test_words_of_sentences_train_nothing(text: str, found: bool) -> None:
+    assert written.TRAINS.found_in(text.encode()) is found
 
 
 @EACH
