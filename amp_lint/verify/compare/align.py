@@ -38,8 +38,6 @@ class Alignment:
     def _differing(self, old: Plain, new: Plain, around: tuple[Pair, ...]) -> Iterator[Differing]:
         if old.digest != new.digest:
             old, new = self._rewrite(old, new)
-        if old.digest == new.digest:
-            return
         inner = ((old, new), *around)
         if (old.kind, old.text) != (new.kind, new.text):
             yield Differing(old, new, around)
@@ -78,14 +76,12 @@ class Alignment:
 
 def _alike(one: Plain, other: Plain) -> bool:
     """Whether two statements may be one that was changed."""
-    if one.kind != other.kind or not one.parts or not other.parts:
+    if one.kind != other.kind:
         return False
     if one.kind in ("FunctionDef", "ClassDef"):
         return one.text.partition(" ")[0] == other.text.partition(" ")[0]
-    heads = [part.digest for part in one.parts if part.kind != BLOCK]
-    others = [part.digest for part in other.parts if part.kind != BLOCK]
     if one.kind in ("Assign", "AnnAssign", "AugAssign", "For", "With"):
-        return not {*heads}.isdisjoint(others)
+        return not {part.digest for part in one.parts}.isdisjoint(p.digest for p in other.parts)
     if one.kind == "Expr":
         return _callee(one) == _callee(other)
     return True
@@ -93,4 +89,4 @@ def _alike(one: Plain, other: Plain) -> bool:
 
 def _callee(statement: Plain) -> object:
     value = statement.parts[0]
-    return value.parts[0].digest if value.kind == "Call" and value.parts else value.kind
+    return value.parts[0].digest if value.kind == "Call" else value.kind

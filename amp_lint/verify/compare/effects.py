@@ -20,7 +20,7 @@ from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.lift import ERASED, Lifter
-from amp_lint.verify.compare.marks import Mark, about, leftover, lenient
+from amp_lint.verify.compare.marks import Mark, about, leftover
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, walk
 
 _ORDINARY = frozenset({Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE})
@@ -382,7 +382,7 @@ class Walker:
             for side, other in ((node.left, node.right), (node.right, node.left)):
                 if is_made_from_scale(side, self._model.values):
                     return self._given(other, env)
-        return lenient(self._lifter.term(node, env))
+        return self._lifter.term(node, env)
 
     def _mark(
         self,

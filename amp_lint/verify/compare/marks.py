@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -11,9 +11,9 @@ from amp_lint.amp.events import Kind
 from amp_lint.flow.conditions import text
 from amp_lint.flow.values import arguments
 from amp_lint.model import Model
-from amp_lint.verify.terms import Op, Term
+from amp_lint.verify.terms import Term
 from amp_lint.vocabulary.meaning import Part
-from amp_lint.vocabulary.table import BY_NAME, ROWS
+from amp_lint.vocabulary.table import ROWS
 
 _STRICT = {row.keyword(Part.STRICT) for row in ROWS} - {""}
 
@@ -41,7 +41,7 @@ def leftover(model: Model, kind: Kind, node: cst.Call) -> Iterator[tuple[str, cs
     """The arguments of an event that no trace holds, by keyword, or else by place."""
     meaning = model.steps.recognizer.meaning(node) if kind is Kind.CLIP else None
     names = meaning.order if meaning is not None else ()
-    skipped = kind is not Kind.CLIP and _is_handed(model, kind, node)
+    skipped = _is_handed(model, kind, node)
     for place, arg in enumerate(node.args):
         name = names[place] if place < len(names) else f"{arg.star}{place}"
         name = arg.keyword.value if arg.keyword is not None else name
@@ -58,14 +58,6 @@ def is_strict(model: Model, clip: cst.Call) -> bool | None:
     given = made.get(*meaning.place(Part.STRICT)) if meaning is not None else None
     values = [False] if given is None else model.values.constants(given)
     return values[0] if len(values) == 1 and isinstance(values[0], bool) else None
-
-
-def lenient(term: Term) -> Term:
-    """A term without what makes a measure of gradients raise errors, which the traces hold."""
-    if not isinstance(term, Op) or term.name not in BY_NAME:
-        return term
-    kept = tuple(item for item in term.keywords if item[0] not in _STRICT)
-    return replace(term, keywords=kept)
 
 
 def _is_handed(model: Model, kind: Kind, node: cst.Call) -> bool:
