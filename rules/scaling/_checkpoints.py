@@ -109,8 +109,13 @@ class Checkpoints:
             return []
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
         found += self._handed_on()
-        unique = {id(checkpoint.node): checkpoint for checkpoint in reversed(found)}
+        unique = {self._identity(checkpoint.node): checkpoint for checkpoint in reversed(found)}
         return sorted(unique.values(), key=lambda checkpoint: self.tree.order(checkpoint.node))
+
+    def _identity(self, holder: cst.BaseExpression) -> tuple[int, str]:
+        """Equal for what is added to one checkpoint, by its name."""
+        name = self._name(holder) if not isinstance(holder, cst.Dict) else None
+        return (id(self._scope(holder)), name) if name else (id(holder), "")
 
     # --- the scaler ---------------------------------------------------------------------------
 
@@ -214,8 +219,11 @@ class Checkpoints:
         if isinstance(func, cst.Attribute) and func.attr.value in _STATE:
             asks = func.attr.value in STATE_DICT.words
             return asks and self.is_scaler(func.value) and not self._is_passed_on(call)
-        if self.program.target(call) is not None or self.names.definition(func) is not None:
-            return False  # what it does is seen there
+        target = self.program.target(call)
+        if target is not None:
+            return self._is_among_the_rest(target, call)  # what else it does is seen there
+        if self.names.definition(func) is not None:
+            return False
         if self.roles.is_constructor(call):
             return False
         if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
@@ -223,6 +231,15 @@ class Checkpoints:
         given = any(self.is_scaler(arg.value) for arg in call.args)
         hidden = not self.own.is_own(call) and not TRAINS.search(last(func))
         return given and (hidden or bool(_SAVE.search(last(func))))
+
+    def _is_among_the_rest(self, function: cst.FunctionDef, call: cst.Call) -> bool:
+        """Whether a function gets a scaler in its ``**rest``, and saves."""
+        if function.params.star_kwarg is None or not _SAVE.search(function.name.value):
+            return False
+        known = (*function.params.params, *function.params.kwonly_params)
+        names = {param.name.value for param in known}
+        rest = (arg for arg in call.args if arg.keyword and arg.keyword.value not in names)
+        return any(self.is_scaler(arg.value) for arg in rest)
 
     def is_scaler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a scaler, or may be one by its name."""
@@ -584,6 +601,8 @@ class Checkpoints:
     def _may_grow(self, use: cst.Name) -> bool:
         """Whether a checkpoint goes to other code that may put the scaler into it."""
         parent = self.tree.parent(use)
+        if isinstance(parent, cst.Subscript):
+            return self._is_filled(parent)
         call = self.tree.parent(parent) if parent is not None else None
         if isinstance(parent, cst.Attribute) and isinstance(call, cst.Call):
             given = [arg.value for arg in call.args]
@@ -594,6 +613,15 @@ class Checkpoints:
             return False
         alone = isinstance(self.tree.parent(call), cst.Expr)
         return alone and not _SAVE.search(last(call.func)) and last(call.func) not in _HARMLESS
+
+    def _is_filled(self, item: cst.Subscript) -> bool:
+        """Whether something that is no optimizer's state is kept under a key that is no literal."""
+        key = item.slice[0].slice if len(item.slice) == 1 else None
+        if not isinstance(key, cst.Index) or literal(key.value) is not ...:
+            return False
+        holder = self.tree.parent(self.tree.parent(item) or item)
+        values = (value for target, value in assigned(holder) if target is item) if holder else ()
+        return any(value is None or self._asked(value) is None for value in values)
 
     def _serves(self, scaler: _Scaler, holder: cst.BaseExpression) -> bool:
         """Whether a scaler belongs to the code that makes a checkpoint, or that calls it."""

@@ -85,6 +85,11 @@ def test_found(program: str, scaler: str) -> None:
         ("torch.save(state, path)", "x = path.get('use_grad_scaler'); torch.save(state, path)"),
         ("torch.save(state, path)", "check(path.amp); torch.save(state, path)"),
         ("(self, path, **more):", "(self, path, amp):\n        save_options(amp)"),
+        (
+            '{"net": 1, "opt": self.opt.state_dict()}',
+            '{}; state[path] = self.opt.state_dict(); state["again"] = self.opt.state_dict()',
+        ),
+        ("torch.save(state, path)", "state['x'] = more[path]; torch.save(state, path)"),
         ("self.opt.load_state_dict(", "old = state.pop('scaler', 0); self.opt.load_state_dict("),
         ("self.opt.load_state_dict(", "print('scaler' in state); self.opt.load_state_dict("),
         ("self.opt.load_state_dict(", "x = state['scaler']; self.opt.load_state_dict("),
@@ -115,6 +120,7 @@ def test_found_in_other_forms(old: str, new: str) -> None:
             "state['x'] = {1: more.get('scaler')}; torch.save(state, path)",
         ),
         ("torch.save(state, path)", "'scaler' == more; torch.save(state, path)"),
+        ("torch.save(state, path)", "state[path] = more[path]; torch.save(state, path)"),
         ("def save(", "def save_with_apex(self): from apex import amp; save(amp)\n    def save("),
         ("torch.save(state, path)", "write(state, scaler=f()); torch.save(state, path)"),
         ('{"net": 1,', "{**more,"),
@@ -442,6 +448,32 @@ def test_the_rest_of_what_is_given() -> None:
     assert not incomplete(REST, "loss=x", "scale=self.s")
     assert not incomplete(REST, "**rest}", "**self.rest}")
     assert not incomplete(REST, "self.save(path, loss=x)", "keep(self.save)")
+
+
+EACH_OF_THE_REST = """\
+import torch
+class Trainer:
+    def __init__(self, opt, path):
+        self.opt = opt
+        self.s = torch.amp.GradScaler("cuda")
+        self.opt.load_state_dict(torch.load(path)["opt"])
+    def train(self, data, path):
+        for x in data:
+            self.s.scale(x).backward()
+            self.s.step(self.opt)
+            self.s.update()
+        save(self.opt, path, x, loss=x)
+def save(opt, path, epoch, **rest):
+    state = {"opt": opt.state_dict()}
+    keep_all(rest)
+    torch.save(state, path)
+"""
+
+
+def test_each_of_the_rest_may_be_saved() -> None:
+    assert len(incomplete(EACH_OF_THE_REST)) == 1
+    assert not incomplete(EACH_OF_THE_REST, "loss=x", "loss=self.s")
+    assert len(incomplete(EACH_OF_THE_REST, "x, loss=x", "epoch=self.s")) == 1
 
 
 @pytest.mark.parametrize(
