@@ -62,8 +62,12 @@ class BceInAutocast(Rule):
             message = MESSAGE.format(quoted(model.tree.source(call.func)))
             chain = next(model.reach.running(call), None)
             if chain is not None:
-                related = _related(chain)
-                yield self.report(model, call.func, message, related, _fix(model, call), help=HELP)
+                related, option = _related(chain), _option(model, call)
+                message = f"{message}; {quoted(option)} chooses it" if option else message
+                found = self.report(
+                    model, call.func, message, related, _fix(model, call), help=HELP
+                )
+                yield replace(found, preview=bool(option))
             elif place := runs_elsewhere(model, call):
                 message = f"{message}; {place} may run it so"
                 found = self.report(model, call.func, message, fix=_fix(model, call), help=HELP)
@@ -74,12 +78,35 @@ def _is_loss(model: Model, call: cst.Call) -> bool:
     if model.names.is_only(call.func, _FUNCTION):
         return True
     makers = model.origins.makers(call.func)
-    if any(model.names.is_any(made.func, _WITH_LOGITS) for made in makers):
-        return False  # there is a choice, which may be made by what autocast needs
     return any(
         model.names.is_only(made.func, _MODULE) and not _depends_on_mode(model, made)
         for made in makers
-    )
+    ) and (not _has_choice(model, call) or bool(_option(model, call)))
+
+
+def _has_choice(model: Model, call: cst.Call) -> bool:
+    """Whether the loss may be one of logits: autocast may be what chooses between them."""
+    makers = model.origins.makers(call.func)
+    return any(model.names.is_any(made.func, _WITH_LOGITS) for made in makers)
+
+
+def _option(model: Model, call: cst.Call) -> str:
+    """The test of a text that chooses this loss among others, as it is written; "" if none does."""
+    from amp_lint.flow.branches import guards
+
+    if not _has_choice(model, call):
+        return ""
+    made = (m for m in model.origins.makers(call.func) if model.names.is_only(m.func, _MODULE))
+    tests = (guard.test for each in made for guard in guards(model.linked, each) if guard.holds)
+    return next((model.linked.source(test) for test in tests if _compares_text(test)), "")
+
+
+def _compares_text(test: cst.BaseExpression) -> bool:
+    """``kind == "bce"``."""
+    match test:
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(cst.Equal(), other)]):
+            return isinstance(other, cst.SimpleString)
+    return False
 
 
 def _depends_on_mode(model: Model, made: cst.Call) -> bool:
