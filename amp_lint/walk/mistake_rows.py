@@ -155,7 +155,7 @@ _CALLS = (
     ),
     Row(
         Mistake.MISMATCH,
-        _STEP,
+        _STEP | {Kind.UNSCALE},
         "scaled by another scaler",
         _other_scaler,
         through_scaler=True,

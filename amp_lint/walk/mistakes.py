@@ -133,8 +133,17 @@ class Mistakes:
 
     @property
     def mismatches(self) -> list[Found]:
-        """Steps by another scaler than the one that scaled, in the cause."""
-        return self.of(Mistake.MISMATCH)
+        """Steps by another scaler than the one that scaled, in the cause.
+
+        And what such a scaler unscales, where another one steps.
+        """
+        found = self.of(Mistake.MISMATCH)
+        stepped = {(f.event.scaler, f.event.optimizer) for f in found if f.event.kind is Kind.STEP}
+        return [
+            f
+            for f in found
+            if f.event.kind is Kind.STEP or (f.event.scaler, f.event.optimizer) not in stepped
+        ]
 
     @property
     def bare_backwards(self) -> list[Found]:
@@ -347,7 +356,7 @@ class Mistakes:
             case Mistake.UNSCALED:
                 return self._must_scale(cause, event)
             case Mistake.MISMATCH:
-                return self._are_two(cause, event) and id(event.node) not in self._own_steps
+                return self._are_two(cause, event) and id(event.node) not in self._own
             case Mistake.LEFT_EARLY:
                 return self._gives_up(event.node)
             case Mistake.SCHEDULED:
@@ -521,15 +530,14 @@ class Mistakes:
         return all(step.scaler is not None for step in steps) and not _scales(backward.node)
 
     @functools.cached_property
-    def _own_steps(self) -> set[int]:
-        """Ids of the steps that some path reaches with a loss which their own scaler scaled.
+    def _own(self) -> set[int]:
+        """Ids of the events that some path reaches with a loss which their own scaler scaled.
 
         A path on which another one did leaves something out, by a test that may never say so.
         """
         cycles = (cycle for root in self.steps.roots for cycle in root.cycles)
         events = (pair for cycle in cycles for pair in self.steps.states(cycle))
-        steps = ((event, state) for event, state in events if event.kind is Kind.STEP)
-        return {id(event.node) for event, state in steps if event.scaler in state.scalers}
+        return {id(event.node) for event, state in events if event.scaler in state.scalers}
 
     def _are_two(self, one: Event, other: Event) -> bool:
         """Whether the scalers of two events are certainly two objects."""
