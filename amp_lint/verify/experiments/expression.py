@@ -116,6 +116,8 @@ class Examination:
     @property
     def is_repair(self) -> bool:
         """Whether the old code was seen to fail, and the new one was not."""
+        if self._is_apart and self._before is None:  # most such levels end here, at a low price
+            return False
         if self._refuted_at_once is not None or self._before is None:
             return False
         return self.verdict is Verdict.PROVEN
@@ -152,7 +154,9 @@ class Examination:
 
     @functools.cached_property
     def _before(self) -> Finding | None:
-        """How the old code fails."""
+        """How the old code fails; apart from what both compute, where the range is small alone."""
+        if self._is_apart:
+            return self._tried(lambda one: one.failure_before(one.precisions[:1]))
         return self._tried(Experiment.failure_before)
 
     def _tried(self, what: Callable[[Experiment], T | None]) -> T | None:

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import torch
@@ -67,7 +67,7 @@ class _Scale:
     """What gradients may have been multiplied by on the way, where that cannot be followed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pair:
     """Both expressions in all the forms that are run."""
 
@@ -88,17 +88,17 @@ class Pair:
     guarded: Term
     """BEFORE in float64."""
 
-    @property
+    @cached_property
     def changes_eps(self) -> bool:
         """Whether a norm has another eps than before."""
         return self.oracle != self.meant
 
-    @property
+    @cached_property
     def has_guard(self) -> bool:
         """Whether BEFORE had a guard, other than the eps of a norm."""
         return guards.erase(self.before) != self.before
 
-    @property
+    @cached_property
     def loses_guard(self) -> bool:
         """Whether BEFORE had a guard, other than the eps of a norm, that AFTER has not."""
         return self.has_guard and guards.erase(self.after) == self.after
