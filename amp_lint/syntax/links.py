@@ -13,8 +13,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from amp_lint.syntax.parse import INNER, LEAVES, TooDeepError, identifiers, parse
+from amp_lint.syntax.parse import FIELDS, TooDeepError, identifiers, parse
 from amp_lint.syntax.project import Links, imports
 from amp_lint.text.source import Source, SourceError
 from amp_lint.vocabulary import written
@@ -27,8 +28,9 @@ MAX_CALLING = 75_000
 _CLASS = re.compile(rb"^class[ \t]+(\w+)", re.MULTILINE)
 _NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
 """Where a statement begins that is below no other."""
-_MADE = re.compile(rb"\b(\w+)[ \t]*\(|\b(\w+)[ \t]+as\b")
-_BASES = re.compile(rb"\bclass[ \t]+\w+[ \t]*\(([^)]{0,2000})")
+_IS_MADE = re.compile(rb"(?<=\w)(?!\w)(?:[ \t]*\(|[ \t]+as\b)")
+"""What follows the name of what is called, or gets another name."""
+_BASES = re.compile(rb"class(?<!\wclass)[ \t]+\w+[ \t]*\(([^)]{0,2000})")
 _ATTRIBUTE = re.compile(rb"\.\s*([^\W\d]\w*)")
 _WORD = re.compile(rb"[^\W\d]\w*")
 _MODULE = re.compile(r"Module$")
@@ -40,8 +42,11 @@ _DOING = frozenset({ast.Call, ast.Assign, ast.AugAssign})
 _TELLING = _DOING | {ast.Name, ast.Attribute, ast.Subscript, ast.alias, ast.Return}
 """Kinds of nodes that may say something about a training step."""
 _MAX_AID = 500  # characters
-_UNRUN = frozenset({"annotation", "ctx", "op", "returns"})
-"""Parts of nodes in which nothing runs that has a name."""
+_RUNNING = {
+    kind: tuple(name for name in names if name not in ("annotation", "returns"))
+    for kind, names in FIELDS.items()
+}
+"""Kind of node -> its fields in which something may run that has a name."""
 MAX_HOPS = 2
 """Files that are entered one from the other, not counting those that only pass a name on."""
 Place = tuple[int, int]
@@ -298,20 +303,28 @@ class _Linker:
         found = _classes(self._links.files[file - 1]).get(name)
         if found is None:
             return True
-        if name not in self._made:
+        if name not in self._bases and not self._is_made(name.encode()):
             return False
         bases, body = found
         if any(map(_OF_TORCH.search, bases)):
             return False
         return not any(map(_MODULE.search, bases)) or written.EVENTS.found_in(body)
 
+    def _is_made(self, name: bytes) -> bool:
+        """Whether the file calls a name, or gives what it stands for another one."""
+        at = self._data.find(name)
+        while at >= 0:
+            end, before = at + len(name), self._data[max(at - 1, 0) : at]
+            if not before.replace(b"_", b"a").isalnum() and _IS_MADE.match(self._data, end):
+                return True
+            at = self._data.find(name, end)
+        return False
+
     @functools.cached_property
-    def _made(self) -> frozenset[str]:
-        """What the file calls, derives classes from, or gives another name."""
-        pairs = _MADE.findall(self._data)
-        bases = (word for listed in _BASES.findall(self._data) for word in _WORD.findall(listed))
-        words = {word for pair in pairs for word in pair}.union(bases)
-        return frozenset(word.decode("utf-8", "replace") for word in words)
+    def _bases(self) -> frozenset[str]:
+        """What the file derives classes from."""
+        listed = _BASES.findall(self._data)
+        return frozenset(word.decode() for bases in listed for word in _WORD.findall(bases))
 
     def _visit(self, graph: _Graph, file: int, name: str) -> list[Wanted]:
         """Note what binds a name, and give what that reads."""
@@ -494,14 +507,12 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 
 def _running(node: ast.AST) -> list[ast.AST]:
     """The nodes below one, but for those of annotations."""
-    found: list[ast.AST] = []
-    if type(node) in LEAVES:
-        return found
-    for name, value in vars(node).items():
-        kind = type(value)
-        if kind is list:
-            found += [each for each in value if type(each) in INNER]
-        elif kind in INNER and name not in _UNRUN:
+    found: list[Any] = []
+    for name in _RUNNING.get(type(node), ()):
+        value = getattr(node, name, None)
+        if type(value) is list:
+            found += [each for each in value if type(each) in FIELDS]
+        elif type(value) in FIELDS:
             found.append(value)
     return found
 

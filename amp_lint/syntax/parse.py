@@ -47,7 +47,7 @@ def identifiers(module: ast.Module) -> Iterator[str]:
 
 
 def levels(module: ast.Module) -> Iterator[list[ast.AST]]:
-    """The nodes of a tree, level by level from the top; not whether a name is read or written.
+    """The nodes of a tree, level by level from the top; not operators, nor how a name is used.
 
     Raises:
         TooDeepError: the tree is deeper than `MAX_DEPTH`.
@@ -61,15 +61,21 @@ def levels(module: ast.Module) -> Iterator[list[ast.AST]]:
     raise TooDeepError(f"nests more than {MAX_DEPTH} levels deep")
 
 
-LEAVES = frozenset({ast.Name, ast.Constant, ast.alias})
-"""Those with no node below them."""
-INNER = frozenset(
-    kind
+_WITHOUT_NODES = frozenset(
+    {"arg", "asname", "attr", "conversion", "ctx", "id", "is_async", "kind", "level", "module",
+     "op", "ops", "rest", "simple", "type_comment"}
+)  # fmt: skip
+"""Fields of nodes that hold none, or only `_SIGNS`."""
+_LEAVES = (ast.Name, ast.Constant, ast.alias)
+_SIGNS = (ast.boolop, ast.cmpop, ast.expr_context, ast.operator, ast.unaryop)
+"""Which operator it is, and whether a name is read or written."""
+FIELDS = {
+    kind: tuple(name for name in kind._fields if kind not in _LEAVES and name not in _WITHOUT_NODES)
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST) and kind.__module__ == "ast"
-    if not issubclass(kind, ast.expr_context)
-)
-"""The kinds of nodes; whether a name is read or written is none."""
+    if not issubclass(kind, _SIGNS)
+}
+"""Kind of node, but for `_SIGNS` -> its fields that may hold others."""
 
 
 def _below(level: list[ast.AST]) -> list[ast.AST]:
@@ -79,22 +85,19 @@ def _below(level: list[ast.AST]) -> list[ast.AST]:
     """
     found: list[Any] = []
     for node in level:
-        kind = type(node)
-        if kind in LEAVES:
-            continue
         if isinstance(node, ast.BoolOp) and len(node.values) > 2:
             found += (ast.BoolOp(node.op, node.values[:-1]), node.values[-1])
             continue
         if isinstance(node, ast.JoinedStr) and len(node.values) > 1:
             found += (each for each in node.values if isinstance(each, ast.FormattedValue))
             continue
-        for value in vars(node).values():
-            kind = type(value)
-            if kind in INNER:
-                found.append(value)
-            elif kind is list:
+        for name in FIELDS[type(node)]:
+            value = getattr(node, name, None)
+            if type(value) is list:
                 found += value
-    return [each for each in found if type(each) in INNER]
+            elif value is not None:
+                found.append(value)
+    return [each for each in found if type(each) in FIELDS]
 
 
 def own_identifiers(node: ast.AST) -> Iterable[str]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
+import dataclasses
+import fractions
+import inspect
 import math
 import time
+import types
+import typing
 from collections.abc import Set
 
 import pytest
@@ -224,6 +230,18 @@ def test_gradients_are_read_where_something_goes_backward() -> None:
     for scaled in (b"loss.backward()\n", b"scaler = GradScaler()\n"):
         assert Sieve([rule]).by_bytes(read + scaled) == (rule,)
         assert Sieve([rule]).by_syntax(read + scaled, [rule]) == (rule,)
+
+
+@pytest.mark.parametrize("module", [ast, argparse, dataclasses, fractions, typing])
+def test_all_nodes_of_a_tree_are_met(module: types.ModuleType) -> None:
+    """But for operators, and for what makes no difference where it is more than two."""
+    tree = ast.parse(inspect.getsource(module))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.BoolOp, ast.JoinedStr)):
+            del node.values[2 if isinstance(node, ast.BoolOp) else 1 :]
+    signs = (ast.boolop, ast.cmpop, ast.expr_context, ast.operator, ast.unaryop)
+    nodes = [node for node in ast.walk(tree) if not isinstance(node, signs)]
+    assert facts(tree).nodes == nodes
 
 
 def test_parts_of_formatted_strings_are_no_identifiers() -> None:
