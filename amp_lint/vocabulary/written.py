@@ -121,10 +121,10 @@ HALVES = frozenset({"bfloat16", "float16", "half"})
 _RETURNED = look(HALVES, r"\breturn[ \t]+\w+\.", r"\b")
 MATTERS = EVENTS | look({REGION}) | pattern(r"\.grad\b", ".grad") | KEPT | _RETURNED
 """What a function has that may say something about a training step elsewhere."""
-_NO_TEXT = r"(?![ \t]+(?!(?:and|as|async|else|for|from|if|import|in|is|not|or)\b)[a-z])"
+NO_TEXT = r"(?![ \t]+(?!(?:and|as|async|else|for|from|if|import|in|is|not|or)\b)[a-z])"
 """Behind an identifier: what follows is no word of a sentence, as in a message."""
 TRAINS = (
-    look(BACKWARD, after=_NO_TEXT)
+    look(BACKWARD, after=NO_TEXT)
     | _NAMED
     | look({REGION})
     | look(MAKERS)

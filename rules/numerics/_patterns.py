@@ -14,7 +14,7 @@ from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.expressions import BETWEEN, CLASSES, Pair, parsed, words
-from amp_lint.vocabulary.written import Look, pattern
+from amp_lint.vocabulary.written import NO_TEXT, Look, pattern
 
 from ._fuse import last_name
 
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 _OF_NUMBERS = (r"\bmath\.", r"\bnp\.", r"\bnumpy\.", r"\w")
 """What stands before the name of a function that is not torch's."""
+_OF_VALUES = r"[ \t]*(?:[-+*/%]|=(?!=)|\.[ \t]*[^\W\d])"
+"""What stands behind a name that is no function's: of a number, a parameter, a logger."""
+_GROUP = r"\((?:[^()'\"]|\([^()'\"]*\))*\)"
+_OPERAND = rf"(?:[\w.]+(?:{_GROUP})?|{_GROUP})"
+_COMPUTED = rf"\(\s*(?:-\s*{_OPERAND}|{_OPERAND}(?:\s*(?:[-/]|\*\*?)\s*{_OPERAND})+)\s*\)"
+"""All that a function is given, where that is a difference, a product, a quotient or a power."""
 
 
 class PatternRule(Rule):
@@ -54,8 +60,10 @@ class PatternRule(Rule):
         shared = set.intersection(*({*shape.names()} for shape in shapes))
         groups = [cls._last, cls._first, *map(words, sorted(shared)), frozenset({"torch"})]
         cls.requires = tuple(dict.fromkeys(filter(None, groups)))
+        plain = all(words(name) for shape in shapes for name in shape.names())
         if cls._last:
-            cls.pattern = functools.reduce(operator.or_, map(_of_tensors, sorted(cls._last)))
+            looks = (_of_tensors(word, plain=plain) for word in sorted(cls._last))
+            cls.pattern = functools.reduce(operator.or_, looks)
 
     def may(self, facts: Facts) -> bool:
         """Whether something that may be the last operation is made of the first one."""
@@ -178,10 +186,12 @@ def _is_constant(line: ast.stmt) -> bool:
     return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
-def _of_tensors(word: str) -> Look:
-    """The name of a function, where it is not of Python's or NumPy's numbers.
+def _of_tensors(word: str, *, plain: bool) -> Look:
+    """The name of a function, where it is not of Python's or NumPy's numbers, nor that of a value.
 
-    It begins with plain letters, which `re` looks for quickly.
+    It begins with plain letters, which `re` looks for quickly. ``plain``: no operator is between
+    the operations, so that what is given is not the result of one, but for a sum.
     """
     others = "".join(f"(?<!{before}{re.escape(word)})" for before in _OF_NUMBERS)
-    return pattern(rf"{re.escape(word)}{others}(?!\w)", word)
+    given = rf"(?!{_COMPUTED})" if plain else ""
+    return pattern(rf"{re.escape(word)}{others}(?!\w)(?!{_OF_VALUES}){given}{NO_TEXT}", word)
