@@ -481,10 +481,11 @@ class Facts:
     def _is_odd(self, way: Facts) -> bool:
         """Whether a value turns out odd that was tested before."""
         known = ((before, way.by_key[key]) for key, before in self.by_key.items())
-        return any(after.is_odd and not before.is_odd for before, after in known)
+        changed = ((before, after) for before, after in known if after is not before)
+        return any(after.is_odd and not before.is_odd for before, after in changed)
 
     def _adds_oddness(self, way: Facts) -> bool:
-        return any(fact.is_odd and key not in self.by_key for key, fact in way.by_key.items())
+        return any(key not in self.by_key and fact.is_odd for key, fact in way.by_key.items())
 
     def _ways(self, condition: Formula, truth: bool) -> list[Facts]:
         match condition:

@@ -97,6 +97,9 @@ class Gradients(Generic[E]):
     """Whether a scaler took part in any of it, or may have."""
     cleared: Mapping[str, E] = field(default_factory=dict)
     """``zero_grad`` of an optimizer or a module, the last of each."""
+    _signature: tuple[object, ...] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @property
     def is_scaled(self) -> bool:
@@ -117,7 +120,14 @@ class Gradients(Generic[E]):
         """Equal for states that the same events lead on from to the same mistakes.
 
         Which of two calls unscaled, stepped or cleared the same gradients makes no difference.
+        Worked out once, for paths are compared at every statement.
         """
+        if self._signature is None:
+            object.__setattr__(self, "_signature", self._find_signature())
+        assert self._signature is not None
+        return self._signature
+
+    def _find_signature(self) -> tuple[object, ...]:
         backwards = (
             self.scaled, self.plain, self.bare, self.added, self.owned, self.loose, self.pending,
             self.waiting, self.last,
