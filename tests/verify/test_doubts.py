@@ -48,7 +48,7 @@ ONCE_PROVEN = {
     "cond-import-future": "`annotations` was added or moved",
     "cond-region-choice-other-arm": "else torch.no_grad(): return",
     "cond-region-choice-other-test": "depends on something else",
-    "cond-region-joined": "with profiler.stopped() and",
+    "cond-region-joined": "`profiler.started` became `profiler.stopped`",
     "cond-region-named": "(net := torch.autocast",
     "cond-region-of-helper": '`context("none")` depends on something else',
     "cond-state-made-if-there": 'if "scaler" in saved: scaler = ',
@@ -60,6 +60,10 @@ ONCE_PROVEN = {
     "switch-unscale-if-other": "runs under other conditions",
     "switch-step-if-on": "as the scaler is on or off there",
     "switch-scaler-other-test": "instead of 1",
+    "cond-temporary-augmented": "`seen` became `net.seen`",
+    "cond-temporary-of-loop": "`last` became `net.last`",
+    "cond-temporary-of-two-calls": "`history.append(second)` was removed or moved",
+    "cond-eval-of-switch": "`flag` became `low`",
 }
 ONCE_REFUTED = (
     "fair-floor-by-default",

@@ -32,10 +32,12 @@ _READERS = frozenset({"eval", "evaluate", "execute", "query", "sql"})
 _LAZY = ("BooleanOperation", "IfExp", "Lambda", "ListComp", "SetComp", "DictComp", "GeneratorExp",
          "FunctionDef", "ClassDef", "While", BLOCK)  # fmt: skip
 """What may run its parts not at all, often or later."""
+_BINDING = ("AnnAssign", "AssignTarget", "AugAssign", "For")
+"""What binds its first part."""
 _SIMPLE = (
     "Arg", "Attribute", "BinaryOperation", "Call", "Comparison", "ComparisonTarget", "Index",
     "List", "Name", "Slice", "Subscript", "SubscriptElement", "Tuple", "Element",
-    "UnaryOperation", "known", "literal",
+    "UnaryOperation", "known", "literal", "named",
 )  # fmt: skip
 """What binds no name by itself."""
 _HEAD = frozenset({"Name", "known", "literal", "Attribute", "Arg", "AssignTarget"})
@@ -60,7 +62,7 @@ class Function:
         own = [
             (order(bindings[0].node), name)
             for name, bindings in scope.bindings.items()
-            if name not in scope.foreign and all(b.kind in _BOUND for b in bindings)
+            if all(binding.kind in _BOUND for binding in bindings)
         ]
         return [name for _, name in sorted(own)]
 
@@ -70,7 +72,7 @@ _BOUND = frozenset({"assign", "unpack", "augment", "for", "with"})
 
 def alike(before: Function, after: Function) -> tuple[Plain, Plain]:
     """The trees of two functions, with the names of locals that only one has put back."""
-    if _sees_names(before.tree) or _sees_names(after.tree):
+    if _sees_names(before):
         return before.tree, after.tree
     after = Function(after.eraser, _without_prints(before, after))
     old, new = before.locals, after.locals
@@ -78,19 +80,14 @@ def alike(before: Function, after: Function) -> tuple[Plain, Plain]:
     other = _without_temporaries(after, [name for name in new if name not in old])
     left = [name for name in old if name not in new and _count(one, name)]
     right = [name for name in new if name not in old and _count(other, name)]
-    free = not any(_count(other, name) for name in left)
-    if free and len(left) == len(right) and not any(_count(one, name) for name in right):
+    if len(left) == len(right) and not any(_count(one, name) for name in right):
         one = _renamed(one, dict(zip(left, right, strict=True)))
     return one, other
 
 
 def alike_expressions(before: Eraser, after: Eraser, old: Plain, new: Plain) -> tuple[Plain, Plain]:
-    """Two pieces of code; where only one is a call of a small helper, what that computes."""
-    if isinstance(old.node, cst.Call) is not isinstance(new.node, cst.Call) or (
-        old.parts and new.parts and old.parts[0].digest != new.parts[0].digest
-    ):
-        old, new = _called(before, old) or old, _called(after, new) or new
-    return old, new
+    """Two pieces of code; where one is a call of a small helper, what that computes."""
+    return _called(before, old) or old, _called(after, new) or new
 
 
 def _called(eraser: Eraser, call: Plain) -> Plain | None:
@@ -99,8 +96,8 @@ def _called(eraser: Eraser, call: Plain) -> Plain | None:
     None unless each argument is read where it makes no difference how often.
     """
     node, program = call.node, eraser.model.program
-    if call.kind != "Call" or not isinstance(node, cst.Call):
-        return None
+    if not isinstance(node, cst.Call) or all(part.node is not node.func for part in call.parts):
+        return None  # it is no call as it is written
     result = eraser.model.operations.helper_result(node)
     function = eraser.model.values.function(node.func) if result is not None else None
     if result is None or function is None or not eraser.side.lifter.is_inlined(node):
@@ -122,20 +119,19 @@ def _filled(tree: Plain, given: dict[str, Plain], call: cst.Call) -> Plain:
     return plain(tree.kind, tree.text, parts, call)
 
 
-def _sees_names(tree: Plain) -> bool:
-    return any(
-        part.text in _SEEN if part.kind == "Name" else part.kind == "Call" and _reads_text(part)
-        for part in _every(tree)
-    )
+def _sees_names(function: Function) -> bool:
+    """Whether a function may see how its locals are called, also in what is erased of it."""
+    names = {part.text for part in _every(function.tree) if part.kind == "Name"}
+    calls = function.eraser.model.tree.below(function.tree.node, cst.Call)
+    return not names.isdisjoint(_SEEN) or any(map(_reads_text, calls))
 
 
-def _reads_text(call: Plain) -> bool:
+def _reads_text(call: cst.Call) -> bool:
     """Whether a call may read locals that a text names: ``frame.query("loss > @limit")``."""
-    function = call.node.func if isinstance(call.node, cst.Call) else None
-    word = function.attr if isinstance(function, cst.Attribute) else function
+    word = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
     if not isinstance(word, cst.Name):
         return False
-    return word.value in _FRAMES or (word.value in _READERS and len(call.parts) > 1)
+    return word.value in _FRAMES or (word.value in _READERS and bool(call.args))
 
 
 _SEEN = frozenset(f"value={name!r}" for name in _SEE_NAMES)
@@ -299,20 +295,18 @@ def _put(
     pure = _is_pure(function, value)
     for index, statement in enumerate(rest):
         if _count(statement, name):
-            made = _first_replaced(function, statement, name, value, pure=pure)
-            behind = (_marked(each, name, value) for each in rest[index + 1 :])
-            return (*rest[:index], _marked(made, name, value), *behind) if made else None
+            put = value if _count(function.tree, name) == 2 else _named(name, value)
+            made = _first_replaced(function, statement, name, put, pure=pure)
+            return (*rest[:index], made, *rest[index + 1 :]) if made else None
         if not pure or not _is_quiet(function, statement, value):
             return None
     return None
 
 
-def _marked(tree: Plain, name: str, value: Plain) -> Plain:
-    """Code in which a name that went is only what it stood for."""
-    if _is_name(tree, name):
-        return plain("Name", f"made as {value.digest.hex()}", (), tree.node)
-    parts = [_marked(part, name, value) for part in tree.parts]
-    return plain(tree.kind, tree.text, parts, tree.node)
+def _named(name: str, value: Plain) -> Plain:
+    """A value that is read again: two results of one expression are two."""
+    made = plain("Name", f"value={name!r}", (), value.node)
+    return plain("named", "", (made, value), value.node)
 
 
 def _is_pure(function: Function, value: Plain) -> bool:
@@ -327,7 +321,7 @@ def _is_pure(function: Function, value: Plain) -> bool:
 
 def _is_quiet(function: Function, statement: Plain, value: Plain) -> bool:
     """Whether a statement only binds a local that an expression does not read."""
-    if statement.kind != "Assign" or len(statement.parts) != 2:
+    if statement.kind != "Assign":
         return False
     target, made = statement.parts[0].parts[0], statement.parts[1]
     if target.kind != "Name" or any(part.digest == target.digest for part in _every(value)):
@@ -347,7 +341,7 @@ def _first_replaced(
         return value
     for index, part in enumerate(tree.parts):
         if _count(part, name):
-            if tree.kind in _LAZY or part.kind in _LAZY or part.kind == "AssignTarget":
+            if tree.kind in _LAZY or (index == 0 and tree.kind in _BINDING):
                 return None
             made = _first_replaced(function, part, name, value, pure=pure)
             parts = (*tree.parts[:index], made, *tree.parts[index + 1 :]) if made else ()
