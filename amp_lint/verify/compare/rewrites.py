@@ -6,6 +6,7 @@ is left is renamed. Whatever cannot be put back stays, and shows as a difference
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -37,7 +38,7 @@ _BINDING = ("AnnAssign", "AssignTarget", "AugAssign", "For")
 _SIMPLE = (
     "Arg", "Attribute", "BinaryOperation", "Call", "Comparison", "ComparisonTarget", "Index",
     "List", "Name", "Slice", "Subscript", "SubscriptElement", "Tuple", "Element",
-    "UnaryOperation", "known", "literal", "named",
+    "UnaryOperation", "known", "literal",
 )  # fmt: skip
 """What binds no name by itself."""
 _HEAD = frozenset({"Name", "known", "literal", "Attribute", "Arg", "AssignTarget"})
@@ -166,24 +167,24 @@ def _without_temporaries(function: Function, names: Sequence[str]) -> Plain:
     """The tree with each name that is bound once put where it is first used, if it can be."""
     tree = function.tree
     for name in names:
-        tree = _inlined(function, tree, name) or tree
+        tree = _inlined(function, tree, name, tree) or tree
     return tree
 
 
-def _inlined(function: Function, tree: Plain, name: str) -> Plain | None:
-    """The tree without a temporary; None if there is none to take out."""
+def _inlined(function: Function, tree: Plain, name: str, whole: Plain) -> Plain | None:
+    """The tree, a part of the whole, without a temporary; None if there is none to take out."""
     if tree.kind == BLOCK:
         for index, statement in enumerate(tree.parts):
             value = _bound(statement, name)
             if value is not None:
                 if _count(function.tree, name) == 1:
                     return plain(BLOCK, "", _unnamed(function, tree.parts, index), tree.node)
-                kept = _put(function, tree.parts[index + 1 :], name, value)
+                kept = _put(function, tree.parts[index + 1 :], name, value, _rank(whole, value))
                 if kept is None:
                     return None
                 return plain(BLOCK, "", (*tree.parts[:index], *kept), tree.node)
     for index, part in enumerate(tree.parts):
-        inner = _inlined(function, part, name)
+        inner = _inlined(function, part, name, whole)
         if inner is not None:
             parts = (*tree.parts[:index], inner, *tree.parts[index + 1 :])
             return plain(tree.kind, tree.text, parts, tree.node)
@@ -285,7 +286,7 @@ def _bound(statement: Plain, name: str) -> Plain | None:
 
 
 def _put(
-    function: Function, rest: Sequence[Plain], name: str, value: Plain
+    function: Function, rest: Sequence[Plain], name: str, value: Plain, rank: int
 ) -> tuple[Plain, ...] | None:
     """The statements behind a binding with the value in the place of the name."""
     if not all(part.kind in _SIMPLE for part in _every(value)):
@@ -295,18 +296,26 @@ def _put(
     pure = _is_pure(function, value)
     for index, statement in enumerate(rest):
         if _count(statement, name):
-            put = value if _count(function.tree, name) == 2 else _named(name, value)
-            made = _first_replaced(function, statement, name, put, pure=pure)
-            return (*rest[:index], made, *rest[index + 1 :]) if made else None
+            made = _first_replaced(function, statement, name, value, pure=pure)
+            behind = (_marked(each, name, value, rank) for each in rest[index + 1 :])
+            return (*rest[:index], _marked(made, name, value, rank), *behind) if made else None
         if not pure or not _is_quiet(function, statement, value):
             return None
     return None
 
 
-def _named(name: str, value: Plain) -> Plain:
-    """A value that is read again: two results of one expression are two."""
-    made = plain("Name", f"value={name!r}", (), value.node)
-    return plain("named", "", (made, value), value.node)
+def _rank(whole: Plain, value: Plain) -> int:
+    """How often the same is computed above a value: two results of one expression are two."""
+    above = itertools.takewhile(lambda part: part.node is not value.node, _every(whole))
+    return sum(part.digest == value.digest for part in above)
+
+
+def _marked(tree: Plain, name: str, value: Plain, rank: int) -> Plain:
+    """Code in which a name that went is only what it stood for."""
+    if _is_name(tree, name):
+        return plain("Name", f"made as {value.digest.hex()} {rank}", (), tree.node)
+    parts = [_marked(part, name, value, rank) for part in tree.parts]
+    return plain(tree.kind, tree.text, parts, tree.node)
 
 
 def _is_pure(function: Function, value: Plain) -> bool:
