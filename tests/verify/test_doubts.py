@@ -60,6 +60,8 @@ ONCE_PROVEN = {
     "switch-unscale-if-other": "runs under other conditions",
     "switch-step-if-on": "as the scaler is on or off there",
     "switch-scaler-other-test": "instead of 1",
+    "cond-none-by-equality": "is asked the other way round",
+    "cond-none-first": "is asked the other way round",
     "cond-temporary-augmented": "`seen` became `net.seen`",
     "cond-temporary-of-loop": "`last` became `net.last`",
     "cond-temporary-of-two-calls": "`history.append(second)` was removed or moved",

@@ -284,11 +284,11 @@ class Eraser:
     def _asks_for_state(self, node: cst.If) -> bool:
         """``if saved.get("scaler"):`` or ``if "scaler" in saved:`` around the load of it."""
         match [*_lines(node.body)]:
-            case [cst.Expr(value=cst.Call(args=[cst.Arg(value=cst.Subscript() as item)]) as call)]:
+            case [cst.Expr(value=cst.Call(args=[cst.Arg(value=cst.Subscript() as item)]))]:
                 source = self.model.tree.source
                 owner, key = source(item.value), source(item.slice[0])
                 asks = source(node.test) in (f"{owner}.get({key})", f"{key} in {owner}")
-                return asks and node.orelse is None and self.side.lifter.is_scaler_state(call)
+                return asks and node.orelse is None
         return False
 
     def stacks(
@@ -452,9 +452,9 @@ def _normal(test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
         return inner, not holds
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         (one,) = test.comparisons
-        none = isinstance(one.comparator, cst.Name) and one.comparator.value == "None"
-        if none and isinstance(one.operator, (cst.Is, cst.IsNot)):
-            return test.left, isinstance(one.operator, cst.IsNot)
+        sides = [side for side in (test.left, one.comparator) if literal(side) is not None]
+        if len(sides) == 1:
+            return sides[0], isinstance(one.operator, (cst.IsNot, cst.NotEqual))
     return test, True
 
 

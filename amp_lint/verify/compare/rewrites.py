@@ -122,9 +122,9 @@ def _filled(tree: Plain, given: dict[str, Plain], call: cst.Call) -> Plain:
 
 def _sees_names(function: Function) -> bool:
     """Whether a function may see how its locals are called, also in what is erased of it."""
-    names = {part.text for part in _every(function.tree) if part.kind == "Name"}
+    texts = {part.text for part in _every(function.tree)}
     calls = function.eraser.model.tree.below(function.tree.node, cst.Call)
-    return not names.isdisjoint(_SEEN) or any(map(_reads_text, calls))
+    return not texts.isdisjoint(_SEEN) or any(map(_reads_text, calls))
 
 
 def _reads_text(call: cst.Call) -> bool:
@@ -291,8 +291,6 @@ def _put(
     """The statements behind a binding with the value in the place of the name."""
     if not all(part.kind in _SIMPLE for part in _every(value)):
         return None
-    if _count(function.tree, name) > 1 + sum(_count(each, name) for each in rest):
-        return None  # it is read outside of its block as well
     pure = _is_pure(function, value)
     for index, statement in enumerate(rest):
         if _count(statement, name):
