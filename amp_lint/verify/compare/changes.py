@@ -101,7 +101,7 @@ def _coverage(
 
     found = Alignment(old.tree, new.tree, rewrite)
     covering = cover.Cover(old, new, found, expressions, steps)
-    return covering.all, [*covering.moved_states()]
+    return covering.all, [*covering.moved()]
 
 
 def _turned(old: Eraser, new: Eraser) -> Iterator[str]:

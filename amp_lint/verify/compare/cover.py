@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import libcst as cst
 
 from amp_lint.amp.events import Kind, is_made_from_scale
 from amp_lint.flow.values import arguments
-from amp_lint.syntax.tree import descendants
+from amp_lint.syntax.tree import Node, descendants
 from amp_lint.verify.compare.align import Alignment, Differing
 from amp_lint.verify.compare.difference import NotComparableError, differences
 from amp_lint.verify.compare.effect_free import is_opaque
@@ -24,6 +24,7 @@ from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Covered, Expression, Place, Program, Step
 from amp_lint.verify.terms import Term, show, walk
 from amp_lint.vocabulary.meaning import Meaning, Part
+from amp_lint.vocabulary.written import reads_scale
 
 _DOING = (cst.Annotation, cst.Call, cst.NamedExpr, cst.Await, cst.Yield)
 _SETTING = (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Del)
@@ -33,6 +34,9 @@ _NO_EVENT = (None, Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE)
 _LENGTH = 80
 """Characters of code in a report."""
 _Position = tuple[set[int], list[object]]
+_Around = tuple[Counter[bytes], Counter[bytes]]
+_Calls = Iterator[tuple[object, cst.Call]]
+"""Calls, and what they are in both texts."""
 
 
 class Cover:
@@ -187,18 +191,27 @@ class Cover:
             if at < order(code) and self._old.is_ordinary(pair[0].node):
                 yield number
 
-    # --- states of scalers --------------------------------------------------------------------
+    # --- what of a scaler is not done at the same time ----------------------------------------
 
-    def moved_states(self) -> Iterator[str]:
-        """Scalers whose state is saved or loaded in both texts, but not at the same time."""
-        new = [*_states(self._after)]
-        for key, call in _states(self._before):
-            done = self._old.done_around(call)
-            others = [self._new.done_around(other) for its, other in new if its == key]
-            if others and all(_is_elsewhere(done, other) for other in others):
-                side = self._before.side
-                text = " ".join(side.model.tree.source(call).split())
-                yield f"line {side.line(call)}: `{text}` was moved"
+    def moved(self) -> Iterator[str]:
+        """What of a scaler both texts have, but not at the same time.
+
+        Its state is saved or loaded elsewhere, ``unscale_`` comes only behind what may see the
+        gradients, or ``update`` is on the other side of what asks for the scale.
+        """
+        for calls, around, is_moved in (
+            (_states, _Events.done_around, _is_elsewhere),
+            (_unscaled, _Events.done_around, _is_later),
+            (_updated, _Events.asked_around, _is_elsewhere),
+        ):
+            new = [*calls(self._after)]
+            for key, call in calls(self._before):
+                done = around(self._old, call)
+                others = [around(self._new, other) for its, other in new if its == key]
+                if others and all(is_moved(done, other) for other in others):
+                    side = self._before.side
+                    text = " ".join(side.model.tree.source(call).split())
+                    yield f"line {side.line(call)}: `{text}` was moved"
 
     def _is_event(self, old: Plain, new: Plain) -> bool:
         """Whether both are a call whose difference a trace holds: the limit of a clip."""
@@ -230,14 +243,28 @@ class _Events:
                 return True
         return False
 
-    def done_around(self, code: cst.CSTNode) -> tuple[Counter[bytes], Counter[bytes]]:
+    def done_around(self, code: cst.CSTNode) -> _Around:
         """What its function does by ordinary code before a piece of code, and behind it."""
-        tree, plain = self._model.tree, self._eraser.plain
-        unit = tree.ancestor(code, cst.FunctionDef) or tree.module
         kinds = (cst.Expr, *_SETTING)
+        nodes = itertools.chain.from_iterable(self._beside(code, kind) for kind in kinds)
+        return self._split(code, filter(self.is_ordinary, nodes))
+
+    def asked_around(self, code: cst.CSTNode) -> _Around:
+        """How its function asks for the scale before a piece of code, and behind it."""
+        asked = self._beside(code, cst.Attribute)
+        return self._split(code, (each for each in asked if reads_scale(each.attr.value)))
+
+    def _beside(self, code: cst.CSTNode, kind: type[Node]) -> Sequence[Node]:
+        """What the function has in which a piece of code stands."""
+        tree = self._model.tree
+        return tree.below(tree.ancestor(code, cst.FunctionDef) or tree.module, kind)
+
+    def _split(self, code: cst.CSTNode, nodes: Iterable[cst.CSTNode]) -> _Around:
+        """What of some nodes comes before a piece of code, and what behind it."""
+        tree, plain = self._model.tree, self._eraser.plain
         ahead, behind = Counter[bytes](), Counter[bytes]()
-        for node in itertools.chain.from_iterable(tree.below(unit, kind) for kind in kinds):
-            if self.is_ordinary(node) and not tree.contains(node, code):
+        for node in nodes:
+            if not tree.contains(node, code):
                 passed = ahead if tree.order(node) < tree.order(code) else behind
                 passed[plain(node).digest] += 1
         return ahead, behind
@@ -389,25 +416,40 @@ def _contexts(eraser: Eraser, code: cst.CSTNode) -> Iterator[object]:
         below = holder
 
 
-def _states(eraser: Eraser) -> Iterator[tuple[object, cst.Call]]:
+def _states(eraser: Eraser) -> _Calls:
     """The calls that save or load the state of a scaler, by their function and what they say."""
-    for call in eraser.model.tree.nodes(cst.Call):
-        if eraser.side.lifter.is_scaler_state(call):
-            yield (name_of(eraser.model, call), eraser.plain(call).digest), call
+    return _told(eraser, filter(eraser.side.lifter.is_scaler_state, _calls(eraser)))
 
 
-_Around = tuple[Counter[bytes], Counter[bytes]]
+def _unscaled(eraser: Eraser) -> _Calls:
+    """The calls that unscale gradients."""
+    kind = eraser.model.steps.recognizer.kind
+    return _told(eraser, (call for call in _calls(eraser) if kind(call) is Kind.UNSCALE))
+
+
+def _updated(eraser: Eraser) -> _Calls:
+    """The calls that update scalers."""
+    kind = eraser.model.steps.recognizer.kind
+    return _told(eraser, (call for call in _calls(eraser) if kind(call) is Kind.UPDATE))
+
+
+def _calls(eraser: Eraser) -> list[cst.Call]:
+    return eraser.model.tree.nodes(cst.Call)
+
+
+def _told(eraser: Eraser, calls: Iterable[cst.Call]) -> _Calls:
+    for call in calls:
+        yield (name_of(eraser.model, call), eraser.plain(call).digest), call
 
 
 def _is_elsewhere(old: _Around, new: _Around) -> bool:
     """Whether something that was done before a place is done behind it now, or the other way."""
-    return any(
-        (one - other) & (behind - before)
-        for one, other, behind, before in (
-            (old[0], new[0], new[1], old[1]),
-            (old[1], new[1], new[0], old[0]),
-        )
-    )
+    return _is_later(old, new) or _is_later(new, old)
+
+
+def _is_later(old: _Around, new: _Around) -> bool:
+    """Whether something that was done behind a place is done before it now."""
+    return bool((old[1] - new[1]) & (new[0] - old[0]))
 
 
 def _unscales_too(meaning: Meaning | None) -> bool:

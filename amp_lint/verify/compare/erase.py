@@ -445,6 +445,9 @@ class Eraser:
         return any(half.dtype is arg for half in self.model.modules.half_trainings)
 
 
+_SAME, _OTHER = (cst.Is, cst.Equal), (cst.IsNot, cst.NotEqual)
+
+
 def _normal(test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
     """A test without ``not`` and ``is None``, and whether that holds if the test does."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
@@ -453,8 +456,8 @@ def _normal(test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         (one,) = test.comparisons
         sides = [side for side in (test.left, one.comparator) if literal(side) is not None]
-        if len(sides) == 1:
-            return sides[0], isinstance(one.operator, (cst.IsNot, cst.NotEqual))
+        if len(sides) == 1 and isinstance(one.operator, (*_SAME, *_OTHER)):
+            return sides[0], isinstance(one.operator, _OTHER)
     return test, True
 
 
