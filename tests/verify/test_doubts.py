@@ -67,7 +67,7 @@ ONCE_PROVEN = {
     "cond-none-first": "is asked the other way round",
     "cond-temporary-augmented": "`seen` became `net.seen`",
     "cond-temporary-of-loop": "`last` became `net.last`",
-    "cond-temporary-of-two-calls": "`history.append(second)` was removed or moved",
+    "cond-temporary-of-two-calls": "`first` became `two`",
     "cond-eval-of-switch": "`flag` became `low`",
 }
 ONCE_REFUTED = (
