@@ -63,7 +63,7 @@ class Alignment:
         """Statements that became others: alike ones are held against each other, in order."""
         rest = list(new)
         for one in old:
-            other = next((each for each in rest if _alike(one, each)), None)
+            other = next((each for each in rest if alike(one, each)), None)
             if other is None:
                 yield Differing(one, None, around)
                 continue
@@ -74,7 +74,7 @@ class Alignment:
         yield from (Differing(None, other, around) for other in rest)
 
 
-def _alike(one: Plain, other: Plain) -> bool:
+def alike(one: Plain, other: Plain) -> bool:
     """Whether two statements may be one that was changed."""
     if one.kind != other.kind:
         return False

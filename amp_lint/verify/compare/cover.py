@@ -11,8 +11,8 @@ import libcst as cst
 
 from amp_lint.amp.events import Kind, is_made_from_scale
 from amp_lint.flow.values import arguments
-from amp_lint.syntax.tree import Node, descendants
-from amp_lint.verify.compare.align import Alignment, Differing
+from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.align import Alignment, Differing, alike
 from amp_lint.verify.compare.difference import NotComparableError, differences
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.erase import Eraser
@@ -66,7 +66,8 @@ class Cover:
 
     def _place(self, place: Differing) -> Place:
         around = place.around[0] if place.around else (None, None)
-        old, new = place.before or around[0], place.after or around[1]
+        old = around[0] if place.before is None else place.before
+        new = around[1] if place.after is None else place.after
         line = 0 if old is None else self._before.side.line(old.node)
         other = 0 if new is None else self._after.side.line(new.node)
         known = (self._before, old) if old is not None else (self._after, new)
@@ -115,21 +116,21 @@ class Cover:
         """Whether a model is loaded in float32 that was in float16 while it is trained."""
         old, new = (each and each.node for each in (place.before, place.after))
         halves = self._before.model.modules.half_trainings
-        half = next((half for half in halves if half.loads and half.cast is old), None)
+        half = next((half for half in halves if half.cast is old), None)
         if half is None or not isinstance(old, cst.Call) or not isinstance(new, cst.Call):
             return False
         given = [arg for arg in new.args if _keyword(arg) == _keyword(half.dtype)]
         wide = [a for a in given if self._after.model.names.is_any(a.value, {"torch.float32"})]
         rest = [arg for arg in new.args if arg not in wide]
         kept = [arg for arg in old.args if arg is not half.dtype]
-        return len(wide) == 1 and _same(self._before, kept, self._after, rest)
+        return _same(self._before, kept, self._after, rest)
 
     # --- functions ----------------------------------------------------------------------------
 
     def is_helper(self, place: Differing) -> bool:
         """Whether a new function is one that only its own calls can reach: they are compared."""
         node = place.after.node if place.after is not None else None
-        if place.before is not None or not isinstance(node, cst.FunctionDef) or node.decorators:
+        if not isinstance(node, cst.FunctionDef) or node.decorators:
             return False
         if any(isinstance(part, _DOING) for part in descendants(node.params)):
             return False  # of defaults, which are computed as soon as the file is run
@@ -168,13 +169,13 @@ class Cover:
         return any(self._is_event(*pair) for pair in ((place.before, place.after), *place.around))
 
     def _keeps_its_place(self, code: Plain) -> bool:
-        """Whether code that is also elsewhere in the other text passes no ordinary call.
+        """Whether code that the other text has elsewhere, or changed, passes no ordinary call.
 
         Nor may it leave a context, or the block of a ``try``.
         """
-        lone = [(p.before, p.after) for p in self._found.places if None in (p.before, p.after)]
-        ones = [old for old, _ in lone if old is not None and old.digest == code.digest]
-        others = [new for _, new in lone if new is not None and new.digest == code.digest]
+        places = [(place.before, place.after) for place in self._found.places]
+        ones = [old for old, _ in places if old is not None and alike(old, code)]
+        others = [new for _, new in places if new is not None and alike(new, code)]
         passed = [self._position(self._before, 0, one.node) for one in ones]
         ahead = [self._position(self._after, 1, other.node) for other in others]
         return not passed or not ahead or any(each in ahead for each in passed)
@@ -244,29 +245,23 @@ class _Events:
         return False
 
     def done_around(self, code: cst.CSTNode) -> _Around:
-        """What its function does by ordinary code before a piece of code, and behind it."""
-        kinds = (cst.Expr, *_SETTING)
-        nodes = itertools.chain.from_iterable(self._beside(code, kind) for kind in kinds)
+        """What is done by ordinary code before a piece of code, and behind it."""
+        kinds: tuple[type[cst.CSTNode], ...] = (cst.Expr, *_SETTING)
+        nodes = itertools.chain.from_iterable(self._model.tree.nodes(kind) for kind in kinds)
         return self._split(code, filter(self.is_ordinary, nodes))
 
     def asked_around(self, code: cst.CSTNode) -> _Around:
-        """How its function asks for the scale before a piece of code, and behind it."""
-        asked = self._beside(code, cst.Attribute)
+        """How the scale is asked for before a piece of code, and behind it."""
+        asked = self._model.tree.nodes(cst.Attribute)
         return self._split(code, (each for each in asked if reads_scale(each.attr.value)))
-
-    def _beside(self, code: cst.CSTNode, kind: type[Node]) -> Sequence[Node]:
-        """What the function has in which a piece of code stands."""
-        tree = self._model.tree
-        return tree.below(tree.ancestor(code, cst.FunctionDef) or tree.module, kind)
 
     def _split(self, code: cst.CSTNode, nodes: Iterable[cst.CSTNode]) -> _Around:
         """What of some nodes comes before a piece of code, and what behind it."""
         tree, plain = self._model.tree, self._eraser.plain
         ahead, behind = Counter[bytes](), Counter[bytes]()
         for node in nodes:
-            if not tree.contains(node, code):
-                passed = ahead if tree.order(node) < tree.order(code) else behind
-                passed[plain(node).digest] += 1
+            passed = ahead if tree.order(node) < tree.order(code) else behind
+            passed[plain(node).digest] += 1
         return ahead, behind
 
     def _sets(self, node: cst.CSTNode) -> bool:
@@ -280,12 +275,10 @@ class _Events:
         kept = any(isinstance(target, (cst.Attribute, cst.Subscript)) for target in targets)
         return kept and not self._is_replayed(node)
 
-    def _kind(self, node: cst.CSTNode) -> Kind | None:
+    def _kind(self, call: cst.Call) -> Kind | None:
         """The kind of event that a call is; a clip, also where it unscales before."""
         recognizer = self._model.steps.recognizer
-        if not isinstance(node, cst.Call) or _unscales_too(recognizer.meaning(node)):
-            return Kind.CLIP if isinstance(node, cst.Call) else None
-        return recognizer.kind(node)
+        return Kind.CLIP if _is_clip(recognizer.meaning(call)) else recognizer.kind(call)
 
     def are_all(self, statement: Plain, others: _Events, *, gone: bool) -> bool:
         """Whether a statement is nothing but events that are replayed, under tests that only ask.
@@ -303,7 +296,7 @@ class _Events:
                 and all(map(self._only_asks, heads))
                 and all(self.are_all(each, others, gone=gone) for each in inner)
             )
-        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+        if isinstance(node, cst.Expr):
             return self._is_replayed(node.value) and self._is_told(statement.parts[0], others)
         if isinstance(node, cst.AugAssign):
             return self._is_replayed(node) and self._eraser.side.tracer.factor(node) is not None
@@ -339,12 +332,7 @@ class _Events:
 
     def _makes_scaler(self, node: cst.Assign) -> bool:
         made = isinstance(node.value, cst.Call) and self._model.roles.is_constructor(node.value)
-        targets = [each.target for each in node.targets]
-        return (
-            made
-            and all(map(self._model.roles.is_scaler, targets))
-            and (all(map(self._eraser.is_read, targets)))
-        )
+        return made and all(self._eraser.is_read(each.target) for each in node.targets)
 
     def _is_about_amp(self, node: cst.If | cst.For) -> bool:
         """Whether what was erased of a statement is something that a step is about."""
@@ -364,14 +352,12 @@ class _Events:
         if not isinstance(node, cst.Call):
             return None
         meaning = self._model.steps.recognizer.meaning(node)
-        unscales = _unscales_too(meaning)
-        if meaning is None or not (meaning.keyword(Part.STRICT) or unscales):
+        if meaning is None or not _is_clip(meaning):
             return None
-        kind = Kind.CLIP if unscales else meaning.kind
         limit = arguments(node).get(*meaning.place(Part.LIMIT))
         given = {
             name: value
-            for name, value in leftover(self._model, kind or Kind.CLIP, node)
+            for name, value in leftover(self._model, Kind.CLIP, node)
             if value is not limit
         }
         tree = self._eraser
@@ -380,7 +366,7 @@ class _Events:
 
     def _limit(self, limit: cst.BaseExpression | None) -> object:
         """A limit without the scale; a number is the same for all, since a trace holds it."""
-        if limit is not None and self._eraser.side.tracer.number(limit) is not None:
+        if self._eraser.side.tracer.number(limit) is not None:
             return "a number"
         if isinstance(limit, cst.BinaryOperation) and isinstance(limit.operator, cst.Multiply):
             values = self._model.values
@@ -397,17 +383,14 @@ def _done(eraser: Eraser, piece: Plain) -> tuple[list[bytes], list[str]]:
     """
     tree, found = eraser.model.tree, eraser.side.lifter.found
     named = [eraser.plain(each).digest for each in tree.below(piece.node, cst.NamedExpr)]
-    calls = (c for c in tree.below(piece.node, cst.Call) if not eraser.is_scale(c))
-    terms = (found.get(id(call)) for call in calls)
+    terms = (found.get(id(call)) for call in tree.below(piece.node, cst.Call))
     return named, [show(term) for term in terms if term is not None and is_opaque(term)]
 
 
 def _contexts(eraser: Eraser, code: cst.CSTNode) -> Iterator[object]:
-    """What is entered around a piece of code in its function, but for regions of AMP."""
+    """What is entered around a piece of code, but for regions of AMP."""
     below = code
     for holder in eraser.model.tree.ancestors(code):
-        if isinstance(holder, cst.FunctionDef):
-            return
         if isinstance(holder, cst.With):
             items = (item for item in holder.items if not eraser.is_region(item.item))
             yield from (eraser.plain(item).digest for item in items)
@@ -452,9 +435,9 @@ def _is_later(old: _Around, new: _Around) -> bool:
     return bool((old[1] - new[1]) & (new[0] - old[0]))
 
 
-def _unscales_too(meaning: Meaning | None) -> bool:
-    """Whether a clip is one of a framework that unscales the gradients itself."""
-    return meaning is not None and meaning.every and Kind.CLIP in meaning.does
+def _is_clip(meaning: Meaning | None) -> bool:
+    """Whether a call clips, also if it is one of a framework that unscales before."""
+    return meaning is not None and Kind.CLIP in meaning.does
 
 
 def _shown(side: Side, piece: Plain | None) -> str:
@@ -490,11 +473,10 @@ _OWNERS: tuple[tuple[str, Callable[[Cover, Differing], bool]], ...] = (
 def reasons(covered: Sequence[Covered]) -> Iterator[str]:
     """A line for each place that nobody answers for."""
     for one in covered:
-        if one.owner:
-            continue
-        if one.before and one.after:
-            yield f"line {one.place.before}: `{one.before}` became `{one.after}`"
-        elif one.before:
-            yield f"line {one.place.before}: `{one.before}` was removed or moved"
-        else:
-            yield f"line {one.place.after}: `{one.after}` was added or moved"
+        match one:
+            case Covered(owner="", before="", after=new):
+                yield f"line {one.place.after}: `{new}` was added or moved"
+            case Covered(owner="", before=old, after=""):
+                yield f"line {one.place.before}: `{old}` was removed or moved"
+            case Covered(owner="", before=old, after=new):
+                yield f"line {one.place.before}: `{old}` became `{new}`"
