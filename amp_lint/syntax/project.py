@@ -196,7 +196,7 @@ class Project:
     def _importers(self, start: str) -> set[str]:
         """The files that import a file."""
         name = Path(start).stem
-        if name == _PACKAGE or self._searches == MAX_SEARCHES:
+        if name == _PACKAGE or not name.isascii() or self._searches == MAX_SEARCHES:
             return {*self._survey.importers.get(start, ())}
         self._searches += 1
         named = ((file, data) for file, data in self._contents() if name.encode() in data)
