@@ -12,7 +12,7 @@ from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import BOUNDED, ROOTS
 
-from ._low import LOWERING, REGIONS, certain, elsewhere, first, shown
+from ._low import LOWERING, REGIONS, certain, elsewhere, first, is_somewhere, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
@@ -53,7 +53,7 @@ class SquaresOverflow(Rule):
             message = f"{quoted(model.tree.source(node))} is inf in float16 from 256 on"
             related = shown(model, run, value)
             return self.report(model, node, message + elsewhere(run), related, help=_HELP)
-        if base.follows != written or not _is_norm(model, node, run):
+        if base.follows != written or not is_somewhere(model) or not _is_norm(model, node, run):
             return None
         message = f"{quoted(model.tree.source(node))} is inf from 256 on where it is float16"
         return self.report(model, node, message, help=_HELP)
