@@ -6,10 +6,11 @@ Takes one condition after the other out of what erases, aligns, rewrites and own
 ``and`` or ``or``, a test that leaves, an ``if`` of a comprehension, a check that gives reasons. A
 condition earns its place if without it a wrong change has no reason any more against being judged
 (*let through*; *proven* if nothing is left to be judged either), if a right one has one, or if the
-verifier raises. The changes are those of ``changes.jsonl`` and of all pages, and random edits of
-the pages that, played, do something else. Each is compared once with all conditions noting what
-they say, so that a condition need be taken out only of those in which it decides anything. Nothing
-is judged by experiments.
+verifier raises. Where there is something else to be judged than before, eager experiments judge it:
+a wrong change must not be proven then, a right one that was proven not be open, nor one be refuted.
+The changes are those of ``changes.jsonl`` and of all pages, and random edits of the pages that,
+played, do something else. Each is compared once with all conditions noting what they say, so that a
+condition need be taken out only of those in which it decides anything.
 
 Prints how many conditions of each file are needed for what, and those that no change needs. With
 ``--types``, mypy is asked about the latter: it may need one to know a type.
@@ -28,7 +29,7 @@ import tempfile
 import types
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import adversary
@@ -37,15 +38,16 @@ from mypy import api as mypy
 
 from amp_lint import registry
 from amp_lint.model import Model
-from amp_lint.verify import catalogue
+from amp_lint.verify import ProofSettings, Verdict, catalogue, worker
 from amp_lint.verify.compare import changes, lifted
 from amp_lint.verify.compare.side import Side
-from amp_lint.verify.obligations import Comparison
+from amp_lint.verify.obligations import Comparison, Obligation, Place, Unbound
 
 PACKAGE = "amp_lint.verify.compare"
 MODULES = ("erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes")
 IDLE, TYPES = "no change needs it", "only says the type"
 OUTCOMES = ("proven", "let through", "right change refused", "raises", TYPES, IDLE)
+EAGER = ProofSettings(modes=("eager",))
 NOTED = "__noted__"
 """The name of what a condition that is noted hands its value to."""
 
@@ -58,6 +60,8 @@ class Sample:
     before: Model
     after: Model
     is_wrong: bool
+    whole: Comparison
+    """With all conditions."""
 
     def compared(self) -> Comparison:
         """Lifted anew each time: lifting has conditions too."""
@@ -84,9 +88,12 @@ class Condition:
 
 def main() -> int:
     args = _arguments()
+    worker.start_torch(EAGER)
     samples = [*_samples(args.mutants, args.seed)]
-    kinds = Counter("wrong" if each.is_wrong else "right" for each in samples)
-    print(f"{kinds['wrong']} wrong changes that are not comparable, {kinds['right']} right ones")
+    kinds = Counter((each.is_wrong, bool(each.whole.reasons)) for each in samples)
+    for is_wrong, word in ((True, "wrong"), (False, "right")):
+        comparable, others = kinds[is_wrong, False], kinds[is_wrong, True]
+        print(f"{comparable + others} {word} changes, {comparable} of them comparable")
     modules = [importlib.import_module(f"{PACKAGE}.{name}") for name in MODULES]
     conditions = [c for module in modules for c in _conditions(module) if c.is_in(args.only)]
     decided = _decided(modules, samples)
@@ -128,14 +135,12 @@ def _arguments() -> argparse.Namespace:
 
 
 def _samples(mutants: int, seed: int) -> Iterator[Sample]:
-    """Wrong changes that are not comparable, and right ones that are."""
+    """All changes that can be read."""
     for name, before, after, is_wrong in _texts(mutants, seed):
-        sides = [lifted(text, name) for text in (before, after)]
-        old, new = sides
+        old, new = (lifted(text, name) for text in (before, after))
         if isinstance(old, Side) and isinstance(new, Side):
-            made = Sample(name, old.model, new.model, is_wrong)
-            if bool(made.compared().reasons) is is_wrong:
-                yield made
+            whole = changes.compared(old, new)
+            yield Sample(name, old.model, new.model, is_wrong, whole)
 
 
 def _texts(mutants: int, seed: int) -> Iterator[tuple[str, str, str, bool]]:
@@ -367,10 +372,47 @@ def _without(sample: Sample) -> str:
         found = sample.compared()
     except Exception:  # whatever a function raises whose condition is gone
         return "raises"
-    if sample.is_wrong and not found.reasons:
+    if sample.is_wrong and sample.whole.reasons and not found.reasons:
         return "let through" if found.obligations else "proven"
-    refused = not sample.is_wrong and found.reasons
-    return "right change refused" if refused else IDLE
+    if not sample.is_wrong and found.reasons and not sample.whole.reasons:
+        return "right change refused"
+    if {*map(_bare, found.obligations)} == {*map(_bare, sample.whole.obligations)}:
+        return IDLE
+    was, becomes = _verdict(sample.whole), _verdict(found)
+    if sample.is_wrong:
+        return "proven" if becomes is Verdict.PROVEN is not was else IDLE
+    worse = was is Verdict.PROVEN or becomes is Verdict.REFUTED
+    return "right change refused" if worse and was is not becomes else IDLE
+
+
+def _verdict(found: Comparison) -> Verdict:
+    """What eager experiments say."""
+    judged = {*map(_judged, found.obligations)}
+    if found.reasons:
+        judged.add(Verdict.NOT_COMPARABLE)
+    order = Verdict.REFUTED, Verdict.NOT_COMPARABLE, Verdict.CHANGES
+    return next((each for each in order if each in judged), Verdict.PROVEN)
+
+
+def _bare(obligation: Obligation) -> str:
+    """What has to be shown, wherever it is."""
+    return repr(replace(obligation, place=Place(0, 0)))
+
+
+_known: dict[str, Verdict] = {}
+"""By `_bare`: experiments are made once."""
+
+
+def _judged(obligation: Obligation) -> Verdict:
+    if isinstance(obligation, Unbound):
+        return Verdict.REFUTED
+    key = _bare(obligation)
+    if key not in _known:
+        try:
+            _known[key] = worker.judge(obligation, EAGER).verdict
+        except Exception:  # it is nothing that the verifier would make with all conditions
+            _known[key] = Verdict.NOT_COMPARABLE
+    return _known[key]
 
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ ONCE_PROVEN = {
     "switch-unscale-if-other": "runs under other conditions",
     "switch-step-if-on": "as the scaler is on or off there",
     "switch-scaler-other-test": "instead of 1",
+    "cond-arms-that-return": "step() has already been called since the last update()",
     "cond-clip-changed-after-record": "nn.utils.clip_grad_norm_(net.parameters(), 1.0)` was added",
     "cond-unscale-after-record": "`scaler.unscale_(optimizer)` was moved",
     "cond-update-before-scale": "`scaler.update()` was moved",

@@ -54,7 +54,6 @@ _MAX_POLICIES = 16
 _TOO_MANY = ("too many operations run in another region",)
 _LOW = {"half": "float16", "bfloat16": "bfloat16"}
 """Methods that cast a module to a low precision."""
-_EXITS = frozenset({"break", "continue", "raise", "return"})
 
 
 def compared(before: Side, after: Side) -> Comparison:
@@ -67,7 +66,7 @@ def compared(before: Side, after: Side) -> Comparison:
     unread = [*unread_events(before, after)]
     uses = [*compare_uses(before.uses, after.uses)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
-    steps = [] if unread else _comparable_steps(before, after, entered)
+    steps = [] if unread else [*_steps(before, after, entered)]
     steps = [s for s in steps if s.place.function not in other_losses or s.before.half]
     policies = [p for p in _policies(before, after) if p.place.function not in entered]
     obligations: list[Obligation] = [*_unbound(before, after), *imports(before, after)]
@@ -202,13 +201,6 @@ def _state_calls(side: Side, name: str) -> Iterator[cst.Call]:
     return filter(side.lifter.is_scaler_state, calls)
 
 
-def _comparable_steps(before: Side, after: Side, entered: set[str]) -> list[Step]:
-    """The steps of functions whose paths belong together; `_uncompared` says it of the others."""
-    other_paths = {*_with_other_exits(before, after)}
-    steps = _steps(before, after, entered)
-    return [step for step in steps if step.place.function not in other_paths]
-
-
 def _spans_updates(model: Model) -> bool:
     """Whether something is wrong with what comes after a step or an update, and goes with it."""
     mistakes = model.mistakes
@@ -302,8 +294,8 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
                 given_to = _given_to(old, new, changed_effects)
                 for item in _differences(old, new):
                     made = Expression(place, *item.pair, item.contexts, given_to)
-                    if item.pair not in found or (found[item.pair].given_to and not given_to):
-                        found[item.pair] = made
+                    known = found.get(item.pair, made)
+                    found[item.pair] = min(known, made, key=lambda each: each.given_to)
                     how = other_object(item)
                     if how:
                         text = f"line {place.after}: `{show(item.pair[1])}` {how}"
@@ -336,18 +328,6 @@ def _given_to(old: Effect, new: Effect, changed: Sequence[tuple[Effect, Effect]]
 def _differences(old: Effect, new: Effect) -> Iterator[Difference]:
     for one, other in zip((*old.guards, old.term), (*new.guards, new.term), strict=True):
         yield from differences(one, other)
-
-
-def _with_other_exits(before: Side, after: Side) -> Iterator[str]:
-    """The functions of which one text leaves where the other goes on.
-
-    Their paths do not belong together.
-    """
-    for name in common(before.units, after.units):
-        for old, new in differing(before.effects[name].done, after.effects[name].done):
-            lonely = new if old is None else old if new is None else None
-            if lonely is not None and lonely.kind in _EXITS:
-                yield name
 
 
 # --- autocast states --------------------------------------------------------------------------
@@ -435,7 +415,7 @@ def _low_modules(side: Side, name: str) -> Iterator[tuple[str, str]]:
     called = {side.model.tree.source(call.func) for call in calls}
     for call in calls:
         dtype = isinstance(call.func, cst.Attribute) and _LOW.get(call.func.attr.value)
-        if dtype and not call.args:
+        if dtype:
             yield from ((text, dtype) for text in called.intersection(_module_names(side, call)))
 
 

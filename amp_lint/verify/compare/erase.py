@@ -107,8 +107,9 @@ class Eraser:
         form = format_of(node)
         if form is not None:
             return plain("format", form.words, map(self.plain, form.values), node)
-        if isinstance(node, cst.Call) and self._steps(node):
-            return self._direct_step(node)
+        optimizer = self._stepped(node)
+        if optimizer is not None:
+            return self._direct_step(node, optimizer)
         positional = self._positional.get(id(node))
         if positional is not None:
             return plain("Arg", "value:1 star=''", [self.plain(positional.value)], node)
@@ -410,21 +411,16 @@ class Eraser:
         bindings = self.model.names.bindings(node)
         return bool(bindings) and all(binding.kind == "import" for binding in bindings)
 
-    def _steps(self, node: cst.Call) -> bool:
-        """Whether a call is ``scaler.step(optimizer)``, and no more."""
-        return (
-            isinstance(node.func, cst.Attribute)
-            and self._kind(node) is Kind.STEP
-            and stepped(node) is not None
-            and len(node.args) == 1
-            and self.model.roles.is_scaler(node.func.value)
-        )
+    def _stepped(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """The optimizer of ``scaler.step(optimizer)``, if a call is that and no more."""
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return None
+        steps = self._kind(node) is Kind.STEP and len(node.args) == 1
+        return stepped(node) if steps and self.model.roles.is_scaler(node.func.value) else None
 
-    def _direct_step(self, node: cst.Call) -> Plain:
+    def _direct_step(self, node: cst.CSTNode, optimizer: cst.BaseExpression) -> Plain:
         """The plain tree of ``optimizer.step()``."""
-        optimizer = stepped(node)
-        assert optimizer is not None
-        function = plain("Attribute", "value:1 attr='step'", [self.plain(optimizer)], node.func)
+        function = plain("Attribute", "value:1 attr='step'", [self.plain(optimizer)], node)
         return plain("Call", "func:1 args:0", [function], node)
 
     def is_scale(self, call: cst.Call) -> bool:
@@ -543,7 +539,7 @@ def _events(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
     if kind not in (Kind.UNSCALE, Kind.UPDATE) or arguments(call).starred:
         return None
     plainly = len(call.args) == (kind is Kind.UNSCALE)
-    return [] if plainly and eraser.model.roles.is_scaler(call.func.value) else None
+    return [] if plainly else None
 
 
 def _made(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
