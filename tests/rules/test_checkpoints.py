@@ -450,24 +450,15 @@ def test_the_rest_of_what_is_given() -> None:
     assert not incomplete(REST, "self.save(path, loss=x)", "keep(self.save)")
 
 
-EACH_OF_THE_REST = """\
-import torch
-class Trainer:
-    def __init__(self, opt, path):
-        self.opt = opt
-        self.s = torch.amp.GradScaler("cuda")
-        self.opt.load_state_dict(torch.load(path)["opt"])
-    def train(self, data, path):
-        for x in data:
-            self.s.scale(x).backward()
-            self.s.step(self.opt)
-            self.s.update()
-        save(self.opt, path, x, loss=x)
+EACH_OF_THE_REST = (
+    REST[: REST.index("    def save")].replace("self.save(path,", "save(self.opt, path, x,")
+    + """\
 def save(opt, path, epoch, **rest):
     state = {"opt": opt.state_dict()}
     keep_all(rest)
     torch.save(state, path)
 """
+)
 
 
 def test_each_of_the_rest_may_be_saved() -> None:
