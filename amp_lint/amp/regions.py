@@ -102,6 +102,11 @@ class Region:
         """Whether the call says ``enabled=False``."""
         return literal(self.enabled) is False
 
+    @property
+    def may_say_cache(self) -> bool:
+        """Whether the call says, or may say, if casts are kept."""
+        return self.starred or self.cache_enabled is not None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entered:

@@ -111,6 +111,8 @@ DEPRECATED_STATE = {
 There has never been one that says whether it is on for the GPU: `torch.is_autocast_enabled()`."""
 STATE_BY_DEVICE = (2, 4)
 """The torch that brought those for any device."""
+STATE_ARGUMENTS = {"torch.is_autocast_enabled": 1, "torch.set_autocast_enabled": 2}
+"""Those that were there before, for the GPU alone -> how many arguments they take with a device."""
 
 SCALE = Meaning(
     owner=Role.SCALER,

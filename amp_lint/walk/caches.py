@@ -110,7 +110,7 @@ class Caches:
         if region.never_enabled or literal(region.cache_enabled) is False or not region.function:
             return False
         made_here = isinstance(entered.holder, cst.With) and entered.context is region.node
-        return not made_here or region.starred or region.cache_enabled is not None
+        return not made_here or region.may_say_cache
 
     def _is_entered_below(self, body: cst.BaseSuite, entered: Entered) -> bool:
         """Whether a region is certainly entered: there, or in a function that is called there."""

@@ -51,10 +51,9 @@ class StepInAutocast(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every step inside a region in which another forward follows."""
         for stale in model.caches.stale:
-            related: list[tuple[cst.CSTNode, str]] = [(stale.region.node, _BEGINS)]
-            if not stale.loops:
-                related.append((stale.forward, "another forward was run for this"))
-            related += ((each.node, _OWN) for each in stale.own if model.tree.is_own(each.node))
+            forward = [] if stale.loops else [(stale.forward, "another forward was run for this")]
+            own = [(each.node, _OWN) for each in stale.own if model.tree.is_own(each.node)]
+            related = [(stale.region.node, _BEGINS), *forward, *own]
             message, help = _LOOP if stale.loops else _NEXT
             yield self.report(model, stale.step, message, related, _fix(model, stale), help=help)
 
@@ -65,8 +64,7 @@ def _fix(model: Model, stale: StaleCast) -> Fix | None:
         return None
     changes: list[Edit] = []
     for region in (stale.region, *stale.inner):
-        call = region.node
-        if not isinstance(call, cst.Call) or region.starred or region.cache_enabled is not None:
+        if not isinstance(region.node, cst.Call) or region.may_say_cache:
             return None
-        changes += set_keyword(model.tree, call, AUTOCAST.keyword(Part.CACHE), "False")
+        changes += set_keyword(model.tree, region.node, AUTOCAST.keyword(Part.CACHE), "False")
     return Fix("Do not cache casts in this region", tuple(changes), Applicability.SAFE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Severity
-from amp_lint.vocabulary.amp import DEPRECATED_STATE, STATE_BY_DEVICE
+from amp_lint.vocabulary.amp import DEPRECATED_STATE, STATE_ARGUMENTS, STATE_BY_DEVICE
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from ._moved import Around
 
 _RENAMES = {old: new for old, (new, _) in DEPRECATED_STATE.items()}
-_NEW = frozenset(new for new in _RENAMES.values() if new.endswith("_dtype"))
-_LONGER = {
-    new: 2 if new.startswith("torch.set_") else 1 for new in _RENAMES.values() if new not in _NEW
-}
-"""Those that an older torch has without a device -> the arguments that they take with it."""
+_NEW = frozenset(_RENAMES.values()) - STATE_ARGUMENTS.keys()
 _WORDS = frozenset(name.rpartition(".")[2] for name in _RENAMES)
 
 
@@ -45,7 +41,7 @@ class DeprecatedAutocastState(Rule):
         if model.target_torch is not None and model.target_torch < STATE_BY_DEVICE:
             return
         since = STATE_BY_DEVICE
-        guards = Guards(model.tree, model.names, model.values, _NEW, since, longer=_LONGER)
+        guards = Guards(model.tree, model.names, model.values, _NEW, since, longer=STATE_ARGUMENTS)
         names = frozenset(_RENAMES)
         for reference, fix in moved(model, _RENAMES, names, guards, _around, "Name the device"):
             new, device = DEPRECATED_STATE[reference.name]

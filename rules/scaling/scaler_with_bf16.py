@@ -32,10 +32,7 @@ class ScalerWithBf16(Rule):
     name = "scaler-with-bf16"
     severity = Severity.INFO
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
-    requires = (
-        words(Role.SCALER),
-        BFLOAT16_FLAGS,
-    )
+    requires = (words(Role.SCALER), BFLOAT16_FLAGS)
     observed = (
         Account(
             Mistake.BFLOAT16_SCALER,
