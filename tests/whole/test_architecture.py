@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,8 @@ def test_every_room_is_told_of() -> None:
 
 MAX_LINES = 45
 """In one function: a screen of it."""
+MEDIAN_RULE = 70
+"""Lines of a rule; the layers below do the rest."""
 MACHINE = ("vocabulary", "text", "syntax", "flow", "amp", "walk", "edit", "run")
 
 
@@ -94,6 +97,12 @@ def test_functions_are_short() -> None:
         if (node.end_lineno or 0) - node.lineno >= MAX_LINES
     ]
     assert not long
+
+
+def test_most_rules_are_short() -> None:
+    rules = [path for path in (ROOT / "rules").rglob("*.py") if not path.name.startswith("_")]
+    lines = [len(path.read_text("utf-8").splitlines()) for path in rules]
+    assert statistics.median(lines) <= MEDIAN_RULE
 
 
 def test_the_machine_names_no_rule() -> None:
