@@ -19,12 +19,14 @@ from typing import Any, TypeVar, cast
 
 from amp_lint.syntax.parse import levels, own_identifiers
 from amp_lint.syntax.project import OUTSIDE
-from amp_lint.vocabulary.expressions import SIGNS
+from amp_lint.vocabulary.expressions import SIGNS, Stage
 from amp_lint.vocabulary.table import FUNCTIONS, METHODS
 
 _SELF = frozenset({"self", "cls"})
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 Answer = TypeVar("Answer")
+_At = tuple[ast.expr, int]
+"""A value, and how many operations of a way lie behind it."""
 
 
 @dataclass
@@ -85,18 +87,17 @@ class Facts:
         return {word for word in asked if times[word] > idle[word]}
 
     def leads(
-        self, node: ast.expr, targets: Set[str], through: Set[str], *, entering: bool = False
+        self, node: ast.expr, way: tuple[Stage, ...], through: Set[str], *, entering: bool = False
     ) -> bool:
-        """Whether a value may come from a call of one of ``targets``, or of an object made by one.
+        """Whether a value may come by all operations of a way, from its first to its last.
 
-        Directly, by variables and helpers, and by calls of ``through``, additions, other operators
-        that are named in ``through``, and subscripts; if ``entering``, also by what methods and
-        modules return.
+        Directly, by variables and helpers, and by calls of ``through``, additions and subscripts in
+        between; if ``entering``, also by what methods and modules return.
         """
-        key = frozenset(targets), frozenset(through), entering
+        key = way, frozenset(through), entering
         search = self._answers.pop(key, None)  # what it has seen, and found nothing, leads nowhere
         if not isinstance(search, _Search):
-            search = _Search(self, targets, through, entering=entering)
+            search = _Search(self, way, through, entering=entering)
         found = search.leads(node)
         if not found:
             self._answers[key] = search
@@ -107,7 +108,8 @@ class Facts:
         if name in targets:
             return True
         made_here = name in self.functions or name in self.values
-        return self.is_linked(name) or (made_here and _Search(self, targets, set()).mentions(name))
+        way = (Stage(frozenset(targets)),)
+        return self.is_linked(name) or (made_here and _Search(self, way, set()).mentions(name))
 
     def is_seen(self, value: ast.expr, use: ast.expr) -> bool:
         """Whether what a name is given somewhere may be seen where it is used."""
@@ -304,65 +306,85 @@ class _Search:
     """One question of `Facts.leads`."""
 
     def __init__(
-        self, facts: Facts, targets: Set[str], through: Set[str], *, entering: bool = False
+        self, facts: Facts, way: tuple[Stage, ...], through: Set[str], *, entering: bool = False
     ) -> None:
         self._entering = entering
         self._facts = facts
-        self._targets = targets
+        self._way = way
         self._through = through
-        self._seen: set[int] = set()
-        self._called: set[tuple[str, bool, int | None]] = set()
-        self._entered_at: set[tuple[Definition, int | None]] = set()
+        self._seen: set[tuple[int, int]] = set()
+        self._called: set[tuple[str, bool, int | None, int]] = set()
+        self._entered_at: set[tuple[Definition, int | None, int]] = set()
         self._without: set[str] = set()
-        """Names that have nothing to do with a target, as far as that is known."""
+        """Names that have nothing to do with the end of the way, as far as that is known."""
 
     def leads(self, node: ast.expr) -> bool:
-        """Whether a value may come from a target: depth first, and however far that is."""
-        todo: list[Iterator[ast.expr | bool]] = [iter((node,))]
+        """Whether a value may come the whole way: depth first, and however far that is."""
+        todo: list[Iterator[_At]] = [iter(((node, 0),))]
         while todo:
-            each = next(todo[-1], None)
-            if each is True:
-                return True
-            if each is None:
+            at = next(todo[-1], None)
+            if at is None:
                 todo.pop()
-            elif isinstance(each, ast.expr) and id(each) not in self._seen:
-                self._seen.add(id(each))
-                todo.append(self._sources(each))
+                continue
+            each, stage = at
+            if stage == len(self._way):
+                return True
+            if (id(each), stage) not in self._seen:
+                self._seen.add((id(each), stage))
+                todo.append(self._sources(each, stage))
         return False
 
-    def _sources(self, node: ast.expr) -> Iterator[ast.expr | bool]:
-        """What a value is made from; true, where that is a target."""
+    def _sources(self, node: ast.expr, stage: int) -> Iterator[_At]:
+        """What a value is made from, and how much of the way that is."""
         match node:
             case ast.Name(id=name):
-                yield from self._given(node)
+                yield from ((each, stage) for each in self._given(node))
                 for call, at in self._facts.shares.get(name, ()):
                     if self._facts.is_seen(call, node):
-                        yield from self._gives(call, at)
+                        yield from self._gives(call, stage, at)
             case ast.Attribute(attr=name) if self._entering and _is_own(node):
                 home = self._facts.home(node.lineno)
                 given = self._facts.values.get(name, ())
-                yield from (value for value in given if self._facts.home(value.lineno) is home)
+                yield from ((v, stage) for v in given if self._facts.home(v.lineno) is home)
             case ast.Subscript(value=value) | ast.NamedExpr(value=value) | ast.Starred(value=value):
-                yield value
-            case ast.BinOp(left=left, right=right, op=operator):
-                name = SIGNS.get(type(operator), "")
-                yield name in self._targets
-                if name == "add" or name in self._through:
-                    yield from (left, right)
-            case ast.UnaryOp(operand=operand) if "neg" in self._through:
-                yield operand
+                yield value, stage
+            case ast.BinOp():
+                yield from self._of_operator(node, stage)
+            case ast.UnaryOp(operand=operand) if "neg" in self._way[stage].names:
+                yield operand, stage + 1
             case ast.Call():
-                yield from self._of_call(node)
+                yield from self._of_call(node, stage)
 
-    def _of_call(self, call: ast.Call) -> Iterator[ast.expr | bool]:
-        name = self._facts.name(call)
-        yield not name or name in self._targets or self._is_unclear(call.func)
+    def _of_operator(self, node: ast.BinOp, stage: int) -> Iterator[_At]:
+        sides, name = (node.left, node.right), SIGNS.get(type(node.op), "")
+        wanted = self._way[stage]
+        if name in wanted.names:
+            numbers = [each.value for each in sides if isinstance(each, ast.Constant)]
+            if wanted.constant is None or wanted.constant in numbers:
+                yield from ((each, stage + 1) for each in sides)
+        if name == "add":
+            yield from ((each, stage) for each in sides)
+
+    def _of_call(self, call: ast.Call, stage: int) -> Iterator[_At]:
+        name, end = self._facts.name(call), len(self._way)
         made_here = self._made_here(call.func, name)
-        yield made_here and self.mentions(name)
-        if name in self._through or made_here:
-            yield from operands(call)
+        if not name or self._is_unclear(call.func) or (made_here and self.mentions(name)):
+            yield call, end
+        if name in self._way[stage].names:
+            yield from self._from(call, stage + 1)
+        if made_here:  # which may do any part of the way
+            yield from (at for more in range(stage, end) for at in self._from(call, more))
+        elif name in self._through:
+            yield from self._from(call, stage)
         if name not in self._through:
-            yield from self._gives(call)
+            yield from self._gives(call, stage)
+
+    def _from(self, call: ast.Call, stage: int) -> Iterator[_At]:
+        """What a call is given; the call itself, where that is no matter at the end of the way."""
+        if stage == len(self._way):
+            yield call, stage
+        else:
+            yield from ((each, stage) for each in operands(call))
 
     def _given(self, name: ast.Name) -> Iterator[ast.expr]:
         """What a variable is given where it is seen; a parameter by calls."""
@@ -374,19 +396,19 @@ class _Search:
             given = (argument(call, at, name.id) for call in calls)
             yield from (each for each in given if each is not None)
 
-    def _gives(self, call: ast.Call, at: int | None = None) -> Iterator[ast.expr]:
+    def _gives(self, call: ast.Call, stage: int, at: int | None = None) -> Iterator[_At]:
         """What may be returned by what is called, as the value with a number if there is one."""
-        key = self._facts.name(call), isinstance(call.func, ast.Name), at
+        key = self._facts.name(call), isinstance(call.func, ast.Name), at, stage
         if not self._entering or key in self._called:
             return
         self._called.add(key)
-        fresh = [each for each in self._entered(call) if (each, at) not in self._entered_at]
-        self._entered_at.update((each, at) for each in fresh)
+        fresh = [each for each in self._entered(call) if (each, at, stage) not in self._entered_at]
+        self._entered_at.update((each, at, stage) for each in fresh)
         for value in (node.value for each in fresh for node in _returns(each)):
             if not isinstance(value, ast.Tuple):
-                yield from (value,) if value is not None and at is None else ()
+                yield from ((value, stage),) if value is not None and at is None else ()
             elif at is not None and at < len(value.elts):
-                yield value.elts[at]
+                yield value.elts[at], stage
 
     def _entered(self, call: ast.Call) -> Iterable[Definition]:
         """What a call may run: a function or method, or the ``forward`` of a module."""
@@ -431,7 +453,7 @@ class _Search:
             each = todo.pop()
             parts = [*facts.functions.get(each, ()), *facts.values.get(each, ())]
             found = {word for part in parts for word in _words(part)}
-            if found & self._targets:
+            if found & self._way[-1].names:
                 return True
             own = {word for word in found if word in facts.functions or word in facts.values}
             todo += own - seen - self._without

@@ -105,6 +105,36 @@ class Apply:
             yield node
             node = node.input
 
+    def spines(self) -> Iterator[list[Apply]]:
+        """Its own spine and those of the other operands."""
+        yield [*self.spine()]
+        for part in self.spine():
+            for operand in part.operands:
+                if isinstance(operand, Apply):
+                    yield from operand.spines()
+
+    @property
+    def stage(self) -> Stage:
+        """How the operation alone is told where it is written."""
+        plain = self.name.removeprefix("r")
+        also = {alias for alias, meant in ALIASES.items() if meant == plain}
+        power = {"pow", "mul"} if self.name in ("square", "sqrt") else set()
+        names = {self.name, plain, CLASSES.get(plain, plain)} | also | power
+        constant = self.operands[0] if len(self.operands) == 1 else None
+        return Stage(
+            frozenset(names), float(constant) if isinstance(constant, (int, float)) else None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One operation on the way from the result of an expression to what it is made of."""
+
+    names: frozenset[str]
+    """What calls of it, or its operators, are called."""
+    constant: float | None = None
+    """The other operand, where that has to be a number."""
+
 
 @functools.cache
 def parsed(text: str) -> Apply:
@@ -153,6 +183,19 @@ def root_or_square(name: str, exponent: object) -> str:
 
 def _input(node: ast.expr) -> Apply | str:
     return cast("Apply | str", _parsed(node))
+
+
+@functools.cache
+def stages(pair: Pair, last: frozenset[str]) -> tuple[tuple[Stage, ...], ...]:
+    """The ways from one of the operations ``last`` to the first ones, but for signs in front."""
+    found = []
+    for spine in parsed(pair.before).spines():
+        while spine and spine[-1].name == "neg":
+            spine.pop()
+        starts = [at for at, part in enumerate(spine) if part.stage.names & last]
+        if starts and starts[0] + 1 < len(spine):
+            found.append(tuple(part.stage for part in spine[starts[0] :]))
+    return tuple(dict.fromkeys(found))
 
 
 def words(name: str) -> frozenset[str]:

@@ -6,14 +6,14 @@ import ast
 import functools
 import operator
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
-from amp_lint.vocabulary.expressions import BETWEEN, CLASSES, Pair, parsed, words
+from amp_lint.vocabulary.expressions import BETWEEN, CLASSES, Apply, Pair, parsed, stages, words
 from amp_lint.vocabulary.written import NO_TEXT, Look, pattern
 
 from ._fuse import last_name
@@ -31,8 +31,16 @@ _OF_VALUES = r"[ \t]*(?:[-+*/%]|=(?!=)|\.[ \t]*[^\W\d])"
 """What stands behind a name that is no function's: of a number, a parameter, a logger."""
 _GROUP = r"\((?:[^()'\"]|\([^()'\"]*\))*\)"
 _OPERAND = rf"(?:[\w.]+(?:{_GROUP})?|{_GROUP})"
-_COMPUTED = rf"\(\s*(?:-\s*{_OPERAND}|{_OPERAND}(?:\s*(?:[-/]|\*\*?)\s*{_OPERAND})+)\s*\)"
-"""All that a function is given, where that is a difference, a product, a quotient or a power."""
+_NUMBER = r"\d[\w.]*"
+_COMPUTED = {
+    ("neg",): rf"-\s*{_OPERAND}",
+    ("rdiv", "rsub"): rf"{_NUMBER}\s*[-/]\s*{_OPERAND}",
+    ("mul", "pow", "square", "sqrt"): rf"{_NUMBER}(?:\s*\*\*?\s*{_OPERAND})+",
+    ("div", "mul", "pow", "square", "sqrt", "sub"): (
+        rf"(?!\d){_OPERAND}(?:\s*(?:[-/]|\*\*?)\s*{_OPERAND})+"
+    ),
+}
+"""Operations -> all that a function is given, where that is the result of one of them."""
 
 
 class PatternRule(Rule):
@@ -60,21 +68,21 @@ class PatternRule(Rule):
         shared = set.intersection(*({*shape.names()} for shape in shapes))
         groups = [cls._last, cls._first, *map(words, sorted(shared)), frozenset({"torch"})]
         cls.requires = tuple(dict.fromkeys(filter(None, groups)))
-        plain = all(words(name) for shape in shapes for name in shape.names())
         if cls._last:
-            looks = (_of_tensors(word, plain=plain) for word in sorted(cls._last))
+            looks = (_of_tensors(word, _second(shapes, word)) for word in sorted(cls._last))
             cls.pattern = functools.reduce(operator.or_, looks)
 
     def may(self, facts: Facts) -> bool:
         """Whether something that may be the last operation is made of the first one."""
-        shapes = [parsed(pair.before) for pair in self.pairs]
-        names = {name for shape in shapes for name in shape.names()}
-        through = BETWEEN | names | {name.removeprefix("r") for name in names}
-        last, first = self._last or {"sum"}, self._first or {"square", "pow", "mul"}
+        last = self._last or frozenset({"sum"})
+        ways = [way for pair in self.pairs for way in stages(pair, last)]
+        if self._last & {*CLASSES.values()}:  # a call of a call has no name
+            ways = [way[1:] for way in ways]
         return any(
-            facts.leads(call, first, through | last, entering=self.enters)
+            facts.leads(call, way, BETWEEN, entering=self.enters)
             for name, calls in facts.calls.items()
             for call in self._candidates(facts, name, calls)
+            for way in ways
         )
 
     def _candidates(self, facts: Facts, name: str, calls: list[ast.Call]) -> Iterable[ast.Call]:
@@ -186,12 +194,19 @@ def _is_constant(line: ast.stmt) -> bool:
     return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
-def _of_tensors(word: str, *, plain: bool) -> Look:
+def _second(shapes: Iterable[Apply], word: str) -> Set[str]:
+    """The operations whose result the last one may be given where it is called so."""
+    spines = [shape.along() for shape in shapes if word in words(shape.name)]
+    return {name for spine in spines for name in spine[1:2]}
+
+
+def _of_tensors(word: str, given: Set[str]) -> Look:
     """The name of a function, where it is not of Python's or NumPy's numbers, nor that of a value.
 
-    It begins with plain letters, which `re` looks for quickly. ``plain``: no operator is between
-    the operations, so that what is given is not the result of one, but for a sum.
+    It begins with plain letters, which `re` looks for quickly. What it is given is not the result
+    of an operator, but for those that are ``given`` and for sums.
     """
     others = "".join(f"(?<!{before}{re.escape(word)})" for before in _OF_NUMBERS)
-    given = rf"(?!{_COMPUTED})" if plain else ""
-    return pattern(rf"{re.escape(word)}{others}(?!\w)(?!{_OF_VALUES}){given}{NO_TEXT}", word)
+    idle = [text for names, text in _COMPUTED.items() if given.isdisjoint(names)]
+    plain = rf"(?!\(\s*(?:{'|'.join(idle)})\s*\))" if idle else ""
+    return pattern(rf"{re.escape(word)}{others}(?!\w)(?!{_OF_VALUES}){plain}{NO_TEXT}", word)

@@ -18,8 +18,10 @@ import pytest
 from amp_lint.registry import all_rules, find
 from amp_lint.sieve import Sieve
 from amp_lint.syntax.facts import Facts, facts
+from amp_lint.vocabulary.expressions import Stage
 
-THROUGH = {"clamp", "log"}
+THROUGH = {"clamp"}
+WAY = (Stage(frozenset({"log"})), Stage(frozenset({"softmax", "Softmax"})))
 
 
 def of(text: str, *, linked: Set[str] = frozenset()) -> Facts:
@@ -30,7 +32,7 @@ def leads(text: str, *, linked: Set[str] = frozenset()) -> bool:
     """Whether a call of log in some code may be of a softmax."""
     found = of(text, linked=linked)
     logs = (call for name, calls in found.calls.items() if "log" in name for call in calls)
-    return any(found.leads(call, {"softmax", "Softmax"}, THROUGH) for call in logs)
+    return any(found.leads(call, WAY, THROUGH) for call in logs)
 
 
 HEAD = """
@@ -59,8 +61,8 @@ class Other:
 def test_functions_are_entered(text: str, reached: bool) -> None:
     found = of(HEAD + text)
     (log,) = found.calls["log"]
-    assert found.leads(log, {"softmax"}, THROUGH, entering=True) is reached
-    assert not found.leads(log, {"softmax"}, THROUGH)
+    assert found.leads(log, WAY, THROUGH, entering=True) is reached
+    assert not found.leads(log, WAY, THROUGH)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +99,35 @@ def test_a_softmax_is_reached(text: str) -> None:
 )
 def test_no_softmax_is_reached(text: str) -> None:
     assert not leads(text)
+
+
+@pytest.mark.parametrize(
+    ("expression", "reached"),
+    [
+        ("torch.log(1 - x.sigmoid())", True),
+        ("(1.0 - torch.sigmoid(x) + 1e-8).log()", True),
+        ("torch.log(torch.sub(1, p))", True),
+        ("torch.log1p(-p)", True),
+        ("torch.log(1 / (1 + (-x).exp()))", True),
+        ("torch.log(1 / one_more(x))", True),
+        ("torch.log(less(p))", True),
+        ("torch.log(p / (1 - p))", False),
+        ("torch.log(2 - p)", False),
+        ("torch.log(p - 1e-3)", False),
+        ("torch.log(-p)", False),
+        ("torch.log1p(x.exp())", False),
+        ("torch.log(1 + x.exp())", False),
+        ("torch.log(2 / (1 + (-x).exp()))", False),
+    ],
+)
+def test_only_the_operations_of_a_pair_in_their_order(expression: str, reached: bool) -> None:
+    text = (
+        "def less(p):\n    return 1 - p\n"
+        "def one_more(x):\n    return 1 + torch.exp(-x)\n"
+        f"p = torch.sigmoid(x)\nq = {expression}\n"
+    )
+    rule = find("AMP302")
+    assert rule is not None and rule.may(of(text)) is reached
 
 
 def test_what_is_imported_from_the_project_is_unclear() -> None:
