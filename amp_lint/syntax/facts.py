@@ -52,6 +52,7 @@ class Facts:
     linked: Set[str] = frozenset()
     """The identifiers of what is looked into of other files."""
     _answers: dict[object, object] = field(default_factory=dict, init=False, repr=False)
+    _words: dict[str, frozenset[str]] = field(default_factory=dict, init=False, repr=False)
 
     def seeing(self, linked: Set[str]) -> Facts:
         """The facts about the same file, where it sees what has the words ``linked``."""
@@ -110,6 +111,13 @@ class Facts:
         made_here = name in self.functions or name in self.values
         way = (Stage(frozenset(targets)),)
         return self.is_linked(name) or (made_here and _Search(self, way, set()).mentions(name))
+
+    def words_of(self, name: str) -> Set[str]:
+        """The identifiers in what a function or variable of that name may be."""
+        if name not in self._words:
+            parts = [*self.functions.get(name, ()), *self.values.get(name, ())]
+            self._words[name] = frozenset(word for part in parts for word in _words(part))
+        return self._words[name]
 
     def is_seen(self, value: ast.expr, use: ast.expr) -> bool:
         """Whether what a name is given somewhere may be seen where it is used."""
@@ -451,8 +459,7 @@ class _Search:
         todo, seen = [name], {name}
         while todo:
             each = todo.pop()
-            parts = [*facts.functions.get(each, ()), *facts.values.get(each, ())]
-            found = {word for part in parts for word in _words(part)}
+            found = facts.words_of(each)
             if found & self._way[-1].names:
                 return True
             own = {word for word in found if word in facts.functions or word in facts.values}
