@@ -93,7 +93,7 @@ class PatternRule(Rule):
         if not any(word in name.lower() for word in last) or not facts.may_be(name, last):
             return ()
         if name in last or name in facts.values or facts.is_linked(name):
-            return calls
+            return [call for call in calls if not _is_of_numbers(facts, call.func)]
         is_helper = any(map(_is_one_return, facts.functions.get(name, ())))
         return [call for call in calls if is_helper and isinstance(call.func, ast.Name)]
 
@@ -188,6 +188,12 @@ def _is_one_return(function: Definition) -> bool:
     """Whether a function consists of one ``return``: else what it does is found in itself."""
     lines = (line for line in function.body if not _is_constant(line))
     return [*map(type, lines)] == [ast.Return]
+
+
+def _is_of_numbers(facts: Facts, function: ast.expr) -> bool:
+    """Whether a function is Python's or NumPy's own."""
+    holder = getattr(function, "value", None)
+    return isinstance(holder, ast.Name) and facts.imported.get(holder.id) in ("math", "numpy")
 
 
 def _is_constant(line: ast.stmt) -> bool:
