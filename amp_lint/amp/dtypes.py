@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from amp_lint.vocabulary.operations import VIEWS, operations
+from amp_lint.vocabulary.operations import LEVEL, VIEWS, operations
 
 ANY = "?"
 LOW = frozenset({"float16", "bfloat16"})
@@ -337,7 +337,7 @@ def _plain(name: str, given: Sequence[Value]) -> Value:
     if name in table.follows_first:
         first = tensors[0]
         return Value(Kind.TENSOR, first.dtypes, first.dims, follows=first.follows)
-    dtypes = promoted(given)
+    dtypes = promoted([*map(_with_dims, given)] if name in LEVEL else given)
     if any(d in _ORDER[10:] for d in dtypes):
         return UNKNOWN
     if any("bool" in value.dtypes for value in tensors):
@@ -378,6 +378,10 @@ def progressed(name: str, made: Value, operands: Sequence[Value]) -> Value:
     elif (name == "pow" and at == 1 and scales) or name in ("exp", "exp2"):
         series = Series.POWERS
     return replace(made, series=series)
+
+
+def _with_dims(value: Value) -> Value:
+    return replace(value, dims=Dims.SOME) if value.is_tensor else value
 
 
 def _dims(tensors: Iterable[Value]) -> Dims:

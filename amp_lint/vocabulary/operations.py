@@ -125,10 +125,14 @@ WINDOWED = frozenset({"stft", "istft"})
 """Operations that promote what they get to the dtype of their window."""
 REDUCTIONS = frozenset(
     {"sum", "mean", "prod", "std", "var", "max", "min", "amax", "amin", "norm", "median", "dot",
-     "logsumexp", "nansum", "dist", "vdot", "linalg.norm", "linalg.vector_norm",
-     "trace", "count_nonzero", "any", "all"}
+     "logsumexp", "nansum", "nanmean", "nanmedian", "argmax", "argmin", "dist", "vdot",
+     "linalg.norm", "linalg.vector_norm", "linalg.matrix_norm", "trace", "count_nonzero", "any",
+     "all"}
 )  # fmt: skip
 """Operations that give a tensor without dimensions, if they are not told which to reduce."""
+LEVEL = frozenset({"cosine_similarity", "kron", "l1_loss", "mse_loss", "smooth_l1_loss"})
+"""Operations that give their operands one shape before they promote them: one without dimensions
+counts as well."""
 ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "grad", "real", "values"})
 """Attributes of a tensor that are tensors of its dtype."""
 SIZES = frozenset({"shape", "ndim", "device", "is_cuda", "requires_grad", "layout", "itemsize"})

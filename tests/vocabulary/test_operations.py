@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from amp_lint.vocabulary.operations import (
@@ -10,6 +14,7 @@ from amp_lint.vocabulary.operations import (
     DTYPES,
     HOMES,
     INTEGER_MAKERS,
+    LEVEL,
     LIKE,
     MAKERS,
     MOVES,
@@ -75,3 +80,35 @@ def test_what_makes_tensors_is_there() -> None:
     assert all(hasattr(torch, name) for name in MAKERS | INTEGER_MAKERS | LIKE)
     assert all(hasattr(torch.Tensor, name) for name in NEW | MOVES | ATTRIBUTES - {"values"})
     assert {name for name in REDUCTIONS if name not in operations().gives} == set()
+
+
+def results(*given: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    """Each operation that takes some tensors and gives one, and what it gives."""
+    for name in sorted(operations().gives):
+        prefix, _, last = name.rpartition(".")
+        for home in (home for home, known in HOMES.items() if known == _prefix(name)):
+            owner = torch
+            for part in home.split(".")[1:]:
+                owner = getattr(owner, part)
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    made = getattr(owner, last)(*(each.clone() for each in given))
+            except (AttributeError, TypeError, RuntimeError, ValueError, IndexError):
+                continue
+            if isinstance(made, torch.Tensor):
+                yield name, made
+            break
+
+
+def test_what_reduces_everything() -> None:
+    known = {*REDUCTIONS, *operations().fewer}
+    made = [name for name, result in results(torch.rand(4, 4)) if not result.dim()]
+    assert len(made) > 20
+    assert [name for name in made if name not in known and name != "hash_tensor"] == []
+
+
+def test_where_a_tensor_without_dimensions_counts() -> None:
+    loose, solid = torch.tensor(2.0), torch.rand(4, 4).half()
+    orders = ((loose, solid), (solid, loose))
+    made = {n for pair in orders for n, result in results(*pair) if result.dtype is torch.float32}
+    assert made - operations().follows_first - {"normal", "resize_as_"} == LEVEL
