@@ -85,7 +85,7 @@ def test_what_makes_tensors_is_there() -> None:
 def results(*given: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
     """Each operation that takes some tensors and gives one, and what it gives."""
     for name in sorted(operations().gives):
-        prefix, _, last = name.rpartition(".")
+        last = name.rpartition(".")[2]
         for home in (home for home, known in HOMES.items() if known == _prefix(name)):
             owner = torch
             for part in home.split(".")[1:]:
