@@ -97,6 +97,19 @@ def _staying(branch: cst.If) -> Iterator[tuple[cst.BaseExpression, bool]]:
         yield branch.test, True
 
 
+def is_tested(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether nothing counts of an expression, where it stands, but whether it is true."""
+    holder = tree.parent(node)
+    match holder:
+        case cst.UnaryOperation():
+            return isinstance(holder.operator, cst.Not)
+        case cst.BooleanOperation():
+            return is_tested(tree, holder)
+        case cst.If() | cst.While() | cst.IfExp() | cst.CompIf() | cst.Assert():
+            return holder.test is node
+    return False
+
+
 def leaves(body: cst.BaseSuite) -> bool:
     """Whether a block ends by leaving; to raise is no way to go on, and says what is refused."""
     last = last_statement(body)

@@ -114,7 +114,7 @@ STEP_ALONE = pattern(
 UPDATED = pattern(rf"\b(?:{any_of(UPDATES)})\b(?!\s*\([^()\[\]{{}}]*,\s*[^\s)])", *UPDATES)
 """The update of a scaler, which takes one argument at most: a dict's or a cache's may take more."""
 AMP_OPTION = (
-    rf"(?i)(?<![a-z])(?:use|enable)?_?(?:amp|fp16|bf16|half|bfloat16|float16|{REGION}|"
+    rf"(?i)(?<![a-z])(?:use|enable|no|disable)?_?(?:amp|fp16|bf16|half|bfloat16|float16|{REGION}|"
     r"mixed[-_]?precision)(?![a-z])"
 )
 """What options of mixed precision are called."""

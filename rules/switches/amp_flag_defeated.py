@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
 _ACTION = "argparse.BooleanOptionalAction"
+_READ_OTHERWISE = frozenset({"choices", "const", "nargs"})
+"""What makes something else of the text that an option is given."""
 
 
 class AmpFlagDefeated(Rule):
     """``parser.add_argument("--amp", type=bool)``, which ``--amp False`` switches on.
 
-    And one that ``store_true`` can only make what it is by default.
+    And one that ``store_true`` can only make what it is by default, or that keeps the text it is
+    given.
     """
 
     code = "AMP212"
@@ -30,11 +33,15 @@ class AmpFlagDefeated(Rule):
     severity = Severity.WARNING
     preview = True
     fixes = (Applicability.SUGGEST,)
-    requires = (frozenset({"add_argument"}), frozenset({"bool", "store_true"}))
+    requires = (frozenset({"add_argument"}),)
     pattern = (
         written.pattern(r"type\s*=\s*bool\b", "bool")
         | written.pattern(r"store_true[\s\S]{0,500}?\bdefault\s{0,9}=\s{0,9}True\b", "store_true")
         | written.pattern(r"\bdefault\s{0,9}=\s{0,9}True\b[\s\S]{0,500}?store_true", "store_true")
+        | written.pattern(
+            r"\badd_argument\(\s*['\"][^)]{0,300}?\bdefault\s{0,9}=\s{0,9}(?:True|False)\b",
+            "add_argument(",
+        )
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -55,6 +62,10 @@ class AmpFlagDefeated(Rule):
             at = action
             message = f"nothing switches this off: {quoted(name)} sets True, which it is by default"
             help = f"use `action={_ACTION}`, or another default"
+        elif kind is None and action is None and _keeps_text(model, call):
+            at = given["default"]
+            message = f"{quoted(f'{name} False')} switches this on: without a type it is a text"
+            help = f"use `action={_ACTION}`"
         else:
             return
         if not name or not (re.search(AMP_OPTION, name) or _switches(model, name)):
@@ -96,6 +107,27 @@ def _stays_on(model: Model, call: cst.Call) -> bool:
         and bool(attribute)
         and all(_attribute(other) != attribute for other in others)
         and not any(_sets(each, attribute) for each in model.tree.nodes(cst.Call))
+    )
+
+
+def _keeps_text(model: Model, call: cst.Call) -> bool:
+    """Whether an option is a truth by default, a text where it is given, and read as a truth."""
+    from amp_lint.flow.branches import is_tested
+    from amp_lint.flow.values import arguments, literal
+
+    given = arguments(call).keywords
+    switches = {id(region.enabled) for region in model.regions.all}
+    reads = [
+        node
+        for node in model.tree.nodes(cst.Attribute)
+        if node.attr.value == _attribute(call)
+        and not isinstance(model.tree.parent(node), cst.AssignTarget)
+    ]
+    return (
+        isinstance(literal(given.get("default")), bool)
+        and given.keys().isdisjoint(_READ_OTHERWISE)
+        and bool(reads)
+        and all(id(node) in switches or is_tested(model.tree, node) for node in reads)
     )
 
 
