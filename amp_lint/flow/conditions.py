@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import itertools
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -433,7 +434,7 @@ class Fact:
         if self.known:
             return self if (self.constant == constant) is truth else None
         if not truth:
-            return replace(self, excluded=self.excluded | {constant})
+            return Fact(self.known, self.constant, self.excluded | {constant}, self.truthy)
         if constant in self.excluded or self.truthy not in (None, bool(constant)):
             return None
         return Fact(True, constant, self.excluded, bool(constant))
@@ -444,7 +445,7 @@ class Fact:
             return self if self.truthy is truth else None
         if not truth and {None, False} <= self.excluded:
             return None
-        return replace(self, truthy=truth)
+        return Fact(self.known, self.constant, self.excluded, truth)
 
     @property
     def is_odd(self) -> bool:
@@ -471,6 +472,8 @@ class Facts:
     _signature: frozenset[tuple[str, Fact]] | None = field(
         default=None, init=False, repr=False, compare=False
     )
+    _keys: str | None = field(default=None, init=False, repr=False, compare=False)
+    """All keys in one text, to look for a name in all of them at once."""
 
     def assume(self, condition: Formula, truth: bool = True) -> list[Facts]:
         """The ways in which ``condition`` can be true (or false) here; [] if it cannot."""
@@ -480,12 +483,13 @@ class Facts:
 
     def _is_odd(self, way: Facts) -> bool:
         """Whether a value turns out odd that was tested before."""
-        known = ((before, way.by_key[key]) for key, before in self.by_key.items())
-        changed = ((before, after) for before, after in known if after is not before)
+        both = zip(self.by_key.values(), way.by_key.values(), strict=False)  # what is new is last
+        changed = [(before, after) for before, after in both if after is not before]
         return any(after.is_odd and not before.is_odd for before, after in changed)
 
     def _adds_oddness(self, way: Facts) -> bool:
-        return any(key not in self.by_key and fact.is_odd for key, fact in way.by_key.items())
+        new = itertools.islice(way.by_key.values(), len(self.by_key), None)
+        return any(fact.is_odd for fact in new)
 
     def _ways(self, condition: Formula, truth: bool) -> list[Facts]:
         match condition:
@@ -533,8 +537,13 @@ class Facts:
 
     def forget(self, keys: Iterable[str]) -> Facts:
         """Without what was known of the values that an assignment to ``keys`` changes."""
-        names = [key for key in keys if key]
-        if not names or not self.by_key:
+        if not self.by_key:
+            return self
+        if self._keys is None:
+            object.__setattr__(self, "_keys", "\n".join(self.by_key))
+        assert self._keys is not None
+        names = [key for key in keys if key and key in self._keys]
+        if not names:
             return self
         kept = {
             key: fact

@@ -37,7 +37,18 @@ from amp_lint.syntax.tree import is_a, last_statement
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
 from amp_lint.walk.gradients import LEAVING_SCALED
-from amp_lint.walk.paths import Cycle, Exit, Frame, Path, Ref, Scaled, Value, events, ways
+from amp_lint.walk.paths import (
+    Cycle,
+    Environment,
+    Exit,
+    Frame,
+    Path,
+    Ref,
+    Scaled,
+    Value,
+    events,
+    ways,
+)
 from amp_lint.walk.relevance import Relevance
 
 _CONSTANTS = frozenset({"None", "True", "False"})  # names to libcst
@@ -503,7 +514,7 @@ class Evaluator(ABC):
         inner: Frame,
     ) -> list[Path]:
         """Give the parameters of a called function their values."""
-        env = dict(path.env)
+        env = Environment(path.env)
         if (itself := self.program.receiver_name(target)) is not None:
             receiver = node.func.value if isinstance(node.func, cst.Attribute) else node.func
             key = self.key(receiver, path, outer)
@@ -534,7 +545,7 @@ class Evaluator(ABC):
             if key is not None:
                 found = path.env.get(key)
                 return found if found is not None else Ref(key)
-        if any(isinstance(value, Scaled) for value in path.env.values()):
+        if path.env.scaled:
             for part in self.relevance.expressions(node):
                 inside = self.value(part, path, frame)
                 if isinstance(inside, Scaled):

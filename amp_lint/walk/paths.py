@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -70,11 +71,20 @@ class Exit(enum.Enum):
     RAISE = enum.auto()
 
 
+class Environment(dict[str, Value]):
+    """What keys stand for. Never changed: with other values it is another one."""
+
+    @functools.cached_property
+    def scaled(self) -> frozenset[tuple[str, Scaled]]:
+        """The losses among the values that are scaled."""
+        return frozenset((key, value) for key, value in self.items() if isinstance(value, Scaled))
+
+
 @dataclass(frozen=True, slots=True)
 class Path:
     """One way through the code so far. Immutable."""
 
-    env: dict[str, Value] = field(default_factory=dict)
+    env: Environment = field(default_factory=Environment)
     facts: Facts = field(default_factory=Facts)
     histories: tuple[History, ...] = field(default_factory=lambda: (History(),))
     """What happened last, on each way that led here since the beginning of the cycle."""
@@ -101,8 +111,7 @@ class Path:
         return *self.outline(), self.facts.signature()
 
     def _situation(self) -> tuple[object, ...]:
-        env = frozenset(item for item in self.env.items() if isinstance(item[1], Scaled))
-        return id(self.updated), self.exit, self.value, env, len(self.regions)
+        return id(self.updated), self.exit, self.value, self.env.scaled, len(self.regions)
 
     def joined(self, other: Path) -> Path:
         """This path, with the ways that led to another one of the same signature."""
@@ -143,7 +152,7 @@ class Path:
 
     def without(self, prefix: str) -> Path:
         """This path after the function whose local names begin with ``prefix`` has returned."""
-        env = {key: value for key, value in self.env.items() if not key.startswith(prefix)}
+        env = Environment(item for item in self.env.items() if not item[0].startswith(prefix))
         facts = {key: fact for key, fact in self.facts.by_key.items() if prefix not in key}
         return replace(self, env=env, facts=Facts(facts), exit=Exit.NONE, value=None)
 

@@ -17,7 +17,7 @@ from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.tree import is_a
 from amp_lint.walk.evaluate import MAX_DEPTH, Evaluator, Parts
-from amp_lint.walk.paths import Exit, Frame, Path, Ref, Scaled, Value, events, ways
+from amp_lint.walk.paths import Environment, Exit, Frame, Path, Ref, Scaled, Value, events, ways
 
 MAX_PATHS = 64
 """Paths followed at one point of a function."""
@@ -274,7 +274,7 @@ class Run(Evaluator):
         if key is None:
             return path
         if value is not None and value != Ref(key):
-            path = replace(path, env={**path.env, key: value})
+            path = replace(path, env=Environment({**path.env, key: value}))
         return self.learn(key, node, path)
 
     def _augment(self, node: cst.AugAssign, path: Path, frame: Frame) -> list[Path]:
@@ -287,7 +287,7 @@ class Run(Evaluator):
             key = self.own_key(node.target, after, frame)
             after = self._forget(after, (node.target,), frame)
             if kept is not None and key is not None:
-                after = replace(after, env={**after.env, key: kept})
+                after = replace(after, env=Environment({**after.env, key: kept}))
             paths.append(after)
         return paths
 
@@ -300,10 +300,11 @@ class Run(Evaluator):
             for name, _ in paired(target, None)
             if (key := self.own_key(name, path, frame)) is not None
         }
-        if not keys:
+        facts = path.facts.forget(keys)
+        if facts is path.facts and keys.isdisjoint(path.env):
             return path
-        env = {key: value for key, value in path.env.items() if key not in keys}
-        return replace(path, env=env, facts=path.facts.forget(keys))
+        env = Environment(item for item in path.env.items() if item[0] not in keys)
+        return replace(path, env=env, facts=facts)
 
     # --- branches -----------------------------------------------------------------------------
 
@@ -491,7 +492,7 @@ class Run(Evaluator):
         if iterable is None or not isinstance(node.target, cst.Name):
             return path
         key = self.own_key(node.target, path, frame)
-        return replace(path, env={**path.env, key or "": Ref(f"{iterable}[*]")})
+        return replace(path, env=Environment({**path.env, key or "": Ref(f"{iterable}[*]")}))
 
     def _varied(self, node: cst.For, path: Path, frame: Frame) -> Path:
         """Note what a loop that runs backward takes another object for in each round."""
