@@ -57,6 +57,15 @@ class Relevance:
         """Whether a call enters or ends a region."""
         return bool(self.regions.entered_by(call) or self.regions.left_by(call))
 
+    @per_node
+    def is_run(self, node: cst.CSTNode) -> bool:
+        """Whether something may depend on the paths through a compound statement."""
+        return (
+            id(node) in self.hot
+            or id(node) in self.leaving
+            or (isinstance(node, cst.If) and self.sets_flag(node))
+        )
+
     @functools.cached_property
     def leaving(self) -> frozenset[int]:
         """Ids of the compound statements that hold a return, raise, break or continue."""
@@ -91,6 +100,7 @@ class Relevance:
             for value in values.values()
         )
 
+    @per_node
     def is_idle(self, line: cst.SimpleStatementLine) -> bool:
         """Whether a line has no events, assigns nothing and goes on to the next one."""
         return all(

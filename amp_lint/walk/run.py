@@ -98,28 +98,29 @@ class Run(Evaluator):
         if self.budget < 0:  # what the path would go on to do is unknown: nothing is said of it
             self.truncated = True
             return []
-        if is_a(node, (cst.FunctionDef, cst.ClassDef)):
-            return [path]
         if is_a(node, cst.SimpleStatementLine):
             if self.relevance.is_idle(node):
                 return [path]
             return self._simple_line(node.body, path, frame)
-        if is_a(node, cst.If) and self.relevance.sets_flag(node):
-            return self._if(node, path, frame)
-        if id(node) not in self.relevance.hot and id(node) not in self.relevance.leaving:
+        run = self._compound.get(type(node))
+        if run is None:
+            return [path]
+        if not self.relevance.is_run(node):
             return [self._forget(path, self.program.assigned(node), frame)]
-        match node:
-            case cst.If():
-                return self._if(node, path, frame)
-            case cst.For() | cst.While():
-                return self._loop(node, path, frame)
-            case cst.With():
-                return self._with(node, path, frame)
-            case cst.Try() | cst.TryStar():
-                return self._try(node, path, frame)
-            case cst.Match():
-                return self._match(node, path, frame)
-        return [path]
+        return run(node, path, frame)
+
+    @functools.cached_property
+    def _compound(self) -> dict[type[cst.CSTNode], Callable[..., list[Path]]]:
+        """What runs a compound statement; a definition does nothing where it stands."""
+        return {
+            cst.If: self._if,
+            cst.For: self._loop,
+            cst.While: self._loop,
+            cst.With: self._with,
+            cst.Try: self._try,
+            cst.TryStar: self._try,
+            cst.Match: self._match,
+        }
 
     def _simple_line(
         self, body: Sequence[cst.BaseSmallStatement], path: Path, frame: Frame
