@@ -19,7 +19,7 @@ from amp_lint.amp.regions import Region
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.forwarding import direct
 from amp_lint.flow.program import Program, is_stub
-from amp_lint.flow.values import Values, arguments
+from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
@@ -27,6 +27,7 @@ from amp_lint.vocabulary.frameworks import OWNERS
 from amp_lint.vocabulary.meaning import EVERY as EVERY
 from amp_lint.vocabulary.meaning import Kind as Kind
 from amp_lint.vocabulary.meaning import Meaning, Part, Role
+from amp_lint.vocabulary.operations import ONES
 from amp_lint.vocabulary.purity import ASKING
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, rows
 from amp_lint.vocabulary.training import NORMS
@@ -193,6 +194,16 @@ class Recognizer:
             return arguments(backward).get(*meaning.place(Part.LOSS))
         return backward.func.value if isinstance(backward.func, cst.Attribute) else None
 
+    @per_node
+    def continues(self, backward: cst.Call) -> bool:
+        """Whether a backward goes on with a gradient that came from elsewhere, scaled or not."""
+        meaning = self.meaning(backward)
+        given = arguments(backward).get(*meaning.place(Part.INCOMING)) if meaning else None
+        if given is None or literal(given) is None:
+            return False
+        values = self.values.alternatives(given)
+        return not all(isinstance(v, cst.Call) and _last_word(v.func) in ONES for v in values)
+
     def _is_super(self, owner: cst.BaseExpression) -> bool:
         return isinstance(owner, cst.Call) and self.names.is_any(owner.func, {"builtins.super"})
 
@@ -251,6 +262,10 @@ class Recognizer:
         yield from (assign for assign in targets if is_gradient(assign.target))
         changed = self.tree.nodes(cst.AugAssign)
         yield from (assign for assign in changed if is_gradient(assign.target))
+
+
+def _last_word(function: cst.BaseExpression) -> str:
+    return (dotted(function) or "").rpartition(".")[2]
 
 
 def _is_called_unscale(call: cst.Call) -> bool:

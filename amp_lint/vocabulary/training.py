@@ -41,7 +41,7 @@ TOTAL_NORM = Meaning(
 
 AUTOGRAD_BACKWARD = Meaning(
     names=("torch.autograd.backward",),
-    parameters=(Parameter("tensors", Part.LOSS),),
+    parameters=(Parameter("tensors", Part.LOSS), Parameter("grad_tensors", Part.INCOMING)),
     does=(Kind.BACKWARD,),
 )
 
@@ -99,7 +99,12 @@ ROWS = (
     CLIP_WITH_NORM,
     TOTAL_NORM,
     AUTOGRAD_BACKWARD,
-    Meaning(owner=Role.LOSS, methods=("backward",), does=(Kind.BACKWARD,)),
+    Meaning(
+        owner=Role.LOSS,
+        methods=("backward",),
+        parameters=(Parameter("gradient", Part.INCOMING),),
+        does=(Kind.BACKWARD,),
+    ),
     Meaning(owner=Role.OPTIMIZER, methods=("step",), does=(Kind.STEP,)),
     Meaning(owner=Role.OPTIMIZER, methods=("zero_grad",), unique=True, does=(Kind.ZERO_GRAD,)),
     Meaning(owner=Role.SCHEDULER, methods=("step",), does=(Kind.SCHEDULE,)),

@@ -106,7 +106,7 @@ class Evaluator(ABC):
         """Whether paths that differ were taken for one."""
         self.events: dict[tuple[object, ...], Event] = {}
         self.early: dict[tuple[int, int], tuple[Event, Event]] = {}
-        """Updates, each with what comes after it and belongs before it."""
+        """Updates, each with what comes after it: what belongs before it, steps of a scheduler."""
         self.entered: set[int] = set()
         """Ids of the functions that were run in the place of a call."""
 
@@ -299,7 +299,10 @@ class Evaluator(ABC):
         match kind:
             case Kind.BACKWARD:
                 scaled = next((v for v in (owner, *values) if isinstance(v, Scaled)), None)
-                path = self.emit(path, self._backward(node, scaled, path, frame))
+                event = self._backward(node, scaled, path, frame)
+                if scaled is None and self.recognizer.continues(node):
+                    event = Event(Kind.OPAQUE, node)
+                path = self.emit(path, event)
             case Kind.UNSCALE if meaning is not None and meaning.every:
                 if not self._unscaled_others(node, path):
                     path = self.emit(path, Event(kind, node, name, EVERY, params=first))
@@ -454,13 +457,17 @@ class Evaluator(ABC):
         return path.after(event)
 
     def _note_early(self, path: Path, event: Event) -> None:
-        """Note a step or update of a scaler that comes after the update of the same gradients."""
+        """Note a step or update of a scaler that comes after the update of the same gradients.
+
+        Or a step of a scheduler.
+        """
         update = path.updated
-        late = event.kind in (Kind.STEP, Kind.UPDATE) and event.scaler is not None
+        if update is None or not path.gradients.kinds.isdisjoint({Kind.BACKWARD, Kind.OPAQUE}):
+            return
+        late = event.kind in (Kind.STEP, Kind.UPDATE) and event.scaler == update.scaler is not None
         sets_scale = event.kind is Kind.UPDATE and event.optimizer is not None
-        known = not path.gradients.kinds.isdisjoint({Kind.BACKWARD, Kind.OPAQUE})
-        late = late and not known and not sets_scale and not self._is_cleared(path, event)
-        if update is not None and late and event.scaler == update.scaler:
+        late = late and not sets_scale and not self._is_cleared(path, event)
+        if late or event.kind is Kind.SCHEDULE:
             self.early.setdefault((id(update.node), id(event.node)), (update, event))
 
     def _is_cleared(self, path: Path, late: Event) -> bool:

@@ -179,7 +179,10 @@ class Mistakes:
 
     @property
     def scheduled(self) -> list[Found]:
-        """Scheduler steps between a step through a scaler, the cause, and its update."""
+        """Scheduler steps between a step through a scaler, the cause, and its update.
+
+        Or after each update, then the cause.
+        """
         return self.of(Mistake.SCHEDULED)
 
     @functools.cached_property
@@ -205,7 +208,10 @@ class Mistakes:
                 if event.kind is Kind.LEAVE and judged:
                     gradients = gradients.left()
         for update, event in root.early:
-            if self._home(update.node) is self._home(event.node):
+            if event.kind is Kind.SCHEDULE:
+                if self._is_scheduled(update, event):
+                    yield Found(Mistake.SCHEDULED, event, update, root, ())
+            elif self._home(update.node) is self._home(event.node):
                 yield Found(Mistake.EARLY_UPDATE, update, event, root, ())
 
     # --- for fixes ----------------------------------------------------------------------------
@@ -360,7 +366,7 @@ class Mistakes:
             case Mistake.LEFT_EARLY:
                 return self._gives_up(event.node)
             case Mistake.SCHEDULED:
-                return not self._is_skipped_too(event)
+                return cause.enabled is not False and not self._is_skipped_too(event)
             case Mistake.BARE_BACKWARD:
                 return self._is_prepared_for(cause, event) and not self._has_other_way(cause.node)
             case Mistake.OWN_SCALER:
@@ -405,6 +411,26 @@ class Mistakes:
             for call in self.tree.nodes(cst.Call)
             if isinstance(call.func, cst.Attribute) and call.func.attr.value in _BACKWARD
             if recognizer.framework(call) or recognizer.meaning(call) is None or _scales(call)
+        )
+
+    def _is_scheduled(self, update: Event, schedule: Event) -> bool:
+        """Whether a scheduler steps after each update, whatever that has found.
+
+        Not under a test that is none of a setting.
+        """
+        call, relevance = schedule.node, self.steps.relevance
+        assert isinstance(call, cst.Call)
+        around = self.steps.program.loop(call) or self.tree.ancestor(call, cst.FunctionDef)
+        body = self.tree.module if around is None else around.body
+        known = {text(test) for test, _ in deciding(self.tree, update.node)}
+        tests = (test for test, _ in deciding(self.tree, call) if text(test) not in known)
+        return (
+            update.enabled is not False
+            and not update.absent
+            and relevance.has_backward(body)
+            and not relevance.holds_training_loop(body)
+            and all(map(is_mode_test, tests))
+            and not self._is_skipped_too(schedule)
         )
 
     def _is_skipped_too(self, schedule: Event) -> bool:

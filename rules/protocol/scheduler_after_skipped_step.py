@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 _NAMES = ("old_scale", "scale_before")
 _MESSAGE = "the scheduler also counts steps that the scaler skips: the learning rate runs ahead"
+_SKIPPED = "skipped if a gradient is inf or NaN"
+_FALLS = "the scale falls here if a gradient was inf or NaN: then the optimizer did not step"
 _HELP = f"step it only if `scaler.{GET_SCALE.word}()` did not fall in `update`"
 
 
 class SchedulerAfterSkippedStep(Rule):
-    """``scheduler.step()`` after ``scaler.step(optimizer)``, before the skip is known."""
+    """``scheduler.step()`` after ``scaler.step(optimizer)``, whether or not that stepped."""
 
     code = "AMP112"
     name = "scheduler-after-skipped-step"
@@ -43,27 +45,29 @@ class SchedulerAfterSkippedStep(Rule):
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
-        """Report every scheduler step between a scaled step and its update."""
+        """Report every scheduler step that follows a scaled step, or its update."""
         for found in model.mistakes.scheduled:
-            related = [(found.cause.node, "skipped if a gradient is inf or NaN")]
+            why = _FALLS if found.cause.kind is Kind.UPDATE else _SKIPPED
+            related = [(found.cause.node, why)]
             fix = _fix(model, found)
             yield self.report(model, found.event.node, _MESSAGE, related, fix, help=_HELP)
 
 
 def _fix(model: Model, found: Found) -> Fix | None:
-    """Step below the update, where that is the next line, if the scale did not fall in it."""
+    """Step below the update, where that is the line beside, if the scale did not fall in it."""
     line, cause = model.tree.statement(found.event.node), found.cause.node
     block = model.tree.parent(line) if line is not None else None
     func = cause.func if isinstance(cause, cst.Call) else None
-    if not isinstance(block, (cst.IndentedBlock, cst.Module)) or not isinstance(
-        func, cst.Attribute
-    ):
+    if not isinstance(block, (cst.IndentedBlock, cst.Module)) or line is None:
+        return None
+    if not isinstance(func, cst.Attribute):
         return None
     updates = map(model.tree.statement, model.steps.recognizer.updates)
     ends = {id(update) for update in updates if update is not None}
     for each, after in itertools.pairwise(block.body):
-        if each is line and id(after) in ends and isinstance(after, cst.SimpleStatementLine):
-            return _moved(model, line, after, model.tree.source(func.value))
+        update = after if each is line else each if after is line else None
+        if id(update) in ends and isinstance(update, cst.SimpleStatementLine):
+            return _moved(model, line, update, model.tree.source(func.value))
     return None
 
 

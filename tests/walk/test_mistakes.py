@@ -427,7 +427,15 @@ PLAIN = "model(x).backward()\n"
             "loss = scaler.scale(model(x))\nloss.backward()\n" + STEP + UPDATE,
             id="a loss that is rebound",
         ),
-        pytest.param(MADE, SCALED + STEP + UPDATE + "scheduler.step()\n", id="scheduler after"),
+        pytest.param(
+            MADE,
+            SCALED
+            + STEP
+            + "before = scaler.get_scale()\n"
+            + UPDATE
+            + "if scaler.get_scale() >= before:\n    scheduler.step()\n",
+            id="scheduler after, by the scale",
+        ),
         pytest.param(
             MADE, SCALED + STEP + "scheduler.step(loss)\n" + UPDATE, id="scheduler by a metric"
         ),
