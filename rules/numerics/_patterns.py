@@ -14,6 +14,7 @@ from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.expressions import BETWEEN, CLASSES, Apply, Pair, parsed, stages, words
+from amp_lint.vocabulary.operations import HOLDERS
 from amp_lint.vocabulary.written import NO_TEXT, Look, pattern
 
 from ._fuse import last_name
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from amp_lint.syntax.names import Binding
 
 
+_SMALL = 8.0
+"""No exponential of a number below that overflows float16, and no probability rounds to 0 or 1."""
 _OF_NUMBERS = (r"\bmath\.", r"\bnp\.", r"\bnumpy\.", r"\w")
 """What stands before the name of a function that is not torch's."""
 _OF_VALUES = r"[ \t]*(?:[-+*/%]|=(?!=)|\.[ \t]*[^\W\d])"
@@ -144,7 +147,7 @@ class PatternRule(Rule):
 
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether a place is right as it stands, for a reason that the pair does not show."""
-        return _is_bounded_entropy(model, match)
+        return _is_bounded_entropy(model, match) or _is_written_out(model, match)
 
 
 _SHIFTS = frozenset({"abs", "amax", "clamp", "clip", "cummax", "logcumsumexp", "logsigmoid",
@@ -176,6 +179,21 @@ def _is_bounded_entropy(model: Model, match: Match) -> bool:
     weights += [model.tree.source(step.node) for step in match.steps[1:] if not step.elsewhere]
     weighted = model.operations.weighted_by
     return bool(floors) and any(weighted(match.node, weight) for weight in weights)
+
+
+def _is_written_out(model: Model, match: Match) -> bool:
+    """Whether it is computed of a small number that is written out, as in a test: none overflows."""
+    values = [v for node in match.bound.values() for v in model.values.alternatives(node)]
+    return bool(values) and all(_is_small(model, value) for value in values)
+
+
+def _is_small(model: Model, value: cst.BaseExpression) -> bool:
+    from amp_lint.flow.values import literal
+
+    if not isinstance(value, cst.Call) or not model.names.is_any(value.func, HOLDERS):
+        return False
+    numbers = [literal(argument.value) for argument in value.args[:1]]
+    return any(isinstance(number, (int, float)) and abs(number) < _SMALL for number in numbers)
 
 
 def _any_word(names: Iterable[str]) -> frozenset[str]:
