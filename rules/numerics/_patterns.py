@@ -182,7 +182,7 @@ def _is_bounded_entropy(model: Model, match: Match) -> bool:
 
 
 def _is_written_out(model: Model, match: Match) -> bool:
-    """Whether it is computed of a small number that is written out, as in a test: none overflows."""
+    """Whether it is computed of a small number that is written out, as in tests: none overflows."""
     values = [v for node in match.bound.values() for v in model.values.alternatives(node)]
     return bool(values) and all(_is_small(model, value) for value in values)
 

@@ -107,6 +107,7 @@ def _stays_on(model: Model, call: cst.Call) -> bool:
         and bool(attribute)
         and all(_attribute(other) != attribute for other in others)
         and not any(_sets(each, attribute) for each in model.tree.nodes(cst.Call))
+        and not any(_is_attribute(t.target, attribute) for t in model.tree.nodes(cst.AssignTarget))
     )
 
 
@@ -139,6 +140,10 @@ def _sets(call: cst.Call, attribute: str) -> bool:
         and call.func.attr.value == "set_defaults"
         and (is_named or any(arg.star for arg in call.args))
     )
+
+
+def _is_attribute(target: cst.BaseExpression, name: str) -> bool:
+    return isinstance(target, cst.Attribute) and target.attr.value == name
 
 
 def _switches(model: Model, option: str) -> bool:
