@@ -1,12 +1,15 @@
-"""AMP308: the root of a sum of squares, in a module."""
+"""AMP308: the root of a sum of squares, in a module or a loss."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.text.diagnostic import Applicability, Severity
 from amp_lint.vocabulary.expressions import Pair
+from amp_lint.vocabulary.meaning import Part
+from amp_lint.vocabulary.training import AUTOGRAD_GRAD
 
 from ._fuse import last_name
 from ._patterns import PatternRule
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
 _MODULE = "Module"
+_LOSS = re.compile(r"(?<![a-z])(?:loss|penalty)(?![a-z])", re.IGNORECASE)
+"""In the name of a function of whose result gradients are taken."""
 
 
 class SqrtOfSumOfSquares(PatternRule):
@@ -37,7 +42,26 @@ class SqrtOfSumOfSquares(PatternRule):
         floored = any(map(model.patterns.is_floor, match.between))
         untracked = is_untracked(model.tree, model.names, match.node)
         untracked = untracked or is_read_out(model.program, model.operations, match.node)
-        return floored or untracked or not _is_of_a_module(model, match.node)
+        return floored or untracked or not _is_differentiated(model, match.node)
+
+
+def _is_differentiated(model: Model, node: cst.CSTNode) -> bool:
+    """Whether a place is in a module, in a loss, or takes gradients of gradients."""
+    functions = [f for f in model.tree.ancestors(node) if isinstance(f, cst.FunctionDef)]
+    return (
+        _is_of_a_module(model, node)
+        or any(_LOSS.search(function.name.value) for function in functions)
+        or any(
+            _keeps_graph(model, call) for f in functions for call in model.tree.below(f, cst.Call)
+        )
+    )
+
+
+def _keeps_graph(model: Model, call: cst.Call) -> bool:
+    """Whether a call takes gradients of which others are taken."""
+    graph = model.values.argument(call, *AUTOGRAD_GRAD.place(Part.GRAPH))
+    known = graph is not None and model.values.constants(graph) == [True]
+    return known and model.names.is_any(call.func, AUTOGRAD_GRAD.names)
 
 
 def _is_of_a_module(model: Model, node: cst.CSTNode) -> bool:
