@@ -29,11 +29,12 @@ from amp_lint.vocabulary.meaning import Kind as Kind
 from amp_lint.vocabulary.meaning import Meaning, Part, Role
 from amp_lint.vocabulary.operations import ONES
 from amp_lint.vocabulary.purity import ASKING
-from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, rows
+from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, rows, words
 from amp_lint.vocabulary.training import NORMS
 from amp_lint.vocabulary.written import UNSCALE, reads_scale
 
 _SCALING = methods(Role.SCALER, rows(Role.SCALED_LOSS))
+_CLIPS = words(Kind.CLIP)
 _BACKWARD = methods(Role.LOSS, rows(Kind.BACKWARD))
 _MAX_NAMES = 50  # that a value is made from, and that are followed
 (_STEPPED,) = {row.place(Part.OPTIMIZER) for row in rows(Kind.STEP, Role.SCALER)}
@@ -119,9 +120,18 @@ class Recognizer:
             return Kind.OPAQUE
         if self.gradients.is_measure(call) or self._is_called_measure(call):
             return Kind.GRADIENT_READ
+        if self._is_called_clip(call):
+            return Kind.CLIP
         if target is not None and self._is_hook(target):
             return Kind.OPAQUE
         return Kind.OPAQUE if target is None and self._is_given_scaler(call) else None
+
+    def _is_called_clip(self, call: cst.Call) -> bool:
+        """Whether something that is not seen is called as torch calls a clip, for a module's."""
+        if _last_word(call.func) not in _CLIPS or self.program.target(call) is not None:
+            return False
+        given = call.args[0].value if call.args else None
+        return isinstance(given, cst.Call) and _last_word(given.func) == "parameters"
 
     def _is_called_measure(self, call: cst.Call) -> bool:
         """Whether a helper of a file that is not seen is called after the norm of gradients."""

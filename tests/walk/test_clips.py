@@ -466,3 +466,12 @@ def test_one_of_two_that_are_clipped_together_is_unscaled(both: str, found: int)
     assert len(seen) == found
     if seen:
         assert place(seen) == f"scaler.unscale_(self.b) before clip({both}, 1.0)"
+
+
+def test_what_is_called_like_a_clip_is_one() -> None:
+    called = "if x.grow:\n    model.clip_grad_norm(model.net.parameters())\n"
+    assert place(in_loop(called + STEP)).endswith(
+        "before model.clip_grad_norm(model.net.parameters())"
+    )
+    assert in_loop("model.clip_grad_norm(model.limit)\n" + STEP) == []
+    assert in_loop("model.limited(model.net.parameters())\n" + STEP) == []
