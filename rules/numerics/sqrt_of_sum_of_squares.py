@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from amp_lint._lazy import cst
 from amp_lint.text.diagnostic import Applicability, Severity
 from amp_lint.vocabulary.expressions import Pair
-from amp_lint.vocabulary.meaning import Part
-from amp_lint.vocabulary.training import AUTOGRAD_GRAD
 
-from ._fuse import last_name
+from ._differentiated import is_differentiated
 from ._patterns import PatternRule
 
 if TYPE_CHECKING:
     from amp_lint.amp.patterns import Match
     from amp_lint.model import Model
-
-_MODULE = "Module"
-_LOSS = re.compile(r"(?<![a-z])(?:loss|penalty)(?![a-z])", re.IGNORECASE)
-"""In the name of a function of whose result gradients are taken."""
 
 
 class SqrtOfSumOfSquares(PatternRule):
@@ -42,44 +34,4 @@ class SqrtOfSumOfSquares(PatternRule):
         floored = any(map(model.patterns.is_floor, match.between))
         untracked = is_untracked(model.tree, model.names, match.node)
         untracked = untracked or is_read_out(model.program, model.operations, match.node)
-        return floored or untracked or not _is_differentiated(model, match.node)
-
-
-def _is_differentiated(model: Model, node: cst.CSTNode) -> bool:
-    """Whether a place is in a module, in a loss, or takes gradients of gradients."""
-    functions = [f for f in model.tree.ancestors(node) if isinstance(f, cst.FunctionDef)]
-    return (
-        _is_of_a_module(model, node)
-        or any(_LOSS.search(function.name.value) for function in functions)
-        or any(
-            _keeps_graph(model, call) for f in functions for call in model.tree.below(f, cst.Call)
-        )
-    )
-
-
-def _keeps_graph(model: Model, call: cst.Call) -> bool:
-    """Whether a call takes gradients of which others are taken."""
-    graph = model.values.argument(call, *AUTOGRAD_GRAD.place(Part.GRAPH))
-    known = graph is not None and model.values.constants(graph) == [True]
-    return known and model.names.is_any(call.func, AUTOGRAD_GRAD.names)
-
-
-def _is_of_a_module(model: Model, node: cst.CSTNode) -> bool:
-    """Whether a place is in a class that is a module, or in a function that such a class calls."""
-    function = model.tree.ancestor(node, cst.FunctionDef)
-    own = model.tree.ancestor(node, cst.ClassDef)
-    if own is not None:
-        return _is_module(model, own)
-    return function is not None and any(
-        _is_module(model, owner)
-        for call in model.tree.nodes(cst.Call)
-        if model.values.function(call.func) is function
-        and (owner := model.tree.ancestor(call, cst.ClassDef)) is not None
-    )
-
-
-def _is_module(model: Model, owner: cst.ClassDef) -> bool:
-    bases = [base.value for each in model.values.lineage(owner) for base in each.bases]
-    return any(
-        (name := last_name(base)) is not None and name.value.endswith(_MODULE) for base in bases
-    )
+        return floored or untracked or not is_differentiated(model, match.node)
