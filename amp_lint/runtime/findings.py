@@ -73,9 +73,13 @@ class Findings:
     def reach(self, place: Place, *, on: bool = True) -> None:
         """A call of the training is made; ``on``: with AMP."""
         counts = self.record.reached if on else self.record.passed
+        known = counts.get(place)
+        if known is not None:
+            counts[place] = known + 1
+            return
         self.note(place)
-        if place.file and (place in counts or len(counts) < _MOST):
-            counts[place] += 1
+        if place.file and len(counts) < _MOST:
+            counts[place] = 1
 
     def note(self, place: Place) -> None:
         """Remember what has led to a place where something happens now, when it first does."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+
+import torch
 
 from amp_lint.runtime.frames import Place
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.walk.gradients import Gradients
-
-if TYPE_CHECKING:
-    import torch
 
 _SAMPLED = 8
 """Parameters of an optimizer that stand for all; the last one comes besides."""
@@ -19,6 +19,8 @@ _KEPT = 64
 """Numbers of a gradient that stand for all."""
 _MOST_ROUNDS = 100
 """Backward passes between two updates after which nothing is known any more."""
+_MOST_STATES = 1000
+"""States of an optimizer, and what leads from one to the next, that are remembered."""
 
 Stamp = list[tuple[int, int] | None]
 """Of each sampled parameter: which tensor its gradient is, and how often that was written."""
@@ -35,6 +37,10 @@ class Happening:
     framework: Role | None = None
 
 
+happening: Callable[..., Happening] = lru_cache(4096)(Happening)
+"""One object for all equal ones, so that what follows from it is known from the last step."""
+
+
 class Lived(Gradients[Happening]):
     """What has happened since the last update: no path excludes another, all was in one round."""
 
@@ -43,6 +49,10 @@ class Lived(Gradients[Happening]):
     def belongs(self, cause: Happening, event: Happening) -> bool:
         """Whether two events are of one round: they are."""
         return True
+
+
+_CLEARED = Lived()
+_FIELDS = tuple(each.name for each in fields(Lived) if each.compare)
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +73,11 @@ class Owned:
         self._lengths: list[int] = []
         self._ids: frozenset[int] = frozenset()
         self.key = key
-        self.state: Gradients[Happening] = Lived()
+        self.state: Gradients[Happening] = _CLEARED
+        self._ways: dict[tuple[int, int], tuple[Happening, Gradients[Happening]]] = {}
+        """By the ids of a state and an event, which are kept: the event, and the state after it."""
+        self._states: dict[tuple[object, ...], Gradients[Happening]] = {}
+        """One object for all equal states, as the rounds of a training soon repeat."""
         self.known: Stamp = []
         """The gradients after the last event that wrote them."""
         self._numbers: list[tuple[weakref.ref[torch.Tensor], torch.Tensor]] = []
@@ -100,6 +114,9 @@ class Owned:
 
     def sample(self) -> list[torch.Tensor]:
         """Some of its parameters, spread over all."""
+        return [param for ref in self._chosen() if (param := ref()) is not None]
+
+    def _chosen(self) -> list[weakref.ref[torch.Tensor]]:
         optimizer = self._ref()
         if optimizer is None:
             return []
@@ -112,7 +129,7 @@ class Owned:
             self._sample = [weakref.ref(every[index]) for index in chosen]
             self._ids = frozenset(map(id, every))
             self._lengths = lengths
-        return [param for ref in self._sample if (param := ref()) is not None]
+        return self._sample
 
     def parameters(self) -> list[torch.Tensor]:
         """All of its parameters."""
@@ -123,8 +140,10 @@ class Owned:
     def stamp(self) -> Stamp:
         """The gradients as they are now."""
         return [
-            None if (grad := param.grad) is None else (id(grad), grad._version)
-            for param in self.sample()
+            None
+            if (param := ref()) is None or (grad := param.grad) is None
+            else (id(grad), grad._version)
+            for ref in self._chosen()
         ]
 
     def keep_numbers(self) -> None:
@@ -134,7 +153,8 @@ class Owned:
         """
         grads = [p.grad for p in self.sample() if p.grad is not None and not p.grad.is_sparse]
         few = {id(each): each for each in (*grads[:1], *grads[len(grads) // 2 :][:1], *grads[-1:])}
-        self._numbers = [(weakref.ref(each), _some(each).clone()) for each in few.values()]
+        with torch.no_grad():
+            self._numbers = [(weakref.ref(each), _some(each).clone()) for each in few.values()]
 
     def looks_written(self) -> bool:
         """Whether these are others now; waits for the device.
@@ -142,10 +162,7 @@ class Owned:
         torch counts what is written to a tensor, but not through ``.data`` or by an extension.
         """
         kept = [(then, grad) for ref, then in self._numbers if (grad := ref()) is not None]
-        same = (
-            ((now := _some(grad)) == then) | (then.isnan() & now.isnan()) for then, grad in kept
-        )
-        self.is_written_unseen |= not all(bool(each.all()) for each in same)
+        self.is_written_unseen |= not all(_equal(then, _some(grad)) for then, grad in kept)
         of_zeros = bool(kept) and not any(bool(then.any()) for then, _ in kept)
         return self.is_written_unseen or of_zeros  # of zeros nobody can tell
 
@@ -165,22 +182,36 @@ class Owned:
         if not any(now):
             self.clear(place)
         elif self.state.pending or self.state.plain:
-            self.after(Happening(Kind.GRADIENT_WRITE, place))
+            self.after(happening(Kind.GRADIENT_WRITE, place))
             self.forget()
 
     def after(self, event: Happening) -> None:
         """An event happens to the gradients."""
-        self.state = self.state.after(event)
+        known = self._ways.get((id(self.state), id(event)))
+        self.state = self._followed(event) if known is None else known[1]
         if self.state.round > _MOST_ROUNDS:
-            self.state = Lived()
+            self.state = _CLEARED
+
+    def _followed(self, event: Happening) -> Gradients[Happening]:
+        if len(self._ways) >= _MOST_STATES:
+            self._ways.clear()
+            self._states.clear()
+        state = self._same(self.state)
+        following = self._same(state.after(event))
+        self._ways[id(state), id(event)] = event, following
+        return following
+
+    def _same(self, state: Gradients[Happening]) -> Gradients[Happening]:
+        """The object that stands for all states that are equal to this one."""
+        return self._states.setdefault(_values(state), state)
 
     def clear(self, place: Place) -> None:
         """The gradients are set to zero, or to None."""
         if self.state.stepped or self.state.unscaled:  # which the scaler keeps until its update
-            self.after(Happening(Kind.ZERO_GRAD, place, optimizer=self.key))
+            self.after(happening(Kind.ZERO_GRAD, place, optimizer=self.key))
             self.cleared = place
         else:
-            self.state = Lived()
+            self.state = _CLEARED
         self.done, self.mixed, self.early = None, None, None
         self.forget()
 
@@ -190,8 +221,23 @@ class Owned:
         self.asked = False
 
 
+def _values(state: Gradients[Happening]) -> tuple[object, ...]:
+    """What a state holds; events are told apart by who they are."""
+    held = (getattr(state, name) for name in _FIELDS)
+    return tuple(tuple(each.items()) if isinstance(each, dict) else each for each in held)
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two hold the same numbers, or NaN in the same places."""
+    if one.shape != other.shape:
+        return False
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
 def _some(tensor: torch.Tensor) -> torch.Tensor:
     """The first numbers of a tensor, as a view."""
+    if type(tensor) is torch.Tensor and tensor.is_contiguous() and not tensor.requires_grad:
+        return tensor.as_strided((min(_KEPT, tensor.numel()),), (1,))
     last = tensor.detach()
     while last.dim() > 1:
         last = last[0]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.frames import Place
-from amp_lint.runtime.owned import Happening, Owned, Stamp, Unsettled
+from amp_lint.runtime.owned import Happening, Owned, Stamp, Unsettled, happening
 from amp_lint.runtime.record import Numbers
 from amp_lint.vocabulary.amp import SCALE
 from amp_lint.vocabulary.meaning import Kind
@@ -60,6 +60,8 @@ class Protocol:
         self._owned: weakref.WeakKeyDictionary[torch.optim.Optimizer, Owned] = (
             weakref.WeakKeyDictionary()
         )
+        self._every: list[Owned] = []
+        """The same, also those whose optimizers are gone, until another one comes."""
         self._logs: weakref.WeakKeyDictionary[torch.amp.GradScaler, ScalerLog] = (
             weakref.WeakKeyDictionary()
         )
@@ -78,6 +80,7 @@ class Protocol:
             self._keys += 1
             found = self._owned[optimizer] = Owned(optimizer, str(self._keys))
             found.known = found.stamp()
+            self._every = [*self.all(), found]
         return found
 
     def log(self, scaler: torch.amp.GradScaler) -> ScalerLog:
@@ -92,15 +95,16 @@ class Protocol:
 
     def all(self) -> list[Owned]:
         """Every optimizer that is there."""
-        return [*self._owned.values()]
+        return [owned for owned in self._every if owned.optimizer is not None]
 
     # --- events -------------------------------------------------------------------------------
 
     def before_backward(self, place: Place) -> list[tuple[Owned, Stamp]]:
         """The gradients of all optimizers, to be compared with those after it."""
-        for owned in self.all():
+        every = self.all()
+        for owned in every:
             owned.catch_up(place)
-        return [(owned, owned.known) for owned in self.all()]
+        return [(owned, owned.known) for owned in every]
 
     def after_backward(
         self,
@@ -123,7 +127,7 @@ class Protocol:
 
     def _fed(self, owned: Owned, place: Place, scaler: torch.amp.GradScaler | None) -> None:
         key = None if scaler is None else self.log(scaler).key
-        event = Happening(Kind.BACKWARD, place, scaler=key, optimizer=owned.key)
+        event = happening(Kind.BACKWARD, place, scaler=key, optimizer=owned.key)
         if key is not None and owned.key in owned.state.divided:
             owned.mixed = (owned.state.unscaled[owned.key], event)
         owned.after(event)
@@ -136,9 +140,9 @@ class Protocol:
         """The user calls ``unscale_``."""
         owned.catch_up(place)
         log = self.log(scaler)
-        event = Happening(Kind.UNSCALE, place, scaler=log.key, optimizer=owned.key)
+        event = happening(Kind.UNSCALE, place, scaler=log.key, optimizer=owned.key)
         if scaler._scale is None:  # which raises, before there is a step
-            self._judge(owned, replace(event, kind=Kind.STEP))
+            self._judge(owned, happening(Kind.STEP, place, scaler=log.key, optimizer=owned.key))
         self._judge(owned, event)
         owned.after(event)
         log.touched.add(owned.key)
@@ -156,7 +160,7 @@ class Protocol:
         clipped = [owned for owned in self.all() if owned.owns(ids)]
         for owned in clipped:
             owned.catch_up(place)
-            event = Happening(Kind.CLIP, place)
+            event = happening(Kind.CLIP, place)
             cause = None if owned.state.unknown else SCALED_CLIP.judge(event, owned.state)
             right = owned.asked or self._compensated(owned, limit)
             if cause is not None and not right and not self._is_written(owned, place):
@@ -174,7 +178,8 @@ class Protocol:
         for owned in self.all():
             if owned.owns(ids):
                 owned.known = owned.stamp()
-                owned.keep_numbers()
+                if owned.state.is_scaled:  # of others nobody asks whether they were written
+                    owned.keep_numbers()
 
     def read(self, params: set[int], place: Place, function: str) -> None:
         """Gradients of some parameters are measured by hand."""
@@ -182,7 +187,7 @@ class Protocol:
             if not owned.owns(params):
                 continue
             owned.catch_up(place)
-            event = Happening(Kind.GRADIENT_READ, place)
+            event = happening(Kind.GRADIENT_READ, place)
             cause = None if owned.state.unknown else SCALED_READ.judge(event, owned.state)
             if cause is not None and not owned.asked:
                 self.findings.note(place)
@@ -199,7 +204,7 @@ class Protocol:
                 owned.known = owned.stamp()
                 owned.keep_numbers()
             else:
-                owned.after(Happening(Kind.GRADIENT_WRITE, place))
+                owned.after(happening(Kind.GRADIENT_WRITE, place))
                 owned.forget()
                 owned.known = owned.stamp()
 
@@ -219,7 +224,7 @@ class Protocol:
             self._looks -= 1
             written = owned.looks_written()
         if written:
-            owned.after(Happening(Kind.GRADIENT_WRITE, place))
+            owned.after(happening(Kind.GRADIENT_WRITE, place))
             owned.forget()
         return written
 
@@ -242,7 +247,7 @@ class Protocol:
         """``scaler.step(optimizer)``, before it does anything."""
         owned.catch_up(place)
         log = self.log(scaler)
-        event = Happening(Kind.STEP, place, scaler=log.key, optimizer=owned.key)
+        event = happening(Kind.STEP, place, scaler=log.key, optimizer=owned.key)
         self._judge(owned, event)
         self._settle(owned, event)
         optimizer = owned.optimizer
@@ -260,9 +265,10 @@ class Protocol:
         log = self.log(scaler)
         log.steps += 1
         log.skips += skipped
-        owned.known = owned.stamp()
+        if skipped:  # else `stepped` has looked
+            owned.known = owned.stamp()
         owned.skipped = skipped
-        owned.done = None if skipped else Happening(Kind.STEP, place, scaler=log.key)
+        owned.done = None if skipped else happening(Kind.STEP, place, scaler=log.key)
         owned.forget()
 
     def _settle(self, owned: Owned, step: Happening) -> None:
@@ -286,7 +292,7 @@ class Protocol:
     def direct_step(self, owned: Owned, place: Place) -> None:
         """``optimizer.step()``, before it does anything."""
         owned.catch_up(place)
-        event = Happening(Kind.STEP, place, optimizer=owned.key)
+        event = happening(Kind.STEP, place, optimizer=owned.key)
         if owned.done is not None and any(owned.known) and not owned.state.used:
             self._see(Mistake.DOUBLE_STEP, owned, event, owned.done)
         elif not owned.asked and not (owned.state.is_scaled and self._is_written(owned, place)):
@@ -297,7 +303,7 @@ class Protocol:
         """``optimizer.step(closure)``, when it is done: on gradients as the closure left them."""
         owned.catch_up(place)
         if not owned.asked and owned.state.is_scaled and not self._is_written(owned, place):
-            self._judge(owned, Happening(Kind.STEP, place, optimizer=owned.key))
+            self._judge(owned, happening(Kind.STEP, place, optimizer=owned.key))
 
     def step_in_backward(
         self, owned: Owned, place: Place, scaler: torch.amp.GradScaler, backward: Place
@@ -309,8 +315,8 @@ class Protocol:
             return  # this backward has not written them
         if grads and not asked and not any(grad._version for grad in grads):
             key = self.log(scaler).key
-            cause = Happening(Kind.BACKWARD, backward, scaler=key)
-            event = Happening(Kind.STEP, place, scaler=key, optimizer=owned.key)
+            cause = happening(Kind.BACKWARD, backward, scaler=key)
+            event = happening(Kind.STEP, place, scaler=key, optimizer=owned.key)
             self._see(Mistake.BYPASS, owned, event, cause)
 
     def stepped(self, owned: Owned, *, direct: bool) -> None:
@@ -325,7 +331,7 @@ class Protocol:
         """``scaler.update()``."""
         log = self.log(scaler)
         log.updates += 1
-        event = Happening(Kind.UPDATE, place, scaler=log.key)
+        event = happening(Kind.UPDATE, place, scaler=log.key)
         for owned in self.all():
             if owned.key in log.touched:
                 unscaled = owned.state.unscaled.get(owned.key)
@@ -342,7 +348,7 @@ class Protocol:
         for owned in self.all():
             cause = owned.state.pending
             if cause is not None and owned.scaler is scaler and not owned.state.unknown:
-                self._see(Mistake.EMPTY_UPDATE, owned, Happening(Kind.UPDATE, place), cause)
+                self._see(Mistake.EMPTY_UPDATE, owned, happening(Kind.UPDATE, place), cause)
 
     def finish(self) -> None:
         """What no step has settled is not in order."""
@@ -354,7 +360,7 @@ class Protocol:
         """A scheduler of an optimizer steps."""
         owned = self.owned(optimizer)
         if owned.skipped:
-            self._judge(owned, Happening(Kind.SCHEDULE, place, optimizer=owned.key))
+            self._judge(owned, happening(Kind.SCHEDULE, place, optimizer=owned.key))
 
     def zero(self, owned: Owned, place: Place) -> None:
         """The gradients of an optimizer were cleared."""

@@ -193,8 +193,9 @@ class TrainingHooks:
     def _before_step(self, optimizer: Optimizer, args: Any, keywords: Any) -> None:  # noqa: ANN401
         if torch.compiler.is_compiling():
             return
-        owned, place = self.protocol.owned(optimizer), here()
+        owned = self.protocol.owned(optimizer)
         if not self.inside.depth:
+            place = here()
             self.watch.reads.end()
             self.findings.reach(place)
             if not _has_closure(args, keywords):  # which would run backward again
@@ -202,9 +203,10 @@ class TrainingHooks:
                 self._judge_unchecked(owned, place)
                 self.protocol.direct_step(owned, place)
         elif self._running.scaler is not None and self.inside.depth == 1:
-            self.protocol.step_in_backward(owned, place, self._running.scaler, self._running.place)
+            running = self._running
+            self.protocol.step_in_backward(owned, here(), running.scaler, running.place)
         if owned.steps < _LOOKED_AT:
-            self._judge_dtypes(optimizer, place)
+            self._judge_dtypes(optimizer, here())
 
     def _judge_unscaled(self, owned: Owned, place: Place) -> None:
         """See whether a float16 forward goes without a scaler."""
@@ -240,7 +242,7 @@ class TrainingHooks:
         if direct and _has_closure(args, keywords):
             self.protocol.closure_step(owned, here())
         self.protocol.stepped(owned, direct=direct)
-        self.regions.stepped(owned.key, here())
+        self.regions.stepped(owned.key)
         if direct:
             self.watch.boundary(skipped=False)
 
