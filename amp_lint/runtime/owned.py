@@ -12,6 +12,7 @@ import torch
 from amp_lint.runtime.frames import Place
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.walk.gradients import Gradients
+from amp_lint.walk.mistake_rows import CALLS, Row
 
 _SAMPLED = 8
 """Parameters of an optimizer that stand for all; the last one comes besides."""
@@ -55,6 +56,15 @@ _CLEARED = Lived()
 _FIELDS = tuple(each.name for each in fields(Lived) if each.compare)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Way:
+    """What an event means in a state."""
+
+    event: Happening
+    after: Gradients[Happening]
+    mistakes: list[tuple[Row, Happening]]
+
+
 @dataclass(slots=True, eq=False)
 class Unsettled:
     """What becomes a mistake with the step of the scaler, unless something comes before."""
@@ -74,8 +84,8 @@ class Owned:
         self._ids: frozenset[int] = frozenset()
         self.key = key
         self.state: Gradients[Happening] = _CLEARED
-        self._ways: dict[tuple[int, int], tuple[Happening, Gradients[Happening]]] = {}
-        """By the ids of a state and an event, which are kept: the event, and the state after it."""
+        self._ways: dict[tuple[int, int], _Way] = {}
+        """By the ids of a state and an event, which are kept."""
         self._states: dict[tuple[object, ...], Gradients[Happening]] = {}
         """One object for all equal states, as the rounds of a training soon repeat."""
         self.known: Stamp = []
@@ -100,6 +110,8 @@ class Owned:
         """The float16 region that their loss came from, if nothing scaled it."""
         self.skipped = False
         """Whether that is known to have changed nothing."""
+        self.stepped_by: object = None
+        """What is known of the scaler that stepped last."""
         self.steps = 0
 
     @property
@@ -114,12 +126,15 @@ class Owned:
 
     def sample(self) -> list[torch.Tensor]:
         """Some of its parameters, spread over all."""
-        return [param for ref in self._chosen() if (param := ref()) is not None]
+        self.choose()
+        return [param for ref in self._sample if (param := ref()) is not None]
 
-    def _chosen(self) -> list[weakref.ref[torch.Tensor]]:
+    def choose(self) -> None:
+        """Choose them, if there are others than before."""
         optimizer = self._ref()
         if optimizer is None:
-            return []
+            self._sample = []
+            return
         lengths = [len(group["params"]) for group in optimizer.param_groups]
         if lengths != self._lengths:
             every = [param for group in optimizer.param_groups for param in group["params"]]
@@ -129,7 +144,6 @@ class Owned:
             self._sample = [weakref.ref(every[index]) for index in chosen]
             self._ids = frozenset(map(id, every))
             self._lengths = lengths
-        return self._sample
 
     def parameters(self) -> list[torch.Tensor]:
         """All of its parameters."""
@@ -138,12 +152,12 @@ class Owned:
         return [param for group in groups for param in group["params"]]
 
     def stamp(self) -> Stamp:
-        """The gradients as they are now."""
+        """The gradients as they are now, of the parameters that were chosen last."""
         return [
             None
             if (param := ref()) is None or (grad := param.grad) is None
             else (id(grad), grad._version)
-            for ref in self._chosen()
+            for ref in self._sample
         ]
 
     def keep_numbers(self) -> None:
@@ -153,8 +167,7 @@ class Owned:
         """
         grads = [p.grad for p in self.sample() if p.grad is not None and not p.grad.is_sparse]
         few = {id(each): each for each in (*grads[:1], *grads[len(grads) // 2 :][:1], *grads[-1:])}
-        with torch.no_grad():
-            self._numbers = [(weakref.ref(each), _some(each).clone()) for each in few.values()]
+        self._numbers = [(weakref.ref(each), _some(each).clone()) for each in few.values()]
 
     def looks_written(self) -> bool:
         """Whether these are others now; waits for the device.
@@ -187,19 +200,27 @@ class Owned:
 
     def after(self, event: Happening) -> None:
         """An event happens to the gradients."""
-        known = self._ways.get((id(self.state), id(event)))
-        self.state = self._followed(event) if known is None else known[1]
+        self.state = self._way(event).after
         if self.state.round > _MOST_ROUNDS:
             self.state = _CLEARED
 
-    def _followed(self, event: Happening) -> Gradients[Happening]:
+    def mistakes(self, event: Happening) -> list[tuple[Row, Happening]]:
+        """Which mistakes a call is now, and the cause of each."""
+        return self._way(event).mistakes
+
+    def _way(self, event: Happening) -> _Way:
+        known = self._ways.get((id(self.state), id(event)))
+        if known is not None:
+            return known
         if len(self._ways) >= _MOST_STATES:
             self._ways.clear()
             self._states.clear()
         state = self._same(self.state)
-        following = self._same(state.after(event))
-        self._ways[id(state), id(event)] = event, following
-        return following
+        causes = ((row, row.judge(event, state)) for row in CALLS.get(event.kind, ()))
+        mistakes = [(row, cause) for row, cause in causes if cause is not None]
+        found = _Way(event, self._same(state.after(event)), mistakes)
+        self._ways[id(state), id(event)] = found
+        return found
 
     def _same(self, state: Gradients[Happening]) -> Gradients[Happening]:
         """The object that stands for all states that are equal to this one."""

@@ -13,7 +13,7 @@ from amp_lint.runtime.owned import Happening, Owned, Stamp, Unsettled, happening
 from amp_lint.runtime.record import Numbers
 from amp_lint.vocabulary.amp import SCALE
 from amp_lint.vocabulary.meaning import Kind
-from amp_lint.walk.mistake_rows import CALLS, SCALED_CLIP, SCALED_READ, STRICT_CLIP
+from amp_lint.walk.mistake_rows import SCALED_CLIP, SCALED_READ, STRICT_CLIP
 
 if TYPE_CHECKING:
     import torch
@@ -37,6 +37,7 @@ class ScalerLog:
     """What a scaler has done."""
 
     key: str
+    ref: weakref.ref[torch.amp.GradScaler]
     made: Place | None = None
     touched: set[str] = field(default_factory=set)
     """The optimizers that it has unscaled or stepped since its last update."""
@@ -57,45 +58,47 @@ class Protocol:
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
-        self._owned: weakref.WeakKeyDictionary[torch.optim.Optimizer, Owned] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._every: list[Owned] = []
-        """The same, also those whose optimizers are gone, until another one comes."""
-        self._logs: weakref.WeakKeyDictionary[torch.amp.GradScaler, ScalerLog] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._owned: dict[int, Owned] = {}
+        """By the ids of optimizers, also of those that are gone, until another one comes."""
+        self._logs: dict[int, ScalerLog] = {}
+        """In the same way of scalers."""
         self.logs: list[ScalerLog] = []
         """Of all scalers, also of those that are gone."""
-        self._stepped_by: weakref.WeakKeyDictionary[torch.optim.Optimizer, ScalerLog] = (
-            weakref.WeakKeyDictionary()
-        )
         self._keys = 0
         self._looks = _MOST_LOOKS
 
     def owned(self, optimizer: torch.optim.Optimizer) -> Owned:
         """What is known of the gradients of an optimizer."""
-        found = self._owned.get(optimizer)
-        if found is None:
+        found = self._owned.get(id(optimizer))
+        if found is None or found.optimizer is not optimizer:
             self._keys += 1
-            found = self._owned[optimizer] = Owned(optimizer, str(self._keys))
+            self._owned = {key: each for key, each in self._owned.items() if each.optimizer}
+            found = self._owned[id(optimizer)] = Owned(optimizer, str(self._keys))
+            found.choose()
             found.known = found.stamp()
-            self._every = [*self.all(), found]
         return found
 
     def log(self, scaler: torch.amp.GradScaler) -> ScalerLog:
         """What is known of a scaler."""
-        found = self._logs.get(scaler)
-        if found is None:
+        found = self._logs.get(id(scaler))
+        if found is None or found.ref() is not scaler:
             self._keys += 1
-            found = self._logs[scaler] = ScalerLog(str(self._keys))
+            self._logs = {key: log for key, log in self._logs.items() if log.ref() is not None}
+            found = self._logs[id(scaler)] = ScalerLog(str(self._keys), weakref.ref(scaler))
             if len(self.logs) < _MOST_SCALERS:
                 self.logs.append(found)
         return found
 
     def all(self) -> list[Owned]:
         """Every optimizer that is there."""
-        return [owned for owned in self._every if owned.optimizer is not None]
+        return [owned for owned in self._owned.values() if owned.optimizer is not None]
+
+    def are_scaled(self) -> bool:
+        """Whether gradients of any optimizer certainly are."""
+        for owned in self._owned.values():
+            if owned.state.is_scaled and not owned.state.unknown and owned.optimizer is not None:
+                return True
+        return False
 
     # --- events -------------------------------------------------------------------------------
 
@@ -103,6 +106,7 @@ class Protocol:
         """The gradients of all optimizers, to be compared with those after it."""
         every = self.all()
         for owned in every:
+            owned.choose()
             owned.catch_up(place)
         return [(owned, owned.known) for owned in every]
 
@@ -230,8 +234,9 @@ class Protocol:
 
     def scales(self) -> Iterator[tuple[torch.Tensor, torch.amp.GradScaler]]:
         """The factors of the scalers that are there, as they keep them."""
-        for scaler in [*self._logs]:
-            if scaler._scale is not None:
+        for log in [*self._logs.values()]:
+            scaler = log.ref()
+            if scaler is not None and scaler._scale is not None:
                 yield scaler._scale, scaler
 
     def asked(self, scaler: torch.amp.GradScaler) -> None:
@@ -250,10 +255,7 @@ class Protocol:
         event = happening(Kind.STEP, place, scaler=log.key, optimizer=owned.key)
         self._judge(owned, event)
         self._settle(owned, event)
-        optimizer = owned.optimizer
-        if optimizer is not None:
-            self._is_new(log, optimizer, place)
-            self._stepped_by[optimizer] = log
+        self._is_new(log, owned, place)
         owned.after(event)
         log.touched.add(owned.key)
         log.step = place
@@ -273,7 +275,8 @@ class Protocol:
 
     def _settle(self, owned: Owned, step: Happening) -> None:
         """The scaler steps: what was done with scaled gradients is a mistake."""
-        if owned.state.unknown:
+        is_settled = not owned.unsettled and owned.mixed is None and owned.early is None
+        if is_settled or owned.state.unknown:
             return
         for kind, mistake in (
             (Kind.CLIP, Mistake.SCALED_CLIP),
@@ -372,12 +375,10 @@ class Protocol:
     def _judge(self, owned: Owned, event: Happening) -> None:
         if owned.state.unknown:
             return
-        for row in CALLS[event.kind]:
-            cause = row.judge(event, owned.state)
-            if cause is not None:
-                again = row.mistake is Mistake.REPEATED_UNSCALE and owned.cleared is not None
-                mistake = Mistake.GIVEN_UP if again else row.mistake
-                self._see(mistake, owned, event, cause)
+        for row, cause in owned.mistakes(event):
+            again = row.mistake is Mistake.REPEATED_UNSCALE and owned.cleared is not None
+            mistake = Mistake.GIVEN_UP if again else row.mistake
+            self._see(mistake, owned, event, cause)
 
     def _see(
         self,
@@ -398,12 +399,12 @@ class Protocol:
 
     def _stepping(self, event: Happening) -> torch.amp.GradScaler | None:
         """The scaler of an event."""
-        return next((s for s, log in self._logs.items() if log.key == event.scaler), None)
+        return next((log.ref() for log in self._logs.values() if log.key == event.scaler), None)
 
-    def _is_new(self, log: ScalerLog, optimizer: torch.optim.Optimizer, place: Place) -> None:
+    def _is_new(self, log: ScalerLog, owned: Owned, place: Place) -> None:
         """See whether another scaler from the same place has stepped this optimizer before."""
-        before = self._stepped_by.get(optimizer)
-        if before is None or before is log or log.loaded or not before.steps:
+        before, owned.stepped_by = owned.stepped_by, log
+        if not isinstance(before, ScalerLog) or before is log or log.loaded or not before.steps:
             return
         if log.made is not None and log.made is before.made:
             places = {At.EVENT: log.made, At.STEP: place}

@@ -50,7 +50,7 @@ class Reads:
 
     def begin(self) -> None:
         """Look at what is done with gradients from here on, if some are scaled."""
-        if self._local.mode is None and self._possible and self._are_scaled():
+        if self._local.mode is None and self._possible and self._protocol.are_scaled():
             if _is_compiled():
                 self._possible = False
                 return
@@ -61,11 +61,6 @@ class Reads:
         """Look no longer: gradients are about to change, or another forward begins."""
         if self._local.mode is not None and _remove(self._local.mode):
             self._local.mode = None
-
-    def _are_scaled(self) -> bool:
-        """Whether somebody may see scaled gradients, and it would matter."""
-        owned = self._protocol.all()
-        return any(each.state.is_scaled and not each.state.unknown for each in owned)
 
     def _compile(self, old: Function) -> Function:
         def compile_(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401

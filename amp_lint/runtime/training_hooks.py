@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -95,8 +94,13 @@ class TrainingHooks:
             )
             cached = self.regions.has_stepped and marks.ran_in(losses, _HALVES)
             before = self.protocol.before_backward(place)
-            with self.inside, self._running.of(scaler, place):
-                given = old(tensors, *args, **keywords)
+            running = self._running
+            running.scaler, running.place = scaler, place
+            try:
+                with self.inside:
+                    given = old(tensors, *args, **keywords)
+            finally:
+                running.scaler = None
             for owned in self.protocol.after_backward(before, place, scaler):
                 owned.half = self.regions.half if half else None
                 if cached:
@@ -279,16 +283,8 @@ class _Running(threading.local):
     """The scaled backward that runs in a thread."""
 
     scaler: torch.amp.GradScaler | None = None
+    """What has scaled its loss."""
     place: Place = NOWHERE
-
-    @contextlib.contextmanager
-    def of(self, scaler: torch.amp.GradScaler | None, place: Place) -> Iterator[None]:
-        """One begins, of a loss that ``scaler`` has scaled, and ends."""
-        self.scaler, self.place = scaler, place
-        try:
-            yield
-        finally:
-            self.scaler = None
 
 
 def _has_closure(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
