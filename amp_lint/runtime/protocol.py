@@ -365,10 +365,10 @@ class Protocol:
         if owned.skipped:
             self._judge(owned, happening(Kind.SCHEDULE, place, optimizer=owned.key))
 
-    def zero(self, owned: Owned, place: Place) -> None:
-        """The gradients of an optimizer were cleared."""
+    def zero(self, owned: Owned, place: Place, *, gone: bool = False) -> None:
+        """The gradients of an optimizer were cleared; ``gone``: there are none any more."""
         owned.clear(place)
-        owned.known = owned.stamp()
+        owned.known = [None] * len(owned.known) if gone else owned.stamp()
 
     # --- mistakes -----------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import overrides
+from torch._C import _len_torch_function_stack
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
@@ -172,7 +173,7 @@ def _factor(name: str, args: tuple[Any, ...]) -> float | None:
 
 def _insert(mode: TorchFunctionMode) -> None:
     """Put a mode below all others, but above that of a default device, which has to be last."""
-    above = _taken()
+    above = _taken()  # most often none
     if above and isinstance(above[-1], DeviceContext):
         _put_back([above.pop()])
     _put_back([*above, mode])
@@ -181,6 +182,8 @@ def _insert(mode: TorchFunctionMode) -> None:
 def _remove(mode: TorchFunctionMode) -> bool:
     """Take a mode out from among others; False if torch itself has it off for a moment."""
     taken = _taken()
+    if taken == [mode]:
+        return True
     others = [each for each in taken if each is not mode]
     _put_back(others)
     return len(others) < len(taken)
@@ -189,7 +192,7 @@ def _remove(mode: TorchFunctionMode) -> bool:
 def _taken() -> list[Any]:
     """All modes of this thread, the innermost first, taken off."""
     pop: Callable[[], Any] = overrides._pop_mode
-    return [pop() for _ in range(torch._C._len_torch_function_stack())]
+    return [pop() for _ in range(_len_torch_function_stack())]
 
 
 def _put_back(modes: list[Any]) -> None:

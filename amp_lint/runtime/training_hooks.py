@@ -150,7 +150,8 @@ class TrainingHooks:
             self.watch.reads.end()
             with self.inside:
                 given = old(optimizer, *args, **keywords)
-            self.protocol.zero(self.protocol.owned(optimizer), here())
+            gone = not args and keywords.get("set_to_none", True) is True
+            self.protocol.zero(self.protocol.owned(optimizer), here(), gone=gone)
             self.watch.reads.begin()
             return given
 
