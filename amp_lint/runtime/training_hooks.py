@@ -203,13 +203,12 @@ class TrainingHooks:
             place = here()
             self.watch.reads.end()
             self.findings.reach(place)
-            if not _has_closure(args, keywords):  # which would run backward again
+            if not has_closure(args, keywords):  # which would run backward again
                 self._judge_unscaled(owned, place)
                 self._judge_unchecked(owned, place)
                 self.protocol.direct_step(owned, place)
-        elif self._running.scaler is not None and self.inside.depth == 1:
-            running = self._running
-            self.protocol.step_in_backward(owned, here(), running.scaler, running.place)
+        elif (scaler := self._running.scaler) is not None and self.inside.depth == 1:
+            self.protocol.step_in_backward(owned, here(), scaler, self._running.place)
         if owned.steps < _LOOKED_AT:
             self._judge_dtypes(optimizer, here())
 
@@ -244,7 +243,7 @@ class TrainingHooks:
         if torch.compiler.is_compiling():
             return
         owned, direct = self.protocol.owned(optimizer), not self.inside.depth
-        if direct and _has_closure(args, keywords):
+        if direct and has_closure(args, keywords):
             self.protocol.closure_step(owned, here())
         self.protocol.stepped(owned, direct=direct)
         self.regions.stepped(owned.key)
@@ -288,7 +287,7 @@ class _Running(threading.local):
     place: Place = NOWHERE
 
 
-def _has_closure(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+def has_closure(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Whether a step is given what runs forward and backward again."""
     return len(args) > 1 or bool(keywords)
 

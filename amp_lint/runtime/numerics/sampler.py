@@ -27,6 +27,7 @@ from amp_lint.runtime.numerics.updates import Updates
 from amp_lint.runtime.patches import Inside
 from amp_lint.runtime.protocol import scale_of
 from amp_lint.runtime.record import Numbers
+from amp_lint.runtime.training_hooks import has_closure
 from amp_lint.vocabulary.amp import SCALE
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Sampler:
         self._mode: Operations | None = None
         self._left: list[Operations] = []
         """Modes that could not be taken away yet; they do nothing."""
+        self._paused: Operations | None = None
+        """What looks at no operation of the optimizer that steps."""
         self._handles: list[Any] = []
         self._looked: set[int] = set()
         self._compiled = Compiled()
@@ -131,12 +134,20 @@ class Sampler:
             self._ranges.loss(losses)
 
     def _before_step(self, optimizer: Optimizer, args: Any, keywords: Any) -> None:  # noqa: ANN401
-        if self._mode is not None:
+        mode = self._mode
+        if mode is not None:
             with self._aside():
                 self._updates.before(optimizer)
-            self._mode.stepping = True
+            if has_closure(args, keywords):
+                mode.stepping = True
+            else:
+                self._paused = mode
+                mode.pause()
 
     def _after_step(self, optimizer: Optimizer, args: Any, keywords: Any) -> None:  # noqa: ANN401
+        paused, self._paused = self._paused, None
+        if paused is not None:
+            paused.resume()
         if self._mode is not None:
             self._mode.stepping = False
             with self._aside():
@@ -147,12 +158,12 @@ class Sampler:
         """What is measured here is no operation of the training."""
         mode = self._mode
         assert mode is not None
-        mode.on = False
+        mode.pause()
         try:
             with torch.no_grad():
                 yield
         finally:
-            mode.on = True
+            mode.resume()
 
     # --- what was seen ----------------------------------------------------------------------------
 
