@@ -144,7 +144,7 @@ def test_time_between_steps_is_of_the_whole() -> None:
 
 
 def test_a_number_of_steps_is_kept_whatever_they_take() -> None:
-    assert steps(Sampling(every=20), 1.0, 9.0, 100) == [1, 21, 41, 61, 81]
+    assert steps(Sampling(every=20), 1.0, 9.0, 100) == [1, 2, 21, 41, 61, 81]
     assert steps(Sampling(at=7), 1.0, 9.0, 100) == [6, 7]
 
 

@@ -44,6 +44,8 @@ class Kernel:
     is_alias: bool
     is_fresh: bool
     in_place: bool
+    is_update: bool
+    """Whether it may be a part of what updates a moving average."""
     overwrites: bool
     is_random: bool
 
@@ -67,12 +69,18 @@ class Operation:
 class Operations(TorchDispatchMode):
     """Hands every operation of one thread to who looks at it, while it is `on`."""
 
-    def __init__(self, look: Callable[[Operation], None], inside: Inside) -> None:
+    def __init__(
+        self,
+        look: Callable[[Operation], None],
+        inside: Inside,
+        before: Callable[[Kernel, Sequence[Any]], None] | None = None,
+    ) -> None:
+        """Look at each when it has run, and at updates of averages also ``before`` they do."""
         super().__init__()  # type: ignore[no-untyped-call]  # torch declares no types here
         self.on = True
         self.stepping = False
         """Whether an optimizer is at work, of which only its closure is of the training."""
-        self._look, self._inside = look, inside
+        self._look, self._inside, self._before = look, inside, before
         self._count, self._process, self._thread = 0, os.getpid(), threading.get_ident()
         self._lines: dict[int, Place] = {}
         self._pauses, self._is_out = 0, False
@@ -138,6 +146,8 @@ class Operations(TorchDispatchMode):
         if backward and kernel.is_alias:
             return func(*args, **keywords)
         phase, place = self._backward() if backward else self._forward()
+        if kernel.is_update and self._before is not None and args:
+            self._before(kernel, args)
         made = func(*args, **keywords)
         if not kernel.is_alias:
             self._count += 1
@@ -190,6 +200,7 @@ def _described(function: Any) -> Kernel:  # noqa: ANN401
         is_alias=function.is_view or name in kernels.ALIASES,
         is_fresh=is_fresh,
         in_place=schema.is_mutable,
+        is_update=schema.is_mutable and name.rstrip("_") in kernels.UPDATES,
         overwrites=name in kernels.OVERWRITES,
         is_random=torch.Tag.nondeterministic_seeded in function.tags,
     )

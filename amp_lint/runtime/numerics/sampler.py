@@ -16,6 +16,7 @@ from torch.optim.optimizer import (
 
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.frames import Place, here
+from amp_lint.runtime.numerics.averages import Averages
 from amp_lint.runtime.numerics.facts import Facts
 from amp_lint.runtime.numerics.losses import Losses
 from amp_lint.runtime.numerics.operations import Operation, Operations, usable
@@ -47,6 +48,7 @@ class Sampler:
         self._facts = Facts(self._scalars, watch.findings, watch.regions)
         self._underflow = Underflow(self._scalars, watch.findings)
         self._updates = Updates(self._scalars, watch.findings)
+        self._averages = Averages(self._scalars, watch.findings)
         self._losses = Losses()
         self._mode: Operations | None = None
         self._left: list[Operations] = []
@@ -112,7 +114,7 @@ class Sampler:
 
     def _begin(self) -> None:
         self._left = [mode for mode in self._left if not mode.end()]
-        mode = Operations(self._look, self._inside)
+        mode = Operations(self._look, self._inside, self._averages.before)
         if mode.begin():
             self._mode = mode
             self._compiled.leave()
@@ -127,6 +129,8 @@ class Sampler:
         self._facts.look(operation)
         self._ranges.look(operation)
         self._underflow.look(operation)
+        if operation.kernel.is_update:
+            self._averages.look(operation)
 
     def _backward(self, losses: Sequence[torch.Tensor], place: Place) -> None:
         self._losses.keep(losses, self._findings.step, place)
@@ -171,12 +175,13 @@ class Sampler:
         with torch.no_grad():
             values = self._scalars.read()
             self._facts.judge(values, step)
+            self._averages.judge(values, step)
             if not skipped:
                 self._underflow.judge(values, step)
                 self._updates.judge(values, step)
             root = self._root(values, skipped=skipped, cut=cut)
             self._facts.judge_squares(values, step, None if root is None else root.result.place)
-        for each in (self._ranges, self._facts, self._underflow, self._updates):
+        for each in (self._ranges, self._facts, self._underflow, self._updates, self._averages):
             each.forget()  # and what they hold of the step
         if root is not None and (root.result.operation or not self._explained):
             self._explained = True

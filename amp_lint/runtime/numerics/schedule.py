@@ -37,7 +37,8 @@ class Sampling:
     budget: float = 0.05
     """The share of time that looking may take."""
     every: int | None = None
-    """Look at each step of so many, whatever that takes."""
+    """Look at each step of so many, and at the second one, whatever that takes: what comes after
+    the optimizer's step belongs to the next."""
     at: int | None = None
     """Look at this step, and at the one before it."""
 
@@ -64,7 +65,7 @@ class Schedule:
         if wanted.at is not None:
             return step in (wanted.at - 1, wanted.at)
         if wanted.every is not None:
-            return (step - 1) % wanted.every == 0
+            return step <= _FIRST or (step - 1) % wanted.every == 0
         if skipped and self._skips < _AFTER_SKIPS:
             self._skips += 1
             return True
