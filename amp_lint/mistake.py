@@ -57,6 +57,7 @@ class Mistake(enum.Enum):
     OVERFLOWING_CONSTANT = "a constant that makes inf"
     ROUNDED_POSITIONS = "positions that low precision does not tell apart"
     LOW_LOGITS = "log-probabilities in low precision"
+    STUCK_AVERAGE = "a moving average in low precision that does not move"
     # what only a run sees
     FIRST_NONFINITE = "the first inf or NaN of a step"
     GIVEN_NONFINITE = "inf or NaN in what a step is given"

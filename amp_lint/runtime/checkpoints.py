@@ -75,7 +75,9 @@ class Checkpoints:
     def stepping(self, scaler: torch.amp.GradScaler, owned: Owned, place: Place) -> None:
         """A scaler is about to step; it matters when both do so for the first time."""
         optimizer = owned.optimizer
-        resumed = None if optimizer is None else self._resumed.pop(optimizer, None)
+        if optimizer is None or not self._resumed:
+            return
+        resumed = self._resumed.pop(optimizer, None)
         log = self._protocol.log(scaler)
         if resumed is None or not self._was_there or log.steps or log.loaded:
             return

@@ -117,12 +117,13 @@ def _policy(options: RunOptions) -> AbstractContextManager[None]:
 
 def _watched(watch: Watch, options: RunOptions) -> script.Ending:
     """Run the script and watch it."""
+    watch.findings.files = lambda: _files(options)
     watch.start()
     ending = script.Ending(ERROR, ended=False)
     try:
         ending = script.run(options.what, options.arguments, module=options.module)
     finally:
-        watch.record.files = _files(options)
+        watch.findings.name_files()
         watch.stop(ended=ending.ended, failed=ending.code != 0)
     return ending
 

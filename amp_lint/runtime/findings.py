@@ -11,6 +11,7 @@ from amp_lint.runtime.record import (
     Observation,
     Record,
     Recorder,
+    files_line,
     seen_line,
     state_line,
 )
@@ -32,6 +33,10 @@ class Findings:
         self._raising = raising
         self._callers: dict[Place, tuple[Place, ...]] = {}
         self.record = Record()
+        self.files: Callable[[], list[str]] = list
+        """Tells the project's files that have run so far."""
+        self._noted: set[str] = set()
+        """Files in which something was seen."""
 
     @property
     def step(self) -> int:
@@ -73,19 +78,34 @@ class Findings:
     def reach(self, place: Place, *, on: bool = True) -> None:
         """A call of the training is made; ``on``: with AMP."""
         counts = self.record.reached if on else self.record.passed
+        known = counts.get(place)
+        if known is not None:
+            counts[place] = known + 1
+            return
         self.note(place)
-        if place.file and (place in counts or len(counts) < _MOST):
-            counts[place] += 1
+        if place.file and len(counts) < _MOST:
+            counts[place] = 1
 
     def note(self, place: Place) -> None:
         """Remember what has led to a place where something happens now, when it first does."""
         if place not in self._callers and len(self._callers) < _MOST:
             self._callers[place] = callers()
+            if self._recorder is not None and place.file not in self._noted:
+                self._noted.add(place.file)
+                self.name_files()
 
     def take_back(self, place: Place) -> None:
         """A call that was reached has not come to its end, or nobody knows whether it was right."""
         if place in self.record.reached:
             self.record.reached[place] -= 1
+
+    def name_files(self) -> None:
+        """Write down the files that have run, without which nobody can lint them after a kill."""
+        found = self.files()
+        if found != self.record.files:
+            self.record.files = found
+            if self._recorder is not None:
+                self._recorder.write(files_line(self.record))
 
     def save(self) -> None:
         """Write the counts down."""

@@ -100,6 +100,8 @@ class Join:
             return (Status.IN_ORDER, count) if count else None
         if count := _most(self._record.passed, main, found.source):
             return Status.AMP_OFF, count
+        if not self._record.summary.counted:
+            return None  # it may have been reached since the counts were written down
         code = found.source.text[found.diagnostic.start : found.diagnostic.end]
         calls = {*_CALLED.findall(code)}
         return (Status.NOT_REACHED, 0) if calls & _WATCHED else None

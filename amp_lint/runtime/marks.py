@@ -27,6 +27,11 @@ def mark(outputs: object, scaler: torch.amp.GradScaler) -> None:
 
 def scaler_of(losses: Iterable[torch.Tensor]) -> torch.amp.GradScaler | None:
     """The scaler that has scaled one of these losses."""
+    losses = [loss for loss in losses if loss.grad_fn is not None]
+    for loss in losses:  # most often it is the product itself
+        found = _metadata(loss.grad_fn).get(_MARK)
+        if found is not None:
+            return found
     for node in _nodes(losses, _NEAR):
         found = _metadata(node).get(_MARK)
         if found is not None:

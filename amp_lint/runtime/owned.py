@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+
+import torch
 
 from amp_lint.runtime.frames import Place
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.walk.gradients import Gradients
-
-if TYPE_CHECKING:
-    import torch
+from amp_lint.walk.mistake_rows import CALLS, Row
 
 _SAMPLED = 8
 """Parameters of an optimizer that stand for all; the last one comes besides."""
@@ -19,6 +20,8 @@ _KEPT = 64
 """Numbers of a gradient that stand for all."""
 _MOST_ROUNDS = 100
 """Backward passes between two updates after which nothing is known any more."""
+_MOST_STATES = 1000
+"""States of an optimizer, and what leads from one to the next, that are remembered."""
 
 Stamp = list[tuple[int, int] | None]
 """Of each sampled parameter: which tensor its gradient is, and how often that was written."""
@@ -35,6 +38,10 @@ class Happening:
     framework: Role | None = None
 
 
+happening: Callable[..., Happening] = lru_cache(4096)(Happening)
+"""One object for all equal ones, so that what follows from it is known from the last step."""
+
+
 class Lived(Gradients[Happening]):
     """What has happened since the last update: no path excludes another, all was in one round."""
 
@@ -43,6 +50,19 @@ class Lived(Gradients[Happening]):
     def belongs(self, cause: Happening, event: Happening) -> bool:
         """Whether two events are of one round: they are."""
         return True
+
+
+_CLEARED = Lived()
+_FIELDS = tuple(each.name for each in fields(Lived) if each.compare)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Way:
+    """What an event means in a state."""
+
+    event: Happening
+    after: Gradients[Happening]
+    mistakes: list[tuple[Row, Happening]]
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +83,11 @@ class Owned:
         self._lengths: list[int] = []
         self._ids: frozenset[int] = frozenset()
         self.key = key
-        self.state: Gradients[Happening] = Lived()
+        self.state: Gradients[Happening] = _CLEARED
+        self._ways: dict[tuple[int, int], _Way] = {}
+        """By the ids of a state and an event, which are kept."""
+        self._states: dict[tuple[object, ...], Gradients[Happening]] = {}
+        """One object for all equal states, as the rounds of a training soon repeat."""
         self.known: Stamp = []
         """The gradients after the last event that wrote them."""
         self._numbers: list[tuple[weakref.ref[torch.Tensor], torch.Tensor]] = []
@@ -86,6 +110,8 @@ class Owned:
         """The float16 region that their loss came from, if nothing scaled it."""
         self.skipped = False
         """Whether that is known to have changed nothing."""
+        self.stepped_by: object = None
+        """What is known of the scaler that stepped last."""
         self.steps = 0
 
     @property
@@ -100,9 +126,15 @@ class Owned:
 
     def sample(self) -> list[torch.Tensor]:
         """Some of its parameters, spread over all."""
+        self.choose()
+        return [param for ref in self._sample if (param := ref()) is not None]
+
+    def choose(self) -> None:
+        """Choose them, if there are others than before."""
         optimizer = self._ref()
         if optimizer is None:
-            return []
+            self._sample = []
+            return
         lengths = [len(group["params"]) for group in optimizer.param_groups]
         if lengths != self._lengths:
             every = [param for group in optimizer.param_groups for param in group["params"]]
@@ -112,7 +144,6 @@ class Owned:
             self._sample = [weakref.ref(every[index]) for index in chosen]
             self._ids = frozenset(map(id, every))
             self._lengths = lengths
-        return [param for ref in self._sample if (param := ref()) is not None]
 
     def parameters(self) -> list[torch.Tensor]:
         """All of its parameters."""
@@ -121,10 +152,12 @@ class Owned:
         return [param for group in groups for param in group["params"]]
 
     def stamp(self) -> Stamp:
-        """The gradients as they are now."""
+        """The gradients as they are now, of the parameters that were chosen last."""
         return [
-            None if (grad := param.grad) is None else (id(grad), grad._version)
-            for param in self.sample()
+            None
+            if (param := ref()) is None or (grad := param.grad) is None
+            else (id(grad), grad._version)
+            for ref in self._sample
         ]
 
     def keep_numbers(self) -> None:
@@ -142,10 +175,7 @@ class Owned:
         torch counts what is written to a tensor, but not through ``.data`` or by an extension.
         """
         kept = [(then, grad) for ref, then in self._numbers if (grad := ref()) is not None]
-        same = (
-            ((now := _some(grad)) == then) | (then.isnan() & now.isnan()) for then, grad in kept
-        )
-        self.is_written_unseen |= not all(bool(each.all()) for each in same)
+        self.is_written_unseen |= not all(_equal(then, _some(grad)) for then, grad in kept)
         of_zeros = bool(kept) and not any(bool(then.any()) for then, _ in kept)
         return self.is_written_unseen or of_zeros  # of zeros nobody can tell
 
@@ -165,22 +195,44 @@ class Owned:
         if not any(now):
             self.clear(place)
         elif self.state.pending or self.state.plain:
-            self.after(Happening(Kind.GRADIENT_WRITE, place))
+            self.after(happening(Kind.GRADIENT_WRITE, place))
             self.forget()
 
     def after(self, event: Happening) -> None:
         """An event happens to the gradients."""
-        self.state = self.state.after(event)
+        self.state = self._way(event).after
         if self.state.round > _MOST_ROUNDS:
-            self.state = Lived()
+            self.state = _CLEARED
+
+    def mistakes(self, event: Happening) -> list[tuple[Row, Happening]]:
+        """Which mistakes a call is now, and the cause of each."""
+        return self._way(event).mistakes
+
+    def _way(self, event: Happening) -> _Way:
+        known = self._ways.get((id(self.state), id(event)))
+        if known is not None:
+            return known
+        if len(self._ways) >= _MOST_STATES:
+            self._ways.clear()
+            self._states.clear()
+        state = self._same(self.state)
+        causes = ((row, row.judge(event, state)) for row in CALLS.get(event.kind, ()))
+        mistakes = [(row, cause) for row, cause in causes if cause is not None]
+        found = _Way(event, self._same(state.after(event)), mistakes)
+        self._ways[id(state), id(event)] = found
+        return found
+
+    def _same(self, state: Gradients[Happening]) -> Gradients[Happening]:
+        """The object that stands for all states that are equal to this one."""
+        return self._states.setdefault(_values(state), state)
 
     def clear(self, place: Place) -> None:
         """The gradients are set to zero, or to None."""
         if self.state.stepped or self.state.unscaled:  # which the scaler keeps until its update
-            self.after(Happening(Kind.ZERO_GRAD, place, optimizer=self.key))
+            self.after(happening(Kind.ZERO_GRAD, place, optimizer=self.key))
             self.cleared = place
         else:
-            self.state = Lived()
+            self.state = _CLEARED
         self.done, self.mixed, self.early = None, None, None
         self.forget()
 
@@ -190,8 +242,23 @@ class Owned:
         self.asked = False
 
 
+def _values(state: Gradients[Happening]) -> tuple[object, ...]:
+    """What a state holds; events are told apart by who they are."""
+    held = (getattr(state, name) for name in _FIELDS)
+    return tuple(tuple(each.items()) if isinstance(each, dict) else each for each in held)
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two hold the same numbers, or NaN in the same places."""
+    if one.shape != other.shape:
+        return False
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
 def _some(tensor: torch.Tensor) -> torch.Tensor:
     """The first numbers of a tensor, as a view."""
+    if type(tensor) is torch.Tensor and tensor.is_contiguous() and not tensor.requires_grad:
+        return tensor.as_strided((min(_KEPT, tensor.numel()),), (1,))
     last = tensor.detach()
     while last.dim() > 1:
         last = last[0]

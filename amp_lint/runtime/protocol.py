@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.frames import Place
-from amp_lint.runtime.owned import Happening, Owned, Stamp, Unsettled
+from amp_lint.runtime.owned import Happening, Owned, Stamp, Unsettled, happening
 from amp_lint.runtime.record import Numbers
 from amp_lint.vocabulary.amp import SCALE
 from amp_lint.vocabulary.meaning import Kind
-from amp_lint.walk.mistake_rows import CALLS, SCALED_CLIP, SCALED_READ, STRICT_CLIP
+from amp_lint.walk.mistake_rows import SCALED_CLIP, SCALED_READ, STRICT_CLIP
 
 if TYPE_CHECKING:
     import torch
@@ -37,6 +37,7 @@ class ScalerLog:
     """What a scaler has done."""
 
     key: str
+    ref: weakref.ref[torch.amp.GradScaler]
     made: Place | None = None
     touched: set[str] = field(default_factory=set)
     """The optimizers that it has unscaled or stepped since its last update."""
@@ -57,50 +58,57 @@ class Protocol:
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
-        self._owned: weakref.WeakKeyDictionary[torch.optim.Optimizer, Owned] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._logs: weakref.WeakKeyDictionary[torch.amp.GradScaler, ScalerLog] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._owned: dict[int, Owned] = {}
+        """By the ids of optimizers, also of those that are gone, until another one comes."""
+        self._logs: dict[int, ScalerLog] = {}
+        """In the same way of scalers."""
         self.logs: list[ScalerLog] = []
         """Of all scalers, also of those that are gone."""
-        self._stepped_by: weakref.WeakKeyDictionary[torch.optim.Optimizer, ScalerLog] = (
-            weakref.WeakKeyDictionary()
-        )
         self._keys = 0
         self._looks = _MOST_LOOKS
 
     def owned(self, optimizer: torch.optim.Optimizer) -> Owned:
         """What is known of the gradients of an optimizer."""
-        found = self._owned.get(optimizer)
-        if found is None:
+        found = self._owned.get(id(optimizer))
+        if found is None or found.optimizer is not optimizer:
             self._keys += 1
-            found = self._owned[optimizer] = Owned(optimizer, str(self._keys))
+            self._owned = {key: each for key, each in self._owned.items() if each.optimizer}
+            found = self._owned[id(optimizer)] = Owned(optimizer, str(self._keys))
+            found.choose()
             found.known = found.stamp()
         return found
 
     def log(self, scaler: torch.amp.GradScaler) -> ScalerLog:
         """What is known of a scaler."""
-        found = self._logs.get(scaler)
-        if found is None:
+        found = self._logs.get(id(scaler))
+        if found is None or found.ref() is not scaler:
             self._keys += 1
-            found = self._logs[scaler] = ScalerLog(str(self._keys))
+            self._logs = {key: log for key, log in self._logs.items() if log.ref() is not None}
+            found = self._logs[id(scaler)] = ScalerLog(str(self._keys), weakref.ref(scaler))
             if len(self.logs) < _MOST_SCALERS:
                 self.logs.append(found)
         return found
 
     def all(self) -> list[Owned]:
         """Every optimizer that is there."""
-        return [*self._owned.values()]
+        return [owned for owned in self._owned.values() if owned.optimizer is not None]
+
+    def are_scaled(self) -> bool:
+        """Whether gradients of any optimizer certainly are."""
+        for owned in self._owned.values():
+            if owned.state.is_scaled and not owned.state.unknown and owned.optimizer is not None:
+                return True
+        return False
 
     # --- events -------------------------------------------------------------------------------
 
     def before_backward(self, place: Place) -> list[tuple[Owned, Stamp]]:
         """The gradients of all optimizers, to be compared with those after it."""
-        for owned in self.all():
+        every = self.all()
+        for owned in every:
+            owned.choose()
             owned.catch_up(place)
-        return [(owned, owned.known) for owned in self.all()]
+        return [(owned, owned.known) for owned in every]
 
     def after_backward(
         self,
@@ -123,7 +131,7 @@ class Protocol:
 
     def _fed(self, owned: Owned, place: Place, scaler: torch.amp.GradScaler | None) -> None:
         key = None if scaler is None else self.log(scaler).key
-        event = Happening(Kind.BACKWARD, place, scaler=key, optimizer=owned.key)
+        event = happening(Kind.BACKWARD, place, scaler=key, optimizer=owned.key)
         if key is not None and owned.key in owned.state.divided:
             owned.mixed = (owned.state.unscaled[owned.key], event)
         owned.after(event)
@@ -136,9 +144,9 @@ class Protocol:
         """The user calls ``unscale_``."""
         owned.catch_up(place)
         log = self.log(scaler)
-        event = Happening(Kind.UNSCALE, place, scaler=log.key, optimizer=owned.key)
+        event = happening(Kind.UNSCALE, place, scaler=log.key, optimizer=owned.key)
         if scaler._scale is None:  # which raises, before there is a step
-            self._judge(owned, replace(event, kind=Kind.STEP))
+            self._judge(owned, happening(Kind.STEP, place, scaler=log.key, optimizer=owned.key))
         self._judge(owned, event)
         owned.after(event)
         log.touched.add(owned.key)
@@ -156,7 +164,7 @@ class Protocol:
         clipped = [owned for owned in self.all() if owned.owns(ids)]
         for owned in clipped:
             owned.catch_up(place)
-            event = Happening(Kind.CLIP, place)
+            event = happening(Kind.CLIP, place)
             cause = None if owned.state.unknown else SCALED_CLIP.judge(event, owned.state)
             right = owned.asked or self._compensated(owned, limit)
             if cause is not None and not right and not self._is_written(owned, place):
@@ -174,7 +182,8 @@ class Protocol:
         for owned in self.all():
             if owned.owns(ids):
                 owned.known = owned.stamp()
-                owned.keep_numbers()
+                if owned.state.is_scaled:  # of others nobody asks whether they were written
+                    owned.keep_numbers()
 
     def read(self, params: set[int], place: Place, function: str) -> None:
         """Gradients of some parameters are measured by hand."""
@@ -182,7 +191,7 @@ class Protocol:
             if not owned.owns(params):
                 continue
             owned.catch_up(place)
-            event = Happening(Kind.GRADIENT_READ, place)
+            event = happening(Kind.GRADIENT_READ, place)
             cause = None if owned.state.unknown else SCALED_READ.judge(event, owned.state)
             if cause is not None and not owned.asked:
                 self.findings.note(place)
@@ -199,7 +208,7 @@ class Protocol:
                 owned.known = owned.stamp()
                 owned.keep_numbers()
             else:
-                owned.after(Happening(Kind.GRADIENT_WRITE, place))
+                owned.after(happening(Kind.GRADIENT_WRITE, place))
                 owned.forget()
                 owned.known = owned.stamp()
 
@@ -219,14 +228,15 @@ class Protocol:
             self._looks -= 1
             written = owned.looks_written()
         if written:
-            owned.after(Happening(Kind.GRADIENT_WRITE, place))
+            owned.after(happening(Kind.GRADIENT_WRITE, place))
             owned.forget()
         return written
 
     def scales(self) -> Iterator[tuple[torch.Tensor, torch.amp.GradScaler]]:
         """The factors of the scalers that are there, as they keep them."""
-        for scaler in [*self._logs]:
-            if scaler._scale is not None:
+        for log in [*self._logs.values()]:
+            scaler = log.ref()
+            if scaler is not None and scaler._scale is not None:
                 yield scaler._scale, scaler
 
     def asked(self, scaler: torch.amp.GradScaler) -> None:
@@ -242,13 +252,10 @@ class Protocol:
         """``scaler.step(optimizer)``, before it does anything."""
         owned.catch_up(place)
         log = self.log(scaler)
-        event = Happening(Kind.STEP, place, scaler=log.key, optimizer=owned.key)
+        event = happening(Kind.STEP, place, scaler=log.key, optimizer=owned.key)
         self._judge(owned, event)
         self._settle(owned, event)
-        optimizer = owned.optimizer
-        if optimizer is not None:
-            self._is_new(log, optimizer, place)
-            self._stepped_by[optimizer] = log
+        self._is_new(log, owned, place)
         owned.after(event)
         log.touched.add(owned.key)
         log.step = place
@@ -260,14 +267,16 @@ class Protocol:
         log = self.log(scaler)
         log.steps += 1
         log.skips += skipped
-        owned.known = owned.stamp()
+        if skipped:  # else `stepped` has looked
+            owned.known = owned.stamp()
         owned.skipped = skipped
-        owned.done = None if skipped else Happening(Kind.STEP, place, scaler=log.key)
+        owned.done = None if skipped else happening(Kind.STEP, place, scaler=log.key)
         owned.forget()
 
     def _settle(self, owned: Owned, step: Happening) -> None:
         """The scaler steps: what was done with scaled gradients is a mistake."""
-        if owned.state.unknown:
+        is_settled = not owned.unsettled and owned.mixed is None and owned.early is None
+        if is_settled or owned.state.unknown:
             return
         for kind, mistake in (
             (Kind.CLIP, Mistake.SCALED_CLIP),
@@ -286,7 +295,7 @@ class Protocol:
     def direct_step(self, owned: Owned, place: Place) -> None:
         """``optimizer.step()``, before it does anything."""
         owned.catch_up(place)
-        event = Happening(Kind.STEP, place, optimizer=owned.key)
+        event = happening(Kind.STEP, place, optimizer=owned.key)
         if owned.done is not None and any(owned.known) and not owned.state.used:
             self._see(Mistake.DOUBLE_STEP, owned, event, owned.done)
         elif not owned.asked and not (owned.state.is_scaled and self._is_written(owned, place)):
@@ -297,7 +306,7 @@ class Protocol:
         """``optimizer.step(closure)``, when it is done: on gradients as the closure left them."""
         owned.catch_up(place)
         if not owned.asked and owned.state.is_scaled and not self._is_written(owned, place):
-            self._judge(owned, Happening(Kind.STEP, place, optimizer=owned.key))
+            self._judge(owned, happening(Kind.STEP, place, optimizer=owned.key))
 
     def step_in_backward(
         self, owned: Owned, place: Place, scaler: torch.amp.GradScaler, backward: Place
@@ -309,8 +318,8 @@ class Protocol:
             return  # this backward has not written them
         if grads and not asked and not any(grad._version for grad in grads):
             key = self.log(scaler).key
-            cause = Happening(Kind.BACKWARD, backward, scaler=key)
-            event = Happening(Kind.STEP, place, scaler=key, optimizer=owned.key)
+            cause = happening(Kind.BACKWARD, backward, scaler=key)
+            event = happening(Kind.STEP, place, scaler=key, optimizer=owned.key)
             self._see(Mistake.BYPASS, owned, event, cause)
 
     def stepped(self, owned: Owned, *, direct: bool) -> None:
@@ -325,7 +334,7 @@ class Protocol:
         """``scaler.update()``."""
         log = self.log(scaler)
         log.updates += 1
-        event = Happening(Kind.UPDATE, place, scaler=log.key)
+        event = happening(Kind.UPDATE, place, scaler=log.key)
         for owned in self.all():
             if owned.key in log.touched:
                 unscaled = owned.state.unscaled.get(owned.key)
@@ -342,7 +351,7 @@ class Protocol:
         for owned in self.all():
             cause = owned.state.pending
             if cause is not None and owned.scaler is scaler and not owned.state.unknown:
-                self._see(Mistake.EMPTY_UPDATE, owned, Happening(Kind.UPDATE, place), cause)
+                self._see(Mistake.EMPTY_UPDATE, owned, happening(Kind.UPDATE, place), cause)
 
     def finish(self) -> None:
         """What no step has settled is not in order."""
@@ -354,24 +363,22 @@ class Protocol:
         """A scheduler of an optimizer steps."""
         owned = self.owned(optimizer)
         if owned.skipped:
-            self._judge(owned, Happening(Kind.SCHEDULE, place, optimizer=owned.key))
+            self._judge(owned, happening(Kind.SCHEDULE, place, optimizer=owned.key))
 
-    def zero(self, owned: Owned, place: Place) -> None:
-        """The gradients of an optimizer were cleared."""
+    def zero(self, owned: Owned, place: Place, *, gone: bool = False) -> None:
+        """The gradients of an optimizer were cleared; ``gone``: there are none any more."""
         owned.clear(place)
-        owned.known = owned.stamp()
+        owned.known = [None] * len(owned.known) if gone else owned.stamp()
 
     # --- mistakes -----------------------------------------------------------------------------
 
     def _judge(self, owned: Owned, event: Happening) -> None:
         if owned.state.unknown:
             return
-        for row in CALLS[event.kind]:
-            cause = row.judge(event, owned.state)
-            if cause is not None:
-                again = row.mistake is Mistake.REPEATED_UNSCALE and owned.cleared is not None
-                mistake = Mistake.GIVEN_UP if again else row.mistake
-                self._see(mistake, owned, event, cause)
+        for row, cause in owned.mistakes(event):
+            again = row.mistake is Mistake.REPEATED_UNSCALE and owned.cleared is not None
+            mistake = Mistake.GIVEN_UP if again else row.mistake
+            self._see(mistake, owned, event, cause)
 
     def _see(
         self,
@@ -392,12 +399,12 @@ class Protocol:
 
     def _stepping(self, event: Happening) -> torch.amp.GradScaler | None:
         """The scaler of an event."""
-        return next((s for s, log in self._logs.items() if log.key == event.scaler), None)
+        return next((log.ref() for log in self._logs.values() if log.key == event.scaler), None)
 
-    def _is_new(self, log: ScalerLog, optimizer: torch.optim.Optimizer, place: Place) -> None:
+    def _is_new(self, log: ScalerLog, owned: Owned, place: Place) -> None:
         """See whether another scaler from the same place has stepped this optimizer before."""
-        before = self._stepped_by.get(optimizer)
-        if before is None or before is log or log.loaded or not before.steps:
+        before, owned.stepped_by = owned.stepped_by, log
+        if not isinstance(before, ScalerLog) or before is log or log.loaded or not before.steps:
             return
         if log.made is not None and log.made is before.made:
             places = {At.EVENT: log.made, At.STEP: place}

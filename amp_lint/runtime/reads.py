@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import overrides
+from torch._C import _len_torch_function_stack
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
@@ -50,7 +51,7 @@ class Reads:
 
     def begin(self) -> None:
         """Look at what is done with gradients from here on, if some are scaled."""
-        if self._local.mode is None and self._possible and self._are_scaled():
+        if self._local.mode is None and self._possible and self._protocol.are_scaled():
             if _is_compiled():
                 self._possible = False
                 return
@@ -61,11 +62,6 @@ class Reads:
         """Look no longer: gradients are about to change, or another forward begins."""
         if self._local.mode is not None and _remove(self._local.mode):
             self._local.mode = None
-
-    def _are_scaled(self) -> bool:
-        """Whether somebody may see scaled gradients, and it would matter."""
-        owned = self._protocol.all()
-        return any(each.state.is_scaled and not each.state.unknown for each in owned)
 
     def _compile(self, old: Function) -> Function:
         def compile_(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
@@ -177,7 +173,7 @@ def _factor(name: str, args: tuple[Any, ...]) -> float | None:
 
 def _insert(mode: TorchFunctionMode) -> None:
     """Put a mode below all others, but above that of a default device, which has to be last."""
-    above = _taken()
+    above = _taken()  # most often none
     if above and isinstance(above[-1], DeviceContext):
         _put_back([above.pop()])
     _put_back([*above, mode])
@@ -186,6 +182,8 @@ def _insert(mode: TorchFunctionMode) -> None:
 def _remove(mode: TorchFunctionMode) -> bool:
     """Take a mode out from among others; False if torch itself has it off for a moment."""
     taken = _taken()
+    if taken == [mode]:
+        return True
     others = [each for each in taken if each is not mode]
     _put_back(others)
     return len(others) < len(taken)
@@ -194,7 +192,7 @@ def _remove(mode: TorchFunctionMode) -> bool:
 def _taken() -> list[Any]:
     """All modes of this thread, the innermost first, taken off."""
     pop: Callable[[], Any] = overrides._pop_mode
-    return [pop() for _ in range(torch._C._len_torch_function_stack())]
+    return [pop() for _ in range(_len_torch_function_stack())]
 
 
 def _put_back(modes: list[Any]) -> None:

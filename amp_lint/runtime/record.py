@@ -124,6 +124,11 @@ def seen_line(seen: Observation) -> dict[str, Any]:
     return {"seen": {**numbers, "places": places, "callers": callers}}
 
 
+def files_line(record: Record) -> dict[str, Any]:
+    """The files that have run so far as a line of the file."""
+    return {"files": record.files}
+
+
 def state_line(record: Record) -> dict[str, Any]:
     """All counts as a line of the file."""
     return {
@@ -180,6 +185,7 @@ def _record(lines: Iterable[dict[str, Any]]) -> Record:
             record.summary = Summary(**line["summary"])
             record.exponents = Counter(dict(line["exponents"]))
             record.scales = [(int(update), float(scale)) for update, scale in line["scales"]]
+        if "files" in line:
             record.files = [*map(str, line["files"])]
     return record
 

@@ -9,6 +9,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -64,8 +65,8 @@ class Regions:
         self.forwards: list[Callable[[], None]] = []
         """Who is told where a forward begins that may go backward."""
         self._events = 0
-        self._made: weakref.WeakKeyDictionary[torch.autocast, Place] = weakref.WeakKeyDictionary()
-        self._refs: dict[int, weakref.ref[torch.autocast]] = {}
+        self._made: dict[int, tuple[Place, weakref.ref[torch.autocast]]] = {}
+        """By their ids, the regions that are there and that nobody has used."""
         self._used: Counter[Place] = Counter()
         self._bodies: weakref.WeakKeyDictionary[torch.autocast, tuple[Place, str]] = (
             weakref.WeakKeyDictionary()
@@ -169,25 +170,24 @@ class Regions:
         """Remember where a region was made, until it is entered or gone."""
         if not (place.file and region._enabled):
             return
-        self._made[region] = place
-        events = self._events
+        key = id(region)
+        gone = partial(self._gone, key, self._events)
+        self._made[key] = place, weakref.ref(region, gone)
 
-        def gone(ref: weakref.ref[torch.autocast]) -> None:
-            self._refs.pop(id(ref), None)
-            if events == self._events and not self._used[place]:
-                thrown = self._thrown.setdefault(place, _Thrown())
-                thrown.rounds.add(self.backwards)
-                if len(thrown.rounds) >= _SURE:
-                    self.findings.see(Mistake.UNENTERED_REGION, {At.EVENT: place}, dict)
-
-        ref = weakref.ref(region, gone)
-        self._refs[id(ref)] = ref
+    def _gone(self, key: int, events: int, _: weakref.ref[torch.autocast]) -> None:
+        """A region is gone that nobody has used; ``events``: how many there were before it."""
+        place, _ = self._made.pop(key)
+        if events == self._events and not self._used[place]:
+            thrown = self._thrown.setdefault(place, _Thrown())
+            thrown.rounds.add(self.backwards)
+            if len(thrown.rounds) >= _SURE:
+                self.findings.see(Mistake.UNENTERED_REGION, {At.EVENT: place}, dict)
 
     def _use(self, region: torch.autocast) -> None:
         self._events += 1
-        place = self._made.pop(region, None)
-        if place is not None:
-            self._used[place] += 1
+        made = self._made.pop(id(region), None)
+        if made is not None:
+            self._used[made[0]] += 1
 
     # --- what happens in regions ----------------------------------------------------------------
 
@@ -225,14 +225,14 @@ class Regions:
             }
             self.findings.see(Mistake.STEP_IN_REGION, places, dict)
 
-    def stepped(self, key: str, place: Place) -> None:
+    def stepped(self, key: str) -> None:
         """An optimizer has changed its parameters."""
         self.half = None
         self._events += 1
         stack = self._stack.open
         on = any(each.region._enabled for each in stack)
         if on and torch.is_autocast_cache_enabled():
-            stack[0].steps[key] = place
+            stack[0].steps[key] = here()
 
 
 def _later(function: object) -> str | None:

@@ -76,7 +76,7 @@ class Scales:
         scale = scaler._scale
         if scale is not None:
             kept = self._of(scaler)
-            kept.scales.append(scale.detach().clone())
+            kept.scales.append(scale.clone())
             if len(kept.scales) >= AT_A_TIME:
                 self._read(kept)
                 self.findings.save()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -95,8 +94,13 @@ class TrainingHooks:
             )
             cached = self.regions.has_stepped and marks.ran_in(losses, _HALVES)
             before = self.protocol.before_backward(place)
-            with self.inside, self._running.of(scaler, place):
-                given = old(tensors, *args, **keywords)
+            running = self._running
+            running.scaler, running.place = scaler, place
+            try:
+                with self.inside:
+                    given = old(tensors, *args, **keywords)
+            finally:
+                running.scaler = None
             for owned in self.protocol.after_backward(before, place, scaler):
                 owned.half = self.regions.half if half else None
                 if cached:
@@ -146,7 +150,8 @@ class TrainingHooks:
             self.watch.reads.end()
             with self.inside:
                 given = old(optimizer, *args, **keywords)
-            self.protocol.zero(self.protocol.owned(optimizer), here())
+            gone = not args and keywords.get("set_to_none", True) is True
+            self.protocol.zero(self.protocol.owned(optimizer), here(), gone=gone)
             self.watch.reads.begin()
             return given
 
@@ -193,18 +198,19 @@ class TrainingHooks:
     def _before_step(self, optimizer: Optimizer, args: Any, keywords: Any) -> None:  # noqa: ANN401
         if torch.compiler.is_compiling():
             return
-        owned, place = self.protocol.owned(optimizer), here()
+        owned = self.protocol.owned(optimizer)
         if not self.inside.depth:
+            place = here()
             self.watch.reads.end()
             self.findings.reach(place)
-            if not _has_closure(args, keywords):  # which would run backward again
+            if not has_closure(args, keywords):  # which would run backward again
                 self._judge_unscaled(owned, place)
                 self._judge_unchecked(owned, place)
                 self.protocol.direct_step(owned, place)
-        elif self._running.scaler is not None and self.inside.depth == 1:
-            self.protocol.step_in_backward(owned, place, self._running.scaler, self._running.place)
+        elif (scaler := self._running.scaler) is not None and self.inside.depth == 1:
+            self.protocol.step_in_backward(owned, here(), scaler, self._running.place)
         if owned.steps < _LOOKED_AT:
-            self._judge_dtypes(optimizer, place)
+            self._judge_dtypes(optimizer, here())
 
     def _judge_unscaled(self, owned: Owned, place: Place) -> None:
         """See whether a float16 forward goes without a scaler."""
@@ -237,10 +243,10 @@ class TrainingHooks:
         if torch.compiler.is_compiling():
             return
         owned, direct = self.protocol.owned(optimizer), not self.inside.depth
-        if direct and _has_closure(args, keywords):
+        if direct and has_closure(args, keywords):
             self.protocol.closure_step(owned, here())
         self.protocol.stepped(owned, direct=direct)
-        self.regions.stepped(owned.key, here())
+        self.regions.stepped(owned.key)
         if direct:
             self.watch.boundary(skipped=False)
 
@@ -277,19 +283,11 @@ class _Running(threading.local):
     """The scaled backward that runs in a thread."""
 
     scaler: torch.amp.GradScaler | None = None
+    """What has scaled its loss."""
     place: Place = NOWHERE
 
-    @contextlib.contextmanager
-    def of(self, scaler: torch.amp.GradScaler | None, place: Place) -> Iterator[None]:
-        """One begins, of a loss that ``scaler`` has scaled, and ends."""
-        self.scaler, self.place = scaler, place
-        try:
-            yield
-        finally:
-            self.scaler = None
 
-
-def _has_closure(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+def has_closure(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Whether a step is given what runs forward and backward again."""
     return len(args) > 1 or bool(keywords)
 

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
 Backward = Callable[["list[torch.Tensor]", Place], None]
 """Is told the losses of a backward that begins, and where."""
+_AT_A_TIME = 50
+"""Steps after which the counts are written down, each time."""
 Boundary = Callable[[int, bool], None]
 """Is told the number of a step that is over, from 1, and whether it was skipped."""
+
+
+_EARLY = frozenset({1, 2, 4, 8, 16, 32})
+"""Steps after which the counts are written down, besides each 50th: a run may be killed early."""
 
 
 class Watched:
@@ -54,3 +60,5 @@ class Watched:
         summary.skips += skipped
         for told in self.boundaries:
             told(step, skipped)
+        if step in _EARLY or not step % _AT_A_TIME:
+            self.findings.save()

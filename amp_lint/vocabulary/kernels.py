@@ -24,6 +24,11 @@ FILLS = frozenset(
 """What writes a constant that somebody has chosen."""
 MASKS = frozenset({"mul", "add", "sub", "masked_fill", "where"})
 """What brings a constant into a score."""
+ADD, INTERPOLATE = "add", "lerp"
+EACH = "_foreach_"
+"""What the names begin with of operations on lists of tensors."""
+UPDATES = frozenset(prefix + name for prefix in ("", EACH) for name in (ADD, MULTIPLY, INTERPOLATE))
+"""What, in place, updates a moving average, alone or a product and then a sum."""
 OVERWRITES = frozenset(
     {"copy_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_", "exponential_"}
 )

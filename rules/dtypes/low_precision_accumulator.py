@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amp_lint._lazy import cst
+from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.syntax.parse import own_identifiers
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
@@ -45,6 +46,14 @@ class LowPrecisionAccumulator(Rule):
     severity = Severity.WARNING
     preview = True
     requires = (LOWERING,)
+    observed = (
+        Account(
+            Mistake.STUCK_AVERAGE,
+            "a moving average in {dtype} does not move: {share:g} % of what is far from what it "
+            "follows stays as it is",
+            _HELP,
+        ),
+    )
 
     def may(self, facts: Facts) -> bool:
         """Whether anything that is accumulated may be made in low precision here."""

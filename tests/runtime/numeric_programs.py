@@ -130,6 +130,26 @@ PLANTED = {
             model(x.bfloat16()).float().sum().backward()
             optimizer.step()  # here
     """,
+    "AMP316 by a product and a sum": """
+        mean = [p.detach().clone().bfloat16() * 0 for p in model.parameters()]
+        for x, y in data:
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                for one, p in zip(mean, model.parameters()):
+                    one.fill_(1).mul_(0.9995).add_(p, alpha=0.0005)  # here
+    """,
+    "AMP316 of a list": """
+        with torch.no_grad():
+            mean = [torch.ones_like(p, dtype=torch.float16) for p in model.parameters()]
+            new = [torch.zeros_like(each) for each in mean]
+        for x, y in data:
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+            torch._foreach_lerp_(mean, new, 0.0001)  # here
+    """,
     "AMP301": """
         for x, y in data:
             optimizer.zero_grad()
@@ -214,6 +234,20 @@ CLEAN = {
             scaler.scale(nn.functional.mse_loss(out.float(), y)).backward()
             scaler.step(optimizer)
             scaler.update()
+    """,
+    "averages in low precision that follow": """
+        fast = [p.detach().bfloat16() + 1 for p in model.parameters()]
+        there = [p.detach().half() for p in model.parameters()]
+        single = [torch.zeros_like(p) for p in model.parameters()]
+        for x, y in data:
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                for one, p in zip(fast, model.parameters()):
+                    one.mul_(0.9).add_(p, alpha=0.1)
+                torch._foreach_lerp_(there, [each.clone() for each in there], 0.0001)
+                torch._foreach_lerp_(single, [p.detach() for p in model.parameters()], 0.0001)
     """,
     "uninitialised": """
         for x, y in data:

@@ -181,7 +181,7 @@ def test_the_end_of_a_script(
     assert told(capsys, "report", "run.jsonl")[0] == FOUND
 
 
-def test_what_a_killed_run_has_shown(here: Path) -> None:
+def test_what_a_killed_run_has_shown(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (here / "wrong.py").read_text()
     (here / "wrong.py").write_text(
         f"{text}\nprint('trained', flush=True)\nimport time; time.sleep(60)\n"
@@ -194,6 +194,10 @@ def test_what_a_killed_run_has_shown(here: Path) -> None:
     record = read(here / "run.jsonl")
     assert [each.mistake.name for each in record.observations] == ["SCALED_CLIP"]
     assert not record.summary.ended
+    assert str(here / "wrong.py") in record.files
+    code, _, err = told(capsys, "report", "run.jsonl")
+    assert code == FOUND
+    assert "confirmed by the run: happened" in err and "not reached" not in err
 
 
 def test_records_of_several_processes_are_one_run(

@@ -11,7 +11,7 @@ from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.findings import Findings
 from amp_lint.runtime.frames import Place
 from amp_lint.runtime.numerics.operations import Operation, Phase
-from amp_lint.runtime.numerics.scalars import LOW, Scalars, is_plain, name_of
+from amp_lint.runtime.numerics.scalars import LOW, Scalars, name_of
 from amp_lint.runtime.record import Numbers
 from amp_lint.runtime.regions import Regions
 from amp_lint.vocabulary import kernels
@@ -23,6 +23,13 @@ _FEWEST, _LARGEST = 64, 1 << 16
 """Elements of what may be positions."""
 _MOST = 64
 """Casts of a step that are kept until it is over."""
+_OF_INTEREST = frozenset(
+    {kernels.SOFTMAX, kernels.LOG_SOFTMAX, kernels.CAST, kernels.POSITIONS, kernels.MULTIPLY,
+     kernels.DIVIDE, kernels.LAYER_NORM}
+).union(
+    kernels.PICKS, kernels.SUMS, kernels.LOGARITHMS, kernels.GUARDS, kernels.GUARDED, kernels.MASKS
+)  # fmt: skip
+"""Operations of which something is asked here."""
 
 
 @dataclass(slots=True)
@@ -61,7 +68,9 @@ class Facts:
         if operation.phase in (Phase.BACKWARD, Phase.SCALING) or not operation.made:
             return
         name, first = operation.kernel.name, operation.made[0]
-        given = [each for each in operation.given if is_plain(each)]
+        given = operation.given
+        if name not in _OF_INTEREST:
+            return
         self._logarithm(operation, given, name)
         self._mark(operation, given, name, first)
         if name in (kernels.POSITIONS, kernels.CAST) and first.dtype in LOW:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,8 @@ class Kernel:
     is_alias: bool
     is_fresh: bool
     in_place: bool
+    is_update: bool
+    """Whether it may be a part of what updates a moving average."""
     overwrites: bool
     is_random: bool
 
@@ -58,31 +60,36 @@ class Operation:
     keywords: Mapping[str, Any]
     made: Sequence[torch.Tensor]
     """Tensors of real numbers that it gave or wrote."""
+    given: Sequence[torch.Tensor]
+    """Those that it has read."""
     place: Place
     phase: Phase
-
-    @property
-    def given(self) -> list[torch.Tensor]:
-        """Tensors that it has read."""
-        args = self.args[1:] if self.kernel.overwrites else self.args
-        return [
-            each
-            for each in _flat((*args, *self.keywords.values()))
-            if isinstance(each, torch.Tensor)
-        ]
 
 
 class Operations(TorchDispatchMode):
     """Hands every operation of one thread to who looks at it, while it is `on`."""
 
-    def __init__(self, look: Callable[[Operation], None], inside: Inside) -> None:
+    def __init__(
+        self,
+        look: Callable[[Operation], None],
+        inside: Inside,
+        before: Callable[[Kernel, Sequence[Any]], None] | None = None,
+    ) -> None:
+        """Look at each when it has run, and at updates of averages also ``before`` they do."""
         super().__init__()  # type: ignore[no-untyped-call]  # torch declares no types here
         self.on = True
         self.stepping = False
         """Whether an optimizer is at work, of which only its closure is of the training."""
-        self._look, self._inside = look, inside
+        self._look, self._inside, self._before = look, inside, before
         self._count, self._process, self._thread = 0, os.getpid(), threading.get_ident()
         self._lines: dict[int, Place] = {}
+        self._pauses, self._is_out = 0, False
+        self._has_cuda = torch.cuda.is_available()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """What keeps torch from compiling this takes as long as all the rest; see `Compiled`."""
+        return not hasattr(torch.compiler, "set_stance")
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -99,11 +106,28 @@ class Operations(TorchDispatchMode):
     def end(self) -> bool:
         """End; False where it must be tried again, as another mode is above or thread is this."""
         self.on = False
+        return self._is_out or self._leave()
+
+    def _leave(self) -> bool:
         ours = threading.get_ident() == self._thread
         if not ours or _get_current_dispatch_mode() is not self:
             return False
         self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         return True
+
+    def pause(self) -> None:
+        """Look at nothing, and be in nobody's way, until as many calls of `resume`."""
+        self._pauses += 1
+        if self._pauses == 1:
+            self.on, self._is_out = False, self._leave()
+
+    def resume(self) -> None:
+        """Look again."""
+        self._pauses -= 1
+        if not self._pauses:
+            if self._is_out:
+                self.__enter__()  # type: ignore[no-untyped-call]
+            self.on, self._is_out = True, False
 
     def __torch_dispatch__(
         self,
@@ -118,22 +142,26 @@ class Operations(TorchDispatchMode):
         backward = torch._C._current_graph_task_id() >= 0
         if self.stepping and not (backward or torch.is_grad_enabled()):
             return func(*args, **keywords)
-        phase, place = self._backward() if backward else self._forward()
-        made = func(*args, **keywords)
         kernel = kernel_of(func)
+        if backward and kernel.is_alias:
+            return func(*args, **keywords)
+        phase, place = self._backward() if backward else self._forward()
+        if kernel.is_update and self._before is not None and args:
+            self._before(kernel, args)
+        made = func(*args, **keywords)
         if not kernel.is_alias:
             self._count += 1
-            written = [args[0]] if kernel.in_place and args else [made]
-            real = [each for each in _flat(written) if is_plain(each)]
-            seen = Operation(kernel, func, args, keywords, real, place, phase)
-            self._look(seen)
+            written = args[0] if kernel.in_place and args else made
+            read = [*(args[1:] if kernel.overwrites else args), *keywords.values()]
+            real, given = _real(written), _real(read)
+            self._look(Operation(kernel, func, args, keywords, real, given, place, phase))
         return made
 
     def _is_elsewhere(self) -> bool:
         """In a child that was forked, in a graph that is recorded, or too far."""
         if self._count > _MOST or os.getpid() != self._process:
             return True
-        return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+        return self._has_cuda and torch.cuda.is_current_stream_capturing()
 
     def _backward(self) -> tuple[Phase, Place]:
         """Of the operation that it belongs to; the line itself where code of the user's runs."""
@@ -151,15 +179,16 @@ class Operations(TorchDispatchMode):
         return (Phase.SCALING if self._inside.depth else Phase.FORWARD), place
 
 
-_kernels: dict[Any, Kernel] = {}
+_kernels: dict[int, tuple[Any, Kernel]] = {}
+"""By the ids of operations, which are kept."""
 
 
 def kernel_of(function: Any) -> Kernel:  # noqa: ANN401
     """What is known of an operation."""
-    found = _kernels.get(function)
+    found = _kernels.get(id(function))
     if found is None:
-        found = _kernels[function] = _described(function)
-    return found
+        found = _kernels[id(function)] = function, _described(function)
+    return found[1]
 
 
 def _described(function: Any) -> Kernel:  # noqa: ANN401
@@ -171,6 +200,7 @@ def _described(function: Any) -> Kernel:  # noqa: ANN401
         is_alias=function.is_view or name in kernels.ALIASES,
         is_fresh=is_fresh,
         in_place=schema.is_mutable,
+        is_update=schema.is_mutable and name.rstrip("_") in kernels.UPDATES,
         overwrites=name in kernels.OVERWRITES,
         is_random=torch.Tag.nondeterministic_seeded in function.tags,
     )
@@ -189,9 +219,13 @@ def usable() -> bool:
     return any(each.phase is Phase.BACKWARD for each in seen)
 
 
-def _flat(values: object) -> Iterator[object]:
+def _real(values: object) -> list[torch.Tensor]:
+    """The tensors of real numbers among some values, and in lists of them."""
+    if isinstance(values, torch.Tensor):
+        return [values] if is_plain(values) else []
+    found: list[torch.Tensor] = []
     if isinstance(values, (list, tuple)):
         for each in values:
-            yield from _flat(each)
-    else:
-        yield values
+            if isinstance(each, (torch.Tensor, list, tuple)):
+                found += _real(each)
+    return found

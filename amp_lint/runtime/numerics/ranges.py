@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from amp_lint.runtime.frames import Place
 from amp_lint.runtime.numerics.operations import Operation, Phase
-from amp_lint.runtime.numerics.scalars import Scalars, is_plain, largest, name_of
+from amp_lint.runtime.numerics.scalars import Scalars, is_plain, name_of
 from amp_lint.runtime.record import Numbers
 from amp_lint.runtime.regions import Regions
 from amp_lint.vocabulary import kernels
@@ -108,7 +108,7 @@ class Ranges:
                 step.latest.pop(_address(made), None)
             return
         inputs = self._inputs(operation)
-        source = next((each.dtype for each in operation.given if is_plain(each)), None)
+        source = operation.given[0].dtype if operation.given else None
         chosen = _is_chosen(operation)
         for made in operation.made:
             kernel = operation.kernel
@@ -185,12 +185,11 @@ class Ranges:
     def _inputs(self, operation: Operation) -> tuple[int, ...]:
         known = []
         for each in operation.given[:_MOST_INPUTS]:
-            if is_plain(each):
-                number = self._step.latest.get(_address(each))
-                if number is None:
-                    phase = operation.phase
-                    number = self._add(each, "", operation.place, phase, None, (), chosen=False)
-                known.append(number)
+            number = self._step.latest.get(_address(each))
+            if number is None:
+                phase = operation.phase
+                number = self._add(each, "", operation.place, phase, None, (), chosen=False)
+            known.append(number)
         return tuple(known)
 
     def _add(
@@ -204,7 +203,7 @@ class Ranges:
         chosen: bool,
     ) -> int:
         step, number = self._step, len(self._step.results)
-        scalar = self._scalars.put(largest(tensor))
+        scalar = self._scalars.put_largest(tensor)
         names = (tensor.dtype, source, inputs, chosen, self._region(), tensor.numel() == 1)
         step.results.append(Result(scalar, operation, place, phase, *names))
         address = _address(tensor)
@@ -233,5 +232,5 @@ def _is_chosen(operation: Operation) -> bool:
     if numbers:
         return not all(map(math.isfinite, numbers))
     return operation.kernel.name in kernels.FILLS and all(
-        not is_plain(each) or each.ndim == 0 for each in operation.given
+        each.ndim == 0 for each in operation.given
     )

@@ -16,6 +16,7 @@ from torch.optim.optimizer import (
 
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.frames import Place, here
+from amp_lint.runtime.numerics.averages import Averages
 from amp_lint.runtime.numerics.facts import Facts
 from amp_lint.runtime.numerics.losses import Losses
 from amp_lint.runtime.numerics.operations import Operation, Operations, usable
@@ -27,6 +28,7 @@ from amp_lint.runtime.numerics.updates import Updates
 from amp_lint.runtime.patches import Inside
 from amp_lint.runtime.protocol import scale_of
 from amp_lint.runtime.record import Numbers
+from amp_lint.runtime.training_hooks import has_closure
 from amp_lint.vocabulary.amp import SCALE
 
 if TYPE_CHECKING:
@@ -46,10 +48,13 @@ class Sampler:
         self._facts = Facts(self._scalars, watch.findings, watch.regions)
         self._underflow = Underflow(self._scalars, watch.findings)
         self._updates = Updates(self._scalars, watch.findings)
+        self._averages = Averages(self._scalars, watch.findings)
         self._losses = Losses()
         self._mode: Operations | None = None
         self._left: list[Operations] = []
         """Modes that could not be taken away yet; they do nothing."""
+        self._paused: Operations | None = None
+        """What looks at no operation of the optimizer that steps."""
         self._handles: list[Any] = []
         self._looked: set[int] = set()
         self._compiled = Compiled()
@@ -109,7 +114,7 @@ class Sampler:
 
     def _begin(self) -> None:
         self._left = [mode for mode in self._left if not mode.end()]
-        mode = Operations(self._look, self._inside)
+        mode = Operations(self._look, self._inside, self._averages.before)
         if mode.begin():
             self._mode = mode
             self._compiled.leave()
@@ -124,6 +129,8 @@ class Sampler:
         self._facts.look(operation)
         self._ranges.look(operation)
         self._underflow.look(operation)
+        if operation.kernel.is_update:
+            self._averages.look(operation)
 
     def _backward(self, losses: Sequence[torch.Tensor], place: Place) -> None:
         self._losses.keep(losses, self._findings.step, place)
@@ -131,12 +138,20 @@ class Sampler:
             self._ranges.loss(losses)
 
     def _before_step(self, optimizer: Optimizer, args: Any, keywords: Any) -> None:  # noqa: ANN401
-        if self._mode is not None:
+        mode = self._mode
+        if mode is not None:
             with self._aside():
                 self._updates.before(optimizer)
-            self._mode.stepping = True
+            if has_closure(args, keywords):
+                mode.stepping = True
+            else:
+                self._paused = mode
+                mode.pause()
 
     def _after_step(self, optimizer: Optimizer, args: Any, keywords: Any) -> None:  # noqa: ANN401
+        paused, self._paused = self._paused, None
+        if paused is not None:
+            paused.resume()
         if self._mode is not None:
             self._mode.stepping = False
             with self._aside():
@@ -147,12 +162,12 @@ class Sampler:
         """What is measured here is no operation of the training."""
         mode = self._mode
         assert mode is not None
-        mode.on = False
+        mode.pause()
         try:
             with torch.no_grad():
                 yield
         finally:
-            mode.on = True
+            mode.resume()
 
     # --- what was seen ----------------------------------------------------------------------------
 
@@ -160,12 +175,13 @@ class Sampler:
         with torch.no_grad():
             values = self._scalars.read()
             self._facts.judge(values, step)
+            self._averages.judge(values, step)
             if not skipped:
                 self._underflow.judge(values, step)
                 self._updates.judge(values, step)
             root = self._root(values, skipped=skipped, cut=cut)
             self._facts.judge_squares(values, step, None if root is None else root.result.place)
-        for each in (self._ranges, self._facts, self._underflow, self._updates):
+        for each in (self._ranges, self._facts, self._underflow, self._updates, self._averages):
             each.forget()  # and what they hold of the step
         if root is not None and (root.result.operation or not self._explained):
             self._explained = True

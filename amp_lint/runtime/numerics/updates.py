@@ -16,6 +16,8 @@ from amp_lint.runtime.numerics.scalars import LOW, Scalars, is_plain, name_of
 
 _MOST = 1 << 14
 """Elements of a gradient whose exponents are counted, spread over all."""
+_TOGETHER = 1 << 18
+"""Elements whose exponents are counted together."""
 LEAST, MOST = -60, 40
 """Exponents beyond these are counted as these."""
 _STEPS, _SHARE = 2, 0.3
@@ -42,7 +44,9 @@ class Updates:
         self._scalars, self._findings = scalars, findings
         self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._step: list[tuple[Place, torch.dtype, int, int]] = []
-        self._histograms: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._waiting: list[torch.Tensor] = []
+        """Parts of gradients whose exponents are not counted yet."""
+        self._histograms: list[torch.Tensor] = []
         self._moved: dict[Place, _Moved] = {}
         self.exponents = Counter[int]()
         """Of gradients without their scale: how much of their sum has which exponent, in ppm."""
@@ -63,6 +67,7 @@ class Updates:
             self._count(param.grad, scale)
             if known and rate and param.dtype in LOW:
                 self._before.append((param, param.detach().clone()))
+        self._count_waiting()
 
     def after(self, place: Place) -> None:
         """It has stepped."""
@@ -76,15 +81,26 @@ class Updates:
         self._before.clear()
 
     def _count(self, gradient: torch.Tensor, scale: torch.Tensor | None) -> None:
-        flat = gradient.detach().flatten()
-        values = flat[:: max(1, flat.numel() // _MOST)].float()
+        stride = max(1, gradient.numel() // _MOST)
+        values = gradient.detach().flatten()[::stride].float()
         if scale is not None:
             values = values / scale
-        values = values.abs().nan_to_num(0, 0, 0)
-        exponents = (torch.frexp(values).exponent - 1).clamp(LEAST, MOST) - LEAST
+        other = bool(self._waiting) and self._waiting[0].device != values.device
+        if other or stride > 1 or sum(map(len, self._waiting)) > _TOGETHER:
+            self._count_waiting()
+        self._waiting.append(values)
+        if stride > 1:
+            self._count_waiting(gradient.numel() / values.numel())
+
+    def _count_waiting(self, weight: float = 1.0) -> None:
+        """Count what waits; ``weight``: how many elements each of them stands for."""
+        if not self._waiting:
+            return
+        values = torch.cat(self._waiting).abs_().nan_to_num_(0, 0, 0)
+        self._waiting.clear()
+        exponents = (torch.frexp(values).exponent - 1).clamp_(LEAST, MOST) - LEAST
         found = torch.zeros(MOST - LEAST + 1, device=values.device)
-        found.scatter_add_(0, exponents.long(), values * (flat.numel() / values.numel()))
-        self._histograms.append((found, values.amax()))
+        self._histograms.append(found.scatter_add_(0, exponents.long(), values).mul_(weight))
 
     def judge(self, values: Sequence[float], step: int) -> None:
         """A step is over."""
@@ -100,7 +116,7 @@ class Updates:
     def _add_exponents(self) -> None:
         if not self._histograms:
             return
-        whole = torch.stack([each.cpu() for each, _ in self._histograms]).double().sum(0)
+        whole = torch.stack([each.cpu() for each in self._histograms]).double().sum(0)
         if total := float(whole.sum()):
             for index, part in enumerate((whole / total * 1e6).round().tolist()):
                 if part:
