@@ -63,6 +63,8 @@ _ITSELF = (
     "for some inputs the old code has no finite value, not even without limits to the exponent: "
     "there the new code is held against itself in float64"
 )
+_FIRST = 8
+"""Of the fixed inputs of each shape, how many are tried before all others."""
 _SPARSE = 4
 """Of the fixed inputs, one in so many is tried where shapes and plain inputs are varied."""
 
@@ -586,14 +588,20 @@ class Experiment:
         return None
 
     def failure_after(self) -> Finding | None:
-        """How AFTER fails in eager mode at fixed inputs, if it does."""
-        for position, trial in enumerate(self.trials):
-            for precision in self.precisions:
-                cases = inputs.structured(precision.dtype, self.settings.seed, trial.scenario)
-                for case in cases if position == 0 else cases[::_SPARSE]:
-                    found = self.after_fails(trial, case, precision)
-                    if found:
-                        return Finding(trial, case, precision, found[0])
+        """How AFTER fails in eager mode at fixed inputs, if it does.
+
+        What is wrong mostly shows at a few inputs of some shape or number: those come first.
+        """
+        few = (0, 1), (1, _FIRST), (_FIRST, None)
+        for begin, end in few:
+            for position, trial in enumerate(self.trials):
+                for precision in self.precisions:
+                    cases = inputs.structured(precision.dtype, self.settings.seed, trial.scenario)
+                    tried = cases if position == 0 else cases[::_SPARSE]
+                    for case in tried[begin:end]:
+                        found = self.after_fails(trial, case, precision)
+                        if found:
+                            return Finding(trial, case, precision, found[0])
         return None
 
     def smaller(self, finding: Finding) -> Finding:
