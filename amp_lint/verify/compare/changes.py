@@ -313,7 +313,7 @@ def _given_to(old: Effect, new: Effect, changed: Sequence[tuple[Effect, Effect]]
         return ""
     own = {item.pair for item in _differences(old, new)}
     for was, becomes in changed:
-        if was is old or old.term not in walk(was.term) or new.term not in walk(becomes.term):
+        if old.term not in walk(was.term):
             continue
         try:
             beyond = {item.pair for item in _differences(was, becomes)} - own

@@ -155,8 +155,9 @@ class Cover:
         whole, bound = self._after.imported(holder, alias)
         root, name = whole.partition(".")[0], bound.partition(".")[0]
         tree = self._before.model.tree
-        uses = (each for each in tree.named(name) if not _is_attribute(tree.parent(each), each))
-        return is_idle(whole) and (name == root or next(uses, None) is None)
+        holders = (tree.parent(each) for each in tree.named(name))
+        is_new = all(isinstance(holder, cst.Attribute) for holder in holders)
+        return is_idle(whole) and (name == root or is_new)
 
     # --- training steps -----------------------------------------------------------------------
 
@@ -326,9 +327,9 @@ class _Events:
             return self._eraser.side.tracer.factor(call.node) is not None
         if kind is Kind.CLIP:
             return not others.clips or self.held(call) in others.clips
+        if kind is Kind.UNSCALE:
+            return False  # as it should be called it was erased, and else it raises
         told = not [*leftover(self._model, kind or Kind.OPAQUE, call.node)]
-        if kind is Kind.UNSCALE and not call.node.args:
-            return False  # it raises
         known = others.objects(kind)
         return told and (not known or self._object(kind, call.node) in known)
 
@@ -461,10 +462,6 @@ def _shown(side: Side, piece: Plain | None) -> str:
         return ""
     text = " ".join(side.model.tree.source(piece.node).split()) if piece.kind != BLOCK else "..."
     return text if len(text) <= _LENGTH else f"{text[: _LENGTH - 3]}..."
-
-
-def _is_attribute(holder: cst.CSTNode | None, name: cst.Name) -> bool:
-    return isinstance(holder, cst.Attribute) and holder.attr is name
 
 
 def _keyword(arg: cst.Arg | None) -> str:
