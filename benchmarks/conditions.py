@@ -40,6 +40,7 @@ from amp_lint import registry
 from amp_lint.model import Model
 from amp_lint.verify import ProofSettings, Verdict, catalogue, worker
 from amp_lint.verify.compare import changes, lifted
+from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.obligations import Comparison, Obligation, Place, Unbound
 
@@ -65,7 +66,7 @@ class Sample:
 
     def compared(self) -> Comparison:
         """Lifted anew each time: lifting has conditions too."""
-        return changes.compared(Side(self.before), Side(self.after))
+        return changes.compared(Eraser(Side(self.before)), Eraser(Side(self.after)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,7 @@ def _samples(mutants: int, seed: int) -> Iterator[Sample]:
     """All changes that can be read."""
     for name, before, after, is_wrong in _texts(mutants, seed):
         old, new = (lifted(text, name) for text in (before, after))
-        if isinstance(old, Side) and isinstance(new, Side):
+        if isinstance(old, Eraser) and isinstance(new, Eraser):
             whole = changes.compared(old, new)
             yield Sample(name, old.model, new.model, is_wrong, whole)
 

@@ -534,12 +534,12 @@ def test_what_was_lifted_halfway_is_not_kept(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(comparison, "compared", stop)
     with pytest.raises(KeyError):
         compare("x = 1\n", "x = 2\n")
-    assert not olds._sides
+    assert not olds._texts
 
 
 def test_long_old_texts_make_room_for_each_other() -> None:
     olds = comparison._Olds()
     texts = [f"x = {number}  # {'-' * 60_000}\n" for number in range(3)]
-    sides = [olds.side(text, "code.py") for text in texts]
-    assert olds.side(texts[2], "code.py") is sides[2]
-    assert len(olds._sides) == 1
+    sides = [olds.lifted(text, "code.py") for text in texts]
+    assert olds.lifted(texts[2], "code.py") is sides[2]
+    assert len(olds._texts) == 1

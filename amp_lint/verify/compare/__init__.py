@@ -9,6 +9,7 @@ from amp_lint.syntax.parse import TooDeepError, parse
 from amp_lint.syntax.tree import LossyParseError
 from amp_lint.text.source import Source, SourceError
 from amp_lint.verify.compare.changes import compared
+from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.obligations import Comparison
 
@@ -23,7 +24,7 @@ def compare(before: str, after: str, *, name: str = "code.py") -> Comparison:
 
     A text that cannot be read gives a reason and no obligations.
     """
-    old = _olds.side(before, name)
+    old = _olds.lifted(before, name)
     if isinstance(old, str):
         return Comparison((), (f"the old text {old}",), ("unread",))
     new = _new[after, name] = lifted(after, name)
@@ -49,14 +50,14 @@ def _forget() -> None:
 
 def known_model(text: str, name: str) -> Model | None:
     """The model of a text that was just compared."""
-    side = _new.get((text, name)) or _olds.known(text, name)
-    return side.model if isinstance(side, Side) else None
+    found = _new.get((text, name)) or _olds.known(text, name)
+    return found.model if isinstance(found, Eraser) else None
 
 
-def lifted(text: str, name: str) -> Side | str:
+def lifted(text: str, name: str) -> Eraser | str:
     """A text as it is compared, or what is wrong with it."""
     try:
-        return Side(_read(text, name))
+        return Eraser(Side(_read(text, name)))
     except (SyntaxError, SourceError, LossyParseError, cst.ParserSyntaxError) as error:
         return f"cannot be parsed: {_line(error)}"
     except (TooDeepError, RecursionError):
@@ -73,28 +74,28 @@ class _Olds:
     """Old texts that were lifted, up to a bound: all the sites of a file have theirs in common."""
 
     def __init__(self) -> None:
-        self._sides: dict[tuple[str, str], Side | str] = {}
+        self._texts: dict[tuple[str, str], Eraser | str] = {}
 
-    def side(self, text: str, name: str) -> Side | str:
-        """As `lifted`; the last text is kept however long it is, others while there is room."""
+    def lifted(self, text: str, name: str) -> Eraser | str:
+        """As the function; the last text is kept however long it is, others while there is room."""
         key = text, name
-        if key not in self._sides:
-            while self._sides and sum(len(old) for old, _ in (*self._sides, key)) > _MOST_KEPT:
-                del self._sides[next(iter(self._sides))]
-            self._sides[key] = lifted(text, name)
-        return self._sides[key]
+        if key not in self._texts:
+            while self._texts and sum(len(old) for old, _ in (*self._texts, key)) > _MOST_KEPT:
+                del self._texts[next(iter(self._texts))]
+            self._texts[key] = lifted(text, name)
+        return self._texts[key]
 
-    def known(self, text: str, name: str) -> Side | str | None:
+    def known(self, text: str, name: str) -> Eraser | str | None:
         """What is kept of a text."""
-        return self._sides.get((text, name))
+        return self._texts.get((text, name))
 
     def forget(self) -> None:
         """Drop all."""
-        self._sides.clear()
+        self._texts.clear()
 
 
 _olds = _Olds()
-_new: dict[tuple[str, str], Side | str] = {}
+_new: dict[tuple[str, str], Eraser | str] = {}
 """The new text that was lifted last."""
 
 

@@ -56,13 +56,12 @@ _LOW = {"half": "float16", "bfloat16": "bfloat16"}
 """Methods that cast a module to a low precision."""
 
 
-def compared(before: Side, after: Side) -> Comparison:
+def compared(old: Eraser, new: Eraser) -> Comparison:
     """Everything that has to be shown, the cheapest first."""
-    sides = before, after
+    sides = before, after = old.side, new.side
     whole = any(_spans_updates(side.model) for side in sides) or len({*map(_updates, sides)}) > 1
     before.whole = after.whole = whole
-    erased = Eraser(before), Eraser(after)
-    expressions, other_losses, other_objects = _expressions(*erased)
+    expressions, other_losses, other_objects = _expressions(old, new)
     unread = [*unread_events(before, after)]
     uses = [*compare_uses(before.uses, after.uses)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
@@ -73,16 +72,16 @@ def compared(before: Side, after: Side) -> Comparison:
     obligations += states(before, after)
     obligations += (use for use in uses if not _shown(use, steps))
     obligations += (*policies[:_MAX_POLICIES], *expressions, *steps)
-    coverage, moved = _coverage(*erased, expressions, steps)
+    coverage, moved = _coverage(old, new, expressions, steps)
     found = {
         "unowned": cover.reasons(coverage),
-        "turned": _turned(*erased),
-        "condition": _conditional(*erased),
+        "turned": _turned(old, new),
+        "condition": _conditional(old, new),
         "not-followed": unread,
         "too-many": _TOO_MANY if len(policies) > _MAX_POLICIES else (),
         "object": other_objects,
         "scaler-moved": moved,
-        **_uncompared(*erased, entered),
+        **_uncompared(old, new, entered),
     }
     coded = {reason: code for code, reasons in found.items() for reason in reasons}
     return Comparison(tuple(obligations), tuple(coded), tuple(coded.values()), coverage)
@@ -314,7 +313,7 @@ def _given_to(old: Effect, new: Effect, changed: Sequence[tuple[Effect, Effect]]
         return ""
     own = {item.pair for item in _differences(old, new)}
     for was, becomes in changed:
-        if was is old or old.term not in walk(was.term) or new.term not in walk(becomes.term):
+        if old.term not in walk(was.term):
             continue
         try:
             beyond = {item.pair for item in _differences(was, becomes)} - own

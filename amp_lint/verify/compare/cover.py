@@ -34,6 +34,8 @@ _NO_EVENT = (None, Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE)
 _LENGTH = 80
 """Characters of code in a report."""
 _Position = tuple[set[int], list[object]]
+_Placed = tuple[int, bytes]
+"""Where a piece of code stands, and its digest."""
 _Around = tuple[Counter[bytes], Counter[bytes]]
 _Calls = Iterator[tuple[object, cst.Call]]
 """Calls, and what they are in both texts."""
@@ -153,8 +155,9 @@ class Cover:
         whole, bound = self._after.imported(holder, alias)
         root, name = whole.partition(".")[0], bound.partition(".")[0]
         tree = self._before.model.tree
-        uses = (each for each in tree.named(name) if not _is_attribute(tree.parent(each), each))
-        return is_idle(whole) and (name == root or next(uses, None) is None)
+        holders = (tree.parent(each) for each in tree.named(name))
+        is_new = all(isinstance(holder, cst.Attribute) for holder in holders)
+        return is_idle(whole) and (name == root or is_new)
 
     # --- training steps -----------------------------------------------------------------------
 
@@ -246,22 +249,36 @@ class _Events:
 
     def done_around(self, code: cst.CSTNode) -> _Around:
         """What is done by ordinary code before a piece of code, and behind it."""
-        kinds: tuple[type[cst.CSTNode], ...] = (cst.Expr, *_SETTING)
-        nodes = itertools.chain.from_iterable(self._model.tree.nodes(kind) for kind in kinds)
-        return self._split(code, filter(self.is_ordinary, nodes))
+        return self._split(code, self._done)
 
     def asked_around(self, code: cst.CSTNode) -> _Around:
         """How the scale is asked for before a piece of code, and behind it."""
-        asked = self._model.tree.nodes(cst.Attribute)
-        return self._split(code, (each for each in asked if reads_scale(each.attr.value)))
+        return self._split(code, self._asked)
 
-    def _split(self, code: cst.CSTNode, nodes: Iterable[cst.CSTNode]) -> _Around:
-        """What of some nodes comes before a piece of code, and what behind it."""
-        tree, plain = self._model.tree, self._eraser.plain
+    @functools.cached_property
+    def _done(self) -> list[_Placed]:
+        """What is done by ordinary code."""
+        kinds: tuple[type[cst.CSTNode], ...] = (cst.Expr, *_SETTING)
+        nodes = itertools.chain.from_iterable(self._model.tree.nodes(kind) for kind in kinds)
+        return self._placed(filter(self.is_ordinary, nodes))
+
+    @functools.cached_property
+    def _asked(self) -> list[_Placed]:
+        """How the scale is asked for."""
+        asked = self._model.tree.nodes(cst.Attribute)
+        return self._placed(each for each in asked if reads_scale(each.attr.value))
+
+    def _placed(self, nodes: Iterable[cst.CSTNode]) -> list[_Placed]:
+        order, plain = self._model.tree.order, self._eraser.plain
+        return [(order(node), plain(node).digest) for node in nodes]
+
+    def _split(self, code: cst.CSTNode, placed: Iterable[_Placed]) -> _Around:
+        """What of some code comes before a piece of code, and what behind it."""
+        at = self._model.tree.order(code)
         ahead, behind = Counter[bytes](), Counter[bytes]()
-        for node in nodes:
-            passed = ahead if tree.order(node) < tree.order(code) else behind
-            passed[plain(node).digest] += 1
+        for order, digest in placed:
+            passed = ahead if order < at else behind
+            passed[digest] += 1
         return ahead, behind
 
     def _sets(self, node: cst.CSTNode) -> bool:
@@ -310,9 +327,9 @@ class _Events:
             return self._eraser.side.tracer.factor(call.node) is not None
         if kind is Kind.CLIP:
             return not others.clips or self.held(call) in others.clips
+        if kind is Kind.UNSCALE:
+            return False  # as it should be called it was erased, and else it raises
         told = not [*leftover(self._model, kind or Kind.OPAQUE, call.node)]
-        if kind is Kind.UNSCALE and not call.node.args:
-            return False  # it raises
         known = others.objects(kind)
         return told and (not known or self._object(kind, call.node) in known)
 
@@ -445,10 +462,6 @@ def _shown(side: Side, piece: Plain | None) -> str:
         return ""
     text = " ".join(side.model.tree.source(piece.node).split()) if piece.kind != BLOCK else "..."
     return text if len(text) <= _LENGTH else f"{text[: _LENGTH - 3]}..."
-
-
-def _is_attribute(holder: cst.CSTNode | None, name: cst.Name) -> bool:
-    return isinstance(holder, cst.Attribute) and holder.attr is name
 
 
 def _keyword(arg: cst.Arg | None) -> str:

@@ -17,7 +17,7 @@ from amp_lint.amp.events import Kind, stepped
 from amp_lint.flow.branches import leaves
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.names import PARTIAL, canonical
-from amp_lint.syntax.tree import descendants
+from amp_lint.syntax.tree import descendants, is_a
 from amp_lint.verify.compare.annotations import is_type
 from amp_lint.verify.compare.formats import format_of
 from amp_lint.verify.compare.lift import is_amp
@@ -41,6 +41,7 @@ _READ_ANNOTATIONS = (
 )  # fmt: skip
 _EXITS = (cst.Break, cst.Continue, cst.Raise, cst.Return)
 _CONTEXTS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
+_SUITES = (cst.BaseSuite, cst.Else, cst.If)
 _LOOPS = (cst.For, cst.While, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
 
@@ -63,6 +64,8 @@ class Eraser:
         """Function and test of AMP -> whether it has to hold for what was erased behind it."""
         self._positional: dict[int, cst.Arg] = {}
         """By id, the arguments whose keyword says no more than their position."""
+        self._known: dict[int, tuple[cst.CSTNode, Plain]] = {}
+        """By id, the nodes that were looked at, and what was left of them."""
 
     @functools.cached_property
     def tree(self) -> Plain:
@@ -94,6 +97,11 @@ class Eraser:
 
     def plain(self, node: cst.CSTNode) -> Plain:
         """What is left of an expression, or of another part of a statement."""
+        if id(node) not in self._known:
+            self._known[id(node)] = node, self._plain(node)
+        return self._known[id(node)][1]
+
+    def _plain(self, node: cst.CSTNode) -> Plain:
         for erasure in EXPRESSIONS:
             left = erasure.erased(self, node)
             if left:
@@ -119,12 +127,12 @@ class Eraser:
         shape: list[str] = []
         parts: list[Plain] = []
         for field, value in self._pieces(node):
-            if isinstance(value, (cst.BaseSuite, cst.Else, cst.If)):
+            if is_a(value, _SUITES):
                 inner = self._suite(value)
                 if inner.parts or field == "body":
                     shape.append(f"{field}:1")
                     parts.append(inner)
-            elif isinstance(value, cst.CSTNode):
+            elif is_a(value, cst.CSTNode):
                 known = word(field, value)
                 shape.append(f"{field}:1" if known is None else f"{field}={known!r}")
                 parts += [self.plain(value)] if known is None else []
@@ -139,9 +147,9 @@ class Eraser:
     def _pieces(self, node: cst.CSTNode) -> Iterator[tuple[str, object]]:
         """What a node is made of, without annotations that do nothing; arguments in their place."""
         for field, value in pieces(node):
-            if isinstance(value, cst.Annotation) and self._is_inert(node, value):
+            if is_a(value, cst.Annotation) and self._is_inert(node, value):
                 continue
-            if isinstance(node, cst.Call) and field == "args":
+            if is_a(node, cst.Call) and field == "args":
                 yield field, self._in_place(node)
             else:
                 yield field, value
@@ -184,19 +192,19 @@ class Eraser:
     def _kept(self, holder: cst.CSTNode, items: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
         """Those of a list that are not AMP's: decorators, items of a ``with`` or of a dict."""
         for item in items:
-            if isinstance(item, cst.Decorator) and self.is_region(item.decorator):
+            if is_a(item, cst.Decorator) and self.is_region(item.decorator):
                 continue
-            if isinstance(item, cst.WithItem) and self.is_region(item.item):
+            if is_a(item, cst.WithItem) and self.is_region(item.item):
                 continue
-            if isinstance(item, cst.DictElement) and self.side.lifter.is_scaler_state(item.value):
+            if is_a(item, cst.DictElement) and self.side.lifter.is_scaler_state(item.value):
                 continue
-            if isinstance(holder, cst.Call) and (
+            if is_a(holder, cst.Call) and (
                 self._is_half_argument(item) or self._is_default(holder, item)
             ):
                 continue
             yield item
 
-    def _suite(self, value: cst.BaseSuite | cst.Else | cst.If) -> Plain:
+    def _suite(self, value: cst.CSTNode) -> Plain:
         if isinstance(value, cst.Else):
             return self._suite(value.body)
         if isinstance(value, cst.If):  # elif
@@ -385,10 +393,10 @@ class Eraser:
 
     def _amp_object(self, node: cst.CSTNode) -> str | None:
         """What stands for a member of torch's AMP interface: a call of it, or its name."""
-        named = node.func if isinstance(node, cst.Call) else node
-        if isinstance(node, cst.Call) and self.model.names.is_any(node.func, PARTIAL) and node.args:
+        named = node.func if is_a(node, cst.Call) else node
+        if is_a(node, cst.Call) and self.model.names.is_any(node.func, PARTIAL) and node.args:
             named = node.args[0].value  # what is called is an object of its own
-        if not isinstance(named, (cst.Name, cst.Attribute)):
+        if not is_a(named, (cst.Name, cst.Attribute)):
             return None
         members = [name for name in self.model.names.qualified(named) if is_amp(name)]
         if len(members) != 1:
@@ -398,22 +406,22 @@ class Eraser:
 
     def _global(self, node: cst.CSTNode) -> str | None:
         """The qualified name of something imported."""
-        if not isinstance(node, (cst.Name, cst.Attribute)) or not self._is_imported(node):
+        if not is_a(node, (cst.Name, cst.Attribute)) or not self._is_imported(node):
             return None
         names = self.model.names.qualified(node)
         return canonical(next(iter(names))) if len(names) == 1 else None
 
     def _is_imported(self, node: cst.BaseExpression) -> bool:
-        while isinstance(node, cst.Attribute):
+        while is_a(node, cst.Attribute):
             node = node.value
-        if not isinstance(node, cst.Name):
+        if not is_a(node, cst.Name):
             return False
         bindings = self.model.names.bindings(node)
         return bool(bindings) and all(binding.kind == "import" for binding in bindings)
 
     def _stepped(self, node: cst.CSTNode) -> cst.BaseExpression | None:
         """The optimizer of ``scaler.step(optimizer)``, if a call is that and no more."""
-        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        if not is_a(node, cst.Call) or not is_a(node.func, cst.Attribute):
             return None
         steps = self._kind(node) is Kind.STEP and len(node.args) == 1
         return stepped(node) if steps and self.model.roles.is_scaler(node.func.value) else None
@@ -428,11 +436,11 @@ class Eraser:
         return self.model.steps.recognizer.is_scale(call)
 
     def _kind(self, node: cst.CSTNode) -> Kind | None:
-        return self.model.steps.recognizer.kind(node) if isinstance(node, cst.Call) else None
+        return self.model.steps.recognizer.kind(node) if is_a(node, cst.Call) else None
 
     def _is_default(self, call: cst.Call, arg: cst.CSTNode) -> bool:
         """``set_to_none=True``, which is so without being said."""
-        if self._kind(call) is not Kind.ZERO_GRAD or not isinstance(arg, cst.Arg):
+        if self._kind(call) is not Kind.ZERO_GRAD or not is_a(arg, cst.Arg):
             return False
         named = arg.keyword is not None and arg.keyword.value == SET_TO_NONE
         return named and literal(arg.value) is True
@@ -482,7 +490,7 @@ def _below(made: Plain) -> Iterator[Plain]:
 
 
 def _scaled(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
-    if not isinstance(node, cst.Call) or not eraser.is_scale(node):
+    if not is_a(node, cst.Call) or not eraser.is_scale(node):
         return None
     return [node.args[0].value] if _only_for_backward(eraser, node) else None
 
@@ -515,7 +523,7 @@ def _feeds(eraser: Eraser, node: cst.CSTNode) -> bool:
 
 
 def _half(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
-    if not isinstance(node, cst.Call) or not eraser.side.lifter.is_erased(node):
+    if not is_a(node, cst.Call) or not eraser.side.lifter.is_erased(node):
         return None
     function, given = node.func, node.args
     only = all(map(eraser._is_half_argument, given))

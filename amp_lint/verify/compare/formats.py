@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.syntax.tree import descendants
+from amp_lint.syntax.tree import descendants, is_a
 
 _DOING = (cst.Call, cst.NamedExpr, cst.Await, cst.Yield)
 _FIELD = "\0"
@@ -32,9 +32,9 @@ def format_of(node: cst.CSTNode) -> Format | None:
     So of several values none may call anything.
     """
     found = None
-    if isinstance(node, cst.FormattedString):
+    if is_a(node, cst.FormattedString):
         found = _of_f_string(node)
-    elif isinstance(node, cst.Call):
+    elif is_a(node, cst.Call):
         found = _of_call(node)
     if found is None or (len(found.values) > 1 and any(map(_does, found.values))):
         return None

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from amp_lint.syntax.tree import is_a
+
 BLOCK = "block"
 """The kind of a list of statements."""
 _PUNCTUATION = frozenset(
@@ -69,18 +71,18 @@ def pieces(node: cst.CSTNode) -> Iterator[tuple[str, object]]:
             yield name, type(value).__name__
         elif not isinstance(value, cst.MaybeSentinel):
             yield name, value
-    if isinstance(node, cst.FormattedStringExpression):
+    if is_a(node, cst.FormattedStringExpression):
         yield "shows its text", "" if node.equal is None else "="
 
 
 def word(field: str, value: cst.CSTNode) -> str | None:
     """A name in a field that is only a word: of an attribute, a keyword, a definition."""
-    return value.value if field in _NAMING and isinstance(value, cst.Name) else None
+    return value.value if field in _NAMING and is_a(value, cst.Name) else None
 
 
 def literal_text(node: cst.CSTNode) -> str | None:
     """A number or string by type and value; None for all else."""
-    if not isinstance(node, _LITERALS):
+    if not is_a(node, _LITERALS):
         return None
     if isinstance(node, cst.ConcatenatedString) and _is_formatted(node):
         return None

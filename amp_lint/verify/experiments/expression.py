@@ -579,22 +579,28 @@ class Experiment:
 
     def _structured_before(self) -> Finding | None:
         for precision, trial in itertools.product(self.precisions, self.trials):
-            cases = inputs.structured(precision.dtype, self.settings.seed, trial.scenario)
-            for case in cases if trial is self.trials[0] else cases[::_SPARSE]:
+            for case in self._fixed(trial, precision):
                 for problem in self.before_fails(trial, case, precision):
                     return Finding(trial, case, precision, problem)
         return None
 
     def failure_after(self) -> Finding | None:
-        """How AFTER fails in eager mode at fixed inputs, if it does."""
-        for position, trial in enumerate(self.trials):
-            for precision in self.precisions:
-                cases = inputs.structured(precision.dtype, self.settings.seed, trial.scenario)
-                for case in cases if position == 0 else cases[::_SPARSE]:
+        """How AFTER fails in eager mode at fixed inputs, if it does.
+
+        Most wrong code fails at any input, of some shape or number: one of each comes first.
+        """
+        for at in (slice(1), slice(1, None)):
+            for trial, precision in itertools.product(self.trials, self.precisions):
+                for case in self._fixed(trial, precision)[at]:
                     found = self.after_fails(trial, case, precision)
                     if found:
                         return Finding(trial, case, precision, found[0])
         return None
+
+    def _fixed(self, trial: Trial, precision: Precision) -> Sequence[InputCase]:
+        """The fixed inputs; fewer where a shape is only varied."""
+        cases = inputs.structured(precision.dtype, self.settings.seed, trial.scenario)
+        return cases if trial is self.trials[0] else cases[::_SPARSE]
 
     def smaller(self, finding: Finding) -> Finding:
         """The finding with the smallest input that shows it, if there is one."""
