@@ -63,8 +63,8 @@ def fix(model: Model, match: Match) -> Fix | None:
 def _floor_is_shared(model: Model, match: Match) -> bool:
     """Whether a value that has the floor in it is used for more than such functions of it.
 
-    As in ``s = sigmoid(x) + eps``, ``x * s`` and ``log(s)``: without the floor that is no longer the
-    logarithm of what is applied.
+    As in ``s = sigmoid(x) + eps``, ``x * s`` and ``log(s)``: without the floor that is no longer
+    the logarithm of what is applied.
     """
     named = next((rank for rank, step in enumerate(match.steps) if step.via), len(match.steps))
     if not any(map(model.patterns.is_floor, match.steps[named:])):
