@@ -28,6 +28,7 @@ from amp_lint.amp.regions import Regions
 from amp_lint.amp.results import Results
 from amp_lint.amp.roles import Roles
 from amp_lint.amp.scores import Scores
+from amp_lint.amp.signs import Signs
 from amp_lint.amp.sources import Sources
 from amp_lint.flow.holders import Holders
 from amp_lint.flow.origins import Origins
@@ -120,6 +121,11 @@ class Model:
     def patterns(self) -> Patterns:
         """Expressions that are known to fail, in whatever spelling."""
         return Patterns(self.operations)
+
+    @functools.cached_property
+    def signs(self) -> Signs:
+        """What is certainly not above 0."""
+        return Signs(self.operations)
 
     @functools.cached_property
     def casts(self) -> Casts:

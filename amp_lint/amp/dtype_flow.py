@@ -150,7 +150,7 @@ class DtypeFlow:
             entered = [e for e in chain.entered if e.holder is not function]
             if entered:
                 found[self.inside(entered[0].region, WHATEVER)] = None
-            elif self._configures(function):
+            elif self._configures(function) or self._is_turned_off(function, chain):
                 found[OFF] = None
             elif self.is_of_module(function) and assumed is not None:
                 outside = self._is_seen_outside(function, chain, assumed)
@@ -158,6 +158,26 @@ class DtypeFlow:
             else:
                 found[WHATEVER] = None
         return [*found][:_MAX_STATES]
+
+    def _is_turned_off(self, function: cst.FunctionDef, chain: Chain) -> bool:
+        """Whether a way begins where a decorator turns autocast off, or in a part of what has one.
+
+        Such a part is a module that is made nowhere but in classes whose ``forward`` has it.
+        """
+        home = self.program.function_of(chain.calls[-1]) if chain.calls else function
+        if home is None:
+            return False
+        if home is not function and self.regions.casts_inputs(home) is not None:
+            return True
+        owner = self.values.enclosing_class(home)
+        made = self.reach.origins.constructions(owner) if owner is not None else []
+        return bool(made) and all(map(self._is_part_of_cast, made))
+
+    def _is_part_of_cast(self, made: cst.Call) -> bool:
+        """Whether a call makes a part of a module whose inputs a decorator casts."""
+        owner = self.values.enclosing_class(made)
+        forward = self.values.method(owner, "forward") if owner is not None else None
+        return forward is not None and self.regions.casts_inputs(forward) is not None
 
     def _is_seen_outside(self, function: cst.FunctionDef, chain: Chain, assumed: Ambient) -> bool:
         """Whether a way without a region is known as well as one that has one.
@@ -237,22 +257,27 @@ class DtypeFlow:
         runs = self._by_function.setdefault(id(function), [])
         if len(runs) >= _MAX_RUNS or len(self._active) > _MAX_DEPTH:
             return None
-        inside = ambient
-        decorating = self.regions.decorating(function)
-        if decorating is not None:
-            inside = self.inside(decorating, ambient)
-        elif ambient.supposed and not self._is_plain(function):
-            inside = WHATEVER
-        run = Run(function, inside, calls=calls)
+        run = Run(function, self._begun(function, ambient), calls=calls)
         self._known[key] = run
         runs.append(run)
         self._active.append(key)
         runner = Runner(self, self._calls, run)
+        if self.regions.casts_inputs(function) is not None:
+            given = {name: _cast(value) for name, value in given.items()}
         given = self._parameters(function, given)
         begun = {name: runner.begun(name, value) for name, value in given.items()}
         runner.suite(statements_of(function.body), begun)
         self._active.pop()
         return run
+
+    def _begun(self, function: cst.FunctionDef, ambient: Ambient) -> Ambient:
+        """The autocast state in which a body begins, for the decorators of its function."""
+        decorating = self.regions.decorating(function)
+        if decorating is not None:
+            return self.inside(decorating, ambient)
+        if self.regions.casts_inputs(function) is not None:
+            return OFF
+        return WHATEVER if ambient.supposed and not self._is_plain(function) else ambient
 
     def _is_plain(self, function: cst.FunctionDef) -> bool:
         """Whether no decorator may turn autocast off: they are known, or named for other things."""
@@ -431,6 +456,11 @@ class DtypeFlow:
             else:
                 found |= {"float16", "bfloat16"}
         return frozenset(found)
+
+
+def _cast(value: Value) -> Value:
+    """A value of which nobody says any more that it is low."""
+    return replace(value, dtypes=frozenset({ANY}), why=None) if value.low else value
 
 
 def _is_plain(name: str) -> bool:

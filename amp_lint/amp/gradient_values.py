@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -10,7 +10,7 @@ from amp_lint.amp.operations import Operations
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
-from amp_lint.syntax.names import Binding, Names
+from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.operations import CASTS, WHOLE
@@ -68,6 +68,34 @@ def is_untracked(tree: Tree, names: Names, node: cst.CSTNode) -> bool:
         if isinstance(holder, cst.FunctionDef):
             return False
     return False
+
+
+def is_never_tracked(program: Program, node: cst.CSTNode, steps: int = _MAX_STEPS) -> bool:
+    """Whether a place is under ``no_grad``, or in a method that its class only calls from there.
+
+    The class may be one that it inherits from, or that inherits from it. Who calls a function that
+    is none of a class is not known: other files may import it.
+    """
+    if is_untracked(program.tree, program.names, node):
+        return True
+    function = program.function_of(node)
+    owner = program.values.enclosing_class(function) if function is not None else None
+    if function is None or owner is None or steps <= 0:
+        return False
+    calls = {id(call): call for call in program.calls_of(function)}
+    calls |= {id(call): call for call in _calls_on_self(program, owner, function.name.value)}
+    return bool(calls) and all(
+        program.function_of(call) is not function and is_never_tracked(program, call, steps - 1)
+        for call in calls.values()
+    )
+
+
+def _calls_on_self(program: Program, owner: cst.ClassDef, name: str) -> Iterator[cst.Call]:
+    """The calls of a method in its class, in those that this inherits from, and in its heirs."""
+    for each in (*program.values.lineage(owner), *program.values.heirs(owner)):
+        for call in program.tree.below(each, cst.Call):
+            if dotted(call.func) == f"self.{name}":
+                yield call
 
 
 def is_read_out(

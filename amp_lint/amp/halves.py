@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -11,12 +12,18 @@ from amp_lint.amp.modules import HALF, HALF_TEXT, Modules
 from amp_lint.amp.regions import Region, Regions
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.values import Values, literal
-from amp_lint.syntax.names import Names
+from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
+from amp_lint.vocabulary.meaning import Kind
 from amp_lint.vocabulary.operations import FLOAT16
+from amp_lint.vocabulary.table import words
 
 _WORDS = sorted({name.rpartition(".")[2] for name in HALF})
+_BACKWARD = words(Kind.BACKWARD)
+_CASTS = frozenset({"to", "type"})
+_WIDE = frozenset({"torch.float", "torch.float32"})
+_DTYPE_NAME = re.compile(r"dtype|precision|half", re.IGNORECASE)
 
 
 class Halves:
@@ -57,36 +64,70 @@ class Halves:
     def left_over(self) -> list[cst.CSTNode]:
         """What modules would no longer match that are float16 now, such as a cast of an input.
 
-        It is all else that says float16; nothing where a region may be on, which casts its inputs.
+        It is all else that says float16, and casts to a dtype that nobody knows, in what this file
+        imports as well; nothing where a region is on in any case, which casts its inputs.
         """
-        if any(not region.never_enabled for region in self.regions.all):
+        if any(map(self._is_on, self.regions.all)):
             return []
         gone = [half.cast for half in self.modules.half_trainings]
         regions = [region.node for region in self.regions.all]
         return [
             node
-            for node in self._mentions()
+            for node in (*self._mentions(), *self._unknown_casts())
             if not any(self._is_part(node, cast) for cast in gone)
-            and not any(self.tree.contains(region, node) for region in regions)
+            and not any(self.tree.linked.contains(region, node) for region in regions)
         ]
+
+    @functools.cached_property
+    def trains_here(self) -> bool:
+        """Whether something goes backward in sight: else other files may cast what modules get."""
+        calls = self.tree.linked.nodes(cst.Call)
+        called = (call.func.attr.value for call in calls if isinstance(call.func, cst.Attribute))
+        return not _BACKWARD.isdisjoint(called)
+
+    def _is_on(self, region: Region) -> bool:
+        """Whether a region casts to a dtype of less precision, whatever is set."""
+        dtypes = [*self.values.alternatives(region.dtype)] if region.dtype is not None else []
+        wide = any(self.names.is_any(dtype, _WIDE) for dtype in dtypes)
+        if region.conditional or region.starred or wide:
+            return False
+        switch = region.enabled
+        return switch is None or all(on is True for on in self.values.constants(switch))
+
+    def _unknown_casts(self) -> Iterator[cst.CSTNode]:
+        """What names the dtype of a cast, and is neither one of torch's nor that of a tensor."""
+        for call in self.tree.linked.nodes(cst.Call):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _CASTS:
+                dtypes = [arg.value for arg in call.args if _may_be_dtype(arg)]
+                for dtype in dtypes:
+                    if not all(map(self._is_dtype, self.values.alternatives(dtype))):
+                        yield dtype
+
+    def _is_dtype(self, value: cst.BaseExpression) -> bool:
+        if isinstance(value, cst.Attribute) and value.attr.value == "dtype":
+            return True
+        return literal(value) is not ... or any(
+            name.startswith("torch.") for name in self.names.qualified(value)
+        )
 
     def _mentions(self) -> Iterator[cst.CSTNode]:
         """Every float16 dtype, by name or as text, and every call of a method ``half``."""
-        for name in (name for word in _WORDS for name in self.tree.named(word)):
-            holder = self.tree.parent(name)
+        tree = self.tree.linked
+        for name in (name for word in _WORDS for name in tree.named(word)):
+            holder = tree.parent(name)
             node = holder if isinstance(holder, cst.Attribute) and holder.attr is name else name
-            user = self.tree.parent(node)
+            user = tree.parent(node)
             called = isinstance(user, cst.Call) and user.func is node
             imported = isinstance(user, (cst.ImportAlias, cst.ImportFrom))
             if not imported and (self.names.is_any(node, HALF) or (called and node is holder)):
                 yield node
-        for text in self.tree.nodes(cst.SimpleString):
+        for text in tree.nodes(cst.SimpleString):
             if literal(text) in HALF_TEXT:
                 yield text
 
     def _is_part(self, node: cst.CSTNode, cast: cst.Call) -> bool:
         """Whether a node goes with a cast: its method or something in its arguments."""
-        return node is cast.func or any(self.tree.contains(arg, node) for arg in cast.args)
+        return node is cast.func or any(self.tree.linked.contains(arg, node) for arg in cast.args)
 
     def _is_half(self, region: Region) -> bool:
         """Whether some configuration certainly casts to float16."""
@@ -107,3 +148,10 @@ class Halves:
             return DEVICE_AUTOCAST[region.function]
         device = literal(region.device)
         return device.split(":")[0] if isinstance(device, str) else None
+
+
+def _may_be_dtype(arg: cst.Arg) -> bool:
+    """Whether an argument of a cast is its dtype, by the keyword or by what it is called."""
+    if arg.keyword is not None:
+        return arg.keyword.value == "dtype"
+    return bool(_DTYPE_NAME.search((dotted(arg.value) or "").rpartition(".")[2]))

@@ -15,7 +15,7 @@ from amp_lint.flow.program import Program
 from amp_lint.flow.values import Arguments, arguments, literal
 from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.syntax.tree import descendants
-from amp_lint.vocabulary.amp import CUSTOM_BWD, IS_ENABLED
+from amp_lint.vocabulary.amp import CUDA_CUSTOM_FWD, CUSTOM_BWD, CUSTOM_FWD, IS_ENABLED
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
 from amp_lint.vocabulary.operations import FLOAT16
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, names, words
@@ -24,6 +24,8 @@ _MAX_STEPS = 6
 _MAX_CALLS = 20  # that give something for one parameter
 _ENDING = frozenset({"close", "pop_all"})  # what a stack holds
 _PROPERTIES = frozenset({"property", "cached_property"})
+_CUSTOM_FWD = frozenset({*CUSTOM_FWD.names, *CUDA_CUSTOM_FWD.names})
+_CAST_INPUTS = CUSTOM_FWD.order[-1]
 _FUNCTION = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _INERT_FUNCTIONS = (
     *names(Kind.CLIP),
@@ -208,6 +210,16 @@ class Regions:
             region = self.of(decorator.decorator)
             if region is not None:
                 return region
+        return None
+
+    def casts_inputs(self, function: cst.FunctionDef) -> cst.BaseExpression | None:
+        """The dtype to which a decorator casts what a function gets, and turns autocast off."""
+        for decorator in function.decorators:
+            call = decorator.decorator
+            if isinstance(call, cst.Call) and self.names.is_any(call.func, _CUSTOM_FWD):
+                dtype = arguments(call).keywords.get(_CAST_INPUTS)
+                if dtype is not None and literal(dtype) is not None:
+                    return dtype
         return None
 
     def around(self, node: cst.CSTNode) -> list[Region]:

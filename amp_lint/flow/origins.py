@@ -282,6 +282,13 @@ class Origins:
             if value is not None:
                 yield value
 
+    def constructions(self, owner: cst.ClassDef) -> list[cst.Call]:
+        """The calls that make an object of a class, and of no other one."""
+        start = self.values.method(owner, "__init__")
+        holder = self.values.enclosing_class(start) if start is not None else owner
+        calls = self._constructions.get(id(holder), ())
+        return [call for call in calls if self.names.definition(call.func) is owner]
+
     @functools.cached_property
     def _constructions(self) -> dict[int, list[cst.Call]]:
         """Id of a class -> the calls that run its ``__init__``, or make it where it has none."""

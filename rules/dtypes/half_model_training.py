@@ -92,14 +92,18 @@ def _device_only(model: Model, adopted: Adopted) -> Fix | None:
 
 
 def _fix(model: Model, training: HalfTraining) -> Fix | None:
-    """Take the cast away, where nothing else is float16 that would no longer match."""
+    """Take the cast away, where nothing else is float16 that would no longer match.
+
+    It is only shown where the training is not in sight, for that may cast what modules get.
+    """
     if model.halves.left_over:
         return None
     if training.loads:
         edit, title = _load_float32(model, training), "Load float32 parameters"
     else:
         edit, title = _without_cast(model, training), "Remove the cast to float16"
-    return Fix(title, (edit,), Applicability.UNSAFE) if edit is not None else None
+    trust = Applicability.UNSAFE if model.halves.trains_here else Applicability.SUGGEST
+    return Fix(title, (edit,), trust) if edit is not None else None
 
 
 def _load_float32(model: Model, training: HalfTraining) -> Edit | None:

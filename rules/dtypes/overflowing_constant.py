@@ -135,7 +135,22 @@ def _limit(model: Model, call: cst.Call) -> Edit | None:
     finfo, number = model.names.spelling_of(call, "torch.finfo"), filled(call)
     if name is None or finfo is None or number is None or not model.tree.is_own(call):
         return None
+    if _is_passed(model, number):
+        return None
     return edits.replace_node(model.tree, number, f"{finfo}({name}.dtype).min")
+
+
+def _is_passed(model: Model, number: cst.BaseExpression) -> bool:
+    """Whether a number comes through a parameter, for which other calls may give another one."""
+    from amp_lint.syntax.tree import descendants
+
+    parts = (part for value in model.values.alternatives(number) for part in descendants(value))
+    return any(
+        binding.kind == "parameter"
+        for part in parts
+        if isinstance(part, cst.Name)
+        for binding in model.names.bindings(part)
+    )
 
 
 def _is_masked(node: cst.BaseExpression) -> bool:

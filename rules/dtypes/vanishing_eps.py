@@ -10,6 +10,7 @@ from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
+from amp_lint.vocabulary.expressions import CASTS, SELECTS
 from amp_lint.vocabulary.operations import FLOORS, SPREADS, VANISHING
 
 from ._low import LOWERING, REGIONS, certain, elsewhere, first, is_somewhere, shown
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
 _HELP = "add it to a value in float32, as of `.float()`, or use 1e-5"
+_HELP_BELOW = "take it of a value in float32, as of `.float()`, or use 1 - 1e-3"
+_NEXT = {"float16": 2.0**-12, "bfloat16": 2.0**-9}
+"""Dtype -> how far below 1 a number may be that rounds to it."""
+_BOUNDS = {"clamp": 1, "clamp_": 1, "clip": 1, "clamp_max": 0, "clamp_max_": 0}
+"""Method -> the place of its upper bound."""
+_INFINITE = {
+    **dict.fromkeys(("acos", "arccos", "arctanh", "atanh", "erfinv", "logit"), ""),
+    **dict.fromkeys(("div", "log", "log10", "log2", "rdiv", "reciprocal", "rsqrt"), "rsub"),
+    "log1p": "neg",
+}
+"""What is infinite, or its gradient, where a number is 1 -> what is done to that before."""
+_KEEPING = SELECTS | CASTS
 
 
 class VanishingEps(Rule):
@@ -42,6 +55,8 @@ class VanishingEps(Rule):
         written.pattern(r"[eE]-0*(?:[89]|[1-9]\d)", "e-", "E-")
         | written.pattern(r"\.0000000", ".0000000")
         | written.pattern(r"\*\*\s*-", "**")
+        | written.pattern(r"\b1\.?0*\s*-\s*(?:[\d.]+[eE]-|[\w.]*eps|0?\.0)", "clamp", "clip")
+        | written.pattern(r"\b0?\.999\d", ".999")
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -49,6 +64,11 @@ class VanishingEps(Rule):
         for node, tensor, eps in _places(model):
             supposing = _is_small(model, node, eps)
             yield from first(model, node, self._judge, (tensor, eps), supposing=supposing)
+        for call, tensor, bound in _bounds(model):
+            supposing = any(_rounds(run, bound) for run in model.dtypes.reaching(call))
+            if _is_taken_from_one(model, call):
+                place = (tensor, bound)
+                yield from first(model, call, self._judge_bound, place, supposing=supposing)
 
     def _judge(
         self, model: Model, run: Run, place: tuple[cst.BaseExpression, cst.BaseExpression]
@@ -70,6 +90,62 @@ class VanishingEps(Rule):
             f"{written} is 0 in float16, so that it keeps nothing from being 0{elsewhere(run)}"
         )
         return self.report(model, eps, message, shown(model, run, value), help=_HELP)
+
+    def _judge_bound(
+        self, model: Model, run: Run, place: tuple[cst.BaseExpression, cst.BaseExpression]
+    ) -> Diagnostic | None:
+        tensor, bound = place
+        value = run.of(tensor)
+        dtypes = sorted(value.low & _rounds(run, bound))
+        if not dtypes or not certain(run, value):
+            return None
+        written = quoted(model.tree.source(bound))
+        message = f"{written} is 1 in {dtypes[0]}, so that it keeps nothing from being 1"
+        said = f"{message}{elsewhere(run)}"
+        return self.report(model, bound, said, shown(model, run, value), help=_HELP_BELOW)
+
+
+def _rounds(run: Run, bound: cst.BaseExpression) -> frozenset[str]:
+    """The dtypes in which a number below 1 is 1."""
+    number = run.of(bound).number
+    if number is None or number >= 1:
+        return frozenset()
+    return frozenset(dtype for dtype, next in _NEXT.items() if 1 - number <= next)
+
+
+def _bounds(
+    model: Model,
+) -> Iterator[tuple[cst.Call, cst.BaseExpression, cst.BaseExpression]]:
+    """(Call, tensor, number) of what keeps a tensor below a number."""
+    for call in model.tree.nodes(cst.Call):
+        made = model.operations.of(call)
+        if made is not None and made.name in _BOUNDS and made.input is not None:
+            bound = made.args.get(_BOUNDS[made.name], "max")
+            if bound is not None:
+                yield call, made.input, bound
+
+
+def _is_taken_from_one(model: Model, call: cst.Call) -> bool:
+    """Whether something is infinite where what a call gives is 1: ``log(1 - p)``, ``acos(p)``."""
+    nodes = (*model.tree.nodes(cst.Call), *model.tree.nodes(cst.BinaryOperation))
+    made = filter(None, map(model.operations.of, nodes))
+    return any(
+        _leads(model, made.args.get(0, "other") if made.name == "div" else made.input, wanted, call)
+        for made in made
+        if (wanted := _INFINITE.get(made.name)) is not None
+    )
+
+
+def _leads(model: Model, start: cst.BaseExpression | None, wanted: str, call: cst.Call) -> bool:
+    """Whether a value is what a call gives, after the operation ``wanted`` if there is one."""
+    for step in model.operations.chain(start):
+        if step.node is call:
+            return not wanted
+        if step.name == wanted:
+            wanted = ""
+        elif step.name not in _KEEPING:
+            return False
+    return False
 
 
 def _is_spread(model: Model, run: Run, tensor: cst.BaseExpression) -> bool:

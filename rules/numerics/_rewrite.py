@@ -53,9 +53,41 @@ def fix(model: Model, match: Match) -> Fix | None:
     if fused is None:
         return None
     floored = any(map(model.patterns.is_floor, match.between))
+    if fused.keeps and _floor_is_shared(model, match):
+        return None
     picked = fused.keeps and any(step.name in SELECTS for step in match.between)
     trust = Applicability.UNSAFE if floored or picked else Applicability.SAFE
     return Fix(f"Replace with `{_title(shape)}`", fused.edits, trust)
+
+
+def _floor_is_shared(model: Model, match: Match) -> bool:
+    """Whether a value that has the floor in it is used for more than such functions of it.
+
+    As in ``s = sigmoid(x) + eps``, ``x * s`` and ``log(s)``: without the floor that is no longer
+    the logarithm of what is applied.
+    """
+    named = next((rank for rank, step in enumerate(match.steps) if step.via), len(match.steps))
+    if not any(map(model.patterns.is_floor, match.steps[named:])):
+        return False
+    outer = match.steps[0].name
+    own = {id(through.name) for through in match.hops}
+    return any(
+        id(reader) not in own and not _goes_into(model, reader, outer)
+        for through in match.hops
+        for reader in model.flow.readers(through.binding)
+    )
+
+
+def _goes_into(model: Model, reader: cst.CSTNode, outer: str) -> bool:
+    """Whether a use is a part of what one operation is applied to, within a statement."""
+    statement = model.tree.statement(reader)
+    for holder in model.tree.ancestors(reader):
+        if holder is statement:
+            return False
+        made = model.operations.of(holder)
+        if made is not None and made.name == outer and made.input is not None:
+            return model.tree.contains(made.input, reader)
+    return False
 
 
 def _title(shape: Apply) -> str:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from amp_lint.amp.patterns import Match
     from amp_lint.model import Model
 
+_GRIDS = frozenset({"arange", "linspace", "meshgrid"})
+"""What makes the places around which a bell is, so that it is about 1 at one of them."""
+
 
 class HandRolledSoftmax(PatternRule):
     """``exp(x) / exp(x).sum()`` is NaN where ``softmax(x)`` is right."""
@@ -32,5 +35,12 @@ class HandRolledSoftmax(PatternRule):
     help = "use `softmax`, which takes the largest away first"
 
     def is_right(self, model: Model, match: Match) -> bool:
-        """Whether the largest exponent is taken away first."""
-        return super().is_right(model, match) or is_shifted(model, match)
+        """Whether the largest exponent is taken away first, or is that of a bell around a place.
+
+        Other exponents that are never above 0, as of distances, may all be far below it.
+        """
+        if super().is_right(model, match) or is_shifted(model, match):
+            return True
+        exponent = match.bound["x"]
+        counted = model.patterns.mentions(exponent, _GRIDS)
+        return counted and model.signs.is_never_positive(exponent)

@@ -31,4 +31,5 @@ class HandRolledSoftplus(PatternRule):
 
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether the exponent is never large."""
-        return super().is_right(model, match) or is_shifted(model, match)
+        never = model.signs.is_never_positive(match.bound["x"])
+        return never or super().is_right(model, match) or is_shifted(model, match)

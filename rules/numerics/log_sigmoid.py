@@ -54,7 +54,7 @@ class LogSigmoid(PatternRule):
 
 def _is_cost(model: Model, match: Match) -> bool:
     """Whether there is a floor, and no gradient that it could stop, as in a matcher."""
-    from amp_lint.amp.gradient_values import is_untracked
+    from amp_lint.amp.gradient_values import is_never_tracked
 
     floored = any(map(model.patterns.is_floor, match.between))
-    return floored and is_untracked(model.tree, model.names, match.node)
+    return floored and is_never_tracked(model.program, match.node)
