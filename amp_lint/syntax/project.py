@@ -47,8 +47,6 @@ _KEYWORD = re.compile(rb"import(?<!\wimport)(?!\w)")
 _CONTINUED = (b"\\\n", b"\\\r\n")
 _MODULE = re.compile(rb"\A[.\w]+\Z")
 _PACKAGE = "__init__"
-_REGISTERS = b"regist"
-"""What a file has that is found by others without being named: ``@MODELS.register_module()``."""
 _PART = re.compile(r"\.py$|[/\\]")
 OUTSIDE = sys.stdlib_module_names | {"torch"}
 """Packages that no project has."""
@@ -102,9 +100,6 @@ class _Survey:
 
     imported: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     importers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    taken: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """What a file takes something of: where that is only handed on, the file that it comes from."""
-    takers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The names that are imported from each file; "*" for all."""
 
@@ -234,11 +229,10 @@ class Project:
     def _trainers(self, start: str) -> tuple[tuple[str, bytes], ...]:
         """The files that run models under autocast and that meet this one in some program.
 
-        They do where one file takes something of both, directly or through others. The nearest
-        comes first.
+        They do where one file imports both, directly or through others. The nearest comes first.
         """
-        programs = _closure({start}, self._survey.takers)
-        met = self._running_models & _closure(programs, self._survey.taken)
+        programs = _closure({start}, self._survey.importers)
+        met = self._running_models & _closure(programs, self._survey.imported)
 
         near = self._nearest(start, met - {start})[:MAX_TRAINERS]
         return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
@@ -268,9 +262,6 @@ class Project:
             for _, to in self._resolved(file, data):
                 survey.imported[file].append(to)
                 survey.importers[to].append(file)
-            for to in dict.fromkeys(self._sources(file, data)):
-                survey.taken[file].append(to)
-                survey.takers[to].append(file)
             for module, name in imports(data) if self._fixing else ():
                 source = self._resolve(file, module) if name else None
                 if source is not None:
@@ -314,38 +305,6 @@ class Project:
             to = self._resolve(file, module)
             if to is not None:
                 yield module, to
-
-    def _sources(self, file: str, data: bytes) -> Iterator[str]:
-        """The files that a file takes something of."""
-        for module, name in imports(data):
-            if name:
-                yield from self._homes(file, module, name, MAX_HOPS)
-            else:
-                spelled = itertools.accumulate(module.split("."), "{}.{}".format)
-                yield from filter(None, (self._resolve(file, each) for each in spelled))
-
-    def _homes(self, importer: str, module: str, name: str, hops: int) -> list[str]:
-        """The files that ``from module import name`` leads to."""
-        part, whole = self._resolve(importer, f"{module}.{name}"), self._resolve(importer, module)
-        if part is not None or whole is None:
-            return [part] if part is not None else []
-        is_package = Path(whole).stem == _PACKAGE
-        return (self._handed_on(whole, name, hops - 1) if is_package and hops else []) or [whole]
-
-    def _handed_on(self, package: str, name: str, hops: int) -> list[str]:
-        """Where a package has a name from that it imports, and what it imports to be registered.
-
-        Nothing where it is not known that the name is imported.
-        """
-        found: list[str] = []
-        registered: list[str] = []
-        for module, taken in imports(self._bytes(package)):
-            homes = self._homes(package, module, taken, hops) if taken else []
-            if taken == name:
-                found += homes
-            else:
-                registered += (each for each in homes if _REGISTERS in self._bytes(each))
-        return [*found, *registered] if found else []
 
     def _resolve(self, importer: str, module: str) -> str | None:
         name = module.lstrip(".")

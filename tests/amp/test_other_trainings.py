@@ -111,35 +111,6 @@ def test_through_packages(tmp_path: Path, main: Run) -> None:
     assert found(tmp_path, main, files, "--preview")
 
 
-REGISTERED = MODEL.replace("class Head", "@NETS.register_module()\nclass Head")
-
-
-@pytest.mark.parametrize(
-    ("import_", "other", "told"),
-    [
-        pytest.param("from nets import Head", MODEL, ["heads"], id="one name of a package"),
-        pytest.param("from nets import Tail", MODEL, ["tails"], id="another name"),
-        pytest.param("from nets import heads", MODEL, ["heads"], id="a module of a package"),
-        pytest.param("from nets import *", MODEL, ["heads", "tails"], id="all names"),
-        pytest.param("import nets", MODEL, ["heads", "tails"], id="the package"),
-        pytest.param("from nets import make", MODEL, ["heads", "tails"], id="one of its own"),
-        pytest.param("from nets import Head", REGISTERED, ["heads", "tails"], id="registered"),
-    ],
-)
-def test_what_a_program_takes_of_a_package(
-    tmp_path: Path, main: Run, import_: str, other: str, told: list[str]
-) -> None:
-    files = {
-        "nets/__init__.py": "from .heads import Head\nfrom .tails import Tail\n",
-        "nets/heads.py": MODEL,
-        "nets/tails.py": other.replace("class Head", "class Tail"),
-        "trainer.py": TRAINER,
-        "program.py": f"{import_}\nfrom trainer import train\n",
-    }
-    lines = found(tmp_path, main, files, "--preview")
-    assert [Path(line.partition(":")[0]).stem for line in lines] == told
-
-
 def trainer(old: str, new: str) -> dict[str, str]:
     """The project with another trainer."""
     assert old in TRAINER
