@@ -130,6 +130,13 @@ PLANTED = {
             model(x.bfloat16()).float().sum().backward()
             optimizer.step()  # here
     """,
+    "AMP104 in a step that is looked at": """
+        small = torch.amp.GradScaler("cpu", init_scale=2.0)
+        for x, y in data:
+            optimizer.zero_grad()
+            small.scale(loss_of(x, y)).backward()
+            optimizer.step()  # here
+    """,
     "AMP316 by a product and a sum": """
         mean = [p.detach().clone().bfloat16() * 0 for p in model.parameters()]
         for x, y in data:

@@ -49,6 +49,12 @@ def test_what_goes_wrong_is_named_at_its_line(name: str, tmp_path: Path) -> None
     assert all("{" not in each.message for each in seen)
 
 
+@pytest.mark.parametrize("name", ["AMP104 in a step that is looked at"])
+def test_what_is_measured_of_gradients_is_no_write_to_them(name: str, tmp_path: Path) -> None:
+    seen = said(record(PLANTED[name], tmp_path / "train.py", FULL))
+    assert [each.rule.code for each in seen] == [name[:6]]
+
+
 @pytest.mark.parametrize("name", CLEAN)
 def test_numbers_that_are_right_are_silent(name: str, tmp_path: Path) -> None:
     seen = record(CLEAN[name], tmp_path / "train.py", FULL)
@@ -94,7 +100,7 @@ def test_compiled_code_is_compiled_once_and_looked_at_as_it_is_written() -> None
             compiled(torch.randn(4, 8)).sum().backward()
             optimizer.step()
     torch.compiler.reset()  # where something is compiled, no gradient is watched
-    assert (len(graphs), watch.record.summary.sampled) == (1, 3)
+    assert (len(graphs), watch.record.summary.sampled) == (1, 4)
     assert not said(watch.record)
 
 

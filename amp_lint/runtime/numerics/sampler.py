@@ -159,12 +159,12 @@ class Sampler:
 
     @contextlib.contextmanager
     def _aside(self) -> Iterator[None]:
-        """What is measured here is no operation of the training."""
+        """What is measured here is none of the training's operations, nor a read of gradients."""
         mode = self._mode
         assert mode is not None
         mode.pause()
         try:
-            with torch.no_grad():
+            with self._inside, torch.no_grad():
                 yield
         finally:
             mode.resume()
