@@ -112,6 +112,8 @@ SHRINK, ADD, INTERPOLATE = "mul_", "add_", "lerp_"
 """Methods that make a moving average in place: the first two together, or the third."""
 FLOORS = frozenset({"add", "add_", "clamp", "clamp_", "clamp_min", "clamp_min_", "clip"})
 """Methods whose first argument may keep a tensor from being 0."""
+UPPER_BOUNDS = {"clamp": 1, "clamp_": 1, "clip": 1, "clamp_max": 0, "clamp_max_": 0}
+"""Methods that bound a tensor from above, and where they take that bound."""
 TENSOR = frozenset({"torch.Tensor"})
 ASKS_FOR_TENSOR = frozenset({"torch.is_tensor"})
 VANISHING = 2.0**-25

@@ -11,7 +11,7 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.expressions import CASTS, SELECTS
-from amp_lint.vocabulary.operations import FLOORS, SPREADS, VANISHING
+from amp_lint.vocabulary.operations import FLOORS, SPREADS, UPPER_BOUNDS, VANISHING
 
 from ._low import LOWERING, REGIONS, certain, elsewhere, first, is_somewhere, shown
 
@@ -23,8 +23,6 @@ _HELP = "add it to a value in float32, as of `.float()`, or use 1e-5"
 _HELP_BELOW = "take it of a value in float32, as of `.float()`, or use 1 - 1e-3"
 _NEXT = {"float16": 2.0**-12, "bfloat16": 2.0**-9}
 """Dtype -> how far below 1 a number may be that rounds to it."""
-_BOUNDS = {"clamp": 1, "clamp_": 1, "clip": 1, "clamp_max": 0, "clamp_max_": 0}
-"""Method -> the place of its upper bound."""
 _INFINITE = {
     **dict.fromkeys(("acos", "arccos", "arctanh", "atanh", "erfinv", "logit"), ""),
     **dict.fromkeys(("div", "log", "log10", "log2", "rdiv", "reciprocal", "rsqrt"), "rsub"),
@@ -64,9 +62,11 @@ class VanishingEps(Rule):
         for node, tensor, eps in _places(model):
             supposing = _is_small(model, node, eps)
             yield from first(model, node, self._judge, (tensor, eps), supposing=supposing)
-        for call, tensor, bound in _bounds(model):
-            supposing = any(_rounds(run, bound) for run in model.dtypes.reaching(call))
-            if _is_taken_from_one(model, call):
+        bounds = [*_bounds(model)]
+        taken = _taken_from_one(model) if bounds else frozenset()
+        for call, tensor, bound in bounds:
+            if id(call) in taken:
+                supposing = any(_rounds(run, bound) for run in model.dtypes.reaching(call))
                 place = (tensor, bound)
                 yield from first(model, call, self._judge_bound, place, supposing=supposing)
 
@@ -119,33 +119,27 @@ def _bounds(
     """(Call, tensor, number) of what keeps a tensor below a number."""
     for call in model.tree.nodes(cst.Call):
         made = model.operations.of(call)
-        if made is not None and made.name in _BOUNDS and made.input is not None:
-            bound = made.args.get(_BOUNDS[made.name], "max")
+        if made is not None and made.name in UPPER_BOUNDS and made.input is not None:
+            bound = made.args.get(UPPER_BOUNDS[made.name], "max")
             if bound is not None:
                 yield call, made.input, bound
 
 
-def _is_taken_from_one(model: Model, call: cst.Call) -> bool:
-    """Whether something is infinite where what a call gives is 1: ``log(1 - p)``, ``acos(p)``."""
+def _taken_from_one(model: Model) -> frozenset[int]:
+    """Ids of the calls that give what must not be 1: of p in ``log(1 - p)``, ``acos(p)``."""
+    found: set[int] = set()
     nodes = (*model.tree.nodes(cst.Call), *model.tree.nodes(cst.BinaryOperation))
-    made = filter(None, map(model.operations.of, nodes))
-    return any(
-        _leads(model, made.args.get(0, "other") if made.name == "div" else made.input, wanted, call)
-        for made in made
-        if (wanted := _INFINITE.get(made.name)) is not None
-    )
-
-
-def _leads(model: Model, start: cst.BaseExpression | None, wanted: str, call: cst.Call) -> bool:
-    """Whether a value is what a call gives, after the operation ``wanted`` if there is one."""
-    for step in model.operations.chain(start):
-        if step.node is call:
-            return not wanted
-        if step.name == wanted:
-            wanted = ""
-        elif step.name not in _KEEPING:
-            return False
-    return False
+    for made in filter(None, map(model.operations.of, nodes)):
+        before = _INFINITE.get(made.name)
+        start = made.args.get(0, "other") if made.name == "div" else made.input
+        for step in model.operations.chain(start) if before is not None else ():
+            if not before:
+                found.add(id(step.node))
+            if step.name == before:
+                before = ""
+            elif step.name not in _KEEPING:
+                break
+    return frozenset(found)
 
 
 def _is_spread(model: Model, run: Run, tensor: cst.BaseExpression) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NAMES = ("old_scale", "scale_before")
 _MESSAGE = "the scheduler also counts steps that the scaler skips: the learning rate runs ahead"
 _SKIPPED = "skipped if a gradient is inf or NaN"
-_FALLS = "the scale falls here if a gradient was inf or NaN: then the optimizer did not step"
+_FALLS = "the scale falls here where the optimizer did not step"
 _HELP = f"step it only if `scaler.{GET_SCALE.word}()` did not fall in `update`"
 
 

@@ -22,6 +22,7 @@ TOLD_BY_NAME = {
     ("AMP110", "AMP110"): "parameters called optimizer, of which only `step()` is called",
     ("AMP112", "AMP112"): "a parameter called scheduler, of which only `step()` is called",
     ("AMP201", "AMP110"): "a parameter called optimizer, of which only `step()` is called",
+    ("AMP201", "AMP112"): "a parameter called scheduler, of which only `step()` is called",
     ("AMP201", "AMP201"): "parameters called accelerator and engine",
     ("AMP204", "AMP204"): "a parameter called accelerator",
     ("AMP205", "AMP205"): "a parameter called mask",
