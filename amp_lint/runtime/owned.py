@@ -18,6 +18,8 @@ _SAMPLED = 8
 """Parameters of an optimizer that stand for all; the last one comes besides."""
 _KEPT = 64
 """Numbers of a gradient that stand for all."""
+_FIRST = 50
+"""Scaled backward passes after which numbers are kept, until somebody has asked for them."""
 _MOST_ROUNDS = 100
 """Backward passes between two updates after which nothing is known any more."""
 _MOST_STATES = 1000
@@ -90,7 +92,10 @@ class Owned:
         """One object for all equal states, as the rounds of a training soon repeat."""
         self.known: Stamp = []
         """The gradients after the last event that wrote them."""
-        self._numbers: list[tuple[weakref.ref[torch.Tensor], torch.Tensor]] = []
+        self._numbers: list[tuple[weakref.ref[torch.Tensor], torch.Tensor]] | None = []
+        """None if they were not kept."""
+        self._keeps = 0
+        self._is_asked_for_numbers = False
         self.is_written_unseen = False
         """Whether somebody has ever written to them where torch does not count it."""
         self.scaler_ref: weakref.ref[torch.amp.GradScaler] | None = None
@@ -163,8 +168,14 @@ class Owned:
     def keep_numbers(self) -> None:
         """Keep some numbers of a few gradients: a copy, for which nothing waits.
 
-        Of one it would not do: those of an embedding are zeros but for the words of the batch.
+        Of one it would not do: those of an embedding are zeros but for the words of the batch. A
+        training that goes on without a mistake needs none: what happens later for the first time
+        is not judged, and is from its second time on.
         """
+        self._keeps += 1
+        if self._keeps > _FIRST and not self._is_asked_for_numbers:
+            self._numbers = None
+            return
         grads = [p.grad for p in self.sample() if p.grad is not None and not p.grad.is_sparse]
         few = {id(each): each for each in (*grads[:1], *grads[len(grads) // 2 :][:1], *grads[-1:])}
         self._numbers = [(weakref.ref(each), _some(each).clone()) for each in few.values()]
@@ -174,6 +185,9 @@ class Owned:
 
         torch counts what is written to a tensor, but not through ``.data`` or by an extension.
         """
+        self._is_asked_for_numbers = True
+        if self._numbers is None:
+            return True  # nobody can tell
         kept = [(then, grad) for ref, then in self._numbers if (grad := ref()) is not None]
         self.is_written_unseen |= not all(_equal(then, _some(grad)) for then, grad in kept)
         of_zeros = bool(kept) and not any(bool(then.any()) for then, _ in kept)
@@ -181,10 +195,10 @@ class Owned:
 
     def owns(self, ids: set[int]) -> bool:
         """Whether some of its parameters, or of their gradients, are among those with these ids."""
-        sample = self.sample()
+        self.choose()
         if not self._ids.isdisjoint(ids):
             return True
-        return any(param.grad is not None and id(param.grad) in ids for param in sample)
+        return any(each is not None and each[0] in ids for each in self.stamp())
 
     def catch_up(self, place: Place) -> None:
         """Take note of what was written to the gradients since the last event, by whomever."""

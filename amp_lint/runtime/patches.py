@@ -12,6 +12,9 @@ Function = Callable[..., Any]
 Wrap = Callable[[Function], Function]
 """Makes what replaces a function of the function itself."""
 
+CALLER = 3
+"""The frame that has called a watched function, seen from what calls `here` in its place."""
+
 
 class Patches:
     """What is replaced, and how it was."""

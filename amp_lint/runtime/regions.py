@@ -18,7 +18,7 @@ import torch
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.findings import Findings
 from amp_lint.runtime.frames import Place, here, is_of_project
-from amp_lint.runtime.patches import Function, Patches
+from amp_lint.runtime.patches import CALLER, Function, Patches
 from amp_lint.vocabulary.amp import AUTOCAST
 from amp_lint.vocabulary.meaning import Part
 
@@ -95,7 +95,7 @@ class Regions:
 
         def __init__(region: torch.autocast, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
             old(region, *args, **keywords)
-            place = here()
+            place = here(CALLER)
             self._note(region, place)
             given = args[position] if len(args) > position else keywords.get(_ENABLED)
             if isinstance(given, torch.dtype):
@@ -105,7 +105,7 @@ class Regions:
 
     def _enter(self, old: Function) -> Function:
         def __enter__(region: torch.autocast) -> object:
-            place = here()
+            place = here(CALLER)
             self._use(region)
             outer = next((each for each in self._stack.open if each.region is region), None)
             if outer is not None:
@@ -140,7 +140,11 @@ class Regions:
                 last = index == len(stack) - 1
                 left = stack.pop(index)
                 if not last and stack[-1].region is not region:
-                    places = {At.EVENT: left.place, At.REGION: stack[-1].place, At.STEP: here()}
+                    places = {
+                        At.EVENT: left.place,
+                        At.REGION: stack[-1].place,
+                        At.STEP: here(CALLER),
+                    }
                     self.findings.see(Mistake.REGION_LEFT_LATE, places, dict)
             return old(region, *error)
 
@@ -151,7 +155,7 @@ class Regions:
             self._use(region)
             what = _later(function)
             if what is not None:
-                self._bodies[region] = here(), what
+                self._bodies[region] = here(CALLER), what
             return old(region, function)
 
         return __call__

@@ -9,7 +9,7 @@ import torch
 
 from amp_lint.runtime import marks
 from amp_lint.runtime.frames import here
-from amp_lint.runtime.patches import Function, Patches
+from amp_lint.runtime.patches import CALLER, Function, Patches
 from amp_lint.vocabulary import amp
 from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import rows
@@ -56,7 +56,7 @@ class ScalerHooks:
     def _init(self, old: Function) -> Function:
         def __init__(scaler: Scaler, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
             old(scaler, *args, **keywords)
-            place = here()
+            place = here(CALLER)
             self.findings.reach(place, on=scaler._enabled)
             if not scaler._enabled:
                 return
@@ -103,7 +103,7 @@ class ScalerHooks:
 
     def _unscale(self, old: Function) -> Function:
         def unscale_(scaler: Scaler, optimizer: Optimizer) -> Any:  # noqa: ANN401
-            place = here()
+            place = here(CALLER)
             self.findings.reach(place, on=scaler._enabled)
             if scaler._enabled:
                 owned = self.protocol.owned(optimizer)
@@ -120,7 +120,7 @@ class ScalerHooks:
         def step(scaler: Scaler, optimizer: Optimizer, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
             if not scaler._enabled:
                 return old(scaler, optimizer, *args, **keywords)
-            place, owned = here(), self.protocol.owned(optimizer)
+            place, owned = here(CALLER), self.protocol.owned(optimizer)
             self.findings.reach(place)
             self.watch.checkpoints.stepping(scaler, owned, place)
             self.watch.reads.end()
@@ -140,7 +140,7 @@ class ScalerHooks:
 
     def _update(self, old: Function) -> Function:
         def update(scaler: Scaler, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
-            place = here()
+            place = here(CALLER)
             self.findings.reach(place, on=scaler._enabled)
             if scaler._enabled:
                 self.protocol.update(scaler, place)

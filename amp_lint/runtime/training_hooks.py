@@ -16,7 +16,7 @@ from amp_lint.mistake import At, Mistake
 from amp_lint.runtime import marks
 from amp_lint.runtime.frames import NOWHERE, Place, here
 from amp_lint.runtime.owned import Owned
-from amp_lint.runtime.patches import Function, Inside, Patches
+from amp_lint.runtime.patches import CALLER, Function, Inside, Patches
 from amp_lint.runtime.record import Numbers
 from amp_lint.vocabulary import amp, training
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part
@@ -80,7 +80,7 @@ class TrainingHooks:
         def backward(tensors: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
             if torch.compiler.is_compiling() or _is_running():
                 return old(tensors, *args, **keywords)
-            place, losses = here(), _tensors(tensors)
+            place, losses = here(CALLER), _tensors(tensors)
             scaler = marks.scaler_of(losses)
             self.findings.reach(place, on=scaler is not None or bool(self.regions.dtypes))
             for told in self.watch.backwards:
@@ -126,7 +126,7 @@ class TrainingHooks:
         def wrap(old: Function) -> Function:
             def clip(given: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
                 whole = [given] if isinstance(given, torch.Tensor) else [*given]
-                ids, place = {*map(id, whole)}, here()
+                ids, place = {*map(id, whole)}, here(CALLER)
                 bound = _argument((whole, *args), keywords, limit)
                 self.findings.reach(place)
                 self.protocol.clip(
@@ -151,7 +151,7 @@ class TrainingHooks:
             with self.inside:
                 given = old(optimizer, *args, **keywords)
             gone = not args and keywords.get("set_to_none", True) is True
-            self.protocol.zero(self.protocol.owned(optimizer), here(), gone=gone)
+            self.protocol.zero(self.protocol.owned(optimizer), here(CALLER), gone=gone)
             self.watch.reads.begin()
             return given
 
@@ -159,7 +159,7 @@ class TrainingHooks:
 
     def _module_zero_grad(self, old: Function) -> Function:
         def zero_grad(module: torch.nn.Module, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
-            place = here()
+            place = here(CALLER)
             self.watch.reads.end()
             before = self.protocol.before_backward(place)
             with self.inside:
@@ -183,14 +183,16 @@ class TrainingHooks:
 
     def _optimizer_state(self, old: Function) -> Function:
         def state_dict(optimizer: Optimizer, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
-            self.watch.checkpoints.optimizer_asked(here())
+            self.watch.checkpoints.optimizer_asked(here(CALLER))
             return old(optimizer, *args, **keywords)
 
         return state_dict
 
     def _optimizer_load(self, old: Function) -> Function:
         def load_state_dict(optimizer: Optimizer, state: Any, **keywords: Any) -> Any:  # noqa: ANN401
-            self.watch.checkpoints.optimizer_loaded(self.protocol.owned(optimizer), state, here())
+            self.watch.checkpoints.optimizer_loaded(
+                self.protocol.owned(optimizer), state, here(CALLER)
+            )
             return old(optimizer, state, **keywords)
 
         return load_state_dict
@@ -252,7 +254,7 @@ class TrainingHooks:
 
     def _schedule(self, old: Function) -> Function:
         def step(scheduler: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
-            place, optimizer = here(), getattr(scheduler, "optimizer", None)
+            place, optimizer = here(CALLER), getattr(scheduler, "optimizer", None)
             self.findings.reach(place)
             if isinstance(optimizer, Optimizer):
                 self.protocol.schedule(optimizer, place)
@@ -265,7 +267,7 @@ class TrainingHooks:
 
     def _save(self, old: Function) -> Function:
         def save(data: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
-            self.watch.checkpoints.saved(data, here())
+            self.watch.checkpoints.saved(data, here(CALLER))
             return old(data, *args, **keywords)
 
         return save

@@ -34,6 +34,15 @@ PLANTED = {
             scaler.step(both)
             scaler.update()
     """,
+    "AMP101 for the first time late": """
+        for n in range(70):
+            optimizer.zero_grad()
+            scaler.scale(loss_of(*data[0])).backward()
+            if n > 60:
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # here
+            scaler.step(optimizer)
+            scaler.update()
+    """,
     "AMP104 in a hook": """
         one = torch.optim.SGD([model[2].weight], 1e-3)
         model[2].weight.register_post_accumulate_grad_hook(lambda p: one.step())  # here
