@@ -37,8 +37,8 @@ class Sampling:
     budget: float = 0.05
     """The share of time that looking may take."""
     every: int | None = None
-    """Look at each step of so many, and at the second one, whatever that takes: what comes after
-    the optimizer's step belongs to the next."""
+    """Look at each step of so many, at the second one and after skipped ones, whatever that takes:
+    what comes after the optimizer's step belongs to the next."""
     at: int | None = None
     """Look at this step, and at the one before it."""
 
@@ -64,11 +64,11 @@ class Schedule:
             return False
         if wanted.at is not None:
             return step in (wanted.at - 1, wanted.at)
-        if wanted.every is not None:
-            return step <= _FIRST or (step - 1) % wanted.every == 0
         if skipped and self._skips < _AFTER_SKIPS:
             self._skips += 1
             return True
+        if wanted.every is not None:
+            return step <= _FIRST or (step - 1) % wanted.every == 0
         return step <= _FIRST or self._is_saved()
 
     def ended(self, step: int, seconds: float, *, looked: bool) -> None:
