@@ -45,6 +45,7 @@ class Mistake(enum.Enum):
     HALF_PARAMETERS = "an optimizer steps float16 parameters"
     MISPLACED_ARGUMENT = "an argument that lands in another parameter"
     UNENTERED_REGION = "a region that is made and thrown away"
+    UNUSED_REGION = "a region that is made and kept, in a run that enters none"
     REGION_LEFT_LATE = "a region that is left after one that was entered before it"
     REGION_LEAKS = "a region of a generator that waits, in which others compute"
     BODY_OUTSIDE = "a region around a call whose body runs later"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import torch
@@ -11,6 +11,8 @@ import torch
 _MARK = "amp_lint.scaled"
 _NEAR = 48
 """Nodes between a loss and the product with the scale: sums, means, gathers."""
+_LEAF = 2**64 - 1
+"""The number of a node that only adds to the gradient of a parameter."""
 _FAR = 400
 """Nodes that are looked at for an operation in half precision."""
 
@@ -45,13 +47,24 @@ def _metadata(node: Any) -> dict[str, torch.amp.GradScaler]:  # noqa: ANN401
     return carried
 
 
-def ran_in(losses: Iterable[torch.Tensor], dtypes: Container[torch.dtype]) -> bool:
-    """Whether an operation in one of these is near in the graph of some losses."""
+def ran_in(
+    losses: Iterable[torch.Tensor], dtypes: Container[torch.dtype], since: int = 0
+) -> bool:
+    """Whether an operation in one of these is near in the graph of some losses.
+
+    ``since``: what `now` gave at a moment before which it does not count.
+    """
     for node in _nodes(losses, _FAR):
         for given in getattr(node, "_input_metadata", ()):
-            if given.dtype in dtypes:
+            if given.dtype in dtypes and since <= node._sequence_nr() < _LEAF:
                 return True
     return False
+
+
+def now() -> int:
+    """The number of the node that the graph of this thread gets next; 0 where torch has none."""
+    number: Callable[[], int] | None = getattr(torch.autograd, "_get_sequence_nr", None)
+    return 0 if number is None else number()
 
 
 def _nodes(losses: Iterable[torch.Tensor], most: int) -> Iterable[Any]:

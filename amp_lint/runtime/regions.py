@@ -7,24 +7,35 @@ import sys
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from amp_lint.mistake import At, Mistake
+from amp_lint.runtime import marks
 from amp_lint.runtime.findings import Findings
 from amp_lint.runtime.frames import Place, here, is_of_project
 from amp_lint.runtime.patches import CALLER, Function, Patches
+from amp_lint.runtime.record import Numbers
 from amp_lint.vocabulary.amp import AUTOCAST
 from amp_lint.vocabulary.meaning import Part
 
+HALVES = (torch.float16, torch.bfloat16)
 _ENABLED = AUTOCAST.keyword(Part.ENABLED)
 _SURE = 2
 """Rounds in which a region was thrown away, after which nobody only looked what there is."""
+
+
+class _Step(NamedTuple):
+    """A step of an optimizer, after which casts of its old weights are kept."""
+
+    place: Place
+    moment: int
+    """See `marks.now`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +44,7 @@ class Open:
 
     region: torch.autocast
     place: Place
-    steps: dict[str, Place] = field(default_factory=dict)
+    steps: dict[str, _Step] = field(default_factory=dict)
     """Key of an optimizer -> its last step since casts are kept: in the outermost region."""
     generator: int | None = None
     """The frame that has entered it, by its id, if that is of a generator which a loop asks."""
@@ -42,6 +53,22 @@ class Open:
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.open: list[Open] = []
+        self.left: Open | None = None
+        """The outermost region that was left last, if there was a step in it."""
+
+    @property
+    def keeping(self) -> Open | None:
+        """The region whose casts the last forward has used, as far as they are from before a step."""
+        return self.open[0] if self.open else self.left
+
+
+class _Made(NamedTuple):
+    """A region that nobody has used yet."""
+
+    place: Place
+    ref: weakref.ref[torch.autocast]
+    backwards: int
+    """How many there had been when it was made."""
 
 
 @dataclass(slots=True)
@@ -65,7 +92,7 @@ class Regions:
         self.forwards: list[Callable[[], None]] = []
         """Who is told where a forward begins that may go backward."""
         self._events = 0
-        self._made: dict[int, tuple[Place, weakref.ref[torch.autocast]]] = {}
+        self._made: dict[int, _Made] = {}
         """By their ids, the regions that are there and that nobody has used."""
         self._used: Counter[Place] = Counter()
         self._bodies: weakref.WeakKeyDictionary[torch.autocast, tuple[Place, str]] = (
@@ -112,6 +139,7 @@ class Regions:
                 places = {At.EVENT: place, At.REGION: outer.place}
                 self.findings.see(Mistake.REENTERED_REGION, places, dict)
             given = old(region)
+            self._stack.left = None
             self._stack.open.append(Open(region, place, generator=_generator(sys._getframe(2))))
             self._entered(region, place)
             return given
@@ -139,6 +167,7 @@ class Regions:
             if index is not None:
                 last = index == len(stack) - 1
                 left = stack.pop(index)
+                self._stack.left = left if left.steps and not stack else None
                 if not last and stack[-1].region is not region:
                     places = {
                         At.EVENT: left.place,
@@ -176,11 +205,11 @@ class Regions:
             return
         key = id(region)
         gone = partial(self._gone, key, self._events)
-        self._made[key] = place, weakref.ref(region, gone)
+        self._made[key] = _Made(place, weakref.ref(region, gone), self.backwards)
 
     def _gone(self, key: int, events: int, _: weakref.ref[torch.autocast]) -> None:
         """A region is gone that nobody has used; ``events``: how many there were before it."""
-        place, _ = self._made.pop(key)
+        place = self._made.pop(key).place
         if events == self._events and not self._used[place]:
             thrown = self._thrown.setdefault(place, _Thrown())
             thrown.rounds.add(self.backwards)
@@ -191,7 +220,19 @@ class Regions:
         self._events += 1
         made = self._made.pop(id(region), None)
         if made is not None:
-            self._used[made[0]] += 1
+            self._used[made.place] += 1
+
+    def finish(self) -> None:
+        """The run is over: a region that is still there, where none was ever entered, was meant to.
+
+        Where others were, it may be one of what this run did not come to.
+        """
+        if not self._used:
+            for made in [*self._made.values()]:
+                numbers: Numbers = {"rounds": self.backwards - made.backwards}
+                if self.backwards - made.backwards >= _SURE:
+                    places = {At.EVENT: made.place}
+                    self.findings.see(Mistake.UNUSED_REGION, places, partial(dict, numbers))
 
     # --- what happens in regions ----------------------------------------------------------------
 
@@ -213,18 +254,23 @@ class Regions:
                 places = {At.EVENT: each.place, At.STEP: place}
                 self.findings.see(Mistake.REGION_LEAKS, places, dict)
 
-    @property
-    def has_stepped(self) -> bool:
-        """Whether an optimizer has stepped in the outermost region, which may keep casts."""
-        return bool(self._stack.open and self._stack.open[0].steps)
+    def spoiled(self, losses: Iterable[torch.Tensor]) -> frozenset[str]:
+        """The optimizers of whose weights, as they were before a step, these losses use casts.
+
+        Also when the region is over: what was computed in it goes backward with them.
+        """
+        region = self._stack.keeping
+        steps = {} if region is None else region.steps
+        old = (key for key, step in steps.items() if marks.ran_in(losses, HALVES, step.moment))
+        return frozenset(old)
 
     def fed(self, key: str, place: Place) -> None:
-        """A backward through casts has written gradients of an optimizer that may have stepped."""
-        outermost = self._stack.open[0] if self._stack.open else None
-        if outermost is not None and key in outermost.steps:
+        """A backward through old casts has written gradients of an optimizer."""
+        region = self._stack.keeping
+        if region is not None and key in region.steps:
             places = {
-                At.EVENT: outermost.steps[key],
-                At.REGION: outermost.place,
+                At.EVENT: region.steps[key].place,
+                At.REGION: region.place,
                 At.CAUSE: place,
             }
             self.findings.see(Mistake.STEP_IN_REGION, places, dict)
@@ -236,7 +282,7 @@ class Regions:
         stack = self._stack.open
         on = any(each.region._enabled for each in stack)
         if on and torch.is_autocast_cache_enabled():
-            stack[0].steps[key] = here()
+            stack[0].steps[key] = _Step(here(), marks.now())
 
 
 def _later(function: object) -> str | None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from amp_lint.runtime.watched import Watched
 
 Optimizer = torch.optim.Optimizer
-_HALVES = (torch.float16, torch.bfloat16)
 _UTILITIES = "torch.nn.utils."
 _TORCH = "torch.optim."
 """Where the optimizers are that compute in the dtype of their parameters."""
@@ -92,7 +91,7 @@ class TrainingHooks:
                 and self.regions.half is not None
                 and marks.ran_in(losses, (torch.float16,))
             )
-            cached = self.regions.has_stepped and marks.ran_in(losses, _HALVES)
+            spoiled = self.regions.spoiled(losses)
             before = self.protocol.before_backward(place)
             running = self._running
             running.scaler, running.place = scaler, place
@@ -103,7 +102,7 @@ class TrainingHooks:
                 running.scaler = None
             for owned in self.protocol.after_backward(before, place, scaler):
                 owned.half = self.regions.half if half else None
-                if cached:
+                if owned.key in spoiled:
                     self.regions.fed(owned.key, place)
             if scaler is not None and not self._in_method.depth:
                 self.watch.reads.begin()

@@ -52,6 +52,12 @@ class UncalledAutocast(Rule):
             "this region is thrown away before it is entered: autocast is off",
             _ALONE[1],
         ),
+        Account(
+            Mistake.UNUSED_REGION,
+            "this region was never entered, nor any other: autocast was off for {rounds} backward "
+            "passes",
+            _ALONE[1],
+        ),
     )
 
     def may(self, facts: Facts) -> bool:

@@ -377,6 +377,19 @@ PLANTED = {
                     scaler.scale(loss).backward()
                 finish()
     """,
+    "AMP202 whose region ends before the backward": """
+        head = nn.Linear(8, 8)
+        both = torch.optim.SGD(head.parameters(), 1e-3)
+        for x, y in data:
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = model(head(x).detach()).float().sum()
+                with torch.autocast("cpu", enabled=False):
+                    loss.backward()
+                optimizer.step()  # here
+                loss = model(head(x)).float().sum()
+            loss.backward()
+            both.step()
+    """,
     "AMP203": """
         dtype = getattr(torch, "float16")
         half = model.to(dtype=dtype)
@@ -403,6 +416,14 @@ PLANTED = {
         for x, y in data:
             optimizer.zero_grad()
             amp()
+            model(x).sum().backward()
+            optimizer.step()
+    """,
+    "AMP207 kept": """
+        amp = torch.autocast("cpu", torch.bfloat16)  # here
+        for x, y in data:
+            optimizer.zero_grad()
+            amp
             model(x).sum().backward()
             optimizer.step()
     """,
@@ -449,6 +470,27 @@ PLANTED = {
 }
 """Code, with a word where it has several programs -> a training in which `# here` is found."""
 CLEAN = {
+    "a loss from before the step, whose region ends before its backward": """
+        with torch.autocast("cpu", torch.bfloat16):
+            first = model(data[0][0]).float().sum()
+            second = model(data[1][0]).float().sum()
+            with torch.autocast("cpu", enabled=False):
+                first.backward()
+            optimizer.step()
+        second.backward()
+        optimizer.step()
+    """,
+    "a region for evaluation that is kept, and not reached": """
+        quick = torch.autocast("cpu", torch.bfloat16)
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        if not data:
+            with quick:
+                model(data[0][0])
+    """,
     "a step that looks for inf itself": """
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**17)
         for x, y in data:
