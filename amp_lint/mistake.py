@@ -37,6 +37,7 @@ class Mistake(enum.Enum):
     GIVEN_UP = "unscaled gradients are cleared, and the scaler is not updated"
     NEVER_UPDATED = "the scaler steps, and is never updated"
     NEW_SCALER = "a new scaler for an optimizer that another one from there has stepped"
+    LATE_SCALE = "a scaled loss is divided by the scale of the next step"
     BFLOAT16_SCALER = "a scaler is on, and every region is bfloat16"
     NO_SCALER = "a float16 forward whose loss nothing scales"
     UNSAVED_SCALER = "a checkpoint with the optimizer's state and not the scaler's"

@@ -300,7 +300,10 @@ def _add_sampling(made: Parser) -> None:
         help="time that sampled steps may take, of the whole (default: 5%%)",
     )
     made.add_argument(
-        "--every", type=_number, metavar="N", help="sample each Nth step and those after skipped ones"
+        "--every",
+        type=_number,
+        metavar="N",
+        help="sample each Nth step and those after skipped ones",
     )
     made.add_argument(
         "--at", type=_number, metavar="STEP", help="sample this step, that another run has named"

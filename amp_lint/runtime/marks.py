@@ -47,9 +47,7 @@ def _metadata(node: Any) -> dict[str, torch.amp.GradScaler]:  # noqa: ANN401
     return carried
 
 
-def ran_in(
-    losses: Iterable[torch.Tensor], dtypes: Container[torch.dtype], since: int = 0
-) -> bool:
+def ran_in(losses: Iterable[torch.Tensor], dtypes: Container[torch.dtype], since: int = 0) -> bool:
     """Whether an operation in one of these is near in the graph of some losses.
 
     ``since``: what `now` gave at a moment before which it does not count.

@@ -58,7 +58,7 @@ class _Stack(threading.local):
 
     @property
     def keeping(self) -> Open | None:
-        """The region whose casts the last forward has used, as far as they are from before a step."""
+        """The region whose casts the last forward has used: open, or left after a step in it."""
         return self.open[0] if self.open else self.left
 
 

@@ -73,15 +73,19 @@ class ScalerHooks:
                 scaled = old(scaler, outputs)
             if scaler._enabled:
                 marks.mark(scaled, scaler)
+                self.watch.losses.scaled(scaler, scaled, here(CALLER))
             return scaled
 
         return scale
 
     def _get_scale(self, old: Function) -> Function:
         def get_scale(scaler: Scaler) -> Any:  # noqa: ANN401
-            if scaler._enabled:
-                self.protocol.asked(scaler)
-            return old(scaler)
+            if not scaler._enabled:
+                return old(scaler)
+            self.protocol.asked(scaler)
+            scale = old(scaler)
+            self.watch.losses.asked(scaler, scale, here(CALLER))
+            return scale
 
         return get_scale
 
@@ -144,6 +148,7 @@ class ScalerHooks:
             self.findings.reach(place, on=scaler._enabled)
             if scaler._enabled:
                 self.protocol.update(scaler, place)
+                self.watch.losses.updating(scaler)
             try:
                 with self.inside:
                     given = old(scaler, *args, **keywords)
@@ -153,6 +158,7 @@ class ScalerHooks:
                 raise
             if scaler._enabled:
                 self.watch.scales.updated(scaler)
+                self.watch.losses.updated(scaler)
             return given
 
         return update

@@ -51,6 +51,7 @@ class Watch(Watched):
         self._sampler.stop(cut=failed or not ended)
         self.patches.undo()
         self.reads.end()
+        self.losses.end()
         self._training_hooks.remove()
         self.protocol.finish()
         self.scales.finish()

@@ -32,7 +32,8 @@ class Watched:
         from amp_lint.runtime.checkpoints import Checkpoints
         from amp_lint.runtime.patches import Patches
         from amp_lint.runtime.protocol import Protocol
-        from amp_lint.runtime.reads import Reads
+        from amp_lint.runtime.reads.gradients import GradientReads
+        from amp_lint.runtime.reads.losses import LossReads
         from amp_lint.runtime.regions import Regions
         from amp_lint.runtime.scales import Scales
 
@@ -42,8 +43,10 @@ class Watched:
         self.scales = Scales(self.findings, self.protocol)
         self.checkpoints = Checkpoints(self.findings, self.protocol)
         self.patches = Patches()
-        self.reads = Reads(self.protocol, self.patches)
-        self.regions.forwards.append(self.reads.end)
+        self.reads = GradientReads(self.protocol, self.patches)
+        self.losses = LossReads(self.findings, self.patches, self.reads)
+        self.reads.ends.append(self.losses.end)
+        self.regions.forwards += [self.reads.end, self.losses.end]
         self.boundaries: list[Boundary] = []
         """Who is told where a step ends: there a next one may be looked at more closely."""
         self.backwards: list[Backward] = []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
+from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.amp import GET_SCALE
@@ -31,6 +32,15 @@ class ScaleReadAfterUpdate(Rule):
     severity = Severity.WARNING
     preview = True
     requires = (words(Role.SCALED_LOSS), words(Role.SCALE), words(Kind.UPDATE))
+    observed = (
+        Account(
+            Mistake.LATE_SCALE,
+            "the loss was multiplied by {then:g} and is divided by {now:g}, the scale of the next "
+            "step: {times:g} times the loss",
+            _HELP,
+            {At.CAUSE: "scaled here"},
+        ),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every division by a scale that was read too late."""

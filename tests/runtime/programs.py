@@ -355,6 +355,28 @@ PLANTED = {
             other.step(optimizer)  # here
             other.update()
     """,
+    "AMP116 of tensors": """
+        scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=1)
+        for x, y in data:
+            optimizer.zero_grad()
+            scaled = scaler.scale(loss_of(x, y))
+            scaled.backward()
+            scaler.step(optimizer)
+            scaler.update()
+            kept = scaled.detach().cpu() / scaler.get_scale()  # here
+    """,
+    "AMP116 of numbers": """
+        scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=1)
+        for x, y in data:
+            optimizer.zero_grad()
+            scaled = scaler.scale(loss_of(x, y))
+            scaled.backward()
+            scaler.step(optimizer)
+            scaler.update()
+            value = float(scaled)
+            scale = scaler.get_scale()
+            kept = [value / scale]  # here
+    """,
     "AMP201": """
         for x, y in data:
             optimizer.zero_grad()
@@ -470,6 +492,30 @@ PLANTED = {
 }
 """Code, with a word where it has several programs -> a training in which `# here` is found."""
 CLEAN = {
+    "a scaled loss beside the new scale, and divided by the old one": """
+        scale = 1.0
+        scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=1)
+        for x, y in data:
+            optimizer.zero_grad()
+            scaled = scaler.scale(loss_of(x, y))
+            scaled.backward()
+            scale = scaler.get_scale()
+            scaler.step(optimizer)
+            scaler.update()
+            kept = scaled.item() / scale, scaled / scale
+            print(scaled.item(), scaler.get_scale(), y.mean() / scaler.get_scale())
+            print(scaled.item() / len(data) + scaler.get_scale() / 2)
+    """,
+    "a scaled loss divided by a scale that stays the same": """
+        scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+        for x, y in data:
+            optimizer.zero_grad()
+            scaled = scaler.scale(loss_of(x, y))
+            scaled.backward()
+            scaler.step(optimizer)
+            scaler.update()
+            kept = scaled.item() / scaler.get_scale(), scaled / scaler.get_scale()
+    """,
     "a loss from before the step, whose region ends before its backward": """
         with torch.autocast("cpu", torch.bfloat16):
             first = model(data[0][0]).float().sum()

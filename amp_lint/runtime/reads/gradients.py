@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import overrides
-from torch._C import _len_torch_function_stack
 from torch.overrides import TorchFunctionMode
-from torch.utils._device import DeviceContext
 
 from amp_lint.runtime.frames import here
 from amp_lint.runtime.patches import Function, Patches
+from amp_lint.runtime.reads import modes
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import methods, rows
 from amp_lint.vocabulary.training import MEASURES, SAME_NUMBERS
@@ -35,14 +32,16 @@ _DEEP = 8
 """How many tensors of a list stand for all."""
 
 
-class Reads:
+class GradientReads:
     """Watches gradients from a scaled backward on until something divides them."""
 
     def __init__(self, protocol: Protocol, patches: Patches) -> None:
         self._protocol = protocol
         self._local = _Local()
         self._patches = patches
-        self._possible = _can_be_watched()
+        self.ends: list[Callable[[], None]] = []
+        """Who else looks no longer once something is compiled."""
+        self.possible = modes.can_be_watched()
         """Also whether nothing is compiled: compiled code asks which modes there are."""
 
     def install(self) -> None:
@@ -51,22 +50,24 @@ class Reads:
 
     def begin(self) -> None:
         """Look at what is done with gradients from here on, if some are scaled."""
-        if self._local.mode is None and self._possible and self._protocol.are_scaled():
-            if _is_compiled():
-                self._possible = False
+        if self._local.mode is None and self.possible and self._protocol.are_scaled():
+            if modes.is_compiled():
+                self.possible = False
                 return
             self._local.mode = _Mode(self._protocol, self._patches)
-            _insert(self._local.mode)
+            modes.insert(self._local.mode)
 
     def end(self) -> None:
         """Look no longer: gradients are about to change, or another forward begins."""
-        if self._local.mode is not None and _remove(self._local.mode):
+        if self._local.mode is not None and modes.remove(self._local.mode):
             self._local.mode = None
 
     def _compile(self, old: Function) -> Function:
         def compile_(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
-            self._possible = False
+            self.possible = False
             self.end()
+            for end in self.ends:
+                end()
             return old(*args, **keywords)
 
         return compile_
@@ -166,55 +167,3 @@ def _factor(name: str, args: tuple[Any, ...]) -> float | None:
         return None
     kind = name.strip("_").removeprefix("foreach_").removeprefix("i")
     return float(by) if kind == "mul" else 1 / by if kind in ("div", "truediv") else None
-
-
-# --- where our mode stands among others: those of the user come and go on top of it ---------------
-
-
-def _insert(mode: TorchFunctionMode) -> None:
-    """Put a mode below all others, but above that of a default device, which has to be last."""
-    above = _taken()  # most often none
-    if above and isinstance(above[-1], DeviceContext):
-        _put_back([above.pop()])
-    _put_back([*above, mode])
-
-
-def _remove(mode: TorchFunctionMode) -> bool:
-    """Take a mode out from among others; False if torch itself has it off for a moment."""
-    taken = _taken()
-    if taken == [mode]:
-        return True
-    others = [each for each in taken if each is not mode]
-    _put_back(others)
-    return len(others) < len(taken)
-
-
-def _taken() -> list[Any]:
-    """All modes of this thread, the innermost first, taken off."""
-    pop: Callable[[], Any] = overrides._pop_mode
-    return [pop() for _ in range(_len_torch_function_stack())]
-
-
-def _put_back(modes: list[Any]) -> None:
-    push: Callable[[Any], None] = overrides._push_mode
-    for mode in reversed(modes):
-        push(mode)
-
-
-@cache
-def _can_be_watched() -> bool:
-    """Whether this torch has what it takes, by trying it."""
-    try:
-        mode = TorchFunctionMode()
-        _insert(mode)
-        _remove(mode)
-    except (AttributeError, TypeError):
-        return False
-    return True
-
-
-def _is_compiled() -> bool:
-    """Whether something was compiled before the run was watched."""
-    frames = sys.modules.get("torch._dynamo.eval_frame")
-    backends = getattr(frames, "cached_backends", {})
-    return any(map(callable, backends.values()))

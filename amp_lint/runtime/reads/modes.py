@@ -1,0 +1,62 @@
+"""Modes of torch functions: one of ours stands below those of the user, and comes and goes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from torch import overrides
+from torch._C import _len_torch_function_stack
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
+
+
+def insert(mode: TorchFunctionMode) -> None:
+    """Put a mode below all others, but above that of a default device, which has to be last."""
+    above = _taken()  # most often none
+    if above and isinstance(above[-1], DeviceContext):
+        _put_back([above.pop()])
+    _put_back([*above, mode])
+
+
+def remove(mode: TorchFunctionMode) -> bool:
+    """Take a mode out from among others; False if torch itself has it off for a moment."""
+    taken = _taken()
+    if taken == [mode]:
+        return True
+    others = [each for each in taken if each is not mode]
+    _put_back(others)
+    return len(others) < len(taken)
+
+
+def _taken() -> list[Any]:
+    """All modes of this thread, the innermost first, taken off."""
+    pop: Callable[[], Any] = overrides._pop_mode
+    return [pop() for _ in range(_len_torch_function_stack())]
+
+
+def _put_back(modes: list[Any]) -> None:
+    push: Callable[[Any], None] = overrides._push_mode
+    for mode in reversed(modes):
+        push(mode)
+
+
+@cache
+def can_be_watched() -> bool:
+    """Whether this torch has what it takes, by trying it."""
+    try:
+        mode = TorchFunctionMode()
+        insert(mode)
+        remove(mode)
+    except (AttributeError, TypeError):
+        return False
+    return True
+
+
+def is_compiled() -> bool:
+    """Whether something was compiled before the run was watched."""
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    backends = getattr(frames, "cached_backends", {})
+    return any(map(callable, backends.values()))
