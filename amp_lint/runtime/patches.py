@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 Function = Callable[..., Any]
@@ -24,6 +25,8 @@ class Patches:
         self._spaces: list[tuple[dict[str, Any], str, Function, Function]] = []
         self._functions: dict[int, tuple[Function, Function]] = {}
         self.inside = Inside()
+        self.timed: Timed | None = None
+        """What measures the calls, while somebody wants to know."""
         self.active = True
         """Until `undo`: what somebody else has kept of it does nothing any more."""
 
@@ -84,6 +87,8 @@ class Patches:
         def watched(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
             if inside.depth or not self.active:
                 return old(*args, **keywords)
+            if self.timed is not None:
+                return self.timed.call(inside, inner, args, keywords)
             return inner(*args, **keywords)
 
         return watched
@@ -93,12 +98,39 @@ class Inside(threading.local):
     """Whether this thread is in a call of torch that is watched as one."""
 
     depth = 0
+    since: float | None = None
+    """When it began, while it is measured how long such calls take."""
+    seconds = 0.0
+    """How long those took that were measured."""
 
     def __enter__(self) -> None:
         self.depth += 1
+        if self.since is not None and self.depth == 1:
+            self.since = perf_counter()
 
     def __exit__(self, *_: object) -> None:
         self.depth -= 1
+        if self.since is not None and not self.depth:
+            self.seconds += perf_counter() - self.since
+
+
+class Timed:
+    """What watching itself takes of the calls that are watched, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def call(
+        self, inside: Inside, inner: Function, args: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> Any:  # noqa: ANN401
+        """Call what watches, and measure it without the call of torch in it."""
+        before, began = self.seconds, perf_counter()
+        torchs, outer, inside.since = inside.seconds, inside.since, began
+        try:
+            return inner(*args, **keywords)
+        finally:  # one in the other counts once
+            self.seconds = before + perf_counter() - began - (inside.seconds - torchs)
+            inside.since = outer
 
 
 def subclasses(owner: type) -> Iterator[type]:

@@ -30,7 +30,7 @@ class Watch(Watched):
         from amp_lint.runtime.training_hooks import TrainingHooks
 
         super().__init__(recorder, raising=raising)
-        self._sampler = Sampler(self, sampling or Sampling(), self.patches.inside)
+        self._sampler = Sampler(self, sampling or Sampling(), self.patches)
         self._scaler_hooks = ScalerHooks(self, self.patches)
         self._training_hooks = TrainingHooks(self, self.patches)
 

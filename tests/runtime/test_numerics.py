@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import types
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 
 from amp_lint.runtime.advice import advice, window
 from amp_lint.runtime.numerics.schedule import Level, Sampling, Schedule
+from amp_lint.runtime.patches import Function, Patches, Timed
 from amp_lint.runtime.picture import draw
 from amp_lint.runtime.record import Record
 from amp_lint.runtime.tell import said
@@ -120,13 +122,20 @@ def test_the_protocol_alone_looks_at_no_step(tmp_path: Path) -> None:
     assert not said(seen) and not seen.summary.sampled
 
 
-def steps(sampling: Sampling, plain: float, looked: float, most: int = 2000) -> list[int]:
+def steps(
+    sampling: Sampling,
+    plain: float,
+    looked: float,
+    most: int = 2000,
+    watching: float | None = None,
+) -> list[int]:
     """The steps that are looked at, of a run whose steps take so long."""
     schedule, chosen = Schedule(sampling), []
     for step in range(1, most + 1):
         wanted = schedule.wants(step)
         chosen += [step] if wanted else []
-        schedule.ended(step, looked if wanted else plain, looked=wanted)
+        seconds = looked if wanted else plain
+        schedule.ended(step, seconds, looked=wanted, watching=None if wanted else watching)
     return chosen
 
 
@@ -138,6 +147,42 @@ def test_sampling_stays_within_its_budget(budget: float, times: float) -> None:
     for number, step in enumerate(chosen[2:], 3):  # also what the first two have cost is counted
         assert number * (times - 1) <= budget * (step + number * (times - 1))
     assert len(chosen) * (times - 1) > 0.8 * budget * 20_000
+
+
+def test_what_all_calls_cost_is_of_the_budget() -> None:
+    chosen = steps(Sampling(), 1.0, 3.0, 20_000, watching=0.03)
+    assert 0.018 * 20_000 < len(chosen) * 2.0 <= 0.021 * 20_000
+    some = steps(Sampling(), 1.0, 3.0, 20_000, watching=0.2)
+    assert 0.009 * 20_000 < len(some) * 2.0 <= 0.011 * 20_000
+
+
+def test_what_watching_takes_is_measured_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    patches, clock = Patches(), [0.0]
+    monkeypatch.setattr("amp_lint.runtime.patches.perf_counter", lambda: clock[0])
+
+    def spend(seconds: float) -> None:
+        clock[0] += seconds
+
+    def wrap(old: Function) -> Function:
+        def watching(again: bool) -> None:
+            spend(1.0)
+            if again:
+                space.step(again=False)
+            with patches.inside:
+                old(again)
+
+        return watching
+
+    space = types.SimpleNamespace(step=lambda again: spend(100.0))
+    patches.function(space, "step", wrap)
+    patches.timed = timed = Timed()
+    space.step(again=False)
+    assert (timed.seconds, patches.inside.seconds) == (1.0, 100.0)
+    space.step(again=True)  # one in the other
+    assert (timed.seconds, patches.inside.seconds) == (3.0, 300.0)
+    patches.timed = None
+    space.step(again=True)
+    assert (timed.seconds, patches.inside.seconds) == (3.0, 300.0)
 
 
 def test_time_between_steps_is_of_the_whole() -> None:

@@ -25,7 +25,7 @@ from amp_lint.runtime.numerics.scalars import Scalars
 from amp_lint.runtime.numerics.schedule import Level, Sampling, Schedule
 from amp_lint.runtime.numerics.underflow import Underflow
 from amp_lint.runtime.numerics.updates import Updates
-from amp_lint.runtime.patches import Inside
+from amp_lint.runtime.patches import Patches, Timed
 from amp_lint.runtime.protocol import scale_of
 from amp_lint.runtime.record import Numbers
 from amp_lint.runtime.training_hooks import has_closure
@@ -40,8 +40,9 @@ Optimizer = torch.optim.Optimizer
 class Sampler:
     """One for each run."""
 
-    def __init__(self, watch: Watched, sampling: Sampling, inside: Inside) -> None:
-        self._watch, self._findings, self._inside = watch, watch.findings, inside
+    def __init__(self, watch: Watched, sampling: Sampling, patches: Patches) -> None:
+        self._watch, self._findings = watch, watch.findings
+        self._patches, self._inside = patches, patches.inside
         self._schedule = Schedule(sampling)
         self._scalars = Scalars()
         self._ranges = Ranges(self._scalars, watch.regions)
@@ -59,6 +60,8 @@ class Sampler:
         self._looked: set[int] = set()
         self._compiled = Compiled()
         self._began = perf_counter()
+        self._timed: Timed | None = None
+        """Of the step before: the last call of a step is only over when the next one has begun."""
         self._explained = False
 
     def start(self) -> None:
@@ -106,11 +109,15 @@ class Sampler:
             self._looked.add(step)
             self._end()
             self._judge(step, skipped=skipped)
-        now = perf_counter()
-        self._schedule.ended(step, now - self._began, looked=looked)
+        now, timed, self._timed = perf_counter(), self._timed, self._patches.timed
+        watching = None if timed is None else timed.seconds
+        self._schedule.ended(step, now - self._began, looked=looked, watching=watching)
         self._began = now
-        if self._schedule.wants(step + 1, skipped=skipped):
+        wanted = self._schedule.wants(step + 1, skipped=skipped)
+        if wanted:
             self._begin()
+        is_due = not wanted and self._schedule.wants_watching(step + 1)
+        self._patches.timed = Timed() if is_due else None
 
     def _begin(self) -> None:
         self._left = [mode for mode in self._left if not mode.end()]
