@@ -23,6 +23,7 @@ from amp_lint.vocabulary.table import ROWS, methods, names, place
 from amp_lint.vocabulary.training import OPTIMIZERS, SCHEDULERS
 
 SCALERS = names(Role.SCALER)
+_STEPPERS = names(Role.STEPPER)
 _SCALER_NAME = re.compile(r"(^|_)scaler\d*(_|$)|gradscaler|loss_scaler", re.IGNORECASE)
 _DIGITS = "0123456789"
 _NOBODY = {"", "None"}
@@ -101,6 +102,15 @@ class Roles:
     def is_constructor(self, call: cst.Call) -> bool:
         """Whether a call itself constructs a GradScaler."""
         return self.names.is_any(call.func, SCALERS)
+
+    @functools.cached_property
+    def steppers(self) -> list[cst.Call]:
+        """Every call that makes a library's scaler which takes a whole step when it is called."""
+        return [call for call in self.tree.nodes(cst.Call) if self.is_stepper(call)]
+
+    def is_stepper(self, call: cst.Call) -> bool:
+        """Whether a call makes such a scaler."""
+        return self.names.is_any(call.func, _STEPPERS)
 
     def scaler_makers(self) -> list[cst.Call]:
         """Every call of a linked file's helper that gives a GradScaler, and nothing else."""

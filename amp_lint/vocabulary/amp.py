@@ -59,6 +59,22 @@ _SHARDED = (
     ),
 )
 
+STEPPER = Meaning(
+    names=("timm.utils.NativeScaler", "timm.utils.cuda.NativeScaler"),
+    parameters=(_DEVICE,),
+    gives=Role.STEPPER,
+)
+"""It keeps a scaler, has the state of that for its own, and is called with a loss."""
+STEPPER_CALL = Meaning(
+    owner=Role.STEPPER,
+    parameters=(
+        Parameter("loss", Part.LOSS), _OPTIMIZER, Parameter("clip_grad", Part.LIMIT),
+        Parameter("clip_mode"), Parameter("parameters"), Parameter("create_graph", Part.GRAPH),
+        Parameter("need_update"),
+    ),
+)  # fmt: skip
+"""How it is called; no row, for it has no name: it goes backward, unscales, clips and steps."""
+
 _CUSTOM_DEVICE = Parameter("device_type", Part.DEVICE, by_keyword=True)
 _CAST_INPUTS = Parameter("cast_inputs", by_keyword=True)
 CUSTOM_FWD = Meaning(
@@ -144,8 +160,8 @@ _METHODS = (
 )
 
 ROWS = (
-    *DEPRECATED, *dict.fromkeys(DEPRECATED.values()), *_SHARDED, SCALE, *_METHODS, GET_SCALE,
-    IS_ENABLED, STATE_DICT, LOAD_STATE_DICT,
+    *DEPRECATED, *dict.fromkeys(DEPRECATED.values()), *_SHARDED, STEPPER, SCALE, *_METHODS,
+    GET_SCALE, IS_ENABLED, STATE_DICT, LOAD_STATE_DICT,
 )  # fmt: skip
 
 BY_SCALE, BY_INVERSE = "scale", "1/scale"

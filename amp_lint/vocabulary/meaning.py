@@ -52,6 +52,7 @@ class Role(enum.Enum):
     SCALED_LOSS = "scaled loss"
     SCALER = "GradScaler"
     SCHEDULER = "learning-rate scheduler"
+    STEPPER = "scaler that takes a whole step when it is called"
     TRAINER = "Trainer of transformers"
     TRAINER_OPTIONS = "TrainingArguments of transformers"
     TRAINER_OF_LIGHTNING = "Trainer of Lightning"

@@ -15,8 +15,8 @@ from amp_lint.flow.values import arguments, literal, lookup
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned, targets_of
 from amp_lint.syntax.names import dotted
-from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
-from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT, STEPPER_CALL
+from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.purity import DICT_CHANGES
 from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.written import SCALER, STEPS
@@ -123,7 +123,7 @@ class Checkpoints:
     def _scalers(self) -> list[_Scaler]:
         """The scalers that this file makes, keeps under a name, and lets find their scale."""
         found = []
-        for call in self.roles.scaler_calls:
+        for call in (*self.roles.scaler_calls, *filter(self.own.is_own, self.roles.steppers)):
             target = self.target(call)
             if target is None or literal(self.roles.switch(call)) is False:
                 continue
@@ -134,7 +134,8 @@ class Checkpoints:
 
     def _updates_in(self, unit: Unit) -> bool:
         """Whether some scaler is updated in a function, class or module."""
-        return any(self.tree.contains(unit, update) for update in self.recognizer.updates)
+        updates = (*self.recognizer.updates, *(step.call for step in self._whole_steps))
+        return any(self.tree.contains(unit, update) for update in updates)
 
     def _is_trained_with(self, scaler: _Scaler) -> bool:
         """Whether the code that makes a scaler hands it to a function that updates it."""
@@ -245,8 +246,15 @@ class Checkpoints:
         """Whether an expression is a scaler, or may be one by its name."""
         if _SCALER.search(last(node)) or self._is_apex(node) or self.roles.is_scaler(node):
             return True
-        known = self.origins.classes(node) if isinstance(node, (cst.Name, cst.Attribute)) else ()
-        return any(id(owner) in self._wrappers for owner in known)
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
+        known = self.origins.classes(node)
+        return any(id(owner) in self._wrappers for owner in known) or self._is_stepper(node)
+
+    def _is_stepper(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a library's scaler that takes a whole step when it is called."""
+        made = self.origins.makers(node) if self.roles.steppers else ()
+        return any(map(self.roles.is_stepper, made))
 
     def _is_apex(self, node: cst.BaseExpression) -> bool:
         """Whether something is ``amp`` of apex, which keeps its own scaler: not a switch."""
@@ -404,6 +412,16 @@ class Checkpoints:
                 made = self.roles.scaler_origins(func.value)
                 if not made or any(literal(self.roles.switch(each)) is not False for each in made):
                     found.append(_Step(call, func.value, optimizer))
+        return [*found, *self._whole_steps]
+
+    @functools.cached_property
+    def _whole_steps(self) -> list[_Step]:
+        """The steps that a library's scaler takes with all that belongs to one: ``s(loss, o)``."""
+        found = []
+        for call in self.tree.nodes(cst.Call) if self.roles.steppers else ():
+            optimizer = arguments(call).get(*STEPPER_CALL.place(Part.OPTIMIZER))
+            if optimizer is not None and self._is_stepper(call.func):
+                found.append(_Step(call, call.func, optimizer))
         return found
 
     def _is_of(self, step: _Step, optimizer: cst.BaseExpression) -> bool:

@@ -13,6 +13,7 @@ from amp_lint.amp.ambient import inherited
 from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_untracked
 from amp_lint.amp.regions import Region
+from amp_lint.flow.branches import arms
 from amp_lint.flow.forwarding import returned
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
@@ -22,14 +23,17 @@ from amp_lint.syntax.tree import children
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 from amp_lint.vocabulary.frameworks import ASIDE, OWNERS, OWNING_THE_STEP
 from amp_lint.vocabulary.meaning import Part
-from amp_lint.vocabulary.written import STATES
+from amp_lint.vocabulary.operations import FLOAT16
+from amp_lint.vocabulary.written import AMP_OPTION, STATES
 
+from ._checkpoints import last
 from ._precision import Precision
 
 _DEFAULT_DTYPE = frozenset(
     {"torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype", "torch.set_default_dtype"}
 )
 _SCALED = re.compile(r"scaler|loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNORECASE)
+_OPTION = re.compile(rf"(?!no|disable){AMP_OPTION.removeprefix('(?i)')}", re.IGNORECASE)
 _DETACHING = frozenset({"detach", "item", "numpy", "tolist"})
 _MAX_CALLS = 3  # functions of this file that are looked into, one in the other
 _MAX_NODES = 400  # assignments that one loss is traced back through
@@ -45,6 +49,8 @@ class UnscaledForward:
     step: cst.CSTNode
     place: cst.CSTNode
     """The region, or the backward where that is in another file."""
+    option: cst.BaseExpression | None = None
+    """The option that is false there, without which nothing is scaled; None if nothing ever is."""
 
 
 class Unscaled:
@@ -63,18 +69,57 @@ class Unscaled:
     @functools.cached_property
     def forwards(self) -> list[UnscaledForward]:
         """One for each such region, or backward of one in another file, in source order."""
-        if self._may_scale or not any(map(self._is_float16, self.regions.all)):
+        if not any(map(self._is_float16, self.regions.all)):
             return []
+        if self._may_scale:
+            return self._switched
         found: dict[int, UnscaledForward] = {}
-        steps: dict[int, tuple[cst.Call, cst.CSTNode]] = {}
-        for pair in self._plain_steps():
-            steps.setdefault(id(pair[0]), pair)
-        for backward, step in steps.values():
+        for backward, step in self._first_steps():
             for region in self._regions_of(backward):
                 place = region.node if self.tree.is_own(region.node) else backward
                 if self.tree.is_own(place):
                     found.setdefault(id(place), UnscaledForward(region, backward, step, place))
         return sorted(found.values(), key=lambda forward: self.tree.order(forward.place))
+
+    @property
+    def _switched(self) -> list[UnscaledForward]:
+        """The same where an option of mixed precision decides about the scaler, not the region."""
+        found: dict[int, UnscaledForward] = {}
+        for backward, step in () if self._has_owner else self._first_steps():
+            option = self._option(backward)
+            for region in self._regions_of(backward, 0) if option is not None else ():
+                node = region.node  # around this very forward, not another one of the same method
+                if self.tree.is_own(node) and self._is_always_on(region, backward):
+                    found.setdefault(
+                        id(node), UnscaledForward(region, backward, step, node, option)
+                    )
+        return sorted(found.values(), key=lambda forward: self.tree.order(forward.place))
+
+    def _option(self, backward: cst.Call) -> cst.BaseExpression | None:
+        """``amp`` of ``if amp: scaler.scale(loss).backward()``, where this is the other arm."""
+        above = self.tree.parent(self.tree.statement(backward) or backward)
+        other = self.tree.parent(above) if above is not None else None
+        holder = self.tree.parent(other) if isinstance(other, cst.Else) else None
+        if not isinstance(holder, cst.If) or not _OPTION.fullmatch(last(holder.test)):
+            return None
+        scales = self.steps.recognizer.is_scale
+        return holder.test if any(map(scales, self.tree.below(holder.body, cst.Call))) else None
+
+    def _is_always_on(self, region: Region, backward: cst.Call) -> bool:
+        """Whether a region is on, in float16, wherever a backward of its function is reached."""
+        if region.conditional or region.of_several or region.starred:
+            return False
+        func = region.node.func if isinstance(region.node, cst.Call) else None
+        if func is None or any(value is not func for value in self.values.alternatives(func)):
+            return False  # what is called may be something else, such as `nullcontext`
+        home = self.steps.program.function_of
+        tests = {(id(test), holds) for test, holds in arms(self.tree, backward)}
+        own = ((id(test), holds) for test, holds in arms(self.tree, region.node))
+        if home(region.node) is not home(backward) or not tests.issuperset(own):
+            return False
+        if region.enabled is not None and literal(region.enabled) is not True:
+            return False
+        return region.dtype is None or self.names.is_only(region.dtype, FLOAT16)
 
     @functools.cached_property
     def _may_scale(self) -> bool:
@@ -176,6 +221,13 @@ class Unscaled:
 
     # --- plain training steps -----------------------------------------------------------------
 
+    def _first_steps(self) -> list[tuple[cst.Call, cst.CSTNode]]:
+        """Each backward that a step follows, both without a scaler, and the first such step."""
+        steps: dict[int, tuple[cst.Call, cst.CSTNode]] = {}
+        for pair in self._plain_steps():
+            steps.setdefault(id(pair[0]), pair)
+        return [*steps.values()]
+
     def _plain_steps(self) -> Iterator[tuple[cst.Call, cst.CSTNode]]:
         """Backward calls that a step follows, both without a scaler, and that step; often again."""
         for root in self.steps.roots:
@@ -190,11 +242,11 @@ class Unscaled:
 
     # --- where the loss comes from ------------------------------------------------------------
 
-    def _regions_of(self, backward: cst.Call) -> Iterator[Region]:
+    def _regions_of(self, backward: cst.Call, calls: int = _MAX_CALLS) -> Iterator[Region]:
         meaning = self.steps.recognizer.meaning(backward)
         loss = self.steps.recognizer.loss(backward)
         if loss is not None and meaning is not None and meaning.owner not in OWNERS:
-            yield from self._trace([loss], _MAX_CALLS)
+            yield from self._trace([loss], calls)
 
     def _trace(self, todo: list[cst.BaseExpression], depth: int) -> Iterator[Region]:
         """The float16 regions in which a value, or what it is made from, is computed."""

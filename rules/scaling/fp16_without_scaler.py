@@ -9,7 +9,7 @@ from amp_lint._lazy import cst
 from amp_lint.edit import call_edits, edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.operations import FLOAT16
 from amp_lint.vocabulary.table import words
@@ -18,12 +18,19 @@ if TYPE_CHECKING:
     from amp_lint.amp.regions import Region
     from amp_lint.model import Model
 
+    from ._unscaled import UnscaledForward
+
 MESSAGE = (
     "this forward runs in float16{} and nothing scales its loss: gradients below 6e-8 become 0"
 )
 _OF_BACKWARD = (
     "its forward runs in float16{} and nothing scales the loss: gradients below 6e-8 become 0"
 )
+_SWITCHED = (
+    "this forward runs in float16{}, also where {} is false and nothing scales its loss: gradients"
+    " below 6e-8 become 0"
+)
+_TOO = "give the region `enabled={}`, too"
 HELP = "scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
 BY_DEFAULT, CHOSEN = " by default", ", if chosen,"
 _PLAIN, _STEP = "gradients are not scaled here", "and stepped here"
@@ -47,6 +54,9 @@ class Fp16WithoutScaler(Rule):
         from ._unscaled import Unscaled
 
         for forward in model.part(Unscaled).forwards:
+            if forward.option is not None:
+                yield self._switched(model, forward, forward.option)
+                continue
             own = forward.place is forward.region.node
             plain = [(forward.backward, _PLAIN)] if own else []
             yield self.report(
@@ -57,6 +67,18 @@ class Fp16WithoutScaler(Rule):
                 fix=_fix(model, forward.region) if own else None,
                 help=HELP,
             )
+
+    def _switched(
+        self, model: Model, forward: UnscaledForward, option: cst.BaseExpression
+    ) -> Diagnostic:
+        written = model.tree.source(option)
+        return self.report(
+            model,
+            forward.place,
+            _SWITCHED.format(_why(model, forward.region), quoted(written)),
+            related=[(forward.backward, _PLAIN), (forward.step, _STEP)],
+            help=_TOO.format(written),
+        )
 
 
 def _why(model: Model, region: Region) -> str:

@@ -43,7 +43,11 @@ class ScalerNotCheckpointed(Rule):
     severity = Severity.WARNING
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     called_for = written.KEPT
-    requires = (words(Role.SCALER) | SCALE.words, STATE_DICT.words, LOAD_STATE_DICT.words)
+    requires = (
+        words(Role.SCALER, Role.STEPPER) | SCALE.words,
+        STATE_DICT.words,
+        LOAD_STATE_DICT.words,
+    )
     observed = (
         Account(
             Mistake.UNSAVED_SCALER,

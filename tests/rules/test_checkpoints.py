@@ -526,3 +526,27 @@ def test_what_is_said_of_several(program: str, optimizer: str, scaler: str) -> N
     (found,) = engine.check(Source(program.encode(), "train.py"), Selection((rule,)))
     assert f"the scaler of `{optimizer}`" in found.message
     assert found.help is not None and f"save `{scaler}.state_dict()`" in found.help
+
+
+STEPPER = """\
+import torch
+from timm.utils import NativeScaler as Whole
+def rounds(net, opt, whole, batches):
+    for x in batches:
+        whole(net(x), opt, parameters=net.parameters())
+def main(net, opt, path, batches):
+    takes = Whole()
+    state = torch.load(path)
+    opt.load_state_dict(state["opt"])
+    rounds(net, opt, takes, batches)
+    torch.save({"opt": opt.state_dict()}, path)
+"""
+
+
+def test_a_scaler_that_is_called_takes_the_step() -> None:
+    (found,) = incomplete(STEPPER)
+    assert found.scaler == "takes"
+    saved = '"opt": opt.state_dict(), "takes": takes.state_dict()'
+    assert not incomplete(STEPPER, '"opt": opt.state_dict()', saved)
+    assert not incomplete(STEPPER, "        whole(net(x), opt, ", "        print(net(x), opt, ")
+    assert not incomplete(STEPPER, "timm.utils", "elsewhere.utils")

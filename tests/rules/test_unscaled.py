@@ -253,3 +253,82 @@ def test_a_method_stands_for_the_one_that_it_overrides() -> None:
 )
 def test_what_scales_nothing(more: str) -> None:
     assert regions(REGION + "loss = net(x)", "import torch\n", f"import torch\n{more}\n") != []
+
+
+SWITCHED = """\
+import torch
+def train(net, opt, data, args):
+    s = torch.amp.GradScaler("cuda")
+    for x in data:
+        if not x:
+            break
+        with torch.autocast("cuda"):
+            loss = net(x)
+        if args.fp16:
+            s.scale(loss).backward()
+            s.step(opt)
+            s.update()
+        else:
+            loss.backward()
+            opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("", "", 1),
+        ("    s = ", "    args.fp16 = True\n    s = ", 0),
+        ("args.fp16", "args.gpu", 0),
+        ("args.fp16", "args.no_amp", 0),
+        ('autocast("cuda")', 'autocast("cuda", enabled=args.fp16)', 0),
+        ('autocast("cuda")', 'autocast("cuda", torch.bfloat16)', 0),
+        ('autocast("cuda")', 'autocast("cuda", args.dtype)', 0),
+        ("with torch", "with args.context if x else torch", 0),
+        (
+            "        with torch.autocast",
+            "        make = torch.autocast if args.fp16 else args.none\n        with make",
+            0,
+        ),
+        ("import torch\n", "import torch, deepspeed\ndeepspeed.initialize()\n", 0),
+    ],
+)
+def test_an_option_turns_the_scaler_off_alone(old: str, new: str, found: int) -> None:
+    assert old in SWITCHED
+    program = SWITCHED.replace(old, new) if old else SWITCHED
+    forwards = model_of(program).part(Unscaled).forwards
+    assert len(forwards) == found
+    assert all(forward.option is not None for forward in forwards)
+
+
+METHOD = """\
+import torch
+class Trainer:
+    def __init__(self, net, opt, amp):
+        self.net, self.opt, self.amp = net, opt, amp
+        self.s = torch.amp.GradScaler("cuda")
+    def loss(self, y):
+        z = y.mean()
+        return z
+    def step(self, x):
+        if self.amp:
+            with torch.autocast("cuda"):
+                y = self.net(x)
+                loss = self.loss(y)
+                self.s.scale(loss).backward()
+                self.s.step(self.opt)
+                self.s.update()
+        else:
+            y = self.net(x)
+            loss = self.loss(y)
+            loss.backward()
+            self.opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "before", ["", "        with torch.autocast('cuda'): self.loss(self.net(x))\n"]
+)
+def test_a_region_around_another_call_of_the_same_method_is_not_the_one(before: str) -> None:
+    program = METHOD.replace("        if self.amp:\n", f"{before}        if self.amp:\n")
+    assert not model_of(program).part(Unscaled).forwards
