@@ -148,13 +148,47 @@ class Operations:
         return found if found is not None and found.kind in _FOLLOWED else None
 
     def _changed(self, name: cst.Name) -> Binding | None:
-        """``x = softmax(x)`` under a condition, where it is the last that is done to a variable."""
-        last = next(iter(self.flow.reaching(name)), None)
-        if last is None or last.kind != "assign" or last.value is None:
-            return None
-        made = self.of(last.value)
-        own = made.input if made is not None else None
-        return last if isinstance(own, cst.Name) and own.value == name.value else None
+        """``x = softmax(x)`` under a condition, where it is the last that is done to a variable.
+
+        Or ``p = softmax(x)`` on one way, and ``p = x`` on the other.
+        """
+        reaching = self.flow.reaching(name)
+        for each in reaching[: 2 if len(reaching) == 2 else 1]:
+            made = self.of(each.value) if each.kind == "assign" and each.value is not None else None
+            if made is None or not isinstance(made.input, cst.Name):
+                continue
+            others = [other.value for other in reaching if other is not each]
+            plain = any(isinstance(o, cst.Name) and o.value == made.input.value for o in others)
+            if plain or (each is reaching[0] and made.input.value == name.value):
+                return each
+        return None
+
+    def opposites(self, step: Operation) -> tuple[cst.BaseExpression, ...]:
+        """Of ``where(y == 1, p, 1 - p)`` and ``p * y + (1 - p) * (1 - y)`` what is chosen from."""
+        if step.name == "where" and step.form is Form.FUNCTION and not step.args.keywords:
+            return self._opposed(step.args.positional)
+        node = step.node
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Add):
+            return ()
+        sides = [each for each in (node.left, node.right) if isinstance(each, cst.BinaryOperation)]
+        if len(sides) != 2 or not all(isinstance(each.operator, cst.Multiply) for each in sides):
+            return ()
+        (one, other), (first, second) = ((each.left, each.right) for each in sides)
+        pairs = (self._opposed((one, first)), self._opposed((other, second)))
+        if not all(pairs):
+            pairs = (self._opposed((one, second)), self._opposed((other, first)))
+        return (*pairs[0], *pairs[1]) if all(pairs) else ()
+
+    def _opposed(self, pair: tuple[cst.BaseExpression, ...]) -> tuple[cst.BaseExpression, ...]:
+        """Two values, if one is 1 minus the other."""
+        source = self.tree.linked.source
+        for one, other in (pair, pair[::-1]) if len(pair) == 2 else ():
+            made = self.of(one)
+            if made is None or made.name != "rsub" or made.input is None:
+                continue
+            if literal(made.args.get(0, "other")) == 1 and source(made.input) == source(other):
+                return pair
+        return ()
 
     def _given(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What a call gives that is no operation by itself, or an attribute was assigned last."""

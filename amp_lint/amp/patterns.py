@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
@@ -50,6 +50,8 @@ class Match:
     """The operations of other operands."""
     entering: bool = False
     """Whether functions that are called are entered."""
+    chosen: bool = False
+    """Whether it is so of one of two values that a condition, or a label, chooses from."""
     reduced: Operation | None = None
     """The one whose settings are ``*settings``, or the only one that has some."""
 
@@ -114,8 +116,29 @@ class Patterns:
                 if len(wanted) == 1:
                     return self._bind(wanted[0].input, step.input, match)
                 wanted = wanted[1:]
-            elif match.node is step.node or not self._is_between(step, match):
+            elif match.node is step.node:
                 return False
+            elif match.entering and (choices := self.operations.opposites(step)):
+                return self._of_one(wanted[0], choices, match, steps)
+            elif not self._is_between(step, match):
+                return False
+        return False
+
+    def _of_one(
+        self,
+        pattern: Apply,
+        choices: Sequence[cst.BaseExpression],
+        match: Match,
+        steps: list[Operation],
+    ) -> bool:
+        """Whether one of several values is what a pattern says; ``match`` gets what is of it."""
+        for choice in choices:
+            tried = replace(match, bound={**match.bound}, between=[*match.between], chosen=True)
+            rest: list[Operation] = []
+            if self._along(pattern, choice, tried, rest):
+                match.bound, match.between, match.chosen = tried.bound, tried.between, True
+                steps += rest
+                return True
         return False
 
     def _is_between(self, step: Operation, match: Match) -> bool:

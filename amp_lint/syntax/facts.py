@@ -372,6 +372,7 @@ class _Search:
                 yield from ((each, stage + 1) for each in sides)
         if name == "add":
             yield from ((each, stage) for each in sides)
+            yield from ((each, stage) for each in _factors(node) if self._entering)
 
     def _of_call(self, call: ast.Call, stage: int) -> Iterator[_At]:
         name, end = self._facts.name(call), len(self._way)
@@ -382,7 +383,7 @@ class _Search:
             yield from self._from(call, stage + 1)
         if made_here:  # which may do any part of the way
             yield from (at for more in range(stage, end) for at in self._from(call, more))
-        elif name in self._through:
+        elif name in self._through or (name == "where" and _opposed(*call.args[-2:])):
             yield from self._from(call, stage)
         if name not in self._through:
             yield from self._gives(call, stage)
@@ -507,3 +508,27 @@ def operands(call: ast.Call) -> Iterator[ast.expr]:
 
 def _is_own(function: ast.Attribute) -> bool:
     return isinstance(function.value, ast.Name) and function.value.id in _SELF
+
+
+def _factors(total: ast.BinOp) -> Iterator[ast.expr]:
+    """Of ``p * y + (1 - p) * (1 - y)`` what is multiplied."""
+    match total.left, total.right:
+        case (
+            ast.BinOp(op=ast.Mult(), left=one, right=other),
+            ast.BinOp(op=ast.Mult(), left=first, right=second),
+        ):
+            straight = _opposed(one, first) and _opposed(other, second)
+            if straight or (_opposed(one, second) and _opposed(other, first)):
+                yield from (one, other, first, second)
+
+
+def _opposed(*pair: ast.expr) -> bool:
+    """Whether one of two values is 1 minus the other."""
+    return len(pair) == 2 and any(
+        isinstance(one, ast.BinOp)
+        and isinstance(one.op, ast.Sub)
+        and isinstance(one.left, ast.Constant)
+        and one.left.value == 1
+        and ast.dump(one.right) == ast.dump(other)
+        for one, other in (pair, pair[::-1])
+    )

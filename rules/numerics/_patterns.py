@@ -116,7 +116,8 @@ class PatternRule(Rule):
             related = [(last.node, self.inner)] if apart and self.inner else []
             offered = self._offered(fix(model, match))
             said = self.report(model, match.node, message, related, offered, help=self.help)
-            yield self.adjusted(model, match, said)
+            said = self.adjusted(model, match, said)
+            yield replace(said, preview=True) if match.chosen else said
 
     def _matches(self, model: Model) -> Iterator[Match]:
         """The places that are wrong, each once."""

@@ -38,7 +38,7 @@ def fix(model: Model, match: Match) -> Fix | None:
     if last.elsewhere or any(step.name in CASTS for step in match.between):
         return None
     bindings = {id(through.binding) for through in match.hops}
-    if len(bindings) > 1 or not match.pair.after:
+    if len(bindings) > 1 or not match.pair.after or match.chosen:
         return None
     place, shape = _place(model, match)
     if _Writer(model, match, place, None).text(shape) is None:

@@ -11,7 +11,7 @@ from amp_lint.flow.forwarding import returned
 from amp_lint.syntax.names import dotted
 from amp_lint.vocabulary.operations import CASTS, FUNCTION_METHODS, operations
 
-from ._low import REGIONS
+from ..dtypes._low import REGIONS
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
