@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from amp_lint.verify.experiments import levels
+from amp_lint.verify import terms
+from amp_lint.verify.experiments import levels, trial
 from amp_lint.verify.experiments.expression import judge
-from amp_lint.verify.experiments.modes import Compiled
+from amp_lint.verify.experiments.inputs import InputCase, InputKind, Scenario
+from amp_lint.verify.experiments.modes import Compiled, Precision
 from amp_lint.verify.obligations import Expression, Place
 from amp_lint.verify.proof import Judgement, ProofSettings, Verdict
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, Value
@@ -431,3 +433,23 @@ def test_what_is_read_twice_has_two_values() -> None:
     assert found.verdict is not Verdict.REFUTED
     swapped = Op(Form.OPERATOR, "sub", (old, new))
     assert levels.judge(Expression(Place(1, 1), moved, swapped), EAGER).verdict is Verdict.REFUTED
+
+
+def test_what_is_asked_of_the_expressions_alone_is_asked_once_a_scenario(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walked: list[Term] = []
+
+    def walk(whole: Term) -> Iterator[Term]:
+        walked.append(whole)
+        return terms.walk(whole)
+
+    monkeypatch.setattr(trial, "walk", walk)
+    scenario = Scenario({}, {"x": (2,)}, {"x": InputKind.TENSOR})
+    tried = trial.Trial(trial.pair(term("x * 2"), term("x + x")), scenario, "cpu")
+    half = Precision("float16")
+    for number in (1.0, 2.0, 3.0):
+        case = InputCase((number,))
+        held = tried.hold(case, half, tried.outcome("after", case, half))
+        assert held is not None and not held.misses
+    assert len(walked) == 1

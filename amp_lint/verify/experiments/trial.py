@@ -179,6 +179,9 @@ class Trial:
     _nearby: Kept[list[list[ModeOutcome]]] = field(init=False)
     _references: Kept[Reference | None] = field(init=False)
     _results: Kept[Any] = field(init=False)
+    _differentiable: tuple[str, ...] = field(init=False)
+    _is_fused: bool = field(init=False)
+    """Whether AFTER has an operation of which the roundings inside cannot be followed."""
     _numbers: dict[str, object] = field(default_factory=dict)
     is_coarse: bool = False
     """Whether in a region all may be rounded to its dtype, whatever the programs show of it."""
@@ -193,6 +196,8 @@ class Trial:
         self._given, self._known, self._nearby = Kept(most), Kept(most), Kept(most // 16)
         self._references = Kept(most // 16)
         self._results = _shared if size <= _MOST_SHARED else Kept(most)
+        self._differentiable = self.scenario.differentiable  # both are asked for at each input
+        self._is_fused = _has_fused(self.pair.own)
 
     def outcome(self, which: str, case: InputCase, precision: Precision) -> ModeOutcome:
         """What ``before`` or ``after`` computes in eager mode."""
@@ -446,12 +451,6 @@ class Trial:
             if _same_shapes(center, exact)
         ]
 
-    @property
-    def _is_fused(self) -> bool:
-        """Whether AFTER has an operation of which the roundings inside cannot be followed."""
-        parts = walk(self.pair.own)
-        return any(isinstance(p, Op) and p.last in FUSED for p in parts)
-
     def _noisy(self, which: str, known: _Known, case: InputCase, eps: float) -> list[ModeOutcome]:
         key = self._number(which), known.bits, case.cotangent, eps
         compute = partial(self._with_noise, which, known.given, case, eps)
@@ -470,7 +469,7 @@ class Trial:
         for draw in range(_DRAWS):
             noise.draw = 100 * draw
             near = {k: _near(tensor, eps, noise.draw) for k, tensor in given.items()}
-            found.append(run(noisy, near, self.scenario.differentiable, case, EXACT))
+            found.append(run(noisy, near, self._differentiable, case, EXACT))
         return [one for one in found if not one.error]
 
     def eps(self, precision: Precision) -> float:
@@ -509,7 +508,7 @@ class Trial:
                 self._programs[key] = self._build(which, precision, watch if watched else None)
             except (RuntimeError, ValueError, TypeError) as error:
                 return _Run(ModeOutcome(error=first_line(error)), Watched([]))
-        done = run(self._programs[key], given, self.scenario.differentiable, case, precision)
+        done = run(self._programs[key], given, self._differentiable, case, precision)
         return _Run(done, watch.copy())
 
     def _build(self, which: str, precision: Precision, watch: Watch | None) -> Program:
@@ -553,6 +552,10 @@ class Trial:
             return False
         bare = self._exactly("bare", given, bits, case).outcome
         return not all(bool(t.isfinite().all()) for t in (*bare.values, *bare.gradients))
+
+
+def _has_fused(term: Term) -> bool:
+    return any(isinstance(part, Op) and part.last in FUSED for part in walk(term))
 
 
 _FINEST = torch.finfo(torch.float64).eps
