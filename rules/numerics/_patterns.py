@@ -20,12 +20,14 @@ from amp_lint.vocabulary.written import NO_TEXT, Look, pattern
 from ._fuse import last_name
 
 if TYPE_CHECKING:
+    from amp_lint.amp.operations import Operation
     from amp_lint.amp.patterns import Match
     from amp_lint.model import Model
     from amp_lint.syntax.facts import Definition, Facts
     from amp_lint.syntax.names import Binding
 
 
+_DIM_NAME = re.compile(r"(^|_|\.)(dim|axis)(_|$|\d)", re.IGNORECASE)
 _SMALL = 8.0
 """No exponential of a number below that overflows float16, and no probability rounds to 0 or 1."""
 _OF_NUMBERS = (r"\bmath\.", r"\bnp\.", r"\bnumpy\.", r"\w")
@@ -235,3 +237,14 @@ def _of_tensors(word: str, given: Set[str]) -> Look:
     idle = [text for names, text in _COMPUTED.items() if given.isdisjoint(names)]
     plain = rf"(?!\(\s*(?:{'|'.join(idle)})\s*\))" if idle else ""
     return pattern(rf"{re.escape(word)}{others}(?!\w)(?!{_OF_VALUES}){plain}{NO_TEXT}", word)
+
+
+def is_over_dim(model: Model, step: Operation) -> bool:
+    """Whether it is torch's: a method's argument must be a dimension, and nothing is ``out=``."""
+    dim = step.args.get(0, "dim")
+    if step.form.name != "METHOD" or "dim" in step.args.keywords:
+        return True
+    return dim is not None and (
+        all(isinstance(value, int) for value in model.values.constants(dim))
+        or bool(_DIM_NAME.search(model.tree.source(dim)))
+    )

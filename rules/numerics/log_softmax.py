@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.vocabulary.expressions import Pair
 
-from ._patterns import PatternRule
+from ._patterns import PatternRule, is_over_dim
 
 if TYPE_CHECKING:
-    from amp_lint.amp.operations import Operation
     from amp_lint.amp.patterns import Match
     from amp_lint.model import Model
-
-_DIM_NAME = re.compile(r"(^|_|\.)(dim|axis)(_|$|\d)", re.IGNORECASE)
-
 
 _PLAIN = (
     "log(softmax) is -inf 104 below the top logit, its gradient NaN 88.7 below (float16: 17.3 and "
@@ -54,20 +49,9 @@ class LogSoftmax(PatternRule):
 
         last, choices = match.steps[-1], model.part(Choices)
         return (
-            not _is_softmax(model, last)
+            not is_over_dim(model, last)
             or bool(match.steps[0].args.positional or match.steps[0].args.keywords)
             or super().is_right(model, match)
             or choices.is_compared(match.node)
             or choices.picks_likely(match.steps[1:-1], last)
         )
-
-
-def _is_softmax(model: Model, step: Operation) -> bool:
-    """Whether it is torch's: a method's argument must be a dimension, and nothing is ``out=``."""
-    dim = step.args.get(0, "dim")
-    if step.form.name != "METHOD" or "dim" in step.args.keywords:
-        return True
-    return dim is not None and (
-        all(isinstance(value, int) for value in model.values.constants(dim))
-        or bool(_DIM_NAME.search(model.tree.source(dim)))
-    )

@@ -26,11 +26,8 @@ MESSAGE = (
 _OF_BACKWARD = (
     "its forward runs in float16{} and nothing scales the loss: gradients below 6e-8 become 0"
 )
-_SWITCHED = (
-    "this forward runs in float16{}, also where {} is false and nothing scales its loss: gradients"
-    " below 6e-8 become 0"
-)
-_TOO = "give the region `enabled={}`, too"
+_SWITCHED = "where {} is false, nothing scales this float16 forward: gradients below 6e-8 become 0"
+_TOO = "give the region {}, too"
 HELP = "scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
 BY_DEFAULT, CHOSEN = " by default", ", if chosen,"
 _PLAIN, _STEP = "gradients are not scaled here", "and stepped here"
@@ -75,9 +72,9 @@ class Fp16WithoutScaler(Rule):
         return self.report(
             model,
             forward.place,
-            _SWITCHED.format(_why(model, forward.region), quoted(written)),
+            _SWITCHED.format(quoted(written)),
             related=[(forward.backward, _PLAIN), (forward.step, _STEP)],
-            help=_TOO.format(written),
+            help=_TOO.format(quoted(f"enabled={written}")),
         )
 
 
