@@ -1,9 +1,12 @@
 """What `amp-lint run` costs a training step: CPU time of watched steps over that of plain ones.
 
-    python benchmarks/runtime.py [--pairs 9]
+    python benchmarks/runtime.py [--seconds 8]
 
-Trains three models on one thread with a scaler, `unscale_`, a clip and AdamW. A pair is some plain
-steps and as many watched ones, one after the other, in turns; the ratio is the median of the pairs.
+Trains models on one thread with a scaler, `unscale_`, a clip and AdamW. Watching is taken away and
+put back every few steps of one run, so that both kinds of steps suffer alike from what else the
+machine does; steps are compared with those beside them, and the median of the differences counts.
+The steps that are looked at are not in it: the budget, of which `sampled` keeps account, bounds
+them.
 """
 
 from __future__ import annotations
@@ -12,17 +15,17 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import nn
 
+from amp_lint.runtime.numerics import schedule
 from amp_lint.runtime.numerics.schedule import Level, Sampling
 from amp_lint.runtime.watch import Watch
 
-_CPU_SECONDS = {Level.PROTOCOL: 0.4, Level.SAMPLED: 1.6}
-"""Of half a pair."""
-_FIRST = 10
-"""Steps that are not counted: some of the first are looked at, whatever that takes."""
+_FIRST = 60
+"""Steps that are not counted: some of the first are looked at, or keep numbers."""
 
 
 def training(width: int, layers: int, batch: int) -> Callable[[], None]:
@@ -46,49 +49,52 @@ def training(width: int, layers: int, batch: int) -> Callable[[], None]:
     return step
 
 
-def cpu(step: Callable[[], None], times: int) -> float:
-    """CPU seconds of one step."""
+def cpu(step: Callable[[], None]) -> float:
+    """CPU seconds of a step."""
     start = time.process_time()
-    for _ in range(times):
-        step()
-    return (time.process_time() - start) / times
+    step()
+    return time.process_time() - start
 
 
-def pair(
-    step: Callable[[], None], times: int, sampling: Sampling, *, watched_first: bool
-) -> tuple[float, float]:
-    """CPU seconds of a plain step and of a watched one."""
-    found = {}
-    for watched in (watched_first, not watched_first):
-        if watched:
-            with Watch(sampling=sampling):
-                for _ in range(_FIRST):
-                    step()
-                found[True] = cpu(step, times)
-        else:
-            found[False] = cpu(step, times)
-    return found[False], found[True]
+def compared(step: Callable[[], None], level: Level, seconds: float) -> tuple[float, float]:
+    """CPU seconds of a plain step, and what a watched one takes more."""
+    plain, more = [], []
+    with Watch(sampling=Sampling(level)) as watch:
+        for _ in range(_FIRST):
+            step()
+        wanted = watch._sampler._schedule
+        wanted.sampling = replace(wanted.sampling, budget=0.0)  # no step is looked at
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            watch.patches.active = False
+            step()
+            before = cpu(step)
+            watch.patches.active = True
+            step()
+            watched = (cpu(step) + cpu(step)) / 2
+            watch.patches.active = False
+            step()
+            plain.append((before + cpu(step)) / 2)
+            more.append(watched - plain[-1])
+            watch.patches.active = True
+    return statistics.median(plain), statistics.median(more)
 
 
 def main() -> None:
     """Print the ratio for each model."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pairs", type=int, default=9)
-    pairs: int = parser.parse_args().pairs
+    parser.add_argument("--seconds", type=float, default=8)
+    seconds: float = parser.parse_args().seconds
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    schedule._LEFT = 0.0
     print("| plain step | level | watched: more | ratio |\n|--:|---|--:|--:|")
-    for width, layers, batch in ((48, 3, 16), (160, 6, 32), (256, 8, 32)):
+    for width, layers, batch in ((48, 3, 16), (72, 4, 24), (176, 7, 32), (192, 8, 32)):
         step = training(width, layers, batch)
-        cpu(step, 3)
-        for level, seconds in _CPU_SECONDS.items():
-            times, sampling = max(5, round(seconds / cpu(step, 5))), Sampling(level)
-            both = [pair(step, times, sampling, watched_first=bool(n % 2)) for n in range(pairs)]
-            plain = statistics.median(one for one, _ in both)
-            ratio = statistics.median(other / one for one, other in both)
-            more = statistics.median(other - one for one, other in both)
-            cells = (f"{plain * 1e3:.1f} ms", level.value, f"{more * 1e6:.0f} us", f"{ratio:.3f}")
-            print(f"| {' | '.join(cells)} |")
+        for level in (Level.PROTOCOL, Level.SAMPLED):
+            plain, more = compared(step, level, seconds)
+            cells = (f"{plain * 1e3:.1f} ms", level.value, f"{more * 1e6:.0f} us")
+            print(f"| {' | '.join(cells)} | {1 + more / plain:.3f} |")
 
 
 if __name__ == "__main__":

@@ -82,6 +82,8 @@ class Owned:
     def __init__(self, optimizer: torch.optim.Optimizer, key: str) -> None:
         self._ref = weakref.ref(optimizer)
         self._sample: list[weakref.ref[torch.Tensor]] = []
+        self._few: list[int] = []
+        """Which of those tell whether somebody has written to them."""
         self._lengths: list[int] = []
         self._ids: frozenset[int] = frozenset()
         self.key = key
@@ -138,7 +140,7 @@ class Owned:
         """Choose them, if there are others than before."""
         optimizer = self._ref()
         if optimizer is None:
-            self._sample = []
+            self._sample, self._few = [], []
             return
         lengths = [len(group["params"]) for group in optimizer.param_groups]
         if lengths != self._lengths:
@@ -147,6 +149,8 @@ class Owned:
             chosen = dict.fromkeys([*range(0, len(every), stride)][:_SAMPLED])
             chosen |= dict.fromkeys([len(every) - 1] if every else [])
             self._sample = [weakref.ref(every[index]) for index in chosen]
+            count = len(self._sample)
+            self._few = [*dict.fromkeys((0, count // 2, count - 1))] if count else []
             self._ids = frozenset(map(id, every))
             self._lengths = lengths
 
@@ -200,8 +204,13 @@ class Owned:
             return True
         return any(each is not None and each[0] in ids for each in self.stamp())
 
-    def catch_up(self, place: Place) -> None:
-        """Take note of what was written to the gradients since the last event, by whomever."""
+    def catch_up(self, place: Place, *, whole: bool = False) -> None:
+        """Take note of what was written to the gradients since the last event, by whomever.
+
+        ``whole``: also to few of them.
+        """
+        if not whole and self._seems_as_known():
+            return
         now = self.stamp()
         if now == self.known:
             return
@@ -211,6 +220,21 @@ class Owned:
         elif self.state.pending or self.state.plain:
             self.after(happening(Kind.GRADIENT_WRITE, place))
             self.forget()
+
+    def _seems_as_known(self) -> bool:
+        """Whether nobody has written to a few of them: who writes to gradients writes to most."""
+        known = self.known
+        if len(known) != len(self._sample):
+            return False
+        for at in self._few:
+            param, stamp = self._sample[at](), known[at]
+            grad = None if param is None else param.grad
+            if grad is None or stamp is None:
+                if grad is not None or stamp is not None:
+                    return False
+            elif id(grad) != stamp[0] or grad._version != stamp[1]:
+                return False
+        return True
 
     def after(self, event: Happening) -> None:
         """An event happens to the gradients."""

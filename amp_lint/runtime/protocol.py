@@ -107,7 +107,7 @@ class Protocol:
         every = self.all()
         for owned in every:
             owned.choose()
-            owned.catch_up(place)
+            owned.catch_up(place, whole=True)
         return [(owned, owned.known) for owned in every]
 
     def after_backward(

@@ -134,13 +134,14 @@ class Regions:
         def __enter__(region: torch.autocast) -> object:
             place = here(CALLER)
             self._use(region)
-            outer = next((each for each in self._stack.open if each.region is region), None)
+            stack = self._stack.open
+            outer = next((each for each in stack if each.region is region), None) if stack else None
             if outer is not None:
                 places = {At.EVENT: place, At.REGION: outer.place}
                 self.findings.see(Mistake.REENTERED_REGION, places, dict)
             given = old(region)
             self._stack.left = None
-            self._stack.open.append(Open(region, place, generator=_generator(sys._getframe(2))))
+            stack.append(Open(region, place, generator=_generator(sys._getframe(2))))
             self._entered(region, place)
             return given
 
@@ -163,9 +164,9 @@ class Regions:
     def _exit(self, old: Function) -> Function:
         def __exit__(region: torch.autocast, *error: Any) -> object:  # noqa: ANN401
             stack = self._stack.open
-            index = max((i for i, each in enumerate(stack) if each.region is region), default=None)
+            last = bool(stack) and stack[-1].region is region  # most often
+            index = len(stack) - 1 if last else _last_of(region, stack)
             if index is not None:
-                last = index == len(stack) - 1
                 left = stack.pop(index)
                 self._stack.left = left if left.steps and not stack else None
                 if not last and stack[-1].region is not region:
@@ -280,9 +281,14 @@ class Regions:
         self.half = None
         self._events += 1
         stack = self._stack.open
-        on = any(each.region._enabled for each in stack)
+        on = bool(stack) and any(each.region._enabled for each in stack)
         if on and torch.is_autocast_cache_enabled():
             stack[0].steps[key] = _Step(here(), marks.now())
+
+
+def _last_of(region: torch.autocast, stack: list[Open]) -> int | None:
+    """Where a region was entered last."""
+    return max((i for i, each in enumerate(stack) if each.region is region), default=None)
 
 
 def _later(function: object) -> str | None:
