@@ -147,7 +147,7 @@ class TrainingHooks:
     def _zero_grad(self, old: Function) -> Function:
         def zero_grad(optimizer: Optimizer, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
             self.watch.reads.end()
-            with self.inside:
+            with self.inside, self.watch.losses.aside():
                 given = old(optimizer, *args, **keywords)
             gone = not args and keywords.get("set_to_none", True) is True
             self.protocol.zero(self.protocol.owned(optimizer), here(CALLER), gone=gone)
@@ -161,7 +161,7 @@ class TrainingHooks:
             place = here(CALLER)
             self.watch.reads.end()
             before = self.protocol.before_backward(place)
-            with self.inside:
+            with self.inside, self.watch.losses.aside():
                 given = old(module, *args, **keywords)
             for owned, stamp in before:
                 if owned.stamp() != stamp:

@@ -363,7 +363,19 @@ PLANTED = {
             scaled.backward()
             scaler.step(optimizer)
             scaler.update()
+            optimizer.zero_grad()
             kept = scaled.detach().cpu() / scaler.get_scale()  # here
+    """,
+    "AMP116 of a log now and then": """
+        scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=50)
+        for n in range(200):
+            optimizer.zero_grad()
+            scaled = scaler.scale(loss_of(*data[0]))
+            scaled.backward()
+            scaler.step(optimizer)
+            scaler.update()
+            if n % 50 == 49:
+                kept = scaled.detach() / scaler.get_scale()  # here
     """,
     "AMP116 of numbers": """
         scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import linecache
 import weakref
 from collections import deque
@@ -28,6 +29,9 @@ _SAME = SAME_NUMBERS | {"mean", "sum", "squeeze", "_to_copy"}
 """What gives the numbers of a loss, or their sum, times the same factor."""
 _NUMBERS = READING | {"__float__"}
 _QUOTIENTS = frozenset({"__truediv__", "div", "true_divide", "divide"})
+_ROUNDS, _AGAIN = 20, 1000
+"""Rounds that are watched where a scaled loss is kept: at first, and after the scale was asked for
+between an update and the next loss. Each function of torch that is called costs something then."""
 _MOST = 16
 """Losses that are remembered, and numbers that were read of them."""
 
@@ -66,6 +70,9 @@ class LossReads:
         self._reads = reads
         self._scaled: deque[_Scaled] = deque(maxlen=_MOST)
         self._mode: _Mode | None = None
+        self._left = _ROUNDS
+        self._is_late = False
+        """Whether a scaler was updated since the last loss."""
         self._numbers: deque[_Number] = deque(maxlen=_MOST)
         self._asked: dict[int, _Scale] = {}
         """By the ids of scalers."""
@@ -74,6 +81,7 @@ class LossReads:
     def scaled(self, scaler: torch.amp.GradScaler, loss: object, place: Place) -> None:
         """A scaler has multiplied a loss: another round begins."""
         self.end()
+        self._is_late = False
         if self._scaled and (self._scaled[-1].factor is not None or not self._scaled[-1].loss()):
             self._scaled.clear()
         if isinstance(loss, torch.Tensor):
@@ -87,8 +95,12 @@ class LossReads:
 
     def updated(self, scaler: torch.amp.GradScaler) -> None:
         """It was: what is read of the scale now is that of the next step."""
+        self._is_late = True
+        if self._mode is not None or not self._left or not self._reads.possible:
+            return
         known = {id(loss): each for each in self._kept(scaler) if (loss := each.loss()) is not None}
-        if known and self._mode is None and self._reads.possible and not modes.is_compiled():
+        if known and not modes.is_compiled():
+            self._left -= 1
             self._mode = _Mode(self, self._patches, known)
             modes.insert(self._mode)
 
@@ -99,8 +111,22 @@ class LossReads:
             self._numbers.clear()
             self._asked.clear()
 
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is called here is nothing that anybody does with a loss."""
+        mode = self._mode
+        if mode is None or not modes.remove(mode):
+            yield
+            return
+        try:
+            yield
+        finally:
+            modes.insert(mode)
+
     def asked(self, scaler: torch.amp.GradScaler, value: object, place: Place) -> None:
         """The user has asked for the scale."""
+        if self._is_late:
+            self._left = _AGAIN
         if self._mode is not None and isinstance(value, float):
             scale = self._asked[id(scaler)] = _Scale(value, place)
             for number in self._numbers:
