@@ -31,6 +31,7 @@ from amp_lint.syntax.names import Names, dotted
 from amp_lint.vocabulary.modules import KEEPING
 from amp_lint.vocabulary.operations import (
     CASTS,
+    DIMENSIONED,
     INDEXED,
     INTEGER_MAKERS,
     LIKE,
@@ -322,7 +323,7 @@ class Calls:
             or name in _ONE_DTYPE
         ):
             return replace(made, dims=Dims.UNKNOWN)
-        if name in ("unsqueeze", "cat", "stack", "atleast_1d", "flatten"):
+        if name in DIMENSIONED:
             return replace(made, dims=Dims.SOME)
         return made
 

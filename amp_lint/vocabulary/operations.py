@@ -132,6 +132,11 @@ REDUCTIONS = frozenset(
      "all"}
 )  # fmt: skip
 """Operations that give a tensor without dimensions, if they are not told which to reduce."""
+DIMENSIONED = frozenset(
+    {"argwhere", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "cat", "diagflat",
+     "flatten", "histc", "nonzero", "ravel", "stack", "unique", "unique_consecutive", "unsqueeze"}
+)  # fmt: skip
+"""Operations that give a tensor with dimensions of one without."""
 LEVEL = frozenset({"cosine_similarity", "kron", "l1_loss", "mse_loss", "smooth_l1_loss"})
 """Operations that give their operands one shape before they promote them: one without dimensions
 counts as well."""

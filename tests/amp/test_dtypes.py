@@ -325,3 +325,10 @@ def test_who_trains_in_float32_has_no_autocast(ending: str, supposed: bool) -> N
     assert model.supposed is not None
     states = {run.ambient.supposed for run in model.supposed.reaching(product)}
     assert (True in states) is supposed
+
+
+def test_a_number_that_becomes_a_matrix_promotes() -> None:
+    found = values(
+        "def f(x):\n    y = torch.diagflat(torch.tensor(2.0)).remainder(torch.ones(4).half())\n"
+    )
+    assert found == {"y": "float32"}

@@ -11,6 +11,7 @@ import pytest
 from amp_lint.vocabulary.operations import (
     ATTRIBUTES,
     CASTS,
+    DIMENSIONED,
     DTYPES,
     HOMES,
     INTEGER_MAKERS,
@@ -105,6 +106,11 @@ def test_what_reduces_everything() -> None:
     made = [name for name, result in results(torch.rand(4, 4)) if not result.dim()]
     assert len(made) > 20
     assert [name for name in made if name not in known and name != "hash_tensor"] == []
+
+
+def test_what_gives_dimensions() -> None:
+    made = {name for name, result in results(torch.tensor(2.0)) if result.dim()}
+    assert made - {"arange"} == DIMENSIONED - {"cat", "stack", "unsqueeze"}
 
 
 def test_where_a_tensor_without_dimensions_counts() -> None:
