@@ -20,7 +20,6 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from amp_lint.runtime.numerics import schedule
 from amp_lint.runtime.numerics.schedule import Level, Sampling
 from amp_lint.runtime.watch import Watch
 
@@ -87,7 +86,6 @@ def main() -> None:
     seconds: float = parser.parse_args().seconds
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    schedule._LEFT = 0.0
     print("| plain step | level | watched: more | ratio |\n|--:|---|--:|--:|")
     for width, layers, batch in ((48, 3, 16), (72, 4, 24), (176, 7, 32), (192, 8, 32)):
         step = training(width, layers, batch)

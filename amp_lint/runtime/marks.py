@@ -54,9 +54,15 @@ def ran_in(losses: Iterable[torch.Tensor], dtypes: Container[torch.dtype], since
     """
     for node in _nodes(losses, _FAR):
         for given in getattr(node, "_input_metadata", ()):
-            if given.dtype in dtypes and since <= node._sequence_nr() < _LEAF:
+            if given.dtype in dtypes and (not since or since <= _number(node) < _LEAF):
                 return True
     return False
+
+
+def _number(node: Any) -> int:  # noqa: ANN401
+    """In which order it was made; -1 where torch does not say."""
+    number: Callable[[], int] | None = getattr(node, "_sequence_nr", None)
+    return -1 if number is None else number()
 
 
 def now() -> int:

@@ -24,7 +24,7 @@ from amp_lint.runtime.record import Numbers
 from amp_lint.vocabulary.amp import AUTOCAST
 from amp_lint.vocabulary.meaning import Part
 
-HALVES = (torch.float16, torch.bfloat16)
+_HALVES = (torch.float16, torch.bfloat16)
 _ENABLED = AUTOCAST.keyword(Part.ENABLED)
 _SURE = 2
 """Rounds in which a region was thrown away, after which nobody only looked what there is."""
@@ -228,12 +228,11 @@ class Regions:
 
         Where others were, it may be one of what this run did not come to.
         """
-        if not self._used:
-            for made in [*self._made.values()]:
-                numbers: Numbers = {"rounds": self.backwards - made.backwards}
-                if self.backwards - made.backwards >= _SURE:
-                    places = {At.EVENT: made.place}
-                    self.findings.see(Mistake.UNUSED_REGION, places, partial(dict, numbers))
+        for made in [] if self._used else [*self._made.values()]:
+            numbers: Numbers = {"rounds": self.backwards - made.backwards}
+            if self.backwards - made.backwards >= _SURE:
+                places = {At.EVENT: made.place}
+                self.findings.see(Mistake.UNUSED_REGION, places, partial(dict, numbers))
 
     # --- what happens in regions ----------------------------------------------------------------
 
@@ -262,7 +261,7 @@ class Regions:
         """
         region = self._stack.keeping
         steps = {} if region is None else region.steps
-        old = (key for key, step in steps.items() if marks.ran_in(losses, HALVES, step.moment))
+        old = (key for key, step in steps.items() if marks.ran_in(losses, _HALVES, step.moment))
         return frozenset(old)
 
     def fed(self, key: str, place: Place) -> None:

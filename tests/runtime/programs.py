@@ -23,6 +23,15 @@ def loss_of(x, y, net=model, dtype=torch.float16):
 
 """
 HERE = "# here"
+KEPT_LOSS = """
+        scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=1)
+        for x, y in data:
+            optimizer.zero_grad()
+            scaled = scaler.scale(loss_of(x, y))
+            scaled.backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
 PLANTED = {
     "AMP101 of rare words": """
         words = nn.Embedding(1000, 8)
@@ -355,14 +364,8 @@ PLANTED = {
             other.step(optimizer)  # here
             other.update()
     """,
-    "AMP116 of tensors": """
-        scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=1)
-        for x, y in data:
-            optimizer.zero_grad()
-            scaled = scaler.scale(loss_of(x, y))
-            scaled.backward()
-            scaler.step(optimizer)
-            scaler.update()
+    "AMP116 of tensors": KEPT_LOSS
+    + """\
             optimizer.zero_grad()
             kept = scaled.detach().cpu() / scaler.get_scale()  # here
     """,
@@ -377,14 +380,8 @@ PLANTED = {
             if n % 50 == 49:
                 kept = scaled.detach() / scaler.get_scale()  # here
     """,
-    "AMP116 of numbers": """
-        scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=1)
-        for x, y in data:
-            optimizer.zero_grad()
-            scaled = scaler.scale(loss_of(x, y))
-            scaled.backward()
-            scaler.step(optimizer)
-            scaler.update()
+    "AMP116 of numbers": KEPT_LOSS
+    + """\
             value = float(scaled)
             scale = scaler.get_scale()
             kept = [value / scale]  # here
@@ -504,6 +501,11 @@ PLANTED = {
 }
 """Code, with a word where it has several programs -> a training in which `# here` is found."""
 CLEAN = {
+    "a scaled loss that is gone, whose memory others get": KEPT_LOSS
+    + """\
+            del scaled
+            others = [torch.ones(()) / scaler.get_scale() for _ in range(50)]
+    """,
     "a scaled loss beside the new scale, and divided by the old one": """
         scale = 1.0
         scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=1)

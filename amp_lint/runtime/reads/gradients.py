@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from amp_lint.runtime.frames import here
 from amp_lint.runtime.patches import Function, Patches
@@ -73,37 +72,26 @@ class GradientReads:
         return compile_
 
 
-class _Mode(TorchFunctionMode):
-    """Is told of every function of torch that the user's thread calls."""
+class _Mode(modes.Listening):
+    """Sees what is done with the gradients that were asked for while it is on."""
 
     def __init__(self, protocol: Protocol, patches: Patches) -> None:
-        super().__init__()
+        super().__init__(patches)
         self._protocol = protocol
-        self._patches = patches
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
         """Tensors that hold the numbers of a gradient, and of which parameter."""
         self._scales = [*protocol.scales()]
 
-    def __torch_function__(
-        self,
-        func: Any,  # noqa: ANN401
-        types: Any,  # noqa: ANN401
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> object:
-        given: object = func(*args, **(kwargs or {}))
-        if self._patches.inside.depth or not self._patches.active or not args:
-            return given
-        name: str = getattr(func, "__name__", "")
+    def called(self, func: Any, name: str, args: tuple[Any, ...], given: object) -> None:  # noqa: ANN401
+        """Gradients were asked for, or a scale, or something was done with them."""
         if name == "__get__" and func.__self__ is _GRAD:
             self._know(given, id(args[0]))
-        else:
-            for scale, scaler in self._scales:
-                if any(each is scale for each in args):
-                    self._protocol.asked(scaler)
-            if self._known:
-                self._happens(func, name, args, given)
-        return given
+            return
+        for scale, scaler in self._scales:
+            if any(each is scale for each in args):
+                self._protocol.asked(scaler)
+        if self._known:
+            self._happens(func, name, args, given)
 
     def _happens(self, func: Any, name: str, args: tuple[Any, ...], given: object) -> None:  # noqa: ANN401
         param = self._param(args[0])

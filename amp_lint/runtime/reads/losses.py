@@ -7,12 +7,11 @@ import contextlib
 import linecache
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.frames import Place, here
@@ -98,10 +97,10 @@ class LossReads:
         self._is_late = True
         if self._mode is not None or not self._left or not self._reads.possible:
             return
-        known = {id(loss): each for each in self._kept(scaler) if (loss := each.loss()) is not None}
-        if known and not modes.is_compiled():
+        kept = [*self._kept(scaler)]
+        if kept and not modes.is_compiled():
             self._left -= 1
-            self._mode = _Mode(self, self._patches, known)
+            self._mode = _Mode(self, self._patches, kept)
             modes.insert(self._mode)
 
     def end(self) -> None:
@@ -176,37 +175,26 @@ class LossReads:
             self._findings.see(Mistake.LATE_SCALE, places, lambda: numbers)
 
 
-class _Mode(TorchFunctionMode):
-    """Is told of every function of torch that the user's thread calls."""
+class _Mode(modes.Listening):
+    """Sees what is done with losses that somebody has kept; it keeps none itself."""
 
-    def __init__(self, reads: LossReads, patches: Patches, known: dict[int, _Scaled]) -> None:
-        super().__init__()
+    def __init__(self, reads: LossReads, patches: Patches, kept: Iterable[_Scaled]) -> None:
+        super().__init__(patches)
         self._reads = reads
-        self._patches = patches
-        self._known = known
-        self._derived: list[torch.Tensor] = []
-        """What has the same numbers, kept so that no other tensor gets its id."""
+        self._known = {id(each.loss()): (each.loss, each) for each in kept}
+        """By the ids of losses and of what has the same numbers."""
 
-    def __torch_function__(
-        self,
-        func: Any,  # noqa: ANN401
-        types: Any,  # noqa: ANN401
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> object:
-        given: object = func(*args, **(kwargs or {}))
-        of = self._known.get(id(args[0])) if args else None
-        if of is None or self._patches.inside.depth or not self._patches.active:
-            return given
-        name: str = getattr(func, "__name__", "")
+    def called(self, func: Any, name: str, args: tuple[Any, ...], given: object) -> None:  # noqa: ANN401
+        """Something was called, perhaps with a loss."""
+        ref, of = self._known.get(id(args[0]), (None, None))
+        if ref is None or of is None or ref() is not args[0]:
+            return
         if name in _NUMBERS:
-            self._reads.read(of, here(2))
+            self._reads.read(of, here())
         elif name in _QUOTIENTS and len(args) > 1:
-            self._reads.quotient(of, args[1], here(2))
-        elif name in _SAME and isinstance(given, torch.Tensor) and len(self._derived) < _MOST:
-            self._derived.append(given)
-            self._known[id(given)] = of
-        return given
+            self._reads.quotient(of, args[1], here())
+        elif name in _SAME and isinstance(given, torch.Tensor):
+            self._known[id(given)] = weakref.ref(given), of
 
 
 # --- which numbers a quotient is of -------------------------------------------------------------

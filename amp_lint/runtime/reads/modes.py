@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import overrides
 from torch._C import _len_torch_function_stack
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
+
+if TYPE_CHECKING:
+    from amp_lint.runtime.patches import Patches
+
+
+class Listening(TorchFunctionMode):
+    """Is told of every function of torch that the user's thread calls."""
+
+    def __init__(self, patches: Patches) -> None:
+        super().__init__()
+        self._patches = patches
+
+    def __torch_function__(
+        self,
+        func: Any,  # noqa: ANN401
+        types: Any,  # noqa: ANN401
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> object:
+        given: object = func(*args, **(kwargs or {}))
+        if args and self._patches.active and not self._patches.inside.depth:
+            self.called(func, getattr(func, "__name__", ""), args, given)
+        return given
+
+    def called(self, func: Any, name: str, args: tuple[Any, ...], given: object) -> None:  # noqa: ANN401
+        """A function was called, and gave something; in subclasses."""
+        raise NotImplementedError
 
 
 def insert(mode: TorchFunctionMode) -> None:
