@@ -354,8 +354,8 @@ class Protocol:
                 self._see(Mistake.EMPTY_UPDATE, owned, happening(Kind.UPDATE, place), cause)
 
     def finish(self) -> None:
-        """What no step has settled is not in order."""
-        for owned in self.all():
+        """What no step has settled is not in order, also of optimizers that are gone by now."""
+        for owned in self._owned.values():
             for each in owned.unsettled.get(Kind.CLIP, ()):
                 self.findings.take_back(each.event.node)
 

@@ -94,6 +94,8 @@ class Regions:
         self._events = 0
         self._made: dict[int, _Made] = {}
         """By their ids, the regions that are there and that nobody has used."""
+        self._kept: dict[Place, int] = {}
+        """Those that were there for some backward passes, and for how many."""
         self._used: Counter[Place] = Counter()
         self._bodies: weakref.WeakKeyDictionary[torch.autocast, tuple[Place, str]] = (
             weakref.WeakKeyDictionary()
@@ -210,7 +212,9 @@ class Regions:
 
     def _gone(self, key: int, events: int, _: weakref.ref[torch.autocast]) -> None:
         """A region is gone that nobody has used; ``events``: how many there were before it."""
-        place = self._made.pop(key).place
+        made = self._made.pop(key)
+        place = made.place
+        self._note_kept(made)
         if events == self._events and not self._used[place]:
             thrown = self._thrown.setdefault(place, _Thrown())
             thrown.rounds.add(self.backwards)
@@ -224,15 +228,21 @@ class Regions:
             self._used[made.place] += 1
 
     def finish(self) -> None:
-        """The run is over: a region that is still there, where none was ever entered, was meant to.
+        """The run is over: a region that was kept, where none was ever entered, was meant to be.
 
         Where others were, it may be one of what this run did not come to.
         """
-        for made in [] if self._used else [*self._made.values()]:
-            numbers: Numbers = {"rounds": self.backwards - made.backwards}
-            if self.backwards - made.backwards >= _SURE:
-                places = {At.EVENT: made.place}
-                self.findings.see(Mistake.UNUSED_REGION, places, partial(dict, numbers))
+        for made in self._made.values():
+            self._note_kept(made)
+        for place, rounds in () if self._used else self._kept.items():
+            numbers: Numbers = {"rounds": rounds}
+            self.findings.see(Mistake.UNUSED_REGION, {At.EVENT: place}, partial(dict, numbers))
+
+    def _note_kept(self, made: _Made) -> None:
+        """Remember a region that nobody has entered, if it was there while much was trained."""
+        rounds = self.backwards - made.backwards
+        if rounds >= _SURE:
+            self._kept[made.place] = rounds
 
     # --- what happens in regions ----------------------------------------------------------------
 

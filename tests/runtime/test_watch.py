@@ -59,6 +59,31 @@ def test_without_reads_a_step_on_scaled_gradients_is_seen(
     assert [each.rule.code for each in said(run(scaled))] == ["AMP104"]
 
 
+def test_what_is_gone_at_the_end_was_there(tmp_path: Path) -> None:
+    """A script's variables go whenever the garbage collector comes."""
+    raising = """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y)).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.update()
+    """
+    with Watch() as watch:
+        with pytest.raises(AssertionError):
+            execute(program(raising), tmp_path / "train.py")
+        gc.collect()
+    lines = (tmp_path / "train.py").read_text().splitlines()
+    taken_back = [lines[place.row - 1] for place, n in watch.record.reached.items() if not n]
+    assert [line.partition("(")[0].rpartition(".")[2] for line in taken_back] == [
+        "clip_grad_norm_",
+        "update",
+    ]
+    with Watch() as watch:
+        execute(program(PLANTED["AMP207 kept"]), tmp_path / "kept.py")
+        gc.collect()
+    assert [each.rule.code for each in said(watch.record)] == ["AMP207"]
+
+
 def trained(body: str, path: Path) -> list[torch.Tensor]:
     """The weights and the state of the random numbers when a program is over."""
     space: dict[str, Any] = execute(program(body), path)
