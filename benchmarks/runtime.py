@@ -48,6 +48,18 @@ def training(width: int, layers: int, batch: int) -> Callable[[], None]:
     return step
 
 
+def training_of(seconds: float) -> Callable[[], None]:
+    """A training whose steps take about so long on this machine, now."""
+    width = 32
+    while True:
+        step = training(width, 6, 32)
+        for _ in range(20):
+            step()
+        if statistics.median(cpu(step) for _ in range(20)) >= seconds:
+            return step
+        width += 4
+
+
 def cpu(step: Callable[[], None]) -> float:
     """CPU seconds of a step."""
     start = time.process_time()
@@ -87,8 +99,8 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     print("| plain step | level | watched: more | ratio |\n|--:|---|--:|--:|")
-    for width, layers, batch in ((48, 3, 16), (72, 4, 24), (176, 7, 32), (192, 8, 32)):
-        step = training(width, layers, batch)
+    for milliseconds in (1, 2, 5, 15, 30):
+        step = training_of(milliseconds / 1e3)
         for level in (Level.PROTOCOL, Level.SAMPLED):
             plain, more = compared(step, level, seconds)
             cells = (f"{plain * 1e3:.1f} ms", level.value, f"{more * 1e6:.0f} us")

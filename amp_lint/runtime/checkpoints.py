@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -40,10 +39,6 @@ class Checkpoints:
         self._protocol = protocol
         self._lacking: dict[Place, _Saved] = {}
         self._complete: set[Place] = set()
-        self._resumed: weakref.WeakKeyDictionary[torch.optim.Optimizer, Place] = (
-            weakref.WeakKeyDictionary()
-        )
-        """Optimizers that took on a state before they had stepped, and where."""
         self._was_there = False
         self._state: Place | None = None
         """Where the state of an optimizer was last asked for: there a checkpoint is made."""
@@ -68,18 +63,16 @@ class Checkpoints:
     def optimizer_loaded(self, owned: Owned, state: object, place: Place) -> None:
         """An optimizer takes on a state, before it was trained here."""
         trained = isinstance(state, Mapping) and bool(state.get(_OF_OPTIMIZER[1]))
-        optimizer = owned.optimizer
-        if trained and not owned.steps and optimizer is not None:
-            self._resumed.setdefault(optimizer, place)
+        if trained and not owned.steps and owned.resumed is None:
+            owned.resumed = place
 
     def stepping(self, scaler: torch.amp.GradScaler, owned: Owned, place: Place) -> None:
         """A scaler is about to step; it matters when both do so for the first time."""
-        optimizer = owned.optimizer
-        if optimizer is None or not self._resumed:
+        resumed, owned.resumed = owned.resumed, None
+        if resumed is None or not self._was_there:
             return
-        resumed = self._resumed.pop(optimizer, None)
         log = self._protocol.log(scaler)
-        if resumed is None or not self._was_there or log.steps or log.loaded:
+        if log.steps or log.loaded:
             return
         places = {At.EVENT: resumed, At.STEP: place}
         if log.made is not None:

@@ -49,7 +49,10 @@ _MOST = 10_000
 """Call sites that are remembered."""
 _MOST_CALLERS = 8
 """Calls that lead to one."""
-_places: dict[tuple[int, int], tuple[CodeType, Place]] = {}
+_Sites = dict[tuple[int, int], tuple[CodeType, Place]]
+_places: _Sites = {}
+"""Calls in the code of the project."""
+_library_places: _Sites = {}
 _owners: dict[int, tuple[CodeType, _Owner]] = {}
 """By the ids of code objects, which are kept: equal ones may come from different files."""
 
@@ -63,6 +66,9 @@ def here(depth: int = 1) -> Place:
     library: FrameType | None = None
     while frame is not None:
         code = frame.f_code
+        site = _places.get((id(code), frame.f_lasti))
+        if site is not None:
+            return site[1]
         known = _owners.get(id(code))
         owner = known[1] if known is not None else _owner(code)
         if owner is _Owner.PROJECT:
@@ -70,7 +76,7 @@ def here(depth: int = 1) -> Place:
         if owner is _Owner.LIBRARY and library is None:
             library = frame
         frame = frame.f_back
-    return _place(library) if library is not None else NOWHERE
+    return _place(library, _library_places) if library is not None else NOWHERE
 
 
 def callers() -> tuple[Place, ...]:
@@ -90,14 +96,14 @@ def is_of_project(code: CodeType) -> bool:
     return (known[1] if known is not None else _owner(code)) is _Owner.PROJECT
 
 
-def _place(frame: FrameType) -> Place:
+def _place(frame: FrameType, known: _Sites = _places) -> Place:
     code = frame.f_code
     site = (id(code), frame.f_lasti)
-    found = _places.get(site)
+    found = known.get(site)
     if found is None:
-        if len(_places) >= _MOST:
-            _places.clear()
-        found = _places[site] = code, _located(frame)
+        if len(known) >= _MOST:
+            known.clear()
+        found = known[site] = code, _located(frame)
     return found[1]
 
 

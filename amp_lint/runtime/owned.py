@@ -27,6 +27,8 @@ _MOST_STATES = 1000
 
 Stamp = list[tuple[int, int] | None]
 """Of each sampled parameter: which tensor its gradient is, and how often that was written."""
+_ANY = (0, -1)
+"""Nobody has looked at this gradient."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +82,7 @@ class Owned:
     """An optimizer and its gradients. Nothing here keeps it, or a tensor, alive."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, key: str) -> None:
-        self._ref = weakref.ref(optimizer)
+        self.ref = weakref.ref(optimizer)
         self._sample: list[weakref.ref[torch.Tensor]] = []
         self._few: list[int] = []
         """Which of those tell whether somebody has written to them."""
@@ -120,11 +122,8 @@ class Owned:
         self.stepped_by: object = None
         """What is known of the scaler that stepped last."""
         self.steps = 0
-
-    @property
-    def optimizer(self) -> torch.optim.Optimizer | None:
-        """The optimizer; None if it is gone."""
-        return self._ref()
+        self.resumed: Place | None = None
+        """Where it took on a state before it had stepped, until it does."""
 
     @property
     def scaler(self) -> torch.amp.GradScaler | None:
@@ -138,7 +137,7 @@ class Owned:
 
     def choose(self) -> None:
         """Choose them, if there are others than before."""
-        optimizer = self._ref()
+        optimizer = self.ref()
         if optimizer is None:
             self._sample, self._few = [], []
             return
@@ -156,7 +155,7 @@ class Owned:
 
     def parameters(self) -> list[torch.Tensor]:
         """All of its parameters."""
-        optimizer = self._ref()
+        optimizer = self.ref()
         groups = [] if optimizer is None else optimizer.param_groups
         return [param for group in groups for param in group["params"]]
 
@@ -168,6 +167,20 @@ class Owned:
             else (id(grad), grad._version)
             for ref in self._sample
         ]
+
+    def renew(self) -> None:
+        """What has written the gradients is known: few of them tell who writes to them next."""
+        known: Stamp = [_ANY] * len(self._sample)
+        for at in self._few:
+            param = self._sample[at]()
+            grad = None if param is None else param.grad
+            known[at] = None if grad is None else (id(grad), grad._version)
+        self.known = known
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether there were some after the last event."""
+        return any(each is not None and each is not _ANY for each in self.known)
 
     def keep_numbers(self) -> None:
         """Keep some numbers of a few gradients: a copy, for which nothing waits.
@@ -211,10 +224,11 @@ class Owned:
         """
         if not whole and self._seems_as_known():
             return
-        now = self.stamp()
-        if now == self.known:
+        now, known = self.stamp(), self.known
+        self.known = now
+        if now == known or _are_same(now, known):
             return
-        self.known, self.done = now, None
+        self.done = None
         if not any(now):
             self.clear(place)
         elif self.state.pending or self.state.plain:
@@ -238,25 +252,24 @@ class Owned:
 
     def after(self, event: Happening) -> None:
         """An event happens to the gradients."""
-        self.state = self._way(event).after
-        if self.state.round > _MOST_ROUNDS:
-            self.state = _CLEARED
+        way = self._ways.get((id(self.state), id(event))) or self._learn(event)
+        self.state = way.after
 
     def mistakes(self, event: Happening) -> list[tuple[Row, Happening]]:
         """Which mistakes a call is now, and the cause of each."""
-        return self._way(event).mistakes
+        way = self._ways.get((id(self.state), id(event))) or self._learn(event)
+        return way.mistakes
 
-    def _way(self, event: Happening) -> _Way:
-        known = self._ways.get((id(self.state), id(event)))
-        if known is not None:
-            return known
+    def _learn(self, event: Happening) -> _Way:
+        """What an event means in this state, from now on."""
         if len(self._ways) >= _MOST_STATES:
             self._ways.clear()
             self._states.clear()
         state = self._same(self.state)
         causes = ((row, row.judge(event, state)) for row in CALLS.get(event.kind, ()))
         mistakes = [(row, cause) for row, cause in causes if cause is not None]
-        found = _Way(event, self._same(state.after(event)), mistakes)
+        after = state.after(event)
+        found = _Way(event, _CLEARED if after.round > _MOST_ROUNDS else self._same(after), mistakes)
         self._ways[id(state), id(event)] = found
         return found
 
@@ -278,6 +291,13 @@ class Owned:
         """What was not settled is right after all, or nobody knows."""
         self.unsettled.clear()
         self.asked = False
+
+
+def _are_same(now: Stamp, known: Stamp) -> bool:
+    """Whether gradients are as they were, as far as somebody has looked."""
+    return len(now) == len(known) and all(
+        then is _ANY or then == each for each, then in zip(now, known, strict=True)
+    )
 
 
 def _values(state: Gradients[Happening]) -> tuple[object, ...]:

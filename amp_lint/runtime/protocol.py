@@ -70,9 +70,9 @@ class Protocol:
     def owned(self, optimizer: torch.optim.Optimizer) -> Owned:
         """What is known of the gradients of an optimizer."""
         found = self._owned.get(id(optimizer))
-        if found is None or found.optimizer is not optimizer:
+        if found is None or found.ref() is not optimizer:
             self._keys += 1
-            self._owned = {key: each for key, each in self._owned.items() if each.optimizer}
+            self._owned = {key: each for key, each in self._owned.items() if each.ref()}
             found = self._owned[id(optimizer)] = Owned(optimizer, str(self._keys))
             found.choose()
             found.known = found.stamp()
@@ -91,12 +91,12 @@ class Protocol:
 
     def all(self) -> list[Owned]:
         """Every optimizer that is there."""
-        return [owned for owned in self._owned.values() if owned.optimizer is not None]
+        return [owned for owned in self._owned.values() if owned.ref() is not None]
 
     def are_scaled(self) -> bool:
         """Whether gradients of any optimizer certainly are."""
         for owned in self._owned.values():
-            if owned.state.is_scaled and not owned.state.unknown and owned.optimizer is not None:
+            if owned.state.is_scaled and not owned.state.unknown and owned.ref() is not None:
                 return True
         return False
 
@@ -159,8 +159,8 @@ class Protocol:
         limit: float | None,
         *,
         strict: bool,
-    ) -> None:
-        """Gradients are clipped, or their norm is taken where there is no ``limit``."""
+    ) -> list[Owned]:
+        """Gradients are clipped, or their norm is taken where there is no ``limit``: of whom."""
         clipped = [owned for owned in self.all() if owned.owns(ids)]
         for owned in clipped:
             owned.catch_up(place)
@@ -176,17 +176,17 @@ class Protocol:
             if cause is not None and not owned.state.unknown:
                 self._see(Mistake.STRICT_CLIP, owned, event, cause)
             owned.after(event)
+        return clipped
 
-    def after_clip(self, ids: set[int]) -> None:
+    def after_clip(self, clipped: Iterable[Owned]) -> None:
         """What a clip wrote is no surprise."""
-        for owned in self.all():
-            if owned.owns(ids):
-                owned.known = owned.stamp()
-                if owned.state.is_scaled:  # of others nobody asks whether they were written
-                    owned.keep_numbers()
+        for owned in clipped:
+            owned.renew()
+            if owned.state.is_scaled:  # of others nobody asks whether they were written
+                owned.keep_numbers()
 
-    def read(self, params: set[int], place: Place, function: str) -> None:
-        """Gradients of some parameters are measured by hand."""
+    def read(self, params: set[int], place: Place, function: str) -> list[Owned]:
+        """Gradients of some parameters are measured by hand: of whom."""
         for owned in self.all():
             if not owned.owns(params):
                 continue
@@ -197,7 +197,8 @@ class Protocol:
                 self.findings.note(place)
                 unsettled = Unsettled(event, cause, {"function": function})
                 owned.unsettled.setdefault(Kind.GRADIENT_READ, []).append(unsettled)
-            return
+            return [owned]
+        return []
 
     def written(self, params: set[int], place: Place, factor: Callable[[], float | None]) -> None:
         """Gradients of some parameters are changed by hand; ``factor`` may wait for the device."""
@@ -268,7 +269,7 @@ class Protocol:
         log.steps += 1
         log.skips += skipped
         if skipped:  # else `stepped` has looked
-            owned.known = owned.stamp()
+            owned.renew()
         owned.skipped = skipped
         owned.done = None if skipped else happening(Kind.STEP, place, scaler=log.key)
         owned.forget()
@@ -296,7 +297,7 @@ class Protocol:
         """``optimizer.step()``, before it does anything."""
         owned.catch_up(place)
         event = happening(Kind.STEP, place, optimizer=owned.key)
-        if owned.done is not None and any(owned.known) and not owned.state.used:
+        if owned.done is not None and owned.has_gradients and not owned.state.used:
             self._see(Mistake.DOUBLE_STEP, owned, event, owned.done)
         elif not owned.asked and not (owned.state.is_scaled and self._is_written(owned, place)):
             self._judge(owned, event)
@@ -325,7 +326,7 @@ class Protocol:
     def stepped(self, owned: Owned, *, direct: bool) -> None:
         """An optimizer has stepped, in whatever way."""
         owned.steps += 1
-        owned.known = owned.stamp()
+        owned.renew()
         if direct:
             owned.done = None
             owned.forget()

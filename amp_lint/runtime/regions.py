@@ -26,6 +26,7 @@ from amp_lint.vocabulary.meaning import Part
 
 _HALVES = (torch.float16, torch.bfloat16)
 _ENABLED = AUTOCAST.keyword(Part.ENABLED)
+_NONE: frozenset[str] = frozenset()
 _SURE = 2
 """Rounds in which a region was thrown away, after which nobody only looked what there is."""
 
@@ -71,6 +72,15 @@ class _Made(NamedTuple):
     """How many there had been when it was made."""
 
 
+class _Body(NamedTuple):
+    """A region around a function whose body runs later."""
+
+    ref: weakref.ref[torch.autocast]
+    place: Place
+    what: str
+    """What the function gives."""
+
+
 @dataclass(slots=True)
 class _Thrown:
     """Regions of one place that nobody entered."""
@@ -89,7 +99,7 @@ class Regions:
         self.half: Place | None = None
         """The last float16 region since any optimizer stepped."""
         self.backwards = 0
-        self.forwards: list[Callable[[], None]] = []
+        self.forwards: list[Callable[[], object]] = []
         """Who is told where a forward begins that may go backward."""
         self._events = 0
         self._made: dict[int, _Made] = {}
@@ -97,10 +107,8 @@ class Regions:
         self._kept: dict[Place, int] = {}
         """Those that were there for some backward passes, and for how many."""
         self._used: Counter[Place] = Counter()
-        self._bodies: weakref.WeakKeyDictionary[torch.autocast, tuple[Place, str]] = (
-            weakref.WeakKeyDictionary()
-        )
-        """Regions around functions whose body runs later, where they are, and what that gives."""
+        self._bodies: dict[int, _Body] = {}
+        """By the ids of regions, those around functions whose body runs later."""
         self._thrown: dict[Place, _Thrown] = {}
 
     def install(self, patches: Patches) -> None:
@@ -152,10 +160,10 @@ class Regions:
     def _entered(self, region: torch.autocast, place: Place) -> None:
         self._events += 1
         self.findings.reach(place, on=region._enabled)
-        body = self._bodies.get(region)
+        body = self._bodies.get(id(region))
         if body is not None and region._enabled:
-            made, what = body
-            self.findings.see(Mistake.BODY_OUTSIDE, {At.EVENT: made}, lambda: {"what": what})
+            places = {At.EVENT: body.place}
+            self.findings.see(Mistake.BODY_OUTSIDE, places, lambda: {"what": body.what})
         if region._enabled and torch.is_grad_enabled():
             self.dtypes.setdefault(region.fast_dtype, place)
             for told in self.forwards:
@@ -187,7 +195,9 @@ class Regions:
             self._use(region)
             what = _later(function)
             if what is not None:
-                self._bodies[region] = here(CALLER), what
+                key = id(region)
+                ref = weakref.ref(region, lambda _: self._bodies.pop(key, None))
+                self._bodies[key] = _Body(ref, here(CALLER), what)
             return old(region, function)
 
         return __call__
@@ -270,8 +280,10 @@ class Regions:
         Also when the region is over: what was computed in it goes backward with them.
         """
         region = self._stack.keeping
-        steps = {} if region is None else region.steps
-        old = (key for key, step in steps.items() if marks.ran_in(losses, _HALVES, step.moment))
+        if region is None or not region.steps:
+            return _NONE
+        steps = region.steps.items()
+        old = (key for key, step in steps if marks.ran_in(losses, _HALVES, step.moment))
         return frozenset(old)
 
     def fed(self, key: str, place: Place) -> None:

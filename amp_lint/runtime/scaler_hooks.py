@@ -111,12 +111,13 @@ class ScalerHooks:
             self.findings.reach(place, on=scaler._enabled)
             if scaler._enabled:
                 owned = self.protocol.owned(optimizer)
-                self.watch.reads.end()
+                looked = self.watch.reads.end()
                 self.protocol.unscale(scaler, owned, place)
                 with self.inside:
                     old(scaler, optimizer)
-                owned.known = owned.stamp()
-                self.watch.reads.begin()
+                owned.renew()
+                if looked:
+                    self.watch.reads.begin()
 
         return unscale_
 
@@ -127,7 +128,7 @@ class ScalerHooks:
             place, owned = here(CALLER), self.protocol.owned(optimizer)
             self.findings.reach(place)
             self.watch.checkpoints.stepping(scaler, owned, place)
-            self.watch.reads.end()
+            looked = self.watch.reads.end()
             self.protocol.scaler_step(scaler, owned, place)
             before = owned.steps
             with self.inside:
@@ -136,7 +137,8 @@ class ScalerHooks:
             self.protocol.scaler_stepped(scaler, owned, place, skipped=skipped)
             if getattr(optimizer, "_step_supports_amp_scaling", False):
                 self.watch.scales.skipped(scaler, optimizer)
-            self.watch.reads.begin()
+            if looked:
+                self.watch.reads.begin()
             self.watch.boundary(skipped=skipped)
             return given
 

@@ -128,7 +128,7 @@ class TrainingHooks:
                 ids, place = {*map(id, whole)}, here(CALLER)
                 bound = _argument((whole, *args), keywords, limit)
                 self.findings.reach(place)
-                self.protocol.clip(
+                clipped = self.protocol.clip(
                     place,
                     ids,
                     old.__name__.lstrip("_"),
@@ -137,7 +137,7 @@ class TrainingHooks:
                 )
                 with self.inside:
                     result = old(whole, *args, **keywords)
-                self.protocol.after_clip(ids)
+                self.protocol.after_clip(clipped)
                 return result
 
             return clip
@@ -146,12 +146,13 @@ class TrainingHooks:
 
     def _zero_grad(self, old: Function) -> Function:
         def zero_grad(optimizer: Optimizer, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
-            self.watch.reads.end()
+            looked = self.watch.reads.end()
             with self.inside, self.watch.losses.aside():
                 given = old(optimizer, *args, **keywords)
             gone = not args and keywords.get("set_to_none", True) is True
             self.protocol.zero(self.protocol.owned(optimizer), here(CALLER), gone=gone)
-            self.watch.reads.begin()
+            if looked:
+                self.watch.reads.begin()
             return given
 
         return zero_grad
@@ -225,7 +226,7 @@ class TrainingHooks:
 
     def _judge_unchecked(self, owned: Owned, place: Place) -> None:
         """See whether a step that is not the scaler's is one that it would have skipped."""
-        state, scaler, optimizer = owned.state, owned.scaler, owned.optimizer
+        state, scaler, optimizer = owned.state, owned.scaler, owned.ref()
         if scaler is not None and owned.key in state.divided and not state.unknown:
             places = {At.EVENT: place, At.CAUSE: state.unscaled[owned.key].node}
             if optimizer is not None:

@@ -58,8 +58,9 @@ class Watched:
 
     def boundary(self, *, skipped: bool) -> None:
         """A step of any optimizer is over, or was skipped."""
-        step, summary = self.findings.step, self.record.summary
+        summary = self.findings.record.summary
         summary.steps += 1
+        step = summary.steps
         summary.skips += skipped
         for told in self.boundaries:
             told(step, skipped)

@@ -38,7 +38,7 @@ class GradientReads:
         self._protocol = protocol
         self._local = _Local()
         self._patches = patches
-        self.ends: list[Callable[[], None]] = []
+        self.ends: list[Callable[[], object]] = []
         """Who else looks no longer once something is compiled."""
         self.possible = modes.can_be_watched()
         """Also whether nothing is compiled: compiled code asks which modes there are."""
@@ -53,13 +53,20 @@ class GradientReads:
             if modes.is_compiled():
                 self.possible = False
                 return
-            self._local.mode = _Mode(self._protocol, self._patches)
-            modes.insert(self._local.mode)
+            mode = self._local.mode = self._local.spare or _Mode(self._protocol, self._patches)
+            modes.insert(mode)
 
-    def end(self) -> None:
-        """Look no longer: gradients are about to change, or another forward begins."""
-        if self._local.mode is not None and modes.remove(self._local.mode):
-            self._local.mode = None
+    def end(self) -> bool:
+        """Look no longer: gradients are about to change, or another forward begins.
+
+        True if somebody has looked until now.
+        """
+        mode = self._local.mode
+        if mode is None or not modes.remove(mode):
+            return False
+        self._local.mode, self._local.spare = None, mode
+        mode.forget()
+        return True
 
     def _compile(self, old: Function) -> Function:
         def compile_(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
@@ -80,14 +87,18 @@ class _Mode(modes.Listening):
         self._protocol = protocol
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
         """Tensors that hold the numbers of a gradient, and of which parameter."""
-        self._scales = [*protocol.scales()]
+
+    def forget(self) -> None:
+        """Nobody has the gradients of before any more."""
+        if self._known:
+            self._known.clear()
 
     def called(self, func: Any, name: str, args: tuple[Any, ...], given: object) -> None:  # noqa: ANN401
         """Gradients were asked for, or a scale, or something was done with them."""
         if name == "__get__" and func.__self__ is _GRAD:
             self._know(given, id(args[0]))
             return
-        for scale, scaler in self._scales:
+        for scale, scaler in self._protocol.scales():
             if any(each is scale for each in args):
                 self._protocol.asked(scaler)
         if self._known:
@@ -98,8 +109,7 @@ class _Mode(modes.Listening):
         if param is None:
             return
         if name in _LIMITS:
-            self._protocol.read({param}, here(2), name)
-            self._protocol.after_clip({param})
+            self._protocol.after_clip(self._protocol.read({param}, here(2), name))
         elif _writes(name):
             self._protocol.written({param}, here(2), partial(_factor, name, args))
         elif name in _MEASURES:
@@ -129,6 +139,8 @@ class _Mode(modes.Listening):
 
 class _Local(threading.local):
     mode: _Mode | None = None
+    spare: _Mode | None = None
+    """One that is not on, for the next time."""
 
 
 def _tensors(given: object) -> Iterator[torch.Tensor]:

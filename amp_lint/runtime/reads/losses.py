@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import linecache
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +31,7 @@ _QUOTIENTS = frozenset({"__truediv__", "div", "true_divide", "divide"})
 _ROUNDS, _AGAIN = 20, 1000
 """Rounds that are watched where a scaled loss is kept: at first, and after the scale was asked for
 between an update and the next loss. Each function of torch that is called costs something then."""
+_NOTHING = nullcontext()
 _MOST = 16
 """Losses that are remembered, and numbers that were read of them."""
 
@@ -110,17 +111,9 @@ class LossReads:
             self._numbers.clear()
             self._asked.clear()
 
-    @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
+    def aside(self) -> AbstractContextManager[None]:
         """What is called here is nothing that anybody does with a loss."""
-        mode = self._mode
-        if mode is None or not modes.remove(mode):
-            yield
-            return
-        try:
-            yield
-        finally:
-            modes.insert(mode)
+        return _NOTHING if self._mode is None else _without(self._mode)
 
     def asked(self, scaler: torch.amp.GradScaler, value: object, place: Place) -> None:
         """The user has asked for the scale."""
@@ -195,6 +188,18 @@ class _Mode(modes.Listening):
             self._reads.quotient(of, args[1], here())
         elif name in _SAME and isinstance(given, torch.Tensor):
             self._known[id(given)] = weakref.ref(given), of
+
+
+@contextmanager
+def _without(mode: _Mode) -> Iterator[None]:
+    """Nothing is told to a mode here."""
+    if not modes.remove(mode):
+        yield
+        return
+    try:
+        yield
+    finally:
+        modes.insert(mode)
 
 
 # --- which numbers a quotient is of -------------------------------------------------------------

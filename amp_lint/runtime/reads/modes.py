@@ -42,7 +42,10 @@ class Listening(TorchFunctionMode):
 
 def insert(mode: TorchFunctionMode) -> None:
     """Put a mode below all others, but above that of a default device, which has to be last."""
-    above = _taken()  # most often none
+    if not _len_torch_function_stack():  # most often
+        _put_back([mode])
+        return
+    above = _taken()
     if above and isinstance(above[-1], DeviceContext):
         _put_back([above.pop()])
     _put_back([*above, mode])
@@ -51,7 +54,7 @@ def insert(mode: TorchFunctionMode) -> None:
 def remove(mode: TorchFunctionMode) -> bool:
     """Take a mode out from among others; False if torch itself has it off for a moment."""
     taken = _taken()
-    if taken == [mode]:
+    if len(taken) == 1 and taken[0] is mode:  # most often
         return True
     others = [each for each in taken if each is not mode]
     _put_back(others)
