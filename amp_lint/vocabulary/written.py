@@ -113,11 +113,11 @@ STEP_ALONE = pattern(
 """A file that steps through a scaler, and never updates one."""
 UPDATED = pattern(rf"\b(?:{any_of(UPDATES)})\b(?!\s*\([^()\[\]{{}}]*,\s*[^\s)])", *UPDATES)
 """The update of a scaler, which takes one argument at most: a dict's or a cache's may take more."""
-AMP_OPTION = (
-    rf"(?i)(?<![a-z])(?:use|enable|no|disable)?_?(?:amp|fp16|bf16|half|bfloat16|float16|{REGION}|"
-    r"mixed[-_]?precision)(?![a-z])"
-)
+_MIXED = rf"_?(?:amp|fp16|bf16|half|bfloat16|float16|{REGION}|mixed[-_]?precision)(?![a-z])"
+AMP_OPTION = rf"(?i)(?<![a-z])(?:use|enable|no|disable)?{_MIXED}"
 """What options of mixed precision are called."""
+AMP_SWITCH = rf"(?i)(?<![a-z])(?:use|enable)?{_MIXED}"
+"""The same, if true stands for on."""
 HALVES = frozenset({"bfloat16", "float16", "half"})
 """What half dtypes are called, after the module."""
 _RETURNED = look(HALVES, r"\breturn[ \t]+\w+\.", r"\b")

@@ -13,7 +13,7 @@ from amp_lint.amp.ambient import inherited
 from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_untracked
 from amp_lint.amp.regions import Region
-from amp_lint.flow.branches import arms
+from amp_lint.flow.branches import Guard, arms, excludes, guards
 from amp_lint.flow.forwarding import returned
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
@@ -24,7 +24,7 @@ from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 from amp_lint.vocabulary.frameworks import ASIDE, OWNERS, OWNING_THE_STEP
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.operations import FLOAT16
-from amp_lint.vocabulary.written import AMP_OPTION, STATES
+from amp_lint.vocabulary.written import AMP_SWITCH, STATES
 
 from ._checkpoints import last
 from ._precision import Precision
@@ -33,7 +33,7 @@ _DEFAULT_DTYPE = frozenset(
     {"torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype", "torch.set_default_dtype"}
 )
 _SCALED = re.compile(r"scaler|loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNORECASE)
-_OPTION = re.compile(rf"(?!no|disable){AMP_OPTION.removeprefix('(?i)')}", re.IGNORECASE)
+_OPTION = re.compile(AMP_SWITCH)
 _DETACHING = frozenset({"detach", "item", "numpy", "tolist"})
 _MAX_CALLS = 3  # functions of this file that are looked into, one in the other
 _MAX_NODES = 400  # assignments that one loss is traced back through
@@ -97,13 +97,20 @@ class Unscaled:
 
     def _option(self, backward: cst.Call) -> cst.BaseExpression | None:
         """``amp`` of ``if amp: scaler.scale(loss).backward()``, where this is the other arm."""
-        above = self.tree.parent(self.tree.statement(backward) or backward)
-        other = self.tree.parent(above) if above is not None else None
-        holder = self.tree.parent(other) if isinstance(other, cst.Else) else None
-        if not isinstance(holder, cst.If) or not _OPTION.fullmatch(last(holder.test)):
-            return None
-        scales = self.steps.recognizer.is_scale
-        return holder.test if any(map(scales, self.tree.below(holder.body, cst.Call))) else None
+        for scale in self._scales.get(id(self.steps.program.function_of(backward)), ()):
+            for test, holds in map(Guard.normal, guards(self.tree, scale)):
+                is_option = holds and _OPTION.fullmatch(last(test))
+                if is_option and excludes(self.tree, backward, test):
+                    return test
+        return None
+
+    @functools.cached_property
+    def _scales(self) -> dict[int, list[cst.Call]]:
+        """The calls that scale a loss, by the functions that they are in."""
+        found: dict[int, list[cst.Call]] = {}
+        for call in filter(self.steps.recognizer.is_scale, self.tree.nodes(cst.Call)):
+            found.setdefault(id(self.steps.program.function_of(call)), []).append(call)
+        return found
 
     def _is_always_on(self, region: Region, backward: cst.Call) -> bool:
         """Whether a region is on, in float16, wherever a backward of its function is reached."""

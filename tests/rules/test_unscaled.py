@@ -301,6 +301,33 @@ def test_an_option_turns_the_scaler_off_alone(old: str, new: str, found: int) ->
     assert all(forward.option is not None for forward in forwards)
 
 
+_SCALED = "s.scale(loss).backward(); s.step(opt); s.update()"
+_PLAIN = "loss.backward(); opt.step()"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        f"""
+        if not args.fp16:
+            {_PLAIN}
+        else:
+            {_SCALED}
+""",
+        f"""
+        if args.fp16:
+            {_SCALED}
+            continue
+        {_PLAIN}
+""",
+    ],
+)
+def test_an_option_in_other_words(written: str) -> None:
+    before = SWITCHED.partition("        if args.fp16")[0].rstrip()
+    (forward,) = model_of(before + written).part(Unscaled).forwards
+    assert forward.option is not None
+
+
 METHOD = """\
 import torch
 class Trainer:
