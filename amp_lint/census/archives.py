@@ -75,12 +75,15 @@ class PackageBlock(Block):
             )
             archives = [*Path(folder).glob("*.whl")]
             if done.returncode or not archives:
-                said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [
-                    "nothing"
-                ]
-                raise BlockError(f"pip brings no wheel of it: {said[0][:200]}")
+                raise BlockError(f"pip brings no wheel of it: {_last_said(done.stderr)[:200]}")
             with _opened(archives[0]) as files:
                 yield files
+
+
+def _last_said(stderr: bytes) -> str:
+    """The last message of a program; what is indented belongs to the line above it."""
+    lines = stderr.decode("utf-8", "replace").splitlines()
+    return next((line for line in reversed(lines) if line[:1].strip()), "nothing")
 
 
 @contextlib.contextmanager
