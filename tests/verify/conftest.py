@@ -50,6 +50,13 @@ def proving() -> Iterator[Prover]:
         yield prover
 
 
+@pytest.fixture
+def proving_quickly(proving: Prover, monkeypatch: pytest.MonkeyPatch) -> Prover:
+    """The same prover, which tries float16 alone."""
+    monkeypatch.setattr(proving, "settings", FIRST)
+    return proving
+
+
 @pytest.fixture(scope="session")
 def decided(proving: Prover) -> dict[PageCase, tuple[Entry, ProofSettings]]:
     """All fixes and wrong fixes of all pages, at once, so that every CPU is busy.
