@@ -91,12 +91,11 @@ def served(site: Path) -> Iterator[str]:
 
 
 def test_a_browser_shows_the_site(site: Path) -> None:
-    """On a desk and on a phone, in light and dark: nothing missing, nothing beyond the edge."""
+    """On a desk in light, on a phone in dark: nothing missing, nothing beyond the edge."""
     with served(site) as address, chromium() as browser:
-        for size in SIZES:
-            for scheme in SCHEMES:
-                with browser.new_context(viewport=size, color_scheme=scheme) as context:
-                    look_at(context.new_page(), address, scheme)
+        for size, scheme in zip(SIZES, SCHEMES, strict=True):
+            with browser.new_context(viewport=size, color_scheme=scheme) as context:
+                look_at(context.new_page(), address, scheme)
 
 
 def look_at(page: Page, address: str, scheme: str) -> None:
