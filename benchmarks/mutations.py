@@ -1,6 +1,7 @@
 """Does the verifier call a random edit proven that changes what a program does?
 
     python benchmarks/mutations.py [--count N] [--seconds S] [--seed N] [--list]
+    python benchmarks/mutations.py --each N [--seed N]
 
 Each mutant is one edit of a fixed text of a page, or of a program in ``programs/``: an operator, a
 literal, a name, the order of two statements, the arguments of a call, a statement that is gone. It
@@ -11,6 +12,9 @@ the same, but for rounding. Texts are written by ``ast.unparse``, so layout is n
 
 Prints how many edits of each kind got which verdict, and the proven ones that do something else;
 with ``--list`` all proven ones, to be read. Exits with 1 if a proven one does something else.
+
+With ``--each`` edits of each page are judged in float16 until so many are refuted: what is refuted
+there is no wrong fix that somebody chose. Exits with 1 if a page has fewer.
 """
 
 from __future__ import annotations
@@ -47,6 +51,8 @@ _TESTS: tuple[type[ast.cmpop], ...] = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq,
 SAME, OTHER, _MORE = "the same", "something else", "the same, and print more"
 _ROUNDING = 4e-3
 """Part of the largest number by which others may be off: four eps of float16."""
+_MOST_EDITS = 200
+"""Edits of one page that are made, of which many cannot be compared."""
 _CHUNK = 20
 """Edits that are judged before the clock is asked."""
 Choose = random.Random
@@ -80,6 +86,8 @@ class Mutant:
 
 def main() -> int:
     args = _arguments()
+    if args.each:
+        return each_page(args.each, args.seed)
     edits = [*mutants([*texts()], random.Random(args.seed), args.count)]
     verdicts = judged(edits, args.seconds, args.seed)
     print(table(Counter((each.kind, verdict) for each, verdict in verdicts)))
@@ -114,12 +122,39 @@ def judged(edits: Sequence[Mutant], seconds: float, seed: int) -> list[tuple[Mut
     return [(each, done[id(each)]) for each in edits if id(each) in done]
 
 
+def each_page(wanted: int, seed: int) -> int:
+    """Print of how many edits of each page so many are refuted; 1 if there are fewer somewhere."""
+    by_page: dict[str, list[Text]] = {}
+    for text in texts():
+        if not text.runs:
+            by_page.setdefault(text.name.partition(",")[0], []).append(text)
+    found = {}
+    with Prover(ProofSettings(modes=("eager",), seed=seed, dtypes=("float16",))) as prover:
+        for page, of in by_page.items():
+            edits = [*mutants(of, random.Random(seed), _MOST_EDITS)]
+            owned = [each for each in edits if not compare(each.of.code, each.code).reasons]
+            refuted = judged_here = 0
+            for at in range(0, len(owned), wanted):
+                some = owned[at : at + wanted]
+                proofs = prover.prove_all([Change(each.of.code, each.code) for each in some])
+                refuted += sum(proof.verdict is Verdict.REFUTED for proof in proofs)
+                judged_here += len(some)
+                if refuted >= wanted:
+                    break
+            found[page] = refuted
+            print(f"{page}: {refuted} refuted of {judged_here} that can be compared", flush=True)
+    few = [page for page, refuted in found.items() if refuted < wanted]
+    print(f"{len(found) - len(few)} of {len(found)} pages; fewer: {', '.join(few) or 'none'}")
+    return 1 if few else 0
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--count", type=int, default=2000, help="edits to judge")
     parser.add_argument("--seconds", type=float, default=1200.0, help="begin no more after these")
+    parser.add_argument("--each", type=int, default=0, help="refuted edits of each page")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--list", action="store_true", help="show the proven edits of pages too")
     return parser.parse_args()

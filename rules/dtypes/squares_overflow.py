@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amp_lint._lazy import cst
 from amp_lint.mistake import Account, Mistake
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
 _MEANS = frozenset({"mean", "sum"})
+_PRODUCTS = frozenset({"mul", "multiply"})
 _HELP = "cast it before, as by `x.float()`"
+
+
+class _Square(NamedTuple):
+    """A product of a variable with itself."""
+
+    node: cst.BaseExpression
+    of: cst.Name
 
 
 class SquaresOverflow(Rule):
@@ -38,17 +46,26 @@ class SquaresOverflow(Rule):
             _HELP,
         ),
     )
-    pattern = written.pattern(r"\b([A-Za-z_]\w{0,200}) ?\* ?\1\b", "*")
+    pattern = (
+        written.pattern(r"\b([A-Za-z_]\w{0,200})\)? ?\* ?\(?\1\b", "*")
+        | written.pattern(
+            r"\bmul(?:tiply)?\((?:input=)?([A-Za-z_]\w{0,200}), ?(?:other=)?\1\)", "mul"
+        )
+        | written.pattern(r"\b([A-Za-z_]\w{0,200})\.mul(?:tiply)?\((?:other=)?\1\)", ".mul")
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every square that is summed."""
-        for node in model.tree.nodes(cst.BinaryOperation):
-            if _is_square(model, node) and _is_summed(model, node):
-                yield from first(model, node, self._judge, node, supposing=True)
+        for node in (*model.tree.nodes(cst.BinaryOperation), *model.tree.nodes(cst.Call)):
+            base = _squared(model, node)
+            if base is not None and _is_summed(model, node):
+                square = _Square(node, base)
+                yield from first(model, node, self._judge, square, supposing=True)
 
-    def _judge(self, model: Model, run: Run, node: cst.BinaryOperation) -> Diagnostic | None:
-        value, base = run.of(node), run.of(node.left)
-        written = model.tree.source(node.left)
+    def _judge(self, model: Model, run: Run, square: _Square) -> Diagnostic | None:
+        node, squared = square
+        value, base = run.of(node), run.of(squared)
+        written = squared.value
         if value.may_be("float16") and certain(run, value):
             message = f"{quoted(model.tree.source(node))} is inf in float16 from 256 on"
             related = shown(model, run, value)
@@ -59,17 +76,23 @@ class SquaresOverflow(Rule):
         return self.report(model, node, message, help=_HELP)
 
 
-def _is_square(model: Model, node: cst.BinaryOperation) -> bool:
-    """Whether something is multiplied by itself that may be large."""
-    if not isinstance(node.operator, cst.Multiply) or not isinstance(node.left, cst.Name):
-        return False
-    if not isinstance(node.right, cst.Name) or node.left.value != node.right.value:
-        return False
-    made = (getattr(value, "func", None) for value in model.values.alternatives(node.left))
-    return all(_last(func) not in BOUNDED for func in made)
+def _squared(model: Model, node: cst.BaseExpression) -> cst.Name | None:
+    """What is multiplied by itself and may be large: ``x * x``, ``x.mul(x)``; no power."""
+    one, other = None, None
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
+        one, other = node.left, node.right
+    elif isinstance(node, cst.Call) and _last(node.func) in _PRODUCTS:
+        product = model.operations.of(node)
+        if product is not None and product.name == "mul":
+            one, other = product.input, product.args.get(0, "other")
+    if not isinstance(one, cst.Name) or not isinstance(other, cst.Name):
+        return None
+    made = (getattr(value, "func", None) for value in model.values.alternatives(one))
+    is_large = all(_last(func) not in BOUNDED for func in made)
+    return one if one.value == other.value and is_large else None
 
 
-def _is_summed(model: Model, node: cst.BinaryOperation) -> bool:
+def _is_summed(model: Model, node: cst.CSTNode) -> bool:
     """Whether a sum or a mean of it is taken: ``(x * x).mean(-1)``, ``torch.mean(x * x, -1)``."""
     parent = model.tree.parent(node)
     if isinstance(parent, cst.Attribute):

@@ -23,6 +23,10 @@ def helper(a, b):
     return a @ b
 
 
+def wide(x):
+    return torch.zeros(8, 8, device=x.device)
+
+
 class Net(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -51,9 +55,53 @@ FOUND = {
         "torch.where(m, y, self.big)", "y.masked_fill(~m, -10.0 ** 9)", "y + -1e9", "y - 1e9",
         "torch.full_like(y, fill_value=-1e9)", "y.masked_fill(m, torch.finfo(torch.float32).min)",
     ),
+    "AMP317": (
+        "(y * y).mean(-1).sqrt()", "(y * y).sum(dim=-1, keepdim=True).sqrt()",
+        "torch.mean(y * y, dim=-1).sqrt()", "torch.sqrt(torch.sum(input=y * y, dim=-1))",
+        "torch.mul(y, y).mean(-1).sqrt()", "y.mul(y).sum(-1).sqrt()",
+        "((y) * (y)).mean(-1, True).sqrt()", "torch.mean((y * y), -1).rsqrt()",
+        "torch.multiply(y, y).mean().sqrt()", "y.multiply(other=y).mean().sqrt()",
+    ),
+    "AMP320": (
+        "wide(x).index_copy_(0, m, y)", "wide(x).index_add_(0, m, source=y)",
+        "wide(x).scatter_(0, m, y)", "wide(x).scatter_add_(dim=0, index=m, src=y)",
+        "wide(x).masked_scatter_(m, y)", "wide(x).index_put_((m,), y)",
+        "wide(x).scatter_reduce_(0, m, y, 'sum')", "wide(x).scatter_(0, index=m, src=y)",
+        "torch.zeros(8, 8, device=x.device).index_copy_(dim=0, index=m, source=y)",
+        "x.new_zeros(8, 8, dtype=torch.float32).index_add_(0, m, y)",
+    ),
     "AMP319": ("torch.linalg.inv(y)", "torch.linalg.inv(A=y)", "y.inverse()", "torch.inverse(y)"),
 }  # fmt: skip
 SILENT = "y = (x @ w).float()"
+WHATEVER_IS_LOW = {
+    "AMP314": (
+        "(x @ x.transpose(-2, -1) * 0.125).softmax(-1)", "((x @ x.mT) / 8).softmax(-1)",
+        "torch.softmax(torch.matmul(x, x.transpose(-2, -1)) / 8.0, dim=-1)",
+        "F.softmax(torch.bmm(x, x.transpose(1, 2)) * 0.125, -1)",
+        "(torch.einsum('bid,bjd->bij', x, x) * 0.125).softmax(dim=-1)",
+        "nn.Softmax(dim=-1)(x.matmul(x.mT).div(8))", "torch.mul(x @ x.mT, 0.125).softmax(-1)",
+        "(x.bmm(x.mT) * x.shape[-1] ** -0.5).softmax(-1)", "(0.125 * (x @ x.mT)).softmax(-1)",
+        "torch.softmax(input=product(x, x.mT) * 0.125, dim=-1)",
+    ),
+    "AMP315": (
+        "torch.arange(9999, device='cuda', dtype=torch.float16)",
+        "torch.arange(9999, device=x.device).half()",
+        "torch.arange(0, 9999, device='cuda').to(torch.float16)",
+        "torch.arange(start=0, end=9999, device='cuda').to(dtype=torch.half)",
+        "torch.arange(9999, device='cuda').type(torch.float16)",
+        "torch.arange(9999, device='cuda').float()[:, None].mm(w)",
+        "torch.arange(9999., device='cuda')[:, None] @ w",
+        "torch.einsum('i,j->ij', torch.arange(9999, device='cuda').float(), w)",
+        "torch.matmul(torch.arange(9999, device=w.device, dtype=torch.float32)[:, None], w)",
+        "product(torch.arange(0.0, 9999.0, device=x.device)[:, None], w)",
+    ),
+}  # fmt: skip
+BESIDE = {
+    "AMP314": ("((x * 0.125) @ x.mT).softmax(-1)", "(x @ x.mT).softmax(-1)"),
+    "AMP315": (
+        "torch.arange(2048, device='cuda').half()", "torch.arange(9999, device='cuda').float()",
+    ),
+}  # fmt: skip
 
 
 def codes(low: str, line: str, code: str) -> list[str]:
@@ -73,4 +121,12 @@ def test_what_is_low_is_low_in_every_spelling(code: str) -> None:
 def test_every_spelling_is_found(code: str) -> None:
     for line in FOUND[code]:
         assert codes(LOW[0], line, code) == [code], line
+        assert codes(SILENT, line, code) == [], line
+
+
+@pytest.mark.parametrize("code", WHATEVER_IS_LOW)
+def test_every_spelling_of_what_autocast_lowers(code: str) -> None:
+    for line in WHATEVER_IS_LOW[code]:
+        assert codes(SILENT, line, code) == [code], line
+    for line in BESIDE[code]:
         assert codes(SILENT, line, code) == [], line
