@@ -108,8 +108,9 @@ FILLS = {
 """Methods that write a number, and where they take it."""
 FILLED = {"full_like": 1, "full": 1, "new_full": 1}
 """What makes a tensor of one number, and where it takes that."""
-SHRINK, ADD, INTERPOLATE = "mul_", "add_", "lerp_"
-"""Methods that make a moving average in place: the first two together, or the third."""
+SHRINK, ADD, SUBTRACT, COPY, INTERPOLATE = "mul_", "add_", "sub_", "copy_", "lerp_"
+"""Methods that make a moving average in place: the first two together, one of the next two with
+what is to be added or taken away, or the last."""
 FLOORS = frozenset({"add", "add_", "clamp", "clamp_", "clamp_min", "clamp_min_", "clip"})
 """Methods whose first argument may keep a tensor from being 0."""
 UPPER_BOUNDS = {"clamp": 1, "clamp_": 1, "clip": 1, "clamp_max": 0, "clamp_max_": 0}

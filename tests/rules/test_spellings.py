@@ -130,3 +130,52 @@ def test_every_spelling_of_what_autocast_lowers(code: str) -> None:
         assert codes(SILENT, line, code) == [code], line
     for line in BESIDE[code]:
         assert codes(SILENT, line, code) == [], line
+
+
+AVERAGE = """\
+import torch
+
+
+class Average:
+    def __init__(self, count):
+        self.kept = torch.zeros(count, dtype=torch.bfloat16)
+
+    @torch.no_grad()
+    def update(self, new):
+        {}
+"""
+KEPT = (
+    "self.kept.mul_(0.999).add_(new, alpha=0.001)", "self.kept = self.kept * 0.999 + new * 0.001",
+    "self.kept = 0.999 * self.kept + 0.001 * new", "self.kept.lerp_(new, 0.001)",
+    "self.kept.copy_(self.kept * 0.999 + (1 - 0.999) * new)", "self.kept.lerp_(new, weight=0.001)",
+    "self.kept = torch.lerp(self.kept, new, 0.001)",
+    "self.kept = self.kept.mul(0.999).add(new, alpha=0.001)",
+    "self.kept.data.mul_(0.999).add_(new.data, alpha=1 - 0.999)",
+    "self.kept.data.copy_(self.kept.data * 0.999 + new.data * 0.001)",
+    "self.kept += 0.001 * (new - self.kept)", "self.kept -= 0.001 * (self.kept - new)",
+    "self.kept.add_((new - self.kept) * 0.001)", "self.kept.sub_((1 - 0.999) * (self.kept - new))",
+    "self.kept = torch.add(self.kept * 0.999, new, alpha=0.001)",
+)  # fmt: skip
+NO_AVERAGE = (
+    "self.kept.mul_(0.999)", "self.kept.copy_(new * 0.999)", "self.kept += 0.001 * new",
+    "self.kept += 0.001 * (self.kept - new)", "self.kept = torch.lerp(new, self.kept, 0.001)",
+    "self.kept.add_(new - self.kept)", "self.kept = self.kept * 0.9 + new * 0.1",
+)  # fmt: skip
+
+
+def averages(line: str, dtype: str = "bfloat16") -> list[str]:
+    text = AVERAGE.replace("bfloat16", dtype).format(line)
+    rule = next(rule for rule in all_rules() if rule.code == "AMP316")
+    selection = Selection((rule,), preview=True)
+    return [found.code for found in engine.check(Source(text.encode(), "x.py"), selection)]
+
+
+@pytest.mark.parametrize("line", KEPT)
+def test_a_moving_average_in_every_spelling(line: str) -> None:
+    assert averages(line) == ["AMP316"]
+    assert averages(line, "float32") == []
+
+
+@pytest.mark.parametrize("line", NO_AVERAGE)
+def test_what_is_no_moving_average(line: str) -> None:
+    assert averages(line) == []
