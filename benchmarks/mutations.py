@@ -24,6 +24,7 @@ import ast
 import copy
 import difflib
 import functools
+import itertools
 import json
 import os
 import random
@@ -131,16 +132,13 @@ def each_page(wanted: int, seed: int) -> int:
     found = {}
     with Prover(ProofSettings(modes=("eager",), seed=seed, dtypes=("float16",))) as prover:
         for page, of in by_page.items():
-            edits = [*mutants(of, random.Random(seed), _MOST_EDITS)]
-            owned = [each for each in edits if not compare(each.of.code, each.code).reasons]
+            edits = mutants(of, random.Random(seed), _MOST_EDITS)
+            owned = (each for each in edits if not compare(each.of.code, each.code).reasons)
             refuted = judged_here = 0
-            for at in range(0, len(owned), wanted):
-                some = owned[at : at + wanted]
+            while refuted < wanted and (some := [*itertools.islice(owned, wanted)]):
                 proofs = prover.prove_all([Change(each.of.code, each.code) for each in some])
                 refuted += sum(proof.verdict is Verdict.REFUTED for proof in proofs)
                 judged_here += len(some)
-                if refuted >= wanted:
-                    break
             found[page] = refuted
             print(f"{page}: {refuted} refuted of {judged_here} that can be compared", flush=True)
     few = [page for page, refuted in found.items() if refuted < wanted]

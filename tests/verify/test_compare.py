@@ -543,3 +543,25 @@ def test_long_old_texts_make_room_for_each_other() -> None:
     sides = [olds.lifted(text, "code.py") for text in texts]
     assert olds.lifted(texts[2], "code.py") is sides[2]
     assert len(olds._texts) == 1
+
+
+UNSEEN = """\
+import torch
+from helpers import clip_grad_norm_
+
+
+def train(model, optimizer, scaler, loss):
+    scaler.scale(loss).backward()
+    clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def test_a_clip_that_is_only_called_as_one() -> None:
+    unscaled = UNSEEN.replace("    clip", "    scaler.unscale_(optimizer)\n    clip")
+    (step,) = compare(UNSEEN, unscaled).obligations
+    assert isinstance(step, Step)
+    events = (event for trace in step.after.traces for event in trace)
+    clips = [event.clip.function for event in events if event.clip is not None]
+    assert clips == ["clip_grad_norm_(...)"]  # not the one of torch

@@ -358,7 +358,9 @@ class Tracer:
     def _clip(self, event: model_events.Event) -> Clip:
         assert isinstance(event.node, cst.Call)
         meaning = self._model.steps.recognizer.meaning(event.node)
-        assert meaning is not None
+        if meaning is None:  # it is only called as torch calls its own
+            name = self._model.tree.source(event.node.func)
+            return Clip(function=f"{name}(...)", limit=None, of=_key(event.params) or "")
         call = self._model.steps.recognizer.direct(event.node)
         norm_type = self.number(arguments(call).get(*meaning.place(Part.NORM_TYPE)))
         limit = clip_limit(call) if meaning.keyword(Part.LIMIT) else None
