@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amp_lint._lazy import cst
-from amp_lint.flow.values import arguments
 from amp_lint.vocabulary.operations import ADD, COPY, INTERPOLATE, SHRINK, SUBTRACT
 
 if TYPE_CHECKING:
@@ -73,6 +72,8 @@ def _in_place(
     model: Model, call: cst.Call, stored: cst.BaseExpression, name: str
 ) -> Iterator[Average]:
     """``stored.mul_(decay).add_(rest)`` and other methods that change it."""
+    from amp_lint.flow.values import arguments
+
     given = arguments(call)
     value, weight = given.get(0, None), given.get(1, "weight")
     if name == INTERPOLATE and weight is not None:
