@@ -177,11 +177,6 @@ class Owned:
             known[at] = None if grad is None else (id(grad), grad._version)
         self.known = known
 
-    @property
-    def has_gradients(self) -> bool:
-        """Whether there were some after the last event."""
-        return any(each is not None and each is not _ANY for each in self.known)
-
     def keep_numbers(self) -> None:
         """Keep some numbers of a few gradients: a copy, for which nothing waits.
 
@@ -226,7 +221,7 @@ class Owned:
             return
         now, known = self.stamp(), self.known
         self.known = now
-        if now == known or _are_same(now, known):
+        if are_same(now, known):
             return
         self.done = None
         if not any(now):
@@ -293,10 +288,11 @@ class Owned:
         self.asked = False
 
 
-def _are_same(now: Stamp, known: Stamp) -> bool:
+def are_same(now: Stamp, known: Stamp) -> bool:
     """Whether gradients are as they were, as far as somebody has looked."""
-    return len(now) == len(known) and all(
-        then is _ANY or then == each for each, then in zip(now, known, strict=True)
+    return now == known or (
+        len(now) == len(known)
+        and all(then is _ANY or then == each for each, then in zip(now, known, strict=True))
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.frames import Place
-from amp_lint.runtime.owned import Happening, Owned, Stamp, Unsettled, happening
+from amp_lint.runtime.owned import Happening, Owned, Stamp, Unsettled, are_same, happening
 from amp_lint.runtime.record import Numbers
 from amp_lint.vocabulary.amp import SCALE
 from amp_lint.vocabulary.meaning import Kind
@@ -297,7 +297,7 @@ class Protocol:
         """``optimizer.step()``, before it does anything."""
         owned.catch_up(place)
         event = happening(Kind.STEP, place, optimizer=owned.key)
-        if owned.done is not None and owned.has_gradients and not owned.state.used:
+        if owned.done is not None and any(owned.stamp()) and not owned.state.used:
             self._see(Mistake.DOUBLE_STEP, owned, event, owned.done)
         elif not owned.asked and not (owned.state.is_scaled and self._is_written(owned, place)):
             self._judge(owned, event)
@@ -315,7 +315,7 @@ class Protocol:
         """``optimizer.step()`` in a hook, while the backward of a scaled loss runs."""
         asked = self.log(scaler).asked or owned.asked
         grads = [param.grad for param in owned.sample() if param.grad is not None]
-        if owned.stamp() == owned.known:
+        if are_same(owned.stamp(), owned.known):
             return  # this backward has not written them
         if grads and not asked and not any(grad._version for grad in grads):
             key = self.log(scaler).key

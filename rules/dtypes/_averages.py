@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from amp_lint.syntax.facts import Facts
 
 _IN_PLACE = frozenset({SHRINK, INTERPOLATE, COPY, ADD, SUBTRACT})
+_ALONE = frozenset({SHRINK, INTERPOLATE})
 _GIVEN = frozenset({"add", "lerp"})
 _SAME = "data"
 """What of a tensor is the tensor itself here."""
@@ -33,7 +34,11 @@ def accumulated(facts: Facts) -> Iterator[str]:
     """The last names of what may be an average or a counter."""
     for node in facts.nodes:
         match node:
-            case ast.Call(func=ast.Attribute(attr=attr, value=stored)) if attr in _IN_PLACE:
+            case ast.Call(
+                func=ast.Attribute(attr=attr, value=stored), args=[ast.BinOp() | ast.Call()]
+            ) if attr in _IN_PLACE:
+                yield _last(stored)
+            case ast.Call(func=ast.Attribute(attr=attr, value=stored)) if attr in _ALONE:
                 yield _last(stored)
             case ast.Assign(targets=[stored], value=ast.BinOp(op=ast.Add())):
                 yield _last(stored)
@@ -41,7 +46,9 @@ def accumulated(facts: Facts) -> Iterator[str]:
                 attr in _GIVEN
             ):
                 yield _last(stored)
-            case ast.AugAssign(target=stored, op=ast.Add() | ast.Sub()):
+            case ast.AugAssign(
+                target=stored, value=ast.Constant(value=1) | ast.BinOp(op=ast.Mult())
+            ):
                 yield _last(stored)
 
 
