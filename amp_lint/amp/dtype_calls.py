@@ -115,7 +115,7 @@ class Calls:
         if len(names) == 1:
             short = operations().short(*names)
             return (short, operands[0]) if short is not None and operands else None
-        if names or not isinstance(call.func, (cst.Attribute, cst.Name)):
+        if names or not isinstance(call.func, (cst.Attribute, cst.Call, cst.Name)):
             return None
         made = [*self.values.alternatives(call.func)]
         if all(isinstance(value, cst.Call) for value in made) and operands:
@@ -408,11 +408,7 @@ class Calls:
     def _module(self, call: cst.Call, given: Arguments, run: Run, ambient: Ambient) -> Value | None:
         """A call of a module of torch that the file makes; None for anything else."""
         made = [called_on(value, _PLACING) for value in self.values.alternatives(call.func)]
-        if (
-            not made
-            or not all(isinstance(value, cst.Call) for value in made)
-            or made == [call.func]
-        ):
+        if not made or not all(isinstance(value, cst.Call) for value in made):
             return None
         operands = [run.of(value) for value in self._given(given)]
         results = [

@@ -413,6 +413,8 @@ class Runner:
             for child in children(node):
                 if isinstance(child, cst.BaseExpression):
                     self.value(child, env)
+                elif isinstance(child, cst.BaseFormattedStringContent):
+                    self._rest(child, env)
         return UNKNOWN
 
     def _literal(self, node: cst.BaseExpression, env: Env) -> Value:
