@@ -16,10 +16,11 @@ from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Slot, Values, arguments, literal
 from amp_lint.syntax.names import Binding, Names, dotted
-from amp_lint.syntax.tree import Tree, descendants, last_statement
+from amp_lint.syntax.tree import Tree, descendants, last_statement, statements_of
 from amp_lint.vocabulary.frameworks import KEEPING_MASTER_WEIGHTS
 from amp_lint.vocabulary.meaning import Kind, Part, Role
-from amp_lint.vocabulary.modules import APPLY, CASTING, COPYING, KEEPING, WIDENING, WRAPPERS
+from amp_lint.vocabulary.modules import APPLY, CASTING, COPYING, KEEPING, PARTS, WIDENING, WRAPPERS
+from amp_lint.vocabulary.operations import MAKERS
 from amp_lint.vocabulary.table import names as names_of
 from amp_lint.vocabulary.table import place, words
 from amp_lint.vocabulary.training import OPTIMIZERS, OTHER_OPTIMIZERS, SCHEDULERS
@@ -42,6 +43,10 @@ _ELSEWHERE = re.compile(
     re.IGNORECASE,
 )
 _QUANTIZED = frozenset({"load_in_4bit", "load_in_8bit", "quantization_config"})
+_DTYPES = frozenset({"dst_type", "dtype", "torch_dtype"})
+_CASTS = frozenset({"to", "type"})
+_FACTORIES = frozenset(f"torch.{name}" for name in MAKERS | {"full", "tensor"})
+_PARAMETER = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _EXITS = frozenset({"exit", "quit", "sys.exit"})
 _MAX_STEPS = 12
 
@@ -58,10 +63,11 @@ class HalfTraining:
     """The optimizer's constructor, or the clip, that shows that it is trained."""
 
     @property
-    def loads(self) -> bool:
+    def made(self) -> bool:
         """Whether the module is made in float16 rather than cast to it."""
         function = self.cast.func
-        return isinstance(function, cst.Attribute) and function.attr.value == "from_pretrained"
+        method = function.attr.value if isinstance(function, cst.Attribute) else ""
+        return self.dtype is not None and method not in _CASTS
 
 
 class Modules:
@@ -259,8 +265,9 @@ class Modules:
             if widens or _freezes(call):
                 assert isinstance(call.func, cst.Attribute)
                 yield call, call.func.value, widens
+        narrow = {id(loop) for loop, _, _ in self._looped_casts}
         for loop in self.tree.nodes(cst.For):
-            change = changes_parameters(loop.body)
+            change = changes_parameters(loop.body) if id(loop) not in narrow else None
             for part in descendants(loop.iter) if change is not None else ():
                 if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
                     yield loop, part.func.value, change is True
@@ -292,12 +299,14 @@ class Modules:
     def _given_casts(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
         """The calls of functions that cast a module's parameters, with that module.
 
-        ``model.apply(f)``, where ``f`` casts ``layer.weight.data``, and ``to_half(model)``.
+        ``model.apply(f)``, where ``f`` casts ``layer.weight.data`` or ``layer``, a loop that does,
+        and ``to_half(model)``.
         """
-        found: list[tuple[cst.Call, cst.BaseExpression]] = []
+        found = [(cast, module) for _, cast, module in self._looped_casts]
         for call in self._applications:
-            function = self.values.function(call.args[0].value)
-            if function is not None and any(map(self._casts_data, descendants(function.body))):
+            given = call.args[0].value
+            function = given if isinstance(given, cst.Lambda) else self.values.function(given)
+            if function is not None and self._casts_parts(function):
                 assert isinstance(call.func, cst.Attribute)
                 found.append((call, call.func.value))
         for call, module in (*found, *self.in_place_casts):
@@ -315,7 +324,47 @@ class Modules:
             if method == APPLY and len(call.args) == 1:
                 yield call
 
-    def _casts_data(self, node: cst.CSTNode) -> bool:
+    @functools.cached_property
+    def _looped_casts(self) -> list[tuple[cst.For, cst.Call, cst.BaseExpression]]:
+        """``for layer in model.children(): layer.half()``, and the same of parameters' data."""
+        found: list[tuple[cst.For, cst.Call, cst.BaseExpression]] = []
+        for cast in self._casts:
+            loop = self.program.loop(cast)
+            parts = loop.iter if isinstance(loop, cst.For) else None
+            if isinstance(parts, cst.Call) and isinstance(parts.func, cst.Attribute):
+                assert isinstance(loop, cst.For)
+                if parts.func.attr.value in PARTS and self._is_of_each(cast, loop):
+                    found.append((loop, cast, parts.func.value))
+        return found
+
+    def _is_of_each(self, cast: cst.Call, loop: cst.For) -> bool:
+        """Whether a statement casts all that a loop gives: a layer, or a parameter's data."""
+        each = loop.target.elements[-1].value if isinstance(loop.target, cst.Tuple) else loop.target
+        statement = self.tree.parent(cast)
+        assert isinstance(cast.func, cst.Attribute)
+        of = dotted(cast.func.value) or ""
+        if isinstance(statement, cst.Expr):
+            casts = of == dotted(each)
+        else:
+            casts = self._casts_data(statement) and of.partition(".")[0] == dotted(each)
+        is_direct = any(part is statement for part in statements_of(loop.body))
+        return casts and is_direct and not [*self.tree.below(loop.body, cst.Continue)]
+
+    def _casts_parts(self, function: cst.FunctionDef | cst.Lambda) -> bool:
+        """Whether a function that each layer is given to makes it float16, or its parameters."""
+        params = [param.name.value for param in function.params.params]
+        if any(map(self._casts_data, descendants(function.body))):
+            return True
+        body = function.body
+        return (
+            isinstance(function, cst.Lambda)
+            and isinstance(body, cst.Call)
+            and isinstance(body.func, cst.Attribute)
+            and self.is_half_cast(body)
+            and [dotted(body.func.value)] == params
+        )
+
+    def _casts_data(self, node: cst.CSTNode | None) -> bool:
         """``layer.weight.data = layer.weight.data.half()``."""
         if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
             return False
@@ -324,14 +373,40 @@ class Modules:
         return held and self.is_half_cast(node.value)
 
     def casts_of_parts(self, owner: cst.ClassDef) -> Iterator[tuple[cst.Call, cst.Attribute]]:
-        """The casts of what a class makes of torch's own modules, in its constructor."""
+        """The casts of what a class makes of torch's own modules, in its constructor.
+
+        So are those of what becomes its parameters.
+        """
         start = self.values.method(owner, "__init__")
+        if start is None:
+            return
         for cast, module in self.in_place_casts:
-            if start is None or not self.tree.contains(start, cast):
-                continue
-            made = [*self.values.alternatives(module)]
-            if isinstance(module, cst.Attribute) and all(map(self._is_of_torch, made)):
+            made = self.values.alternatives(module)
+            if (
+                isinstance(module, cst.Attribute)
+                and self.tree.contains(start, cast)
+                and all(map(self._is_of_torch, made))
+            ):
                 yield cast, module
+        for assign in self.tree.below(start, cst.Assign):
+            target = assign.targets[0].target
+            if isinstance(target, cst.Attribute) and len(assign.targets) == 1:
+                yield from ((cast, target) for cast in self._casts_within(assign.value))
+
+    def _casts_within(self, made: cst.BaseExpression) -> Iterator[cst.Call]:
+        """``nn.Linear(3, 3).half()``, ``nn.Parameter(torch.zeros(3, dtype=torch.float16))``."""
+        origin = self.origin(made)
+        if not isinstance(origin, cst.Call) or not self._is_of_torch(origin):
+            return
+        if self.names.is_any(origin.func, _PARAMETER):
+            given = arguments(origin)
+            trained = literal(given.get(1, "requires_grad")) is not False
+            made = given.get(0, "data") if made is origin and trained else None  # type: ignore[assignment]
+        while isinstance(made, cst.Call) and not (self.is_widening(made) or _freezes(made)):
+            if self.is_half_cast(made):
+                yield made
+                return
+            made = self.same_module(made)  # type: ignore[assignment]
 
     def _is_of_torch(self, made: cst.BaseExpression) -> bool:
         names = self.names.qualified(made.func) if isinstance(made, cst.Call) else ()
@@ -350,11 +425,10 @@ class Modules:
             return None
         for arg in call.args:
             keyword = arg.keyword.value if arg.keyword is not None else None
-            wanted = keyword in ("dtype", "torch_dtype") or (
-                method in ("to", "type") and keyword is None
-            )
-            fits = method in ("to", "type", "from_pretrained") and wanted
-            if fits and self._may_be_half(arg.value):
+            wanted = keyword in _DTYPES or (method in _CASTS and keyword is None)
+            made = self._is_of_torch(call) or self.names.is_any(call.func, _FACTORIES)
+            fits = method in {*_CASTS, "from_pretrained"} or made
+            if wanted and fits and self._may_be_half(arg.value):
                 return arg
         return None
 

@@ -64,10 +64,9 @@ class HalfModelTraining(Rule):
 
         known = model.modules.half_trainings
         for training in (*known, *model.modules.half_by_functions):
-            loads = training.loads
             yield self.report(
                 model,
-                training.dtype if loads and training.dtype is not None else training.cast,
+                training.dtype if training.made and training.dtype is not None else training.cast,
                 "trained parameters are float16: updates under 2**-11 of a weight are lost, Adam's "
                 "are inf or NaN",
                 [(training.trained, "its parameters are trained here")],
@@ -98,15 +97,15 @@ def _fix(model: Model, training: HalfTraining) -> Fix | None:
     """
     if model.halves.left_over:
         return None
-    if training.loads:
-        edit, title = _load_float32(model, training), "Load float32 parameters"
+    if training.made:
+        edit, title = _made_float32(model, training), "Make float32 parameters"
     else:
         edit, title = _without_cast(model, training), "Remove the cast to float16"
     trust = Applicability.UNSAFE if model.halves.trains_here else Applicability.SUGGEST
     return Fix(title, (edit,), trust) if edit is not None else None
 
 
-def _load_float32(model: Model, training: HalfTraining) -> Edit | None:
+def _made_float32(model: Model, training: HalfTraining) -> Edit | None:
     assert training.dtype is not None
     value = training.dtype.value
     if isinstance(value, cst.Attribute):

@@ -34,7 +34,7 @@ class TrainerPrecision(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report what makes modules float16 that a Trainer trains, and options that exclude."""
         for training in model.modules.half_in_trainers:
-            place = training.dtype if training.loads and training.dtype else training.cast
+            place = training.dtype if training.made and training.dtype else training.cast
             related = [(training.trained, "trained here")]
             message, help = _HALF
             yield self.report(model, place, message, related, help=help)

@@ -467,8 +467,8 @@ def _fed_half(before: Side, after: Side, removed: Iterable[HalfTraining]) -> Ite
 
 def _module_names(side: Side, cast: cst.Call) -> Iterator[str]:
     """How a module is written that a call casts: ``model`` in ``model = Net().half()``."""
-    assert isinstance(cast.func, cst.Attribute)
-    yield side.model.tree.source(cast.func.value)
+    if isinstance(cast.func, cst.Attribute) and not side.model.names.qualified(cast.func):
+        yield side.model.tree.source(cast.func.value)
     holder = side.model.tree.ancestor(cast, cst.Assign)
     if holder is not None:
         yield from (side.model.tree.source(target.target) for target in holder.targets)

@@ -348,7 +348,7 @@ class Lifter:
 
     def is_erased(self, node: cst.Call) -> bool:
         """Whether a call only casts a trained module to float16."""
-        return id(node) in self._halves and not self._halves[id(node)].loads
+        return id(node) in self._halves and not self._halves[id(node)].made
 
     def _without_half(self, node: cst.Call, env: Env) -> Term:
         """What ``model.half()`` or ``model.to("cuda", torch.float16)`` is without the cast."""
