@@ -39,9 +39,15 @@ def are_entered(facts: Facts) -> bool:
 
 
 def _defines(holder: ast.With | ast.AsyncWith) -> bool:
-    """Whether a region has a function, and no other statement but a few that compute nothing."""
-    others = [each for each in holder.body if not isinstance(each, _FUNCTIONS)]
+    """Whether a region makes what runs later, and no other statement but a few that do nothing."""
+    others = [each for each in holder.body if not _makes(each)]
     return len(others) < len(holder.body) and all(isinstance(each, _IDLE) for each in others)
+
+
+def _makes(statement: ast.stmt) -> bool:
+    """Whether a statement is a function, or gives a name to one, or to a generator."""
+    value = statement.value if isinstance(statement, (ast.Assign, ast.Return)) else None
+    return isinstance(statement, _FUNCTIONS) or isinstance(value, (ast.Lambda, ast.GeneratorExp))
 
 
 def _yields(holder: ast.With | ast.AsyncWith) -> bool:

@@ -16,6 +16,8 @@ from ..dtypes._low import REGIONS
 if TYPE_CHECKING:
     from amp_lint.model import Model
 
+_SAVED = "saved_tensors"
+"""The attribute of a context that has what was saved."""
 _FUNCTIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _PLAIN = frozenset({"staticmethod", "once_differentiable"})
 """Decorators that say nothing of dtypes."""
@@ -99,7 +101,7 @@ def mixed_product(model: Model, function: Function) -> cst.CSTNode | None:
     gradients = {param.name.value for param in function.backward.params.params[1:]}
     restored = _restored(model, function.backward)
     for node in _products(model, function.backward):
-        if _uses(model, node, gradients) and _uses(model, node, restored):
+        if _uses(model, node, gradients) and _uses(model, node, restored | {_SAVED}):
             return node
     for call in _unknown_calls(model, function.backward):
         if not (gradients.isdisjoint(_named(call)) or restored.isdisjoint(_named(call))):
@@ -139,7 +141,7 @@ def _restored(model: Model, backward: cst.FunctionDef) -> set[str]:
     """The variables of backward that hold what was saved."""
     found: set[str] = set()
     for assign in model.tree.below(backward, cst.Assign):
-        if (dotted(assign.value) or "").endswith(".saved_tensors"):
+        if (dotted(assign.value) or "").endswith(f".{_SAVED}"):
             for target in assign.targets:
                 found |= {name.value for name in model.tree.below(target, cst.Name)}
     return found

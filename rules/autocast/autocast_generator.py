@@ -74,7 +74,7 @@ class AutocastGenerator(Rule):
             yield self.report(
                 model,
                 region.context,
-                "the region ends before the function runs, and does nothing for it",
+                "the region ends before what is made in it runs, and does nothing for it",
                 help=_INSIDE,
             )
 
@@ -90,20 +90,33 @@ def _decorated(what: str) -> str:
 
 
 def _around_functions(model: Model) -> Iterator[Entered]:
-    """Every region in which functions are made, and nothing else is done."""
+    """Every region in which functions or generators are made, and nothing else is done."""
     from amp_lint.syntax.tree import statements_of
 
     for holder in model.tree.nodes(cst.With):
-        defined = [f for f in statements_of(holder.body) if isinstance(f, cst.FunctionDef)]
-        if defined and all(_is_idle(each) for each in statements_of(holder.body)):
+        defined = [each for each in statements_of(holder.body) if _makes(model, each)]
+        others = [each for each in statements_of(holder.body) if each not in defined]
+        if defined and all(map(_is_idle, others)):
             entered = model.regions.entered(defined[0])
             yield from (each for each in entered if each.holder is holder)
 
 
-def _is_idle(statement: cst.CSTNode) -> bool:
-    """Whether a statement makes a function, or gives one back, or is of no consequence."""
+def _makes(model: Model, statement: cst.CSTNode) -> bool:
+    """Whether a statement makes a function, or a generator of what is there already."""
     match statement:
-        case cst.FunctionDef() | cst.Import() | cst.ImportFrom() | cst.Pass():
+        case cst.FunctionDef():
+            return True
+        case cst.Assign(value=value) | cst.Return(value=value):
+            if isinstance(value, cst.GeneratorExp):
+                return not any(model.tree.below(value.for_in.iter, cst.Call))
+            return isinstance(value, cst.Lambda)
+    return False
+
+
+def _is_idle(statement: cst.CSTNode) -> bool:
+    """Whether a statement gives a function back, or is of no consequence."""
+    match statement:
+        case cst.Import() | cst.ImportFrom() | cst.Pass():
             return True
         case cst.Return(value=cst.Name() | None) | cst.Expr(value=cst.SimpleString()):
             return True

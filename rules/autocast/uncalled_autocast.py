@@ -81,7 +81,7 @@ class UncalledAutocast(Rule):
                 yield self._uncalled(
                     model, reference, _decorated(reference), _is_fixable(model, holder)
                 )
-            elif isinstance(holder, cst.Call) and _is_statement(model, reference):
+            elif isinstance(holder, cst.Call) and _is_left(model, reference):
                 yield self._unentered(model, reference, holder, *_ALONE)
             elif isinstance(holder, cst.Call) and _is_yielded(model, holder):
                 yield self._unentered(model, reference, holder, *_YIELDED)
@@ -165,11 +165,30 @@ def _is_yielded(model: Model, call: cst.Call) -> bool:
     return not kept and any(model.names.is_any(each, _MANAGERS) for each in decorators)
 
 
-def _is_statement(model: Model, reference: Reference) -> bool:
-    """Whether a call is a statement, and not there to see whether it raises."""
+def _is_left(model: Model, reference: Reference) -> bool:
+    """Whether a call is a statement, or gives a variable of a function that nothing reads.
+
+    Not where it is there to see whether it raises.
+    """
     from amp_lint.flow.attempts import is_attempt
 
-    call = reference.call
-    if call is None or not isinstance(model.tree.parent(call), cst.Expr):
+    if reference.call is None:
         return False
-    return not is_attempt(model.tree, call)
+    node: cst.CSTNode = reference.call
+    holder = model.tree.parent(node)
+    while isinstance(holder, cst.IfExp) and node is not holder.test:
+        node, holder = holder, model.tree.parent(holder)
+    unread = isinstance(holder, cst.Assign) and _is_unread(model, holder)
+    return (isinstance(holder, cst.Expr) or unread) and not is_attempt(model.tree, reference.call)
+
+
+def _is_unread(model: Model, assign: cst.Assign) -> bool:
+    """Whether a variable of a function alone is assigned, and its name stands nowhere else."""
+    target, function = assign.targets[0].target, model.tree.ancestor(assign, cst.FunctionDef)
+    if not isinstance(target, cst.Name) or len(assign.targets) > 1 or function is None:
+        return False
+    if model.tree.ancestor(assign, cst.FunctionDef, cst.ClassDef) is not function:
+        return False
+    return [
+        name for name in model.tree.named(target.value) if model.tree.contains(function, name)
+    ] == [target]

@@ -44,11 +44,8 @@ class ScaleReadAfterUpdate(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every division by a scale that was read too late."""
-        for division in model.tree.nodes(cst.BinaryOperation):
-            if not isinstance(division.operator, cst.Divide):
-                continue
-            read = _value(model, division.right)
-            scaled = _value(model, division.left)
+        for division, top, bottom in _divisions(model):
+            read, scaled = _value(model, bottom), _value(model, top)
             if read is None or scaled is None or not _reads(model, read):
                 continue
             update = _update_between(model, scaled, read)
@@ -57,12 +54,52 @@ class ScaleReadAfterUpdate(Rule):
                 yield self.report(model, division, _MESSAGE, related, help=_HELP)
 
 
+def _divisions(
+    model: Model,
+) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, cst.BaseExpression]]:
+    """Every division of one thing by another, in all its spellings."""
+    for kind in (cst.BinaryOperation, cst.AugAssign, cst.Call):
+        for node in model.tree.nodes(kind):
+            match node:
+                case cst.AugAssign(target=top, operator=cst.DivideAssign(), value=bottom):
+                    yield node, top, bottom
+                case cst.BinaryOperation(left=top, operator=cst.Multiply(), right=factor):
+                    for one, by in ((top, factor), (factor, top)):
+                        inverse = _held(model, by)
+                        if isinstance(inverse, cst.BinaryOperation) and _is_inverse(inverse):
+                            yield node, one, inverse.right
+                case cst.BinaryOperation(left=top, operator=cst.Divide(), right=bottom):
+                    yield node, top, bottom
+                case cst.Call() if (made := model.operations.of(node)) is not None:
+                    other = made.args.get(0, "other")
+                    if made.name == "div" and made.input is not None and other is not None:
+                        yield node, made.input, other
+
+
+def _is_inverse(node: cst.BinaryOperation) -> bool:
+    from amp_lint.flow.values import literal
+
+    return isinstance(node.operator, cst.Divide) and literal(node.left) == 1
+
+
+def _held(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:
+    """What a variable certainly holds; an expression itself."""
+    held = model.flow.held(node)
+    return held.value if held is not None and held.value is not None else node
+
+
 def _value(model: Model, node: cst.BaseExpression) -> cst.Call | None:
     """The call that an expression has the numbers of."""
     while True:
-        held = model.flow.held(node)
-        if held is not None and held.value is not None:
-            node = held.value
+        held = _held(model, node)
+        if held is not node:
+            node = held
+        elif isinstance(node, cst.Attribute) and node.attr.value == "data":
+            node = node.value
+        elif isinstance(node, cst.Call) and model.names.is_any(node.func, {"builtins.float"}):
+            if len(node.args) != 1:
+                return None
+            node = node.args[0].value
         elif not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             return None
         elif node.func.attr.value not in _KEEPS:

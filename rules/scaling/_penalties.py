@@ -10,7 +10,7 @@ from amp_lint.text.diagnostic import Applicability, Edit, Fix
 from amp_lint.vocabulary.amp import GET_SCALE, SCALE
 from amp_lint.vocabulary.expressions import CASTS, SELECTS
 from amp_lint.vocabulary.meaning import Part
-from amp_lint.vocabulary.operations import ONES
+from amp_lint.vocabulary.operations import FILLED, ONES
 from amp_lint.vocabulary.training import AUTOGRAD_GRAD
 
 if TYPE_CHECKING:
@@ -45,7 +45,21 @@ def _is_one(model: Model, incoming: cst.BaseExpression | None) -> bool:
 
     if incoming is None or model.values.constants(incoming) == [None]:
         return True
-    return any(last_name(each) in ONES for each in model.sources.of(incoming, _SAME))
+    return any(
+        last_name(each) in ONES or _is_filled_by_one(each)
+        for each in model.sources.of(incoming, _SAME)
+    )
+
+
+def _is_filled_by_one(node: cst.CSTNode) -> bool:
+    """``torch.full_like(outputs, 1.0)``."""
+    from amp_lint.amp.sources import last_name
+    from amp_lint.flow.values import arguments, literal
+
+    place = FILLED.get(last_name(node))
+    if not isinstance(node, cst.Call) or place is None:
+        return False
+    return literal(arguments(node).get(place, "fill_value")) == 1
 
 
 def _is_scaled(model: Model, node: cst.CSTNode) -> bool:

@@ -16,7 +16,12 @@ from amp_lint.vocabulary.written import AMP_OPTION
 if TYPE_CHECKING:
     from amp_lint.model import Model
 
+_BOOL = frozenset({"builtins.bool"})
 _ACTION = "argparse.BooleanOptionalAction"
+_SETS = r"store_(?:true|false)"
+_BY_DEFAULT = r"\bdefault\s{0,9}=\s{0,9}(?:True|False)\b"
+_STORED = {"store_true": (True, "off"), "store_false": (False, "on")}
+"""Action -> what it sets, and what can then no longer be done where that is the default."""
 _READ_OTHERWISE = frozenset({"choices", "const", "nargs"})
 """What makes something else of the text that an option is given."""
 
@@ -35,13 +40,10 @@ class AmpFlagDefeated(Rule):
     fixes = (Applicability.SUGGEST,)
     requires = (frozenset({"add_argument"}),)
     pattern = (
-        written.pattern(r"type\s*=\s*bool\b", "bool")
-        | written.pattern(r"store_true[\s\S]{0,500}?\bdefault\s{0,9}=\s{0,9}True\b", "store_true")
-        | written.pattern(r"\bdefault\s{0,9}=\s{0,9}True\b[\s\S]{0,500}?store_true", "store_true")
-        | written.pattern(
-            r"\badd_argument\(\s*['\"][^)]{0,300}?\bdefault\s{0,9}=\s{0,9}(?:True|False)\b",
-            "add_argument(",
-        )
+        written.pattern(r"type\s*=[\s(]*(?:lambda[^:\n]{0,30}:\s*)?(?:builtins\.)?bool\b", "bool")
+        | written.pattern(rf"{_SETS}[\s\S]{{0,500}}?{_BY_DEFAULT}", "store_true", "store_false")
+        | written.pattern(rf"{_BY_DEFAULT}[\s\S]{{0,500}}?{_SETS}", "store_true", "store_false")
+        | written.pattern(rf"\badd_argument\(\s*['\"][^)]{{0,300}}?{_BY_DEFAULT}", "add_argument(")
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -54,21 +56,24 @@ class AmpFlagDefeated(Rule):
 
         given = arguments(call).keywords
         kind, action = given.get("type"), given.get("action")
-        if kind is not None and model.names.is_any(kind, {"builtins.bool"}):
+        stored = _STORED.get(str(literal(action)))
+        if kind is not None and _is_bool(model, kind):
             at = kind
             message = f"{quoted(f'{name} False')} switches this on: `bool` of any text is True"
             help = f'use `action={_ACTION}`, or `action="store_true"`'
-        elif action is not None and literal(action) == "store_true" and _stays_on(model, call):
-            at = action
-            message = f"nothing switches this off: {quoted(name)} sets True, which it is by default"
+        elif action is not None and stored is not None and _stays(model, call, stored[0]):
+            at, (value, way) = action, stored
+            message = (
+                f"nothing switches this {way}: {quoted(name)} sets {value}, which it is by default"
+            )
             help = f"use `action={_ACTION}`, or another default"
-        elif kind is None and action is None and _keeps_text(model, call):
+        elif action is None and _is_text(model, kind) and _keeps_text(model, call):
             at = given["default"]
             message = f"{quoted(f'{name} False')} switches this on: without a type it is a text"
             help = f"use `action={_ACTION}`"
         else:
             return
-        if not name or not (re.search(AMP_OPTION, name) or _switches(model, name)):
+        if not name or not (re.search(AMP_OPTION, name) or _switches(model, _attribute(call))):
             return
         argument = next(arg for arg in call.args if arg.value is at)
         yield self.report(model, argument, message, fix=_fix(model, call, argument), help=help)
@@ -96,14 +101,28 @@ def _attribute(call: cst.Call) -> str:
     return told if isinstance(told, str) else _name(call).lstrip("-").replace("-", "_")
 
 
-def _stays_on(model: Model, call: cst.Call) -> bool:
-    """Whether an option is True by default, and no other one sets the same attribute."""
+def _is_bool(model: Model, kind: cst.BaseExpression) -> bool:
+    """Whether a type is ``bool``, or a function of nothing but it: ``lambda text: bool(text)``."""
+    if isinstance(kind, cst.Lambda) and isinstance(kind.body, cst.Call):
+        given = [arg.value.value for arg in kind.body.args if isinstance(arg.value, cst.Name)]
+        alone = given == [param.name.value for param in kind.params.params]
+        return alone and model.names.is_any(kind.body.func, _BOOL)
+    return all(model.names.is_any(each, _BOOL) for each in model.values.alternatives(kind))
+
+
+def _is_text(model: Model, kind: cst.BaseExpression | None) -> bool:
+    """Whether what is given stays the text that it is."""
+    return kind is None or model.names.is_any(kind, {"builtins.str"})
+
+
+def _stays(model: Model, call: cst.Call, value: bool) -> bool:
+    """Whether an option is by default what it sets, and no other one sets the same attribute."""
     from amp_lint.flow.values import arguments, literal
 
     attribute = _attribute(call)
     others = (other for other in _options(model) if other is not call)
     return (
-        literal(arguments(call).keywords.get("default")) is True
+        literal(arguments(call).keywords.get("default")) is value
         and bool(attribute)
         and all(_attribute(other) != attribute for other in others)
         and not any(_sets(each, attribute) for each in model.tree.nodes(cst.Call))
@@ -122,7 +141,8 @@ def _keeps_text(model: Model, call: cst.Call) -> bool:
         node
         for node in model.tree.nodes(cst.Attribute)
         if node.attr.value == _attribute(call)
-        and not isinstance(model.tree.parent(node), cst.AssignTarget)
+        and not isinstance(model.tree.parent(node), (cst.AssignTarget, cst.ImportFrom))
+        and not model.names.qualified(node)
     ]
     return (
         isinstance(literal(given.get("default")), bool)
@@ -146,9 +166,8 @@ def _is_attribute(target: cst.BaseExpression, name: str) -> bool:
     return isinstance(target, cst.Attribute) and target.attr.value == name
 
 
-def _switches(model: Model, option: str) -> bool:
-    """Whether a region is switched by an option."""
-    attribute = option.lstrip("-").replace("-", "_")
+def _switches(model: Model, attribute: str) -> bool:
+    """Whether a region is switched by what an option sets."""
     switches = (region.enabled for region in model.regions.all if region.enabled is not None)
     return any(
         part.attr.value == attribute
