@@ -34,7 +34,13 @@ from amp_lint.verify.experiments.modes import (
 )
 from amp_lint.verify.experiments.operations import NotLiftedError
 from amp_lint.verify.experiments.prepare import Prepared, prepare
-from amp_lint.verify.experiments.search import any_numbers, first_small, smallest
+from amp_lint.verify.experiments.search import (
+    any_cases,
+    any_numbers,
+    first_small,
+    small_cases,
+    smallest,
+)
 from amp_lint.verify.experiments.sweep import sweep
 from amp_lint.verify.experiments.tolerance import Miss
 from amp_lint.verify.experiments.trial import Pair, Trial, pair
@@ -428,6 +434,19 @@ class Experiment:
 
     # what fails
 
+    def _sift(
+        self, which: str, trial: Trial, cases: Sequence[InputCase], precision: Precision
+    ) -> None:
+        """Note at which of many inputs BEFORE or AFTER does not fail, where that is plain."""
+        known = self._before if which == "before" else self._after
+        fresh = [each for each in cases if (trial, precision.name, each.key) not in known]
+        for case, errors in trial.screen.right(which, fresh, precision):
+            if which == "after":
+                if any(self._form(trial, precision, trial.outcome(which, fresh[0], precision))):
+                    return
+                self.record.add("eager", precision, *errors)
+            known[trial, precision.name, case.key] = []
+
     def before_fails(self, trial: Trial, case: InputCase, precision: Precision) -> list[Problem]:
         """What BEFORE misses."""
         key = trial, precision.name, case.key
@@ -489,6 +508,10 @@ class Experiment:
     ) -> list[Problem]:
         """What a result of AFTER misses."""
         found = list(self._form(trial, precision, new))
+        plain = trial.screen.plainly(case, precision, new)
+        if plain is not None:
+            self.record.add(mode, precision, *plain)
+            return found
         held = trial.hold(case, precision, new)
         if held is None:
             return found
@@ -566,6 +589,7 @@ class Experiment:
         def fails(case: InputCase) -> bool:
             return bool(self.before_fails(trial, case, precision))
 
+        self._sift("before", trial, small_cases(self.settings.seed, trial.scenario), precision)
         return first_small(fails, self.settings.seed, trial.scenario) is not None
 
     def _smallest_before(
@@ -579,7 +603,9 @@ class Experiment:
 
     def _structured_before(self) -> Finding | None:
         for precision, trial in itertools.product(self.precisions, self.trials):
-            for case in self._fixed(trial, precision):
+            cases = self._fixed(trial, precision)
+            self._sift("before", trial, cases, precision)
+            for case in cases:
                 for problem in self.before_fails(trial, case, precision):
                     return Finding(trial, case, precision, problem)
         return None
@@ -591,7 +617,10 @@ class Experiment:
         """
         for at in (slice(1), slice(1, None)):
             for trial, precision in itertools.product(self.trials, self.precisions):
-                for case in self._fixed(trial, precision)[at]:
+                cases = self._fixed(trial, precision)[at]
+                if len(cases) > 1:
+                    self._sift("after", trial, cases, precision)
+                for case in cases:
                     found = self.after_fails(trial, case, precision)
                     if found:
                         return Finding(trial, case, precision, found[0])
@@ -611,6 +640,7 @@ class Experiment:
             return [p for p in found if (p.check, p.is_gradient) == (like.check, like.is_gradient)]
 
         for trial in (*self.small, finding.trial):
+            self._sift("after", trial, small_cases(self.settings.seed, trial.scenario), precision)
             fails = partial(_any_of, problems, trial)
             case = smallest(fails, self.settings.seed, trial.scenario)
             if case is not None:
@@ -632,6 +662,10 @@ class Experiment:
                     for problem in self.after_fails(trial, case, precision):
                         yield Finding(trial, case, precision, problem)
 
+            for precision in group:
+                self._sift(
+                    "after", trial, any_cases(self.settings, width, trial.scenario), precision
+                )
             fails = partial(_yields, findings)
             case = any_numbers(fails, self.settings, width, trial.scenario) if group else None
             if case is not None:

@@ -429,6 +429,11 @@ class InputCase:
         """What tells it from every other case, also one with 0 for -0."""
         return self, str(self.numbers)
 
+    @property
+    def incoming(self) -> float:
+        """What the largest incoming gradient is, or may be."""
+        return LARGEST if self.cotangent == "large" else 1.0
+
     def tensor(self, shape: Shape, position: int = 0) -> torch.Tensor:
         """The numbers, in float64; of a tensor at another ``position``, in another order."""
         if self.std:
@@ -487,19 +492,28 @@ def bindings(
         if kind in (InputKind.INDEX, InputKind.MASK):
             made[key] = _discrete(kind, shape, scenario, position).to(device)
             continue
-        ordinary = _ordinary(kind, shape, case.seed + position)
-        exact = case.tensor(shape, position) if key in chosen else ordinary
+        if key in chosen:
+            exact = _numbers(case.key, shape, position)
+        else:
+            exact = _ordinary(kind, shape, case.seed + position)
         limit = torch.finfo(dtype).max
         made[key] = exact.clamp(-limit, limit).to(dtype).to(device)
     return made
 
 
+@lru_cache(maxsize=4096)
 def _ordinary(kind: InputKind, shape: Shape, seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(1000 + seed)
     drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
     if kind is InputKind.VECTOR:
         return 1 + drawn.clamp(-3, 3) / 8
     return drawn.softmax(-1) if kind is InputKind.PROBABILITY and shape else drawn
+
+
+@lru_cache(maxsize=4096)
+def _numbers(key: tuple[InputCase, str], shape: Shape, position: int) -> torch.Tensor:
+    """Those of a case by its `InputCase.key`, for they are asked for in every dtype."""
+    return key[0].tensor(shape, position)
 
 
 _ROWS = 4

@@ -106,7 +106,7 @@ def run(
     device = next((str(tensor.device) for tensor in leaves.values()), "cpu")
     try:
         with region.region(device):
-            results = _flat(run_term(leaves))
+            results = flat(run_term(leaves))
         return _differentiate(results, leaves, names, case)
     except NotLiftedError:
         raise
@@ -121,7 +121,8 @@ def _leaves(given: Tensors, names: Sequence[str]) -> Tensors:
     }
 
 
-def _flat(result: Torch) -> tuple[torch.Tensor, ...]:
+def flat(result: Torch) -> tuple[torch.Tensor, ...]:
+    """The tensors that code gives. Raises NotLiftedError if there are none."""
     if isinstance(result, (bool, int, float)):
         result = torch.tensor(result, dtype=torch.float64)
     found = tuple(tensors(result))
@@ -146,6 +147,45 @@ def _differentiate(
         smooth, [leaves[name] for name in names], incoming, materialize_grads=True
     )
     return ModeOutcome(values, gradients)
+
+
+def run_together(
+    run_term: Callable[[Tensors], tuple[torch.Tensor, ...]],
+    given: Tensors,
+    fixed: Tensors,
+    names: Sequence[str],
+    cases: Sequence[InputCase],
+) -> ModeOutcome:
+    """Values and gradients of several inputs in eager mode, outside of regions.
+
+    Args:
+        run_term: gives the values of one input; others may come with them.
+        given: the inputs, stacked along a new first axis.
+        fixed: what is the same in all of them.
+        names: the inputs that gradients are taken of.
+        cases: as many as there are inputs, for their incoming gradients.
+
+    Returns:
+        The same as `run` for each input, along a first axis.
+
+    Raises:
+        Exception: what torch raises, also where it cannot run the code on several inputs at once.
+    """
+    leaves = {key: part.detach().clone() for key, part in given.items()}
+    for name in names:
+        leaves[name].requires_grad_()
+    values = torch.func.vmap(lambda batch: run_term({**fixed, **batch}))(leaves)
+    smooth = [value for value in values if value.requires_grad]
+    plain = tuple(value.detach() for value in values)
+    if not smooth or not names:
+        return ModeOutcome(plain, tuple(torch.zeros_like(leaves[name]) for name in names))
+    incoming = [
+        torch.stack([cotangent(c.cotangent, tuple(v.shape[1:]), str(v.device)) for c in cases])
+        for v in smooth
+    ]
+    incoming = [one.to(value.dtype) for one, value in zip(incoming, smooth, strict=True)]
+    wanted = [leaves[name] for name in names]
+    return ModeOutcome(plain, torch.autograd.grad(smooth, wanted, incoming, materialize_grads=True))
 
 
 def first_line(error: Exception) -> str:
@@ -183,9 +223,9 @@ class Compiled:
             for one, precision, tensors_of in zip(programs, precisions, given, strict=True):
                 if precision.autocast:
                     with torch.autocast(kind, dtype=torch.float16):
-                        results.append(_flat(one(tensors_of)))
+                        results.append(flat(one(tensors_of)))
                 else:
-                    results.append(_flat(one(tensors_of)))
+                    results.append(flat(one(tensors_of)))
             return results
 
         self._run: Callable[[list[Tensors]], list[tuple[torch.Tensor, ...]]] = torch.compile(

@@ -31,8 +31,12 @@ def first_small(
     fails: Callable[[InputCase], bool], seed: int, scenario: Scenario
 ) -> InputCase | None:
     """A case of few round numbers that fails, as it was made up; None if none was found."""
-    cases = _generated(_round_numbers, (_rank(scenario),), _TRIES, seed)
-    return next(filter(fails, cases), None)
+    return next(filter(fails, small_cases(seed, scenario)), None)
+
+
+def small_cases(seed: int, scenario: Scenario) -> tuple[InputCase, ...]:
+    """The cases of few round numbers that are tried as long as none fails."""
+    return _generated(_round_numbers, (_rank(scenario),), _TRIES, seed)
 
 
 def any_numbers(
@@ -44,6 +48,13 @@ def any_numbers(
     """A case of any finite numbers of that width that fails, simplified; None if none was found."""
     cases = partial(_floats, _rank(scenario), width)
     return _first(cases, fails, settings.examples, settings.seed)
+
+
+def any_cases(
+    settings: ProofSettings, width: Literal[16, 32], scenario: Scenario
+) -> tuple[InputCase, ...]:
+    """The cases of any numbers of that width that are tried as long as none fails."""
+    return _generated(_floats, (_rank(scenario), width), settings.examples, settings.seed)
 
 
 def _rank(scenario: Scenario) -> int:

@@ -20,6 +20,8 @@ from amp_lint.verify.experiments.names import MOVES
 
 _MIXER = 0x1E3779B97F4A7C15
 """An odd number, to spread the bits of a float over all of a product (after Knuth)."""
+SUBNORMAL = 1e-290
+"""Below it, float64 itself has lost digits, or soon will."""
 FACTOR = 4.0
 """How many units in the last place are tolerated."""
 
@@ -82,7 +84,7 @@ class Watched:
 
     def is_subnormal(self) -> bool:
         """Whether float64 itself was near its smallest number, so that it is no reference."""
-        return any(bool(((t.abs() < 1e-290) & (t != 0)).any()) for _, t in self.results)
+        return any(bool(((t.abs() < SUBNORMAL) & (t != 0)).any()) for _, t in self.results)
 
 
 @dataclass(slots=True)
@@ -90,17 +92,18 @@ class Noise:
     """Puts a rounding error on the result of each operation, up or down at random."""
 
     eps: float = 0.0
-    draw: int = 0
+    draw: int | torch.Tensor = 0
+    """The seed; a tensor where several are drawn at once."""
 
     def __call__(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         """The result with its error."""
         if not tensor.is_floating_point() or name.rpartition(".")[2] in MOVES:
             return tensor
-        self.draw += 1
+        self.draw = self.draw + 1
         return rounded_at_random(tensor, self.eps, self.draw)
 
 
-def rounded_at_random(tensor: torch.Tensor, eps: float, seed: int) -> torch.Tensor:
+def rounded_at_random(tensor: torch.Tensor, eps: float, seed: int | torch.Tensor) -> torch.Tensor:
     """Each number of a float64 tensor times 1 + eps or 1 - eps; equal numbers alike."""
     bits = tensor.detach().contiguous().view(torch.int64) * (2 * seed + 1) + seed
     for _ in range(2):

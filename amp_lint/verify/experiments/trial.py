@@ -13,19 +13,22 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from amp_lint.verify.experiments import guards
-from amp_lint.verify.experiments.inputs import LARGEST, InputCase, Scenario, bindings
+from amp_lint.verify.experiments.inputs import InputCase, Scenario, bindings
 from amp_lint.verify.experiments.modes import (
     EXACT,
     ModeOutcome,
     Precision,
     Tensors,
     first_line,
+    flat,
     program,
     rounded,
     run,
+    run_together,
 )
 from amp_lint.verify.experiments.names import FUSED, HAZARDS, MOVES
-from amp_lint.verify.experiments.operations import Program, Watch
+from amp_lint.verify.experiments.operations import NotLiftedError, Program, Watch
+from amp_lint.verify.experiments.screen import Screen
 from amp_lint.verify.experiments.tolerance import (
     Held,
     Noise,
@@ -50,6 +53,8 @@ _FAINT = float(torch.finfo(torch.float32).smallest_normal) ** 0.5
 _MOVED = 1e-3
 """How much of a result a guard may change, so that it does not decide."""
 _DRAWS = 4
+_DRAWN = tuple(100 * draw for draw in range(_DRAWS))
+"""The seeds of as many."""
 _WIDE = "wide "
 """Before the name of a form: evaluated with wide exponents."""
 
@@ -180,6 +185,8 @@ class Trial:
     _references: Kept[Reference | None] = field(init=False)
     _results: Kept[Any] = field(init=False)
     _differentiable: tuple[str, ...] = field(init=False)
+    screen: Screen = field(init=False)
+    """For many inputs at once."""
     _is_fused: bool = field(init=False)
     """Whether AFTER has an operation of which the roundings inside cannot be followed."""
     _numbers: dict[str, object] = field(default_factory=dict)
@@ -198,6 +205,7 @@ class Trial:
         self._results = _shared if size <= _MOST_SHARED else Kept(most)
         self._differentiable = self.scenario.differentiable  # both are asked for at each input
         self._is_fused = _has_fused(self.pair.own)
+        self.screen = Screen(self)
 
     def outcome(self, which: str, case: InputCase, precision: Precision) -> ModeOutcome:
         """What ``before`` or ``after`` computes in eager mode."""
@@ -333,7 +341,7 @@ class Trial:
         passed = min(run.seen.largest_gradient() for run in known.runs)
         passed *= max(1.0, known.own.seen.largest_logarithm())
         largest = _largest(known.given)
-        factors = _incoming(case) * largest if self._is_fused or largest > _HARD else 0.0
+        factors = case.incoming * largest if self._is_fused or largest > _HARD else 0.0
         scale = _Scale(eps, largest, passed, factors)
         reference = _targets(answer, moved, scale, case, got)
         if nearby and fills and precision.dtype is torch.float16:
@@ -465,12 +473,41 @@ class Trial:
             noisy = self._build(which, EXACT, noise)
         except (RuntimeError, ValueError, TypeError):
             return []
-        found = []
-        for draw in range(_DRAWS):
-            noise.draw = 100 * draw
-            near = {k: _near(tensor, eps, noise.draw) for k, tensor in given.items()}
+        try:
+            return self._all_draws(noisy, noise, given, case)
+        except NotLiftedError:
+            raise
+        except Exception:  # torch raises what it likes
+            found = []
+        for draw in _DRAWN:
+            noise.draw = draw
+            near = {k: _near(tensor, eps, draw) for k, tensor in given.items()}
             found.append(run(noisy, near, self._differentiable, case, EXACT))
         return [one for one in found if not one.error]
+
+    def _all_draws(
+        self, noisy: Program, noise: Noise, given: Tensors, case: InputCase
+    ) -> list[ModeOutcome]:
+        """A form with each of the draws of noise, in one run."""
+        draws = torch.tensor(_DRAWN, device=self.device)
+        floats = {key: tensor for key, tensor in given.items() if tensor.is_floating_point()}
+        near = {
+            key: torch.stack([_near(tensor, noise.eps, draw) for draw in _DRAWN])
+            for key, tensor in floats.items()
+        }
+        fixed = {key: tensor for key, tensor in given.items() if key not in floats}
+
+        def one(batch: Tensors) -> tuple[torch.Tensor, ...]:
+            noise.draw = batch.pop("")
+            return flat(noisy(batch))
+
+        made = run_together(one, {**near, "": draws}, fixed, self._differentiable, [case] * _DRAWS)
+        return [
+            ModeOutcome(
+                tuple(part[at] for part in made.values), tuple(part[at] for part in made.gradients)
+            )
+            for at in range(_DRAWS)
+        ]
 
     def eps(self, precision: Precision) -> float:
         """The rounding of the finer of both programs, measured on an ordinary input."""
@@ -502,14 +539,25 @@ class Trial:
     ) -> _Run:
         watch = self._seen.setdefault(which, Watched([]))
         watch.clear()
+        try:
+            run_form = self._program(which, precision, watched)
+        except (RuntimeError, ValueError, TypeError) as error:
+            return _Run(ModeOutcome(error=first_line(error)), Watched([]))
+        done = run(run_form, given, self._differentiable, case, precision)
+        return _Run(done, watch.copy())
+
+    def _program(self, which: str, precision: Precision, watched: bool) -> Program:
         key = which, precision.name, watched
         if key not in self._programs:
-            try:
-                self._programs[key] = self._build(which, precision, watch if watched else None)
-            except (RuntimeError, ValueError, TypeError) as error:
-                return _Run(ModeOutcome(error=first_line(error)), Watched([]))
-        done = run(self._programs[key], given, self._differentiable, case, precision)
-        return _Run(done, watch.copy())
+            watch = self._seen.setdefault(which, Watched([])) if watched else None
+            self._programs[key] = self._build(which, precision, watch)
+        return self._programs[key]
+
+    def program(self, which: str, precision: Precision, watch: Watch | None) -> Program:
+        """A form to run by itself, with a watch of its own. Raises what torch does."""
+        if watch is None:
+            return self._program(which, precision, watched=False)
+        return self._build(which, precision, watch)
 
     def _build(self, which: str, precision: Precision, watch: Watch | None) -> Program:
         scenario = _exact(self.scenario) if precision == EXACT else self.scenario
@@ -576,7 +624,7 @@ def _targets(
     for at, (value, result) in enumerate(zip(exact.gradients, got.gradients, strict=False)):
         near = [(c.gradients[at], [one.gradients[at] for one in group]) for c, group in moved]
         coarse = max(scale.eps, torch.finfo(result.dtype).eps)
-        largest = max(scale.passed, _largest_finite(value), _incoming(case), scale.factors)
+        largest = max(scale.passed, _largest_finite(value), case.incoming, scale.factors)
         gradients.append(target(value, near, coarse, largest, result.dtype))
     return Reference(tuple(values), tuple(gradients))
 
@@ -674,10 +722,6 @@ def _shifted(tensor: torch.Tensor, size: float, seed: int) -> torch.Tensor:
 def _largest_finite(tensor: torch.Tensor) -> float:
     sizes = tensor.abs().nan_to_num(0.0, posinf=0.0)
     return float(sizes.max()) if sizes.numel() else 0.0
-
-
-def _incoming(case: InputCase) -> float:
-    return LARGEST if case.cotangent == "large" else 1.0
 
 
 def _largest(given: Mapping[str, torch.Tensor]) -> float:
