@@ -51,8 +51,6 @@ class _Use(NamedTuple):
 
 def _uses(model: Model) -> Iterator[_Use]:
     """Whatever in the file is an attribute of a module."""
-    from amp_lint.flow.values import literal
-
     for node in model.tree.nodes(cst.Attribute):
         for name in model.names.qualified(node):
             parent = model.tree.parent(node)
@@ -60,8 +58,11 @@ def _uses(model: Model) -> Iterator[_Use]:
                 yield _Use(node, name, "?" if name in OLD_SETTERS else "")
             elif isinstance(parent, cst.AssignTarget):
                 assign = model.tree.parent(parent)
-                value = literal(assign.value) if isinstance(assign, cst.Assign) else None
-                yield _Use(node, name, value if isinstance(value, str) else "?")
+                values = (
+                    model.values.constants(assign.value) if isinstance(assign, cst.Assign) else []
+                )
+                known = len(values) == 1 and isinstance(values[0], str)
+                yield _Use(node, name, str(values[0]) if known else "?")
             else:
                 yield _Use(node, name, "")
 

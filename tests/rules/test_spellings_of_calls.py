@@ -112,6 +112,14 @@ def train(model, optimizer, batches, scaler: torch.amp.GradScaler):
         scaler.update()
         {line}
 """
+MOVED = """
+from torch import backends, cuda
+from torch import get_autocast_gpu_dtype as dtype_of
+from torch.backends.cuda import matmul
+from torch.cuda import is_bf16_supported
+from torch.cuda import is_bf16_supported as has_bf16
+{line}
+"""
 FOUND: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("AMP203", HALVED, (
         "model.half()", "model = model.half()", "model.to(torch.float16)", "model = (model.half())",
@@ -210,6 +218,49 @@ FOUND: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "k = 1.0 / scaler.get_scale(); v = k * s.data", "print(f'{s / scaler.get_scale()}')",
         "v = (s.item()) / (scaler.get_scale())",
     )),
+    ("AMP402", MOVED, (
+        "torch.get_autocast_gpu_dtype()", "dtype_of()", "th.is_autocast_cpu_enabled()",
+        "(torch.get_autocast_cpu_dtype)()", "f = lambda: torch.get_autocast_gpu_dtype()",
+        "torch.set_autocast_cpu_dtype(dtype=torch.half)", "x = torch.get_autocast_gpu_dtype()",
+        "print(f'{dtype_of()}')", "f = torch.get_autocast_gpu_dtype; f()",
+        "torch.set_autocast_cpu_enabled(True)",
+    )),
+    ("AMP403", MOVED, (
+        "backends.fp32_precision = 'tf32'; x = matmul.allow_tf32",
+        "X = 'tf32'; torch.backends.cuda.matmul.fp32_precision = X; x = matmul.allow_tf32",
+        *(f"torch.backends.cuda.matmul.fp32_precision = 'tf32'; {read}" for read in (
+            "print(torch.backends.cuda.matmul.allow_tf32)", "x = backends.cuda.matmul.allow_tf32",
+            "x = th.backends.cuda.matmul.allow_tf32", "f = lambda: matmul.allow_tf32",
+            "x = (torch.backends.cuda.matmul).allow_tf32", "print(f'{matmul.allow_tf32}')",
+            "m = torch.backends.cuda.matmul; x = m.allow_tf32", "assert matmul.allow_tf32",
+        )),
+    )),
+    ("AMP404", "{line}\n", (
+        "from apex import amp; amp.initialize(m, o)", "import apex; apex.amp.initialize(m, o)",
+        "import apex.amp as amp; amp.initialize(m, o)", "import apex.amp; apex.amp.initialize(m)",
+        "from apex.amp import initialize; initialize(m, o)",
+        "from apex.amp import initialize as init; init(m, o)",
+        "from apex import amp as a; a.initialize(models=m, optimizers=o)",
+        "from apex import amp; f = lambda: amp.initialize(m, o)",
+        "from apex import amp; print(f'{amp.initialize(m, o)}')",
+        "from apex import amp; (amp).initialize(m, o)",
+    )),
+    ("AMP405", "import contextlib, transformer_engine.pytorch as te\n{line}\n", (
+        "with te.fp8_autocast(enabled=True): pass", "c = te.fp8_autocast()",
+        "from transformer_engine.pytorch import fp8_autocast; c = fp8_autocast()",
+        "from transformer_engine.pytorch import fp8_autocast as f; c = f(True)",
+        "import transformer_engine; c = transformer_engine.pytorch.fp8_autocast()",
+        "from transformer_engine import pytorch; c = pytorch.fp8_autocast()",
+        "with (te.fp8_autocast)(): pass", "f = lambda: te.fp8_autocast()",
+        "contextlib.ExitStack().enter_context(te.fp8_autocast())", "print(f'{te.fp8_autocast()}')",
+    )),
+    ("AMP406", MOVED, (
+        "x = torch.cuda.is_bf16_supported()", "x = is_bf16_supported()", "assert has_bf16()",
+        "x = torch.half if th.cuda.is_bf16_supported() else None", "x = cuda.is_bf16_supported()",
+        "f = lambda: torch.cuda.is_bf16_supported()", "print(f'{is_bf16_supported()}')",
+        "x = (torch.cuda.is_bf16_supported)()", "f = torch.cuda.is_bf16_supported; f()",
+        "x = torch.cuda.is_available() and torch.cuda.is_bf16_supported()",
+    )),
 )  # fmt: skip
 SILENT: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("AMP203", HALVED, (
@@ -249,6 +300,15 @@ SILENT: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "g = grad(y, x, torch.full_like(y, 1e4), create_graph=True)[0]",
         "g = grad(scaler.scale(y.sum()), x, create_graph=True)[0]",
     )),
+    ("AMP402", MOVED, ("torch.get_autocast_dtype('cuda')", "torch.is_autocast_enabled('cpu')")),
+    ("AMP403", MOVED, (
+        "x = torch.backends.cuda.matmul.allow_tf32", "matmul.fp32_precision = 'tf32'",
+        "x = matmul.allow_tf32; matmul.fp32_precision = 'tf32'",
+    )),
+    ("AMP404", "{line}\n", (
+        "from torch.cuda import amp; amp.initialize(m, o)", "from mine import amp; amp.initialize()",
+    )),
+    ("AMP406", MOVED, ("x = torch.cuda.is_bf16_supported(including_emulation=False)",)),
     ("AMP116", LOGGED, (
         "v = s.item() * scaler.get_scale()", "v = s.item() * (2 / scaler.get_scale())",
         "v = scaler.get_scale() / s.item()",
