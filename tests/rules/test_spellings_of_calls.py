@@ -306,7 +306,7 @@ SILENT: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "x = matmul.allow_tf32; matmul.fp32_precision = 'tf32'",
     )),
     ("AMP404", "{line}\n", (
-        "from torch.cuda import amp; amp.initialize(m, o)", "from mine import amp; amp.initialize()",
+        "from torch.cuda import amp; amp.initialize(m, o)", "from my import amp; amp.initialize()",
     )),
     ("AMP406", MOVED, ("x = torch.cuda.is_bf16_supported(including_emulation=False)",)),
     ("AMP116", LOGGED, (
