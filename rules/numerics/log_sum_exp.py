@@ -27,6 +27,8 @@ class LogSumExp(PatternRule):
         Pair("log(1 + sum(exp(x)))", "softplus(logsumexp(flatten(x), 0))"),
         Pair("log(1 + sum(exp(x), *settings))", "softplus(logsumexp(x, *settings))"),
         Pair("log(exp(x) + exp(y))", ""),
+        Pair("log2(sum(exp(x), *settings))", ""),
+        Pair("log10(sum(exp(x), *settings))", ""),
     )
     message = (
         "log of a sum of exponentials is inf above 88 and -inf below -104 (float16: 10.4 and -17.3)"

@@ -49,6 +49,7 @@ SPELLINGS = {
         torch.log(input=torch.sum(input=e(x), dim=(0, 1))) | f"{x.exp().sum(1).log()}"
         (1 + e(x).sum(1)).log()
         (lambda: x.exp().sum(1).log()) | torch.log(1 + torch.sum(e(x))) | torch.log(e(x).sum())
+        torch.log2(e(x).sum(1)) | x.exp().sum(-1).log10()
     """,
     "AMP304": """
         torch.exp(x) / torch.exp(x).sum(1, keepdim=True) | x.exp() / x.exp().sum(-1, True)
