@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from amp_lint._lazy import cst
 from amp_lint.text.diagnostic import Edit, Severity
+from amp_lint.vocabulary.expressions import CASTS, SELECTS
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
@@ -50,6 +51,15 @@ def first(
 def certain(run: Run, value: Value) -> bool:
     """Whether a value is low for sure, where it is only supposed that anything is."""
     return not run.ambient.supposed or len(value.dtypes) == 1
+
+
+def is_made_by(model: Model, run: Run, node: cst.BaseExpression, names: Set[str]) -> bool:
+    """Whether a value is what one of some operations gives, and low there."""
+    for each in model.sources.of(node, SELECTS | CASTS):
+        made = model.dtypes.operation(each, run) if isinstance(each, cst.Call) else None
+        if made is not None and made[0] in names and run.of(each).low:
+            return True
+    return False
 
 
 def is_somewhere(model: Model) -> bool:

@@ -9,10 +9,9 @@ from amp_lint._lazy import cst
 from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
-from amp_lint.vocabulary.expressions import CASTS, SELECTS
 from amp_lint.vocabulary.operations import LIKELIHOODS
 
-from ._low import LOWERING, cast, first, shown
+from ._low import LOWERING, cast, first, is_made_by, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
@@ -50,8 +49,8 @@ class LogitsLeaveRegion(Rule):
         if known is None or state is None or state.is_on or known[0] not in LIKELIHOODS:
             return None
         value, made = run.of(known[1]), run.of(call)
-        if not value.low or not made.low or _follows_another(model, run, known[1]):
-            return None
+        if not value.low or not made.low or is_made_by(model, run, known[1], LIKELIHOODS):
+            return None  # else it is found where that is computed
         dtype = sorted(value.low)[0]
         error = "0.25" if dtype == "bfloat16" else "0.03"
         message = (
@@ -62,12 +61,3 @@ class LogitsLeaveRegion(Rule):
         edits = cast(model, known[1], "float()")
         fix = Fix("Compute it in float32", edits, Applicability.SUGGEST)
         return self.report(model, call, message, shown(model, run, value), fix, help=help)
-
-
-def _follows_another(model: Model, run: Run, given: cst.BaseExpression) -> bool:
-    """Whether a loss is given what is found already: ``nll_loss(log_softmax(x), y)``."""
-    for node in model.sources.of(given, SELECTS | CASTS):
-        made = model.dtypes.operation(node, run) if isinstance(node, cst.Call) else None
-        if made is not None and made[0] in LIKELIHOODS and run.of(node).low:
-            return True
-    return False

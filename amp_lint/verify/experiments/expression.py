@@ -302,6 +302,10 @@ def _is_infinite_value(problem: Problem) -> bool:
     return problem.check == "finite" and not problem.is_gradient
 
 
+def _is_finite(outcome: ModeOutcome) -> bool:
+    return all(bool(value.isfinite().all()) for value in outcome.values)
+
+
 def _is_value(problem: Problem) -> bool:
     return problem.check in {"finite", "value"} and not problem.is_gradient
 
@@ -596,6 +600,10 @@ class Experiment:
         self, trial: Trial, precision: Precision, wanted: Callable[[Problem], bool]
     ) -> Finding | None:
         def problems(case: InputCase) -> list[Problem]:
+            if wanted is _is_infinite_value and _is_finite(
+                trial.outcome("before", case, precision)
+            ):
+                return []  # which is known without holding it against anything
             return [p for p in self.before_fails(trial, case, precision) if wanted(p)]
 
         case = smallest(lambda case: bool(problems(case)), self.settings.seed, trial.scenario)
