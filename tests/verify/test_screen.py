@@ -60,9 +60,9 @@ def test_what_is_plainly_right_is_right_by_itself(before: str, after: str) -> No
 def test_what_is_wrong_is_not_plainly_right(before: str, after: str) -> None:
     tried = experiment(before, after)
     found = right = 0
-    for trial in tried.trials[:2]:
-        for precision in tried.precisions:
-            for case in tried._fixed(trial, precision)[::5]:
+    for trial in tried.trials:
+        for precision in tried.precisions[:2]:
+            for case in tried._fixed(trial, precision)[::8]:
                 problems = tried._after_fails(trial, case, precision)
                 plain = [*trial.screen.right("after", [case], precision)]
                 found, right = found + bool(problems), right + bool(plain)
