@@ -13,6 +13,7 @@ from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.vocabulary.modules import PARAMETER
 
 _FLOAT32 = frozenset({"torch.float", "torch.float32"})
 _FUNCTIONS = {
@@ -24,7 +25,6 @@ _FUNCTIONS = {
 """Functions that autocast runs in low precision, with the number of tensors they start with."""
 _EINSUM = frozenset({"torch.einsum"})
 _METHODS = frozenset({"bmm", "matmul", "mm", "mv"})
-_PARAMETER = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _INTEGERS = re.compile(r"mask|label|target|ind(ex|ices)|ids?$|one_?hot|valid|count", re.IGNORECASE)
 """In the names of what is no floating-point number before the cast."""
 _VIEWS = frozenset(
@@ -83,7 +83,7 @@ class Casts:
         made = self.values.attribute_values(node) if isinstance(node, cst.Attribute) else []
         return any(
             isinstance(value, cst.Call)
-            and self.names.is_any(value.func, _PARAMETER)
+            and self.names.is_any(value.func, PARAMETER)
             and not any(_says_dtype(part) for part in descendants(value))
             for value in made
         )

@@ -28,7 +28,7 @@ from amp_lint.amp.dtypes import (
 )
 from amp_lint.flow.values import Arguments, Values, arguments, called_on, literal
 from amp_lint.syntax.names import Names, dotted
-from amp_lint.vocabulary.modules import KEEPING
+from amp_lint.vocabulary.modules import KEEPING, PARAMETER
 from amp_lint.vocabulary.operations import (
     CASTS,
     DIMENSIONED,
@@ -48,7 +48,7 @@ from amp_lint.vocabulary.operations import (
 )
 
 _CONTAINERS = frozenset({"torch.nn.Sequential"})
-_HOLDERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
+_HOLDERS = PARAMETER | {"torch.nn.Buffer"}
 _SAME = frozenset({"torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Flatten"})
 _LOSS = ("_loss", "cross_entropy", "kl_div", "_with_logits")
 _DEFAULTS = frozenset({"set_default_dtype", "set_default_tensor_type"})

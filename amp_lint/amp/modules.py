@@ -19,7 +19,16 @@ from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree, descendants, last_statement, statements_of
 from amp_lint.vocabulary.frameworks import KEEPING_MASTER_WEIGHTS
 from amp_lint.vocabulary.meaning import Kind, Part, Role
-from amp_lint.vocabulary.modules import APPLY, CASTING, COPYING, KEEPING, PARTS, WIDENING, WRAPPERS
+from amp_lint.vocabulary.modules import (
+    APPLY,
+    CASTING,
+    COPYING,
+    KEEPING,
+    PARAMETER,
+    PARTS,
+    WIDENING,
+    WRAPPERS,
+)
 from amp_lint.vocabulary.operations import MAKERS
 from amp_lint.vocabulary.table import names as names_of
 from amp_lint.vocabulary.table import place, words
@@ -46,7 +55,6 @@ _QUANTIZED = frozenset({"load_in_4bit", "load_in_8bit", "quantization_config"})
 _DTYPES = frozenset({"dst_type", "dtype", "torch_dtype"})
 _CASTS = frozenset({"to", "type"})
 _FACTORIES = frozenset(f"torch.{name}" for name in MAKERS | {"full", "tensor"})
-_PARAMETER = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _EXITS = frozenset({"exit", "quit", "sys.exit"})
 _MAX_STEPS = 12
 
@@ -339,9 +347,10 @@ class Modules:
 
     def _is_of_each(self, cast: cst.Call, loop: cst.For) -> bool:
         """Whether a statement casts all that a loop gives: a layer, or a parameter's data."""
+        if not isinstance(cast.func, cst.Attribute):  # what makes a tensor
+            return False
         each = loop.target.elements[-1].value if isinstance(loop.target, cst.Tuple) else loop.target
         statement = self.tree.parent(cast)
-        assert isinstance(cast.func, cst.Attribute)
         of = dotted(cast.func.value) or ""
         if isinstance(statement, cst.Expr):
             casts = of == dotted(each)
@@ -398,15 +407,16 @@ class Modules:
         origin = self.origin(made)
         if not isinstance(origin, cst.Call) or not self._is_of_torch(origin):
             return
-        if self.names.is_any(origin.func, _PARAMETER):
+        node: cst.BaseExpression | None = made
+        if self.names.is_any(origin.func, PARAMETER):
             given = arguments(origin)
             trained = literal(given.get(1, "requires_grad")) is not False
-            made = given.get(0, "data") if made is origin and trained else None  # type: ignore[assignment]
-        while isinstance(made, cst.Call) and not (self.is_widening(made) or _freezes(made)):
-            if self.is_half_cast(made):
-                yield made
+            node = given.get(0, "data") if made is origin and trained else None
+        while isinstance(node, cst.Call) and not (self.is_widening(node) or _freezes(node)):
+            if self.is_half_cast(node):
+                yield node
                 return
-            made = self.same_module(made)  # type: ignore[assignment]
+            node = self.same_module(node)
 
     def _is_of_torch(self, made: cst.BaseExpression) -> bool:
         names = self.names.qualified(made.func) if isinstance(made, cst.Call) else ()
@@ -426,11 +436,15 @@ class Modules:
         for arg in call.args:
             keyword = arg.keyword.value if arg.keyword is not None else None
             wanted = keyword in _DTYPES or (method in _CASTS and keyword is None)
-            made = self._is_of_torch(call) or self.names.is_any(call.func, _FACTORIES)
-            fits = method in {*_CASTS, "from_pretrained"} or made
-            if wanted and fits and self._may_be_half(arg.value):
+            if wanted and self._takes_dtype(call, method) and self._may_be_half(arg.value):
                 return arg
         return None
+
+    def _takes_dtype(self, call: cst.Call, method: str) -> bool:
+        """Whether a call gives what it makes, loads or casts the dtype that it is told."""
+        if method in _CASTS or method == "from_pretrained":
+            return True
+        return self._is_of_torch(call) or self.names.is_any(call.func, _FACTORIES)
 
     def _may_be_half(self, dtype: cst.BaseExpression, steps: int = 4) -> bool:
         """Whether a setting, or nothing at all, makes this dtype float16, by what reaches it."""

@@ -6,6 +6,7 @@ WIDENING = frozenset({"bfloat16", "double", "float"})
 """Methods that make the parameters of a module wider than float16."""
 CASTING = WIDENING | {"half"}
 """Methods that give its parameters another dtype."""
+PARAMETER = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 PARTS = frozenset({"children", "modules", "named_children", "named_modules", "named_parameters",
                    "parameters"})  # fmt: skip
 """Methods that give what a module is made of, each by itself or with its name."""

@@ -95,8 +95,7 @@ def _around_functions(model: Model) -> Iterator[Entered]:
 
     for holder in model.tree.nodes(cst.With):
         defined = [each for each in statements_of(holder.body) if _makes(model, each)]
-        others = [each for each in statements_of(holder.body) if each not in defined]
-        if defined and all(map(_is_idle, others)):
+        if defined and all(e in defined or _is_idle(e) for e in statements_of(holder.body)):
             entered = model.regions.entered(defined[0])
             yield from (each for each in entered if each.holder is holder)
 

@@ -184,11 +184,10 @@ def _is_left(model: Model, reference: Reference) -> bool:
 
 def _is_unread(model: Model, assign: cst.Assign) -> bool:
     """Whether a variable of a function alone is assigned, and its name stands nowhere else."""
-    target, function = assign.targets[0].target, model.tree.ancestor(assign, cst.FunctionDef)
-    if not isinstance(target, cst.Name) or len(assign.targets) > 1 or function is None:
+    target = assign.targets[0].target
+    function = model.tree.ancestor(assign, cst.FunctionDef, cst.ClassDef)
+    if not isinstance(target, cst.Name) or not isinstance(function, cst.FunctionDef):
         return False
-    if model.tree.ancestor(assign, cst.FunctionDef, cst.ClassDef) is not function:
-        return False
-    return [
-        name for name in model.tree.named(target.value) if model.tree.contains(function, name)
-    ] == [target]
+    others = (name for name in model.tree.named(target.value) if name is not target)
+    alone = len(assign.targets) == 1
+    return alone and not any(model.tree.contains(function, name) for name in others)

@@ -66,10 +66,10 @@ class AmpFlagDefeated(Rule):
             message = (
                 f"nothing switches this {way}: {quoted(name)} sets {value}, which it is by default"
             )
-            help = f"use `action={_ACTION}`, or another default"
+            help = f"use `action={_ACTION}`, or another default" if value else "use another default"
         elif action is None and _is_text(model, kind) and _keeps_text(model, call):
             at = given["default"]
-            message = f"{quoted(f'{name} False')} switches this on: without a type it is a text"
+            message = f"{quoted(f'{name} False')} switches this on: what is given stays a text"
             help = f"use `action={_ACTION}`"
         else:
             return
@@ -178,12 +178,19 @@ def _switches(model: Model, attribute: str) -> bool:
 
 
 def _fix(model: Model, call: cst.Call, argument: cst.Arg) -> Fix | None:
-    """Read a switch, and ``--no-amp``; ``--amp True`` is none any more, so that it is shown."""
+    """Read a switch, and ``--no-amp``; ``--amp True`` is none any more, so that it is shown.
+
+    None for an option that says no: it would say yes.
+    """
+    from amp_lint.flow.values import literal
+
     keywords = {
         arg.keyword.value for arg in call.args if arg.keyword not in (None, argument.keyword)
     }
     action = model.names.spelling_of(call, _ACTION)
-    if action is None or {"nargs", "const", "action", "choices"} & keywords:
+    if action is None or {"nargs", "const", "action", "choices", "type"} & keywords:
+        return None
+    if literal(argument.value) == "store_false":
         return None
     edit = edits.replace_node(model.tree, argument, f"action={action}")
     return Fix("Make it a switch", (edit,), Applicability.SUGGEST)

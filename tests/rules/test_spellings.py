@@ -104,11 +104,15 @@ BESIDE = {
 }  # fmt: skip
 
 
-def codes(low: str, line: str, code: str) -> list[str]:
-    text = f"{HEAD}        {low}\n        return {line}\n"
+def found(text: str, code: str) -> list[str]:
+    """The codes of what one rule finds in a text."""
     rule = next(rule for rule in all_rules() if rule.code == code)
     selection = Selection((rule,), preview=True)
-    return [found.code for found in engine.check(Source(text.encode(), "x.py"), selection)]
+    return [each.code for each in engine.check(Source(text.encode(), "x.py"), selection)]
+
+
+def codes(low: str, line: str, code: str) -> list[str]:
+    return found(f"{HEAD}        {low}\n        return {line}\n", code)
 
 
 @pytest.mark.parametrize("code", FOUND)
@@ -164,10 +168,7 @@ NO_AVERAGE = (
 
 
 def averages(line: str, dtype: str = "bfloat16") -> list[str]:
-    text = AVERAGE.replace("bfloat16", dtype).format(line)
-    rule = next(rule for rule in all_rules() if rule.code == "AMP316")
-    selection = Selection((rule,), preview=True)
-    return [found.code for found in engine.check(Source(text.encode(), "x.py"), selection)]
+    return found(AVERAGE.replace("bfloat16", dtype).format(line), "AMP316")
 
 
 @pytest.mark.parametrize("line", KEPT)

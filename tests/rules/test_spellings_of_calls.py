@@ -8,6 +8,7 @@ from amp_lint import engine
 from amp_lint.registry import all_rules
 from amp_lint.selection import Selection
 from amp_lint.text.source import Source
+from tests.rules.test_spellings import found
 
 HEAD = """\
 import argparse, contextlib
@@ -267,6 +268,7 @@ SILENT: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "model = nn.Linear(3, 3, dtype=torch.bfloat16)", "other = nn.Linear(3, 3).half()",
         "for p in device.parameters(): p.data = p.data.half()", "model.apply(lambda m: m.float())",
         "halves = [p.half() for p in model.parameters()]",
+        "from torch import zeros\n    for layer in model.children(): zeros(3, dtype=torch.half)",
         "for p in model.parameters(): half = p.data.half()",
         "for p in model.parameters():\n        if p.dim() > 1:\n            continue\n"
         "        p.data = p.data.half()",
@@ -317,10 +319,7 @@ SILENT: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 def codes(code: str, frame: str, line: str) -> list[str]:
-    text = HEAD + frame.replace("{line}", line)
-    rule = next(rule for rule in all_rules() if rule.code == code)
-    found = engine.check(Source(text.encode(), "x.py"), Selection((rule,), preview=True))
-    return [each.code for each in found]
+    return found(HEAD + frame.replace("{line}", line), code)
 
 
 @pytest.mark.parametrize(("code", "frame", "lines"), FOUND, ids=lambda each: str(each)[:6])
@@ -333,3 +332,18 @@ def test_every_spelling_is_found_once(code: str, frame: str, lines: tuple[str, .
 def test_what_is_beside_is_none(code: str, frame: str, lines: tuple[str, ...]) -> None:
     for line in lines:
         assert codes(code, frame, line) == [], line
+
+
+@pytest.mark.parametrize(
+    ("line", "is_offered"),
+    [
+        ("parser.add_argument('--amp', action='store_true', default=True)", True),
+        ("parser.add_argument('--no-amp', dest='amp', action='store_false', default=False)", False),
+        ("parser.add_argument('--amp', type=str, default=True)", False),
+    ],
+)
+def test_a_switch_is_made_where_it_says_the_same(line: str, is_offered: bool) -> None:
+    rule = next(rule for rule in all_rules() if rule.code == "AMP212")
+    source = Source((HEAD + OPTION.replace("{line}", line)).encode(), "x.py")
+    (only,) = engine.check(source, Selection((rule,), preview=True))
+    assert (only.fix is not None) is is_offered

@@ -444,12 +444,14 @@ class Experiment:
         """Note at which of many inputs BEFORE or AFTER does not fail, where that is plain."""
         known = self._before if which == "before" else self._after
         fresh = [each for each in cases if (trial, precision.name, each.key) not in known]
-        for case, errors in trial.screen.right(which, fresh, precision):
-            if which == "after":
-                if any(self._form(trial, precision, trial.outcome(which, fresh[0], precision))):
-                    return
-                self.record.add("eager", precision, *errors)
+        right = [*trial.screen.right(which, fresh, precision)]
+        if which == "after" and right:  # all have the form of one
+            alone = trial.outcome(which, right[0][0], precision)
+            right = [] if any(self._form(trial, precision, alone)) else right
+        for case, errors in right:
             known[trial, precision.name, case.key] = []
+            if which == "after":
+                self.record.add("eager", precision, *errors)
 
     def before_fails(self, trial: Trial, case: InputCase, precision: Precision) -> list[Problem]:
         """What BEFORE misses."""

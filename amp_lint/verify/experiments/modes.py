@@ -280,6 +280,12 @@ def _together(
     return found
 
 
+def largest(given: Mapping[str, torch.Tensor]) -> float:
+    """The largest magnitude of any floating number that is given; 0 without one."""
+    floats = (tensor for tensor in given.values() if tensor.is_floating_point() and tensor.numel())
+    return max((float(tensor.abs().max()) for tensor in floats), default=0.0)
+
+
 def rounded(given: Mapping[str, torch.Tensor]) -> Tensors:
     """The same numbers in float64."""
     return {

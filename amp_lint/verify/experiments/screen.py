@@ -10,25 +10,23 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from amp_lint.verify.experiments.inputs import InputCase, InputKind
+from amp_lint.verify.experiments.inputs import InputCase, InputKind, Scenario
 from amp_lint.verify.experiments.modes import (
     EXACT,
     ModeOutcome,
     Precision,
     Tensors,
     flat,
+    largest,
     rounded,
     run_together,
 )
-from amp_lint.verify.experiments.operations import NotLiftedError
+from amp_lint.verify.experiments.operations import NotLiftedError, Program, Watch
 from amp_lint.verify.experiments.tolerance import FACTOR, SUBNORMAL
-
-if TYPE_CHECKING:
-    from amp_lint.verify.experiments.trial import Trial
 
 _LARGEST_INPUT = 2**12
 """Numbers of an input beyond which nothing is gained."""
@@ -36,6 +34,25 @@ _MOST_AT_ONCE = 2**18
 _SHARED = frozenset({InputKind.INDEX, InputKind.MASK})
 """What is the same at every input."""
 _Parts = tuple[torch.Tensor, ...]
+
+
+class Tried(Protocol):
+    """The expressions of a trial, which run on one input."""
+
+    scenario: Scenario
+    device: str
+
+    def bindings(self, case: InputCase, precision: Precision) -> Tensors:
+        """The tensors of a case."""
+
+    def program(self, which: str, precision: Precision, watch: Watch | None) -> Program:
+        """A form to run by itself."""
+
+    def outcome(self, which: str, case: InputCase, precision: Precision) -> ModeOutcome:
+        """What a form computes of one input."""
+
+    def eps(self, precision: Precision) -> float:
+        """The rounding that is tolerated four times."""
 
 
 class Errors(NamedTuple):
@@ -87,7 +104,7 @@ class _Subnormal:
 class Screen:
     """Of one trial: what is meant at its inputs, as far as float64 says so without more ado."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Tried) -> None:
         self._trial = trial
         self._meant: dict[tuple[object, object], _Meant | None] = {}
         self._never: set[tuple[str, str]] = set()
@@ -192,7 +209,7 @@ class Screen:
                 values, gradients = (
                     tuple(part[at] for part in parts) for parts in (oracle.values, oracle.gradients)
                 )
-                self._meant[keys[at]] = _Meant(values, gradients, _largest(given[at]))
+                self._meant[keys[at]] = _Meant(values, gradients, largest(given[at]))
 
     def _groups(self, cases: Sequence[InputCase]) -> Iterator[Sequence[InputCase]]:
         if self._most:
@@ -271,8 +288,3 @@ def _is_like(batch: _Batch, alone: ModeOutcome) -> bool:
 def _rows(part: torch.Tensor) -> torch.Tensor:
     """One row of numbers for each input."""
     return part.reshape(len(part), math.prod(part.shape[1:]))
-
-
-def _largest(given: Tensors) -> float:
-    floats = (part for part in given.values() if part.is_floating_point() and part.numel())
-    return max((float(part.abs().max()) for part in floats), default=0.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -21,6 +20,7 @@ from amp_lint.verify.experiments.modes import (
     Tensors,
     first_line,
     flat,
+    largest,
     program,
     rounded,
     run,
@@ -326,7 +326,7 @@ class Trial:
         oracle, own = known.oracle.outcome, known.own.outcome
         if oracle.error:
             return None
-        if "exp" in known.oracle.seen.names and _largest(known.given) > _LARGEST_EXPONENT:
+        if "exp" in known.oracle.seen.names and largest(known.given) > _LARGEST_EXPONENT:
             return None
         if known.is_degenerate:
             return _finite(oracle, known.given)
@@ -340,9 +340,9 @@ class Trial:
         moved = self._moved(case, precision, eps, answer) if nearby else []
         passed = min(run.seen.largest_gradient() for run in known.runs)
         passed *= max(1.0, known.own.seen.largest_logarithm())
-        largest = _largest(known.given)
-        factors = case.incoming * largest if self._is_fused or largest > _HARD else 0.0
-        scale = _Scale(eps, largest, passed, factors)
+        of_input = largest(known.given)
+        factors = case.incoming * of_input if self._is_fused or of_input > _HARD else 0.0
+        scale = _Scale(eps, of_input, passed, factors)
         reference = _targets(answer, moved, scale, case, got)
         if nearby and fills and precision.dtype is torch.float16:
             in_half = self._exactly("own_in_half", known.given, known.bits, case).outcome
@@ -569,7 +569,7 @@ class Trial:
         known = self._of(case, precision)
         limit = torch.finfo(precision.dtype).max
         seen = max(run.seen.largest_sum() for run in known.runs)
-        return _largest(known.given) > _HARD or seen > limit
+        return largest(known.given) > _HARD or seen > limit
 
     def is_tiny(self, case: InputCase, precision: Precision) -> bool:
         """Whether a number is so small that the dtype holds fewer digits of it; 0 is not."""
@@ -624,8 +624,8 @@ def _targets(
     for at, (value, result) in enumerate(zip(exact.gradients, got.gradients, strict=False)):
         near = [(c.gradients[at], [one.gradients[at] for one in group]) for c, group in moved]
         coarse = max(scale.eps, torch.finfo(result.dtype).eps)
-        largest = max(scale.passed, _largest_finite(value), case.incoming, scale.factors)
-        gradients.append(target(value, near, coarse, largest, result.dtype))
+        most = max(scale.passed, _largest_finite(value), case.incoming, scale.factors)
+        gradients.append(target(value, near, coarse, most, result.dtype))
     return Reference(tuple(values), tuple(gradients))
 
 
@@ -640,7 +640,7 @@ def _is_out_of_range(known: _Known, precision: Precision) -> bool:
 
 
 def _finite(exact: ModeOutcome, given: Tensors) -> Reference | None:
-    if _largest(given) > _MODERATE:
+    if largest(given) > _MODERATE:
         return None
     return Reference(
         tuple(map(finite_only, exact.values)), tuple(map(finite_only, exact.gradients))
@@ -722,8 +722,3 @@ def _shifted(tensor: torch.Tensor, size: float, seed: int) -> torch.Tensor:
 def _largest_finite(tensor: torch.Tensor) -> float:
     sizes = tensor.abs().nan_to_num(0.0, posinf=0.0)
     return float(sizes.max()) if sizes.numel() else 0.0
-
-
-def _largest(given: Mapping[str, torch.Tensor]) -> float:
-    floats = (tensor for tensor in given.values() if tensor.is_floating_point() and tensor.numel())
-    return max((float(tensor.abs().max()) for tensor in floats), default=0.0)
