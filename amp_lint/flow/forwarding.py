@@ -13,6 +13,8 @@ from amp_lint.syntax.names import PARTIAL
 from amp_lint.syntax.tree import children
 
 _INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+_HIDDEN = cst.Name("kwargs")
+"""What stands in a call that has no place in the tree for arguments that are not known."""
 
 
 def own_nodes(function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
@@ -52,6 +54,8 @@ def _written_out(
     node: cst.BaseExpression, values: Values
 ) -> list[tuple[str, cst.BaseExpression]] | None:
     """The names and values of a dict; None where they are not all known."""
+    if node is _HIDDEN:
+        return None
     dicts = [*values.alternatives(node)]
     function = values.function(dicts[0].func) if isinstance(dicts[0], cst.Call) else None
     if function is not None and len(dicts) == 1:
@@ -123,7 +127,7 @@ def merged(inner: cst.Call, given: Arguments) -> cst.Call:
     args = [cst.Arg(value) for value in given.positional]
     args += [cst.Arg(value, keyword=cst.Name(key)) for key, value in given.keywords.items()]
     if given.starred:
-        args.append(cst.Arg(cst.Name("kwargs"), star="**"))
+        args.append(cst.Arg(_HIDDEN, star="**"))
     return inner.with_changes(args=args)
 
 

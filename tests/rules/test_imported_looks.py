@@ -99,3 +99,21 @@ def test_backward_in_a_region_of_this_file(tmp_path: Path) -> None:
     links = project.links(tmp_path / "main.py", source.data)
     (finding,) = engine.check(source, selection, links=links)
     assert source.text[finding.start : finding.end] == "wrapper(loss, optimizer, model)"
+
+
+def test_an_imported_maker_of_scalers_that_hides_its_arguments(tmp_path: Path) -> None:
+    (tmp_path / "makers.py").write_text(
+        "import torch\n\n\ndef scaler_for(device, **rest):\n"
+        "    return torch.amp.GradScaler(device, **rest)\n"
+    )
+    path = tmp_path / "main.py"
+    path.write_text(
+        "import torch\nfrom makers import scaler_for\n\n\ndef train(model, loader, rest):\n"
+        "    scaler = scaler_for('cuda', **rest)\n    for x in loader:\n"
+        "        with torch.autocast('cuda', dtype=torch.bfloat16):\n"
+        "            loss = model(x).mean()\n        scaler.scale(loss).backward()\n"
+    )
+    source = Source.read(path)
+    links = Project([path, tmp_path / "makers.py"]).links(path, source.data)
+    selection = Selection(tuple(rule for rule in all_rules() if rule.code == "AMP110"))
+    assert engine.check(source, selection, links=links) == []  # it may be off
