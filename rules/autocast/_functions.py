@@ -92,7 +92,14 @@ def _alike(model: Model, forward: cst.FunctionDef, given: tuple[str, ...]) -> se
 # --- products in backward ---------------------------------------------------------------------
 
 
-def mixed_product(model: Model, function: Function) -> cst.CSTNode | None:
+class Mixed(NamedTuple):
+    """A product of a gradient and of what was saved, and the call that hands both on to it."""
+
+    product: cst.CSTNode
+    applied: cst.Call | None = None
+
+
+def mixed_product(model: Model, function: Function) -> Mixed | None:
     """A product in backward of a gradient and of what forward saved and multiplied itself."""
     saved = _saved(model, function) - function.alike
     products = [node for node in _products(model, function.forward) if _uses(model, node, saved)]
@@ -102,11 +109,42 @@ def mixed_product(model: Model, function: Function) -> cst.CSTNode | None:
     restored = _restored(model, function.backward)
     for node in _products(model, function.backward):
         if _uses(model, node, gradients) and _uses(model, node, restored | {_SAVED}):
-            return node
+            return Mixed(node)
     for call in _unknown_calls(model, function.backward):
         if not (gradients.isdisjoint(_named(call)) or restored.isdisjoint(_named(call))):
-            return call
-    return None
+            return Mixed(call)
+    return next(_mixed_by_others(model, function, gradients, restored), None)
+
+
+def _mixed_by_others(
+    model: Model, function: Function, gradients: set[str], restored: set[str]
+) -> Iterator[Mixed]:
+    """What the Functions that backward applies to gradients and to what was saved make of both.
+
+    Autocast is off there as well, so that none of their products is cast.
+    """
+    for call in model.tree.below(function.backward, cst.Call):
+        owner = _applied_by(model, call)
+        other = function_of(model, owner) if owner is not None else None
+        if other is None or any(arg.star or arg.keyword for arg in call.args):
+            continue
+        given = dict(zip(other.given, map(_name_of, call.args), strict=False))
+        sides = [{to for to, name in given.items() if name in one} for one in (gradients, restored)]
+        for node in (*_products(model, other.forward), *_unknown_calls(model, other.forward)):
+            mixed = [{name for name in side if _uses(model, node, {name})} for side in sides]
+            if all(mixed) and not mixed[0] | mixed[1] <= other.alike:
+                yield Mixed(node, call)
+
+
+def _applied_by(model: Model, call: cst.Call) -> cst.ClassDef | None:
+    """The class of the file whose ``apply`` a call is."""
+    owners = {each.name.value: each for each in model.tree.nodes(cst.ClassDef)}
+    owner, _, method = (dotted(call.func) or "").rpartition(".")
+    return owners.get(owner) if method == "apply" else None
+
+
+def _name_of(arg: cst.Arg) -> str:
+    return arg.value.value if isinstance(arg.value, cst.Name) else ""
 
 
 def _products(model: Model, function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:

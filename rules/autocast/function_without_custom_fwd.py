@@ -34,13 +34,14 @@ class FunctionWithoutCustomFwd(Rule):
             function = _functions.function_of(model, owner)
             if function is None:
                 continue
-            product = _functions.mixed_product(model, function)
-            if product is not None:
+            mixed = _functions.mixed_product(model, function)
+            if mixed is not None:
                 message = (
                     "under autocast this multiplies a gradient in float16 by what was saved in "
                     "float32, and raises"
                 )
-                yield self.report(model, product, message, help=_HELP)
+                applied = [(mixed.applied, "this gives it both")] if mixed.applied else []
+                yield self.report(model, mixed.product, message, applied, help=_HELP)
             elif (given := _functions.mixed_call(model, owner, function)) is not None:
                 yield self._mixed(model, given)
 
