@@ -25,6 +25,7 @@ from amp_lint.vocabulary.modules import (
     COPYING,
     KEEPING,
     PARAMETER,
+    PARAMETERS,
     PARTS,
     WIDENING,
     WRAPPERS,
@@ -38,7 +39,6 @@ HALF = frozenset({"torch.float16", "torch.half", "torch.HalfTensor", "torch.cuda
 HALF_TEXT = frozenset({"float16", "torch.float16", "torch.HalfTensor", "torch.cuda.HalfTensor"})
 _WIDER = frozenset({"torch.float32", "torch.float", "torch.float64", "torch.double",
                     "torch.bfloat16", "torch.FloatTensor", "torch.cuda.FloatTensor"})  # fmt: skip
-_PARAMETERS = frozenset({"named_parameters", "parameters"})
 _CLIPS, _BACKWARD, _STEP = (
     names_of(Kind.CLIP),
     words(Kind.BACKWARD),
@@ -657,7 +657,7 @@ def _is_optimizer(name: str) -> bool:
 
 def _parameters_of(call: cst.Call) -> cst.BaseExpression | None:
     """``model`` of ``model.parameters()``."""
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PARAMETERS:
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value in PARAMETERS:
         return call.func.value
     return None
 

@@ -13,7 +13,7 @@ from amp_lint.amp.frameworks import Frameworks
 from amp_lint.flow.forwarding import completed, merged, passed_on, returned
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import MAX_ALTERNATIVES, arguments, literal
-from amp_lint.syntax.assignments import taken
+from amp_lint.syntax.assignments import held_in
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.vocabulary.amp import STATE_DICT
@@ -74,11 +74,9 @@ class Roles:
     def _held_in(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What a loop's variable is one element of after the other."""
         bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
-        loops = [b.node for b in bindings if isinstance(b.node, (cst.For, cst.CompFor))]
-        if len(loops) != len(bindings):
+        if not all(isinstance(each.node, (cst.For, cst.CompFor)) for each in bindings):
             return []
-        pairs = (pair for loop in loops for pair in taken(loop))
-        found = [held for target, held in pairs if dotted(target) == dotted(node)]
+        found = [held for each in bindings for held in held_in(each)]
         shown = (each for each in found if isinstance(each, (cst.List, cst.Tuple)))
         return [*found, *(element.value for each in shown for element in each.elements)]
 

@@ -16,7 +16,7 @@ import libcst as cst
 from amp_lint.flow.forwarding import returned
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import MAX_ALTERNATIVES, literal
-from amp_lint.syntax.assignments import assignments, taken
+from amp_lint.syntax.assignments import assignments, held_in
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, dotted
 from amp_lint.vocabulary.modules import (
@@ -150,8 +150,7 @@ class Origins:
                 return
             given = self._given(binding)
         elif isinstance(binding.node, (cst.For, cst.CompFor)):
-            pairs = taken(binding.node)
-            given = [held for target, held in pairs if dotted(target) == binding.name]
+            given = held_in(binding)
         elif binding.value is not None:
             given = [binding.value]
         found = {origin for each in given for origin in self.of(each)}

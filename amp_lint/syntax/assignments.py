@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from amp_lint.syntax.tree import Tree, is_a
+
+if TYPE_CHECKING:
+    from amp_lint.syntax.names import Binding
 
 Pair = tuple[cst.BaseExpression, cst.BaseExpression | None]
 """One target, no tuple, and its value; None where no expression is the value of it alone."""
@@ -14,6 +18,8 @@ _KINDS = (cst.Assign, cst.AnnAssign, cst.NamedExpr)
 _SEQUENCES = (cst.Tuple, cst.List)
 _COPIES = frozenset({"iter", "list", "reversed", "set", "sorted", "tuple"})
 """Functions that give the elements of what they are given."""
+_PAIRED = frozenset({"named_buffers", "named_children", "named_modules", "named_parameters"})
+"""Methods that give the parts of a module with their names."""
 
 
 def assignments(tree: Tree) -> Iterator[Pair]:
@@ -64,6 +70,36 @@ def taken(loop: cst.For | cst.CompFor) -> Iterator[tuple[cst.BaseExpression, cst
     yield from _elements(loop.target, loop.iter)
 
 
+def held_in(binding: Binding) -> list[cst.BaseExpression]:
+    """What a loop's variable is one element of after the other; [] for another variable."""
+    pairs = taken(binding.node) if isinstance(binding.node, (cst.For, cst.CompFor)) else ()
+    return [
+        container
+        for target, container in pairs
+        if isinstance(target, cst.Name) and target.value == binding.name
+    ]
+
+
+def numbered(
+    loop: cst.For | cst.CompFor,
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression]]:
+    """Of ``for i, x in enumerate(xs)`` i, x and xs: x is ``xs[i]`` there."""
+    yield from _numbered(loop.target, loop.iter)
+
+
+def _numbered(
+    target: cst.BaseExpression, container: cst.BaseExpression
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression]]:
+    parts = [e.value for e in target.elements] if isinstance(target, _SEQUENCES) else []
+    match container:
+        case cst.Call(func=cst.Name(value="enumerate"), args=[first]) if len(parts) == 2:
+            for part, held in _elements(parts[1], first.value):
+                yield parts[0], part, held
+        case cst.Call(func=cst.Name(value="zip"), args=given) if len(parts) <= len(given):
+            for part, arg in zip(parts, given, strict=False):
+                yield from _numbered(part, arg.value)
+
+
 def _elements(
     target: cst.BaseExpression, container: cst.BaseExpression
 ) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
@@ -79,6 +115,10 @@ def _elements(
         case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value="items")), args=[]):
             if len(parts) == 2 and not isinstance(parts[1], _SEQUENCES):
                 yield parts[1], owner
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if (
+            name in _PAIRED and len(parts) == 2 and not isinstance(parts[1], _SEQUENCES)
+        ):
+            yield parts[1], container
         case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value="values")), args=[]):
             if not parts:
                 yield target, owner

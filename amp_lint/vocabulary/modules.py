@@ -10,6 +10,8 @@ PARAMETER = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 PARTS = frozenset({"children", "modules", "named_children", "named_modules", "named_parameters",
                    "parameters"})  # fmt: skip
 """Methods that give what a module is made of, each by itself or with its name."""
+PARAMETERS = frozenset({"named_parameters", "parameters"})
+"""Those of them that give parameters."""
 APPLY = "apply"
 """The method that calls a function with each module within another."""
 KEEPING = frozenset(

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amp_lint._lazy import cst
-from amp_lint.vocabulary.operations import ADD, COPY, INTERPOLATE, SHRINK, SUBTRACT
+from amp_lint.vocabulary.expressions import SELECTS
+from amp_lint.vocabulary.operations import ADD, CASTS, COPY, INTERPOLATE, SHRINK, SUBTRACT
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -18,6 +19,8 @@ _ALONE = frozenset({SHRINK, INTERPOLATE})
 _GIVEN = frozenset({"add", "lerp"})
 _SAME = "data"
 """What of a tensor is the tensor itself here."""
+_STILL_WEIGHTS = SELECTS | {*CASTS, "to", "type", "type_as"}
+"""What makes no other values of a model's parameters."""
 
 
 class Average(NamedTuple):
@@ -28,6 +31,8 @@ class Average(NamedTuple):
     weight: cst.BaseExpression
     is_decay: bool = True
     """Whether ``weight`` is the decay, not what is left of 1."""
+    followed: cst.BaseExpression | None = None
+    """What it is an average of, with its own factor."""
 
 
 def accumulated(facts: Facts) -> Iterator[str]:
@@ -40,7 +45,10 @@ def accumulated(facts: Facts) -> Iterator[str]:
                 yield _last(stored)
             case ast.Call(func=ast.Attribute(attr=attr, value=stored)) if attr in _ALONE:
                 yield _last(stored)
-            case ast.Assign(targets=[stored], value=ast.BinOp(op=ast.Add())):
+            case ast.Assign(
+                targets=[stored],
+                value=ast.BinOp(op=ast.Add()) | ast.IfExp(body=ast.BinOp(op=ast.Add())),
+            ):
                 yield _last(stored)
             case ast.Assign(targets=[stored], value=ast.Call(func=ast.Attribute(attr=attr))) if (
                 attr in _GIVEN
@@ -68,11 +76,42 @@ def averages(model: Model) -> Iterator[Average]:
             yield from _in_place(model, call, _bare(call.func.value), call.func.attr.value)
     for assign in model.tree.nodes(cst.Assign):
         if len(assign.targets) == 1:
-            yield from _assigned(model, _bare(assign.targets[0].target), assign.value)
+            for value in _arms(assign.value):
+                yield from _assigned(model, _bare(assign.targets[0].target), value)
     for change in model.tree.nodes(cst.AugAssign):
         if isinstance(change.operator, (cst.AddAssign, cst.SubtractAssign)):
             is_added = isinstance(change.operator, cst.AddAssign)
             yield from _stepped(model, _bare(change.target), change.value, is_added=is_added)
+
+
+def _arms(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What a conditional expression chooses from, or the expression itself."""
+    if isinstance(value, cst.IfExp):
+        yield from _arms(value.body)
+        yield from _arms(value.orelse)
+    else:
+        yield value
+
+
+def is_of_weights(model: Model, average: Average) -> bool:
+    """Whether it is an average of what a model's parameters are in each step."""
+    from amp_lint.syntax.assignments import held_in
+    from amp_lint.vocabulary.modules import PARAMETERS
+
+    if average.followed is None:
+        return False
+    factors = (factor for pair in _factors(model, average.followed) for factor in pair)
+    return any(
+        isinstance(held, cst.Call)
+        and isinstance(held.func, cst.Attribute)
+        and held.func.attr.value in PARAMETERS
+        for whole in (average.followed, *factors)
+        for one in model.sources.of(whole, _STILL_WEIGHTS)
+        for part in (one.value if isinstance(one, cst.Attribute) else one,)
+        if isinstance(part, cst.Name)
+        for binding in model.names.bindings(part)
+        for held in held_in(binding)
+    )
 
 
 def _in_place(
@@ -84,11 +123,14 @@ def _in_place(
     given = arguments(call)
     value, weight = given.get(0, None), given.get(1, "weight")
     if name == INTERPOLATE and weight is not None:
-        yield Average(call, stored, weight, is_decay=False)
+        yield Average(call, stored, weight, is_decay=False, followed=value)
     elif value is None:
         return
     elif name == SHRINK and _is_added_to(model, call):
-        yield Average(call, stored, value)
+        added = model.tree.parent(call)
+        holder = model.tree.parent(added) if added is not None else None
+        rest = arguments(holder).get(0, "other") if isinstance(holder, cst.Call) else None
+        yield Average(call, stored, value, followed=rest)
     elif name == COPY:
         yield from _assigned(model, stored, value)
     elif name in (ADD, SUBTRACT):
@@ -104,11 +146,13 @@ def _assigned(
         return
     weight = made.args.get(1, "weight") if made.name == "lerp" else None
     if weight is not None and made.input is not None and _is_same(model, made.input, stored):
-        yield Average(value, _bare(made.input), weight, is_decay=False)
-    for part in (made.input, made.args.get(0, "other")) if made.name == "add" else ():
+        new = made.args.get(0, "end")
+        yield Average(value, _bare(made.input), weight, is_decay=False, followed=new)
+    added = made.input, made.args.get(0, "other")
+    for part, rest in (added, added[::-1]) if made.name == "add" else ():
         for one, other in _factors(model, part):
-            if _is_same(model, other, stored):
-                yield Average(value, _bare(other), one)  # the stored one before it is bound again
+            if _is_same(model, other, stored):  # the stored one before it is bound again
+                yield Average(value, _bare(other), one, followed=rest)
 
 
 def _stepped(
@@ -120,7 +164,8 @@ def _stepped(
             continue
         old = apart.right if is_added else apart.left
         if isinstance(apart.operator, cst.Subtract) and _is_same(model, old, stored):
-            yield Average(value, _bare(old), weight, is_decay=False)
+            new = apart.left if is_added else apart.right
+            yield Average(value, _bare(old), weight, is_decay=False, followed=new)
 
 
 def _factors(
@@ -143,7 +188,21 @@ def _is_added_to(model: Model, call: cst.Call) -> bool:
 
 def _is_same(model: Model, node: cst.BaseExpression, stored: cst.BaseExpression) -> bool:
     source = model.tree.source
-    return source(_bare(node)) == source(stored)
+    if source(_bare(node)) == source(stored):
+        return True
+    return isinstance(node, cst.Name) and source(stored) in _also(model, node)
+
+
+def _also(model: Model, name: cst.Name) -> Iterator[str]:
+    """What a variable of a loop is as well: of ``for i, x in enumerate(xs)`` it is ``xs[i]``."""
+    from amp_lint.syntax.assignments import numbered
+
+    source = model.tree.source
+    for binding in model.names.bindings(name):
+        if isinstance(binding.node, (cst.For, cst.CompFor)):
+            for index, element, container in numbered(binding.node):
+                if isinstance(element, cst.Name) and element.value == name.value:
+                    yield f"{source(container)}[{source(index)}]"
 
 
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:

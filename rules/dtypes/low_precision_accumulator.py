@@ -13,7 +13,7 @@ from amp_lint.syntax.parse import own_identifiers
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary.operations import EXACT
 
-from ._averages import Average, accumulated, averages
+from ._averages import Average, accumulated, averages, is_of_weights
 from ._low import LOWERING, first, shown
 
 if TYPE_CHECKING:
@@ -59,15 +59,19 @@ class LowPrecisionAccumulator(Rule):
 
     def _judge(self, model: Model, run: Run, average: Average) -> Diagnostic | None:
         value, number = run.of(average.stored), run.of(average.weight).number
-        if number is None or not value.low:
+        if not value.low:
             return None
-        decay = number if average.is_decay else 1 - number
         dtype = sorted(value.low)[-1]
-        if not _LARGEST_DECAY[dtype] <= decay < 1:
+        stops = f"a moving average in {dtype} with a decay of {{}} stops short of what it follows"
+        if number is not None:
+            decay = number if average.is_decay else 1 - number
+            if not _LARGEST_DECAY[dtype] <= decay < 1:
+                return None
+            message = stops.format(f"{decay:g}")
+        elif is_of_weights(model, average):
+            message = stops.format(f"{_LARGEST_DECAY[dtype]:g} or more")
+        else:
             return None
-        message = (
-            f"a moving average in {dtype} with a decay of {decay:g} stops short of what it follows"
-        )
         return self.report(model, average.node, message, shown(model, run, value), help=_HELP)
 
     def _count(self, model: Model, run: Run, add: cst.AugAssign) -> Diagnostic | None:
@@ -82,6 +86,8 @@ class LowPrecisionAccumulator(Rule):
 def _may_be_low(facts: Facts, name: str) -> bool:
     """Whether the code that makes something says a dtype."""
     made = [value for value in facts.values.get(name, ()) if not isinstance(value, ast.Constant)]
+    named = [value.id for value in made if isinstance(value, ast.Name) and value.id != name]
+    made += [value for each in named for value in facts.values.get(each, ())]
     for call in facts.calls.get("register_buffer", ()):
         match call.args:
             case [ast.Constant(value=value), *rest] if value == name:

@@ -89,14 +89,10 @@ class ScalerNotCheckpointed(Rule):
 
 def _shown(model: Model, optimizer: cst.BaseExpression) -> cst.BaseExpression:
     """An optimizer as the reader knows it: of ``o for o in optimizers`` what holds them all."""
-    from amp_lint.syntax.assignments import taken
-    from amp_lint.syntax.names import dotted
+    from amp_lint.syntax.assignments import held_in
 
     names = model.names.bindings(optimizer) if isinstance(optimizer, cst.Name) else []
-    loop = names[0].node if len(names) == 1 else None
-    pairs = taken(loop) if isinstance(loop, (cst.For, cst.CompFor)) else ()
-    name = dotted(optimizer)
-    return next((held for target, held in pairs if dotted(target) == name), optimizer)
+    return next(iter(held_in(names[0])), optimizer) if len(names) == 1 else optimizer
 
 
 def _name(model: Model, checkpoint: Checkpoint) -> str:
