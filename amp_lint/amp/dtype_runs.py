@@ -7,7 +7,7 @@ after `_ROUNDS` is unknown. Nothing is assumed of code that is not in reach.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -65,6 +65,7 @@ _COMPUTED: dict[type[cst.CSTNode], Callable[[float, float], float]] = {
 }
 _DIVIDING = (cst.Divide, cst.FloorDivide, cst.Modulo)
 _ISINSTANCE = frozenset({"builtins.isinstance"})
+_CASTS = frozenset({"float", "to", "type", "type_as"})
 _COLLECTING = frozenset({"append", "appendleft", "extend", "insert"})
 Env = dict[str, Value]
 
@@ -206,12 +207,19 @@ class Runner:
         placed = self._placed(test)
         if placed is not None and placed[1] is not holds and placed[0] in env:
             env[placed[0]] = _left(env[placed[0]])
-        asked = self._asked(test) if isinstance(test, cst.Comparison) else None
+        if not isinstance(test, cst.Comparison):
+            return env
+        if (compared := self._compared(test)) is not None:
+            _tell_of_itself(test.left, *compared, holds, env)
+        asked = self._asked(test)
         known = env.get(asked.owner) if asked is not None else None
         if asked is None or known is None or not known.is_tensor:
             return env
         if holds == asked.equal and asked.read is not getattr(test, "left", None):
-            return env  # it may have been cast since it was read
+            # it may have been cast since it was read, but not, unless that is seen, to less
+            kept = known.dtypes if asked.dtypes & LOW else known.dtypes - LOW
+            env[asked.owner] = replace(known, dtypes=kept or known.dtypes)
+            return env
         said = asked.dtypes
         told = said <= LOW or not said & LOW
         unknown = said if told else known.dtypes  # a list of all that is supported says nothing
@@ -250,22 +258,27 @@ class Runner:
         return owner, equal is (named == "cuda")
 
     def _asked(self, test: cst.Comparison) -> _Asked | None:
-        """What a comparison asks of a dtype."""
+        """What a comparison asks of the dtype of a value."""
+        left = self._made(test.left) if isinstance(test.left, cst.Name) else test.left
+        owner, _, attribute = (dotted(left) or "").rpartition(".")
+        compared = self._compared(test) if attribute == "dtype" and owner else None
+        return _Asked(owner, *compared, left) if compared is not None else None
+
+    def _compared(self, test: cst.Comparison) -> tuple[frozenset[str], bool] | None:
+        """The dtypes that something is compared with, and whether it is to be one of them."""
         if len(test.comparisons) != 1:
             return None
-        comparison, left = test.comparisons[0], test.left
-        left = self._made(left) if isinstance(left, cst.Name) else left
-        owner, _, attribute = (dotted(left) or "").rpartition(".")
+        comparison = test.comparisons[0]
         right = comparison.comparator
         items = right.elements if isinstance(right, (cst.Tuple, cst.List, cst.Set)) else ()
         values = [each.value for each in items] or [right]
         said = {DTYPES.get(n) for value in values for n in self.program.names.qualified(value)}
-        if attribute != "dtype" or not owner or not said or None in said:
+        if not said or None in said:
             return None
         equal = isinstance(comparison.operator, (cst.Equal, cst.Is, cst.In))
         if not equal and not isinstance(comparison.operator, (cst.NotEqual, cst.IsNot, cst.NotIn)):
             return None
-        return _Asked(owner, frozenset(dtype for dtype in said if dtype), equal, left)
+        return frozenset(dtype for dtype in said if dtype), equal
 
     def _made(self, name: cst.Name) -> cst.BaseExpression:
         """What a variable is that is nothing else, but for literals."""
@@ -278,7 +291,8 @@ class Runner:
 
         Of several targets the last before the question. What may be float32 as well says nothing.
         """
-        tree, found = self.program.tree, dict[object, frozenset[str]]()
+        tree = self.program.tree
+        found: dict[object, frozenset[str]] = dict.fromkeys(self._returned_to(), LOW)
         targets = [(dotted(each.target), each.target)
                    for each in tree.below(self.run.function, cst.AssignTarget)]  # fmt: skip
         for test in tree.below(self.run.function, cst.Comparison):
@@ -289,6 +303,44 @@ class Runner:
                 key = id(before[-1]) if before else asked.owner
                 found[key] = found.get(key, frozenset()) | asked.dtypes
         return found
+
+    def _returned_to(self) -> Iterator[str]:
+        """The parameters of which something is made in float32, and given their dtype back."""
+        function = self.run.function
+        if not isinstance(function, cst.FunctionDef):
+            return
+        raised, returned = set[str](), set[str]()
+        for call in self.program.tree.below(function, cst.Call):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _CASTS:
+                owner = dotted(call.func.value) or ""
+                to = [arg.value for arg in call.args if arg.keyword is None or _says_dtype(arg)]
+                names = {DTYPES.get(n) for each in to for n in self.program.names.qualified(each)}
+                if call.func.attr.value == "float" or names == {"float32"}:
+                    raised.add(owner)
+                elif len(to) == 1 and self._is_returned(call):
+                    like = self._made(to[0]) if isinstance(to[0], cst.Name) else to[0]
+                    returned.add((dotted(like) or "").removesuffix(".dtype"))
+        if not (raised and returned):
+            return
+        for each in self.program.tree.below(function, cst.Assign):
+            if isinstance(each.value, cst.Name) and dotted(each.targets[0].target) in raised:
+                raised.add(each.value.value)
+        params = (param.name.value for param in function.params.params)
+        yield from (name for name in params if name in raised & returned)
+
+    def _is_returned(self, node: cst.BaseExpression) -> bool:
+        """Whether a function returns a value, under a name or with other things."""
+        function, tree = self.run.function, self.program.tree
+        names = set[str]()
+        for holder in tree.ancestors(node):
+            if isinstance(holder, cst.Return):
+                return True
+            if isinstance(holder, cst.Assign):
+                names = {dotted(each.target) or "" for each in holder.targets}
+            if isinstance(holder, cst.BaseSmallStatement) or holder is function:
+                break
+        returns = tree.below(function, cst.Return) if names else ()
+        return any(name.value in names for each in returns for name in tree.below(each, cst.Name))
 
     def begun(self, name: str, value: Value, target: cst.CSTNode | None = None) -> Value:
         """A value that is bound: what the function asks may be so, where nothing else is known."""
@@ -611,6 +663,24 @@ class Runner:
             env[name] = replace(join(known, added), dims=Dims.UNKNOWN)
         elif known.kind is not Kind.OTHER:
             env[name] = UNKNOWN
+
+
+def _tell_of_itself(
+    left: cst.BaseExpression, said: frozenset[str], equal: bool, holds: bool, env: Env
+) -> None:
+    """Narrow the variable that holds a dtype, where a test of it holds, or does not."""
+    known = env.get(left.value) if isinstance(left, cst.Name) else None
+    if not isinstance(left, cst.Name) or known is None or known.kind is not Kind.DTYPE:
+        return
+    if holds == equal:
+        dtypes = said if ANY in known.dtypes else known.dtypes & said or known.dtypes
+    else:
+        dtypes = known.dtypes - said or known.dtypes
+    env[left.value] = replace(known, dtypes=dtypes)
+
+
+def _says_dtype(arg: cst.Arg) -> bool:
+    return arg.keyword is not None and arg.keyword.value == "dtype"
 
 
 def key_of(node: cst.Subscript) -> str | None:

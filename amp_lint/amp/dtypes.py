@@ -159,9 +159,14 @@ def held(value: Value, name: str) -> Value:
 
 
 def told(value: Value, names: Mapping[str, str]) -> Value:
-    """A value as another function sees it, which calls the parameters that it follows so."""
+    """A value as another function sees it, which calls the parameters that it follows so.
+
+    What a function may be given for all it does is no news to those that it calls, or that call it.
+    """
     items = tuple(told(item, names) for item in value.items)
-    return replace(value, follows=names.get(value.follows, ""), items=items)
+    is_any = ANY in value.dtypes and value.dtypes >= LOW
+    dtypes = frozenset({ANY}) if is_any else value.dtypes
+    return replace(value, dtypes=dtypes, follows=names.get(value.follows, ""), items=items)
 
 
 def join(one: Value, other: Value) -> Value:

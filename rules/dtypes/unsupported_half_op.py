@@ -29,7 +29,7 @@ class UnsupportedHalfOp(Rule):
     severity = Severity.ERROR
     preview = True
     fixes = (Applicability.SAFE, Applicability.SUGGEST)
-    requires = (LOWERING.union(WINDOWED, {"forward"}),)
+    requires = (LOWERING.union(WINDOWED, {"forward", "dtype"}),)
     elsewhere = REGIONS
 
     def may(self, facts: Facts) -> bool:
@@ -61,14 +61,18 @@ class UnsupportedHalfOp(Rule):
             return None
         if not certain(run, value):
             return None
-        dtype = sorted(value.low)[-1]
-        only = name.startswith("fft.") and dtype == "float16"
+        # a transform raises in bfloat16 whatever the sizes are
+        is_fft = name.startswith("fft.")
+        dtype = sorted(value.low)[0 if is_fft else -1]
+        only = is_fft and dtype == "float16"
+        if only and _asks_for_powers_of_2(model, run):
+            return None
         sizes = " but for sizes of 2**n" if only else ""
         message = (
             f"{name} raises RuntimeError in {dtype}{sizes}, and autocast does not cast it{where}"
         )
         help = "give it `.float()`"
-        trust = Applicability.SUGGEST if name.startswith("fft.") else Applicability.SAFE
+        trust = Applicability.SUGGEST if is_fft else Applicability.SAFE
         fix = Fix("Compute it in float32", cast(model, known[1], "float()"), trust)
         return self.report(model, call, message, shown(model, run, value), fix, help=help)
 
@@ -88,3 +92,15 @@ class UnsupportedHalfOp(Rule):
         message = f"stft raises RuntimeError where {quoted(known)} is float16{where}"
         help = "give it `.float()`, and a window in float32"
         return replace(self.report(model, call, message, help=help), severity=Severity.WARNING)
+
+
+def _asks_for_powers_of_2(model: Model, run: Run) -> bool:
+    """Whether a function asks ``n & (n - 1)`` of the sizes that it works on."""
+    source = model.tree.source
+    return any(
+        isinstance(test.operator, cst.BitAnd)
+        and isinstance(rest := test.right, cst.BinaryOperation)
+        and isinstance(rest.operator, cst.Subtract)
+        and source(rest.left) == source(test.left)
+        for test in model.tree.below(run.function, cst.BinaryOperation)
+    )
