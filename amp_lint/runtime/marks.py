@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Container, Iterable
 from typing import Any
@@ -53,10 +54,24 @@ def ran_in(losses: Iterable[torch.Tensor], dtypes: Container[torch.dtype], since
     ``since``: what `now` gave at a moment before which it does not count.
     """
     for node in _nodes(losses, _FAR):
-        for given in getattr(node, "_input_metadata", ()):
-            if given.dtype in dtypes and (not since or since <= _number(node) < _LEAF):
-                return True
+        is_recent = not since or since <= _number(node) < _LEAF
+        if is_recent and any(dtype in dtypes for dtype in _dtypes_of(node)):
+            return True
     return False
+
+
+def _dtypes_of(node: Any) -> set[torch.dtype]:  # noqa: ANN401
+    """In which dtypes a node gets gradients; of an older torch, in which it has saved tensors."""
+    told = getattr(node, "_input_metadata", None)
+    if told is not None:
+        return {given.dtype for given in told}
+    saved = set[torch.dtype]()
+    for name in dir(node):
+        if name.startswith("_saved_"):
+            with contextlib.suppress(RuntimeError):  # it is given up after backward
+                value = getattr(node, name)
+                saved |= {value.dtype} if isinstance(value, torch.Tensor) else set()
+    return saved
 
 
 def _number(node: Any) -> int:  # noqa: ANN401

@@ -102,7 +102,9 @@ def test_compiled_code_is_compiled_once_and_looked_at_as_it_is_written() -> None
             compiled(torch.randn(4, 8)).sum().backward()
             optimizer.step()
     torch.compiler.reset()  # where something is compiled, no gradient is watched
-    assert (len(graphs), watch.record.summary.sampled) == (1, 4)
+    assert watch.record.summary.sampled == 4
+    # an older torch cannot be told to leave compiled code alone, and compiles it for each such step
+    assert len(graphs) == (1 if hasattr(torch.compiler, "set_stance") else 4)
     assert not said(watch.record)
 
 

@@ -21,6 +21,8 @@ from tests.runtime.programs import CLEAN, HERE, PLANTED, program
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_mistake_is_seen_at_its_line(name: str, run: Run) -> None:
+    if "get_total_norm" in PLANTED[name] and not hasattr(torch.nn.utils, "get_total_norm"):
+        pytest.skip("this torch has no such function yet")
     lines = program(PLANTED[name]).splitlines()
     (row,) = (number for number, line in enumerate(lines, 1) if line.endswith(HERE))
     seen = said(run(PLANTED[name]))

@@ -9,6 +9,7 @@ autograd and under ``torch.compile``. It changes the whole process, until `remov
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterator
 
@@ -59,6 +60,11 @@ In this case, combine the two layers using torch.nn.functional.binary_cross_entr
 or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are
 safe to autocast."""
 
+_REPLACING = (
+    {"allow_override": True}
+    if "allow_override" in inspect.signature(torch.library.Library.impl).parameters
+    else {}  # an older torch replaces without being told
+)
 _libraries: list[torch.library.Library] = []
 
 
@@ -70,10 +76,8 @@ def install() -> None:
     _libraries.append(library)  # what it registers lives as long as it does
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "overriding a previously registered kernel"
-        for name, kernel in _kernels():
-            library.impl(  # type: ignore[no-untyped-call]
-                name, kernel, "AutocastCPU", allow_override=True
-            )
+        for name, kernel in dict(_kernels()).items():  # what is there twice is the later one
+            library.impl(name, kernel, "AutocastCPU", **_REPLACING)  # type: ignore[no-untyped-call]
 
 
 def remove() -> None:
