@@ -376,7 +376,10 @@ def _gradients(parameters: list[Tensor]) -> list[Tensor]:
 
 
 def _norm(parameters: list[Tensor]) -> Tensor:
-    return utils.get_total_norm(_gradients(parameters))
+    """As ``get_total_norm`` computes it, which a torch before 2.6 does not have."""
+    norms = [torch.linalg.vector_norm(gradient) for gradient in _gradients(parameters)]
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return norm
 
 
 def parameter_dtype(program: Program, key: str) -> torch.dtype:
