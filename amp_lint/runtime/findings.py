@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import torch
+
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime.frames import Place, callers
 from amp_lint.runtime.record import (
@@ -37,11 +39,13 @@ class Findings:
         """Tells the project's files that have run so far."""
         self._noted: set[str] = set()
         """Files in which something was seen."""
+        self.over = False
+        """Whether the run is over, and what is seen is of the whole of it."""
 
     @property
     def step(self) -> int:
-        """The step that is being made, from 1; those of all optimizers count."""
-        return self.record.summary.steps + 1
+        """The step that is being made, from 1, or 0 at the end; those of all optimizers count."""
+        return 0 if self.over else self.record.summary.steps + 1
 
     def see(
         self,
@@ -109,6 +113,7 @@ class Findings:
 
     def save(self) -> None:
         """Write the counts down."""
+        self.record.summary.on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         if self._recorder is not None:
             self._recorder.write(state_line(self.record))
 

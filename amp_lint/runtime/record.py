@@ -35,7 +35,7 @@ class Observation:
     places: Mapping[At, Place]
     numbers: Numbers
     step: int
-    """The first step in which it happened, from 1."""
+    """The first step in which it happened, from 1; 0 for what the whole run shows."""
     count: int = 1
     callers: tuple[Place, ...] = ()
     """The calls of the project that have led to it when it was first reached."""
@@ -57,6 +57,8 @@ class Summary:
     last_scale: float | None = None
     sampled: int = 0
     """Steps that were looked at operation by operation."""
+    on_cuda: bool = False
+    """Whether CUDA was in use."""
     note: str = ""
     """Why less was looked at than was asked for."""
     ended: bool = False
@@ -225,6 +227,7 @@ def _add(whole: Summary, part: Summary) -> None:
     whole.steps = max(whole.steps, part.steps)
     whole.skips = max(whole.skips, part.skips)
     whole.sampled = max(whole.sampled, part.sampled)
+    whole.on_cuda = whole.on_cuda or part.on_cuda
     whole.note = whole.note or part.note
     whole.first_scale = whole.first_scale or part.first_scale
     whole.last_scale = part.last_scale if whole.last_scale is None else whole.last_scale

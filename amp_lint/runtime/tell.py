@@ -16,6 +16,8 @@ from amp_lint.runtime.sources import Sources
 from amp_lint.text.diagnostic import Diagnostic, Related
 from amp_lint.text.noqa import Suppressions
 
+_UNTRIED = "`amp-lint run` has never been tried on CUDA; please report what looks wrong."
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -40,6 +42,8 @@ class Said:
     def often(self) -> str:
         """How often it happened, and when first."""
         count, step = self.observation.count, self.observation.step
+        if not step:
+            return "over the whole run"
         return f"happened {count} times, first in step {step}" if count > 1 else f"in step {step}"
 
 
@@ -110,6 +114,8 @@ def ending(record: Record, found: Iterable[Finding]) -> Iterator[str]:
     advised = advice(record)
     if advised is not None:
         yield advised
+    if record.summary.on_cuda:
+        yield _UNTRIED
     yield closing(record.summary, found)
 
 
@@ -121,6 +127,8 @@ def closing(summary: Summary, found: Iterable[Finding]) -> str:
         parts.append(f"{summary.skips} of them skipped")
     if summary.sampled:
         parts.append(f"{summary.sampled} looked at closely")
+    if not summary.on_cuda:
+        parts.append("not run on CUDA")
     if summary.note:
         parts.append(summary.note)
     if summary.first_scale and summary.last_scale:

@@ -63,6 +63,7 @@ class Watch(Watched):
 
     def _judge_whole(self) -> None:
         """See what only the whole run can show."""
+        self.findings.over = True
         self.regions.finish()
         only_bfloat16 = [*map(str, self.regions.dtypes)] == ["torch.bfloat16"]
         for log in self.protocol.logs:

@@ -16,7 +16,8 @@ import pytest
 
 from amp_lint import cli
 from amp_lint.run.session import CLEAN, ERROR, FOUND
-from amp_lint.runtime.record import read
+from amp_lint.runtime import tell
+from amp_lint.runtime.record import Record, Summary, folded, read
 from tests.runtime.numeric_programs import PLANTED as NUMERIC
 from tests.runtime.programs import CLEAN as RIGHT
 from tests.runtime.programs import PLANTED, program
@@ -45,8 +46,22 @@ def test_a_right_training(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = told(capsys, "run", "right.py")
     assert (code, out) == (CLEAN, "")
     assert err.endswith(
-        "The run showed 0 mistakes (4 steps, 2 looked at closely, scale 1024 to 1024).\n"
+        "The run showed 0 mistakes"
+        " (4 steps, 2 looked at closely, not run on CUDA, scale 1024 to 1024).\n"
     )
+
+
+def test_what_the_whole_run_shows_has_no_step(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "bf16.py").write_text(program(PLANTED["AMP109"]))
+    assert "note: over the whole run\n" in told(capsys, "run", "bf16.py")[2]
+
+
+def test_a_run_on_cuda_says_that_nobody_has_tried_it() -> None:
+    on_cuda, elsewhere = Record(summary=Summary(on_cuda=True)), Record(summary=Summary())
+    assert "never been tried on CUDA" in "".join(tell.told(folded([elsewhere, on_cuda])))
+    assert "not run on CUDA" in "".join(tell.told(folded([elsewhere, elsewhere])))
 
 
 def test_threads_of_others_are_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -279,7 +294,7 @@ def test_a_script_that_fails_for_another_reason_is_told_of_no_number(
     code, _, err = told(capsys, "run", "--level=full", "--output-format=concise", "fails.py")
     assert code == 1 and "KeyError: 1" in err
     assert "AMP601" not in err
-    assert err.endswith("looked at closely; it did not come to its end).\n")
+    assert err.endswith("looked at closely, not run on CUDA; it did not come to its end).\n")
 
 
 class Lazy(ModuleType):
