@@ -106,8 +106,13 @@ class Recognizer:
     @per_node
     def direct(self, call: cst.Call) -> cst.Call:
         """A call of what is known, where one goes through something that holds it; else itself."""
-        ways = () if self._named(call) is not None else direct(call, self.values)
-        return next(filter(self._named, ways), call)
+        if self._named(call) is not None:
+            return call
+        ways = [way for way in direct(call, self.program) if self._named(way) is not None]
+        handed = len(
+            self.program.handed(call.func)
+        )  # some of it may be none, and nobody knows when
+        return call if not ways or len(ways) < handed else ways[0]
 
     @per_node
     def kind(self, call: cst.Call) -> Kind | None:

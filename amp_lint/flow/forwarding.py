@@ -99,16 +99,17 @@ def completed(partial: cst.Call, call: cst.Call) -> tuple[cst.BaseExpression | N
     return (early.positional[0] if early.positional else None), given
 
 
-def direct(call: cst.Call, values: Values) -> Iterator[cst.Call]:
-    """What a call may run, where it goes through a variable, an attribute or a table of functions.
+def direct(call: cst.Call, program: Program) -> Iterator[cst.Call]:
+    """What a call may run, where it goes through what holds functions.
 
-    A ``partial`` counts with its arguments. The calls have no place in the tree.
+    Which is a variable, an attribute, a parameter or a table. A ``partial`` counts with its
+    arguments. The calls have no place in the tree.
     """
-    func = call.func
+    func, values = call.func, program.values
     held = func.value if isinstance(func, cst.Subscript) else func
     if not isinstance(held, (cst.Name, cst.Attribute)):
         return
-    for value in values.alternatives(held):
+    for value in program.handed(func) or values.alternatives(held):
         items = values.items(value) if held is not func else None
         for made in [each for _, each in items or ()] if held is not func else [value]:
             match made:

@@ -11,7 +11,7 @@ from typing import Protocol
 import libcst as cst
 
 from amp_lint.flow.conditions import text
-from amp_lint.flow.values import Values, arguments
+from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Names, dotted
@@ -28,6 +28,9 @@ class Objects(Protocol):
 
     def classes(self, node: cst.BaseExpression) -> Sequence[cst.ClassDef]:
         """The classes that an expression may be an instance of."""
+
+    def given(self, name: cst.Name) -> Sequence[cst.BaseExpression]:
+        """What calls give for the parameter that a name is; nothing for other names."""
 
 
 class Program:
@@ -137,8 +140,29 @@ class Program:
         found = ((id(call), self._target(call.func)) for call in calls)
         return {key: function for key, function in found if function is not None}
 
+    def handed(self, func: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What calls give, besides None, for the parameters that are called by an expression.
+
+        Nothing where it may be anything else.
+        """
+        if self._objects is None or not isinstance(func, (cst.Name, cst.Attribute)):
+            return []
+        found: list[cst.BaseExpression] = []
+        for end in self.values.alternatives(func):
+            given = self._objects.given(end) if isinstance(end, cst.Name) else ()
+            if not given and literal(end) is not None:
+                return []
+            found += (each for each in given if literal(each) is not None)
+        return found
+
+    def _handed_function(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
+        """The function of this file that all calls give for what is called."""
+        functions = [self.values.function(each) for each in self.handed(func)]
+        same = functions and all(each is functions[0] for each in functions)
+        return functions[0] if same else None
+
     def _target(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
-        function = self.values.function(func)
+        function = self.values.function(func) or self._handed_function(func)
         if function is not None:
             return self._filled_in(function, func) or function
         if isinstance(func, cst.Attribute):

@@ -28,5 +28,5 @@ def test_direct(body: str, expected: list[str]) -> None:
     model = model_of(f"import functools\n{body}\n")
     calls = [*model.tree.nodes(cst.Call)]
     call = next(c for c in calls if [model.tree.source(arg.value) for arg in c.args] == ["1"])
-    written = [cst.Module([]).code_for_node(each) for each in direct(call, model.values)]
+    written = [cst.Module([]).code_for_node(each) for each in direct(call, model.program)]
     assert written == expected

@@ -475,3 +475,46 @@ def test_what_is_called_like_a_clip_is_one() -> None:
     )
     assert in_loop("model.clip_grad_norm(model.limit)\n" + STEP) == []
     assert in_loop("model.limited(model.net.parameters())\n" + STEP) == []
+
+
+HANDED = """\
+from functools import partial
+class Trainer:
+    def __init__(self, limit=None):
+        self.limit = limit
+    def train(self, params, optimizer, scaler, loss, limit=None):
+        scaler.scale(loss).backward()
+        if limit:
+            limit(params)
+        if self.limit is not None:
+            self.limit(params)
+        scaler.step(optimizer)
+        scaler.update()
+def limited(params):
+    clip(params, 1.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "found"),
+    [
+        ("Trainer().train(p, o, s, l, lambda ps: clip(ps, 1.0))", "limit(params)"),
+        ("Trainer().train(p, o, s, l, limit=partial(clip, max_norm=1.0))", "limit(params)"),
+        ("Trainer().train(p, o, s, l, limit=limited)", "clip(params, 1.0)"),
+        ("Trainer(limited).train(p, o, s, l)", "clip(params, 1.0)"),
+        ("Trainer(partial(clip, max_norm=1.0)).train(p, o, s, l)", "self.limit(params)"),
+        ("Trainer().train(p, o, s, l)", ""),
+        ("Trainer(print).train(p, o, s, l); Trainer(limited).train(p, o, s, l)", ""),
+        ("Trainer(p and limited).train(p, o, s, l)", ""),
+    ],
+)
+def test_a_clip_that_is_handed_on(calls: str, found: str) -> None:
+    seen = clips(HANDED + calls)
+    assert "".join(_source(each.call) for each in seen) == found
+
+
+def test_of_several_clips_that_are_handed_on_each_is_one() -> None:
+    made = "for each in (1.0, 2.0):\n    Trainer(partial(clip, max_norm=each)).train(p, o, s, l)\n"
+    one, *others = clips(HANDED + made + made)
+    assert _source(one.call) == "self.limit(params)" and not others
+    assert not clips(HANDED + made + "Trainer(print).train(p, o, s, l)")
