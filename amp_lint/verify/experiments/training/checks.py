@@ -335,6 +335,8 @@ def _infinite(trial: Trial) -> Evidence:
     skipped = scaled if before.raised else _skips(before)
     wanted = skipped or trial.uses_scaler(Kind.STEP)
     if _survives(after) and (_skips(after) or not wanted):
+        if scaled and not before.raised and not _survives(before):
+            return Evidence(RANGE, _poisoned(before), None)
         old = _error(before, trial.pair.before) if before.round > 1 else None
         return Evidence(RAISES, old, None)
     stopped = before.round > 1  # by the clip

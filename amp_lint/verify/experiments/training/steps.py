@@ -19,6 +19,7 @@ from amp_lint.verify.experiments.training import checks, optimizers
 from amp_lint.verify.experiments.training.checks import (
     BACKWARD,
     RAISES,
+    RANGE,
     READ,
     STALE,
     VALUE,
@@ -305,6 +306,8 @@ def _statement(found: list[Evidence], repaired: set[str], before: Failure | None
     shown = [f"weights within {max(worst, 1e-7):.1g} of the step without AMP, in float64"]
     if RAISES in repaired:
         shown.append("no error is raised")
+    if RANGE in repaired:
+        shown.append("a step with a gradient that is not finite is skipped")
     if READ in repaired:
         shown.append("what is read of gradients is as without AMP")
     if BACKWARD in repaired:
