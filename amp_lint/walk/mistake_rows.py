@@ -62,6 +62,12 @@ def _bypassed(gradients: Gradients[E], event: E) -> E | None:
     return None if done or gradients.plain else gradients.scaled
 
 
+def _unchecked(gradients: Gradients[E], event: E) -> E | None:
+    key = event.optimizer or ""
+    done = key in gradients.stepped or event.framework is not None
+    return None if done or gradients.touched else gradients.unscaled.get(key)
+
+
 def _stepped_again(gradients: Gradients[E], event: E) -> E | None:
     cause = gradients.stepped.get(event.optimizer or "")
     return cause if cause and gradients.belongs(cause, event) else None
@@ -121,6 +127,8 @@ LOOSE_READ = Row(
     "scaled by a framework",
     lambda gradients, event: gradients.loose,
 )
+UNCHECKED_STEP = Row(Mistake.UNCHECKED_STEP, _STEP, "unscaled", _unchecked, through_scaler=False)
+"""A run sees by itself whether there was an inf."""
 _CALLS = (
     Row(Mistake.REPEATED_UNSCALE, frozenset({Kind.UNSCALE}), "unscaled or stepped", _repeated),
     Row(
@@ -197,5 +205,5 @@ _CALLS = (
 )
 CALLS = {kind: tuple(row for row in _CALLS if kind in row.kinds) for kind in Kind}
 """The rows of a protocol's calls, by the kind of event that they judge."""
-ROWS = (SCALED_CLIP, SCALED_READ, STRICT_CLIP, LOOSE_CLIP, LOOSE_READ, *_CALLS)
+ROWS = (SCALED_CLIP, SCALED_READ, STRICT_CLIP, LOOSE_CLIP, LOOSE_READ, UNCHECKED_STEP, *_CALLS)
 """Each mistake that one event is; an early update is a matter of two steps: `Path.updated`."""

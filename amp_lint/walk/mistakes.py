@@ -12,20 +12,24 @@ from amp_lint.amp.events import EVERY, Event, Kind, is_made_from_scale, stepped
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.branches import contradict, deciding, guards
 from amp_lint.flow.conditions import is_mode_test, text
+from amp_lint.flow.values import arguments
 from amp_lint.mistake import Mistake
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.amp import SCALE
-from amp_lint.vocabulary.meaning import Role
-from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.meaning import Part, Role
+from amp_lint.vocabulary.table import rows, words
 from amp_lint.walk.gradients import Gradients
-from amp_lint.walk.mistake_rows import CALLS
+from amp_lint.walk.mistake_rows import CALLS, UNCHECKED_STEP
 from amp_lint.walk.paths import Cycle, last_name
 from amp_lint.walk.steps import Root, Steps
 
 _BACKWARD = words(Kind.BACKWARD)
+_ROWS = {**CALLS, Kind.STEP: (UNCHECKED_STEP, *CALLS[Kind.STEP])}
+_STRICT = {row.keyword(Part.STRICT) for row in rows(Kind.CLIP)} - {None}
+"""What tells a clip to raise where gradients are not finite."""
 _AFTER_BACKWARD = frozenset({Kind.STEP, Kind.UPDATE, Kind.OPAQUE})
 
 
@@ -95,6 +99,11 @@ class Mistakes:
     def bypasses(self) -> list[Found]:
         """Direct steps on scaled gradients; the cause is the backward."""
         return self.of(Mistake.BYPASS)
+
+    @property
+    def unchecked_steps(self) -> list[Found]:
+        """Direct steps on what was unscaled, the cause, whether that is finite or not."""
+        return self.of(Mistake.UNCHECKED_STEP)
 
     @property
     def double_steps(self) -> list[Found]:
@@ -226,8 +235,14 @@ class Mistakes:
         return same and lines and self.tree.order(first) < self.tree.order(second)
 
     def scaler_text(self, scaled: Event, event: Event) -> str | None:
-        """How the scaler of a scaled loss is written, if it can be at the place of ``event``."""
-        function = self.tree.ancestor(event.node, cst.FunctionDef)
+        """How the scaler of ``scaled`` is written, if it can be at the place of ``event``.
+
+        Which is where it scales a loss, or unscales.
+        """
+        function, node = self.tree.ancestor(event.node, cst.FunctionDef), scaled.node
+        if scaled.kind is Kind.UNSCALE and self._home(node) is function:
+            assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
+            return self.tree.source(node.func.value)
         for call in self.tree.nodes(cst.Call):
             if not self.steps.recognizer.is_scale(call) or not isinstance(call.func, cst.Attribute):
                 continue
@@ -343,7 +358,7 @@ class Mistakes:
         """What is wrong with an event in this state, each with its cause."""
         if gradients.unknown:
             return
-        for row in CALLS.get(event.kind, ()):
+        for row in _ROWS.get(event.kind, ()):
             cause = row.judge(event, gradients)
             if cause is not None and self._is_sure(row.mistake, event, cause, gradients):
                 yield row.mistake, cause
@@ -355,6 +370,8 @@ class Mistakes:
         match mistake:
             case Mistake.REPEATED_UNSCALE | Mistake.NO_UPDATE:
                 return self._is_certain(cause, event) and not self._is_updated_elsewhere(event)
+            case Mistake.UNCHECKED_STEP:
+                return self._is_unchecked(cause, event)
             case Mistake.EMPTY_UPDATE:
                 return event.scaler == cause.scaler and self._is_before_steps(cause, event)
             case Mistake.UNSCALED if gradients.scaled is not None:
@@ -374,6 +391,22 @@ class Mistakes:
             case Mistake.UNPREPARED:
                 return self._is_left_out(cause, event)
         return True
+
+    def _is_unchecked(self, unscale: Event, step: Event) -> bool:
+        """Whether nobody asks if gradients are finite between an ``unscale_`` and a step."""
+        home, call = self._home(step.node), step.node
+        if self._home(unscale.node) is not home or not isinstance(call, cst.Call):
+            return False
+        known = {text(test) for test, _ in deciding(self.tree, unscale.node)}
+        tests = (test for test, _ in deciding(self.tree, call) if text(test) not in known)
+        given = (
+            arguments(each).keywords for each in self.tree.below(home or self.tree.module, cst.Call)
+        )
+        return (
+            not call.args
+            and all(map(is_mode_test, tests))
+            and _STRICT.isdisjoint(name for keywords in given for name in keywords)
+        )
 
     def _is_prepared_for(self, backward: Event, step: Event, *, named: bool = False) -> bool:
         """Whether a framework prepared the optimizer wherever this backward runs, and may scale.
@@ -422,16 +455,22 @@ class Mistakes:
         assert isinstance(call, cst.Call)
         around = self.steps.program.loop(call) or self.tree.ancestor(call, cst.FunctionDef)
         body = self.tree.module if around is None else around.body
+        of_round = relevance.has_backward(body) and not relevance.holds_training_loop(body)
         known = {text(test) for test, _ in deciding(self.tree, update.node)}
         tests = (test for test, _ in deciding(self.tree, call) if text(test) not in known)
         return (
             update.enabled is not False
             and not update.absent
-            and relevance.has_backward(body)
-            and not relevance.holds_training_loop(body)
+            and (of_round or self._are_beside(update.node, call))
             and all(map(is_mode_test, tests))
             and not self._is_skipped_too(schedule)
         )
+
+    def _are_beside(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+        """Whether two nodes are run as often: by a helper, in no loop of its own or the same."""
+        program = self.steps.program
+        same = program.function_of(one) is program.function_of(other)
+        return same and program.loop(one) is program.loop(other)
 
     def _is_skipped_too(self, schedule: Event) -> bool:
         """Whether a test of the scale decides about the scheduler."""

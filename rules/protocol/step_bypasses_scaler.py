@@ -22,12 +22,15 @@ _BYPASS = (
     "this step takes gradients that are still scaled: updates of SGD are {:g} times too large at "
     "first"
 )
+_UNCHECKED = (
+    "this step takes gradients even where `unscale_` has found inf or NaN, which ruin the weights"
+)
 _THROUGH, _ALONE = "call `scaler.step(optimizer)` instead", "keep `scaler.step(optimizer)` alone"
 _DOUBLE = "the optimizer steps twice on the same gradients, once by the scaler and once directly"
 
 
 class StepBypassesScaler(Rule):
-    """``optimizer.step()`` after ``scaler.scale(loss).backward()``."""
+    """``optimizer.step()`` after ``scaler.scale(loss).backward()``, or after ``unscale_``."""
 
     code = "AMP104"
     name = "step-bypasses-scaler"
@@ -59,6 +62,12 @@ class StepBypassesScaler(Rule):
             related = [(found.cause.node, "the gradients are scaled here")]
             fix, help = _fix(model, found), _THROUGH
             yield self.report(model, found.event.node, bypass, related, fix, help=help)
+        for found in model.mistakes.unchecked_steps:
+            if model.mistakes.is_stepped_by_scaler(found.event):
+                continue
+            related = [(found.cause.node, "unscaled here")]
+            fix = _through(model, found)
+            yield self.report(model, found.event.node, _UNCHECKED, related, fix, help=_THROUGH)
         for found in model.mistakes.double_steps:
             related = [(found.cause.node, "stepped here too")]
             direct = found.event if found.event.scaler is None else found.cause

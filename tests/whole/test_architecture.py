@@ -23,6 +23,7 @@ CODES = {
     Mistake.STRICT_CLIP: "AMP113",
     Mistake.REPEATED_UNSCALE: "AMP103",
     Mistake.BYPASS: "AMP104",
+    Mistake.UNCHECKED_STEP: "AMP104",
     Mistake.DOUBLE_STEP: "AMP104",
     Mistake.NO_UPDATE: "AMP105",
     Mistake.LEFT_EARLY: "AMP105",
