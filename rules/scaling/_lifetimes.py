@@ -31,6 +31,7 @@ _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
 _ONCE = re.compile(r"^_*(test|main|bench|check|demo|run_test)|test$", re.IGNORECASE)
 """In the names of functions that train, and of which each call is a training of its own."""
 (_LOAD,) = LOAD_STATE_DICT.words
+_MAX_CALLS = 2  # in each other, that a scaler is followed through
 _THROUGH = (cst.With, cst.Try, cst.TryStar, cst.IndentedBlock, cst.SimpleStatementLine)
 
 
@@ -253,12 +254,13 @@ class Lifetimes:
     def _after_load(self, made: _Made) -> Recreation | None:
         """After the state of the one that it replaces was loaded."""
         holder = self.program.function_of(made.call) or self.tree.module
-        if made.tests or self.program.loop(made.call) or self._restores_later(made, holder):
+        if self.program.loop(made.call) or self._restores_later(made, holder):
             return None
         loads = [call for call in self.tree.nodes(cst.Call) if self._loads(made, call)]
         if any(True for _ in self._optimizers(made, holder)):
             own = (load for load in loads if self.tree.is_own(load))
-            lost = next((load for load in own if self._is_before(load, made, holder)), None)
+            before = (load for load in own if self._is_before(load, made, holder))
+            lost = next((load for load in before if self._is_under(made, load)), None)
         else:
             lost = next(self._run_before(made, holder, loads), None)
         return Recreation(made.call, lost, made.assign) if lost is not None else None
@@ -269,7 +271,10 @@ class Lifetimes:
     def _run_before(
         self, made: _Made, holder: cst.CSTNode, loads: list[cst.Call]
     ) -> Iterator[cst.Call]:
-        """The loads of an attribute, stepped by its class, in methods that are called above."""
+        """The loads of an attribute, stepped by its class, in methods that are called above.
+
+        Or of what these are given for it.
+        """
         owner = self.tree.ancestor(holder, cst.ClassDef)
         if owner is None or not any(True for _ in self._optimizers(made, owner)):
             return
@@ -278,7 +283,29 @@ class Lifetimes:
             if self.tree.order(call) > self.tree.order(made.call) or not self._is_of_self(call):
                 continue
             target = self.program.target(call)
-            yield from (load for load, functions in running if id(target) in functions)
+            if target is not None and self._is_under(made, call):
+                yield from (load for load, functions in running if id(target) in functions)
+                yield from self._given_loads(made.name, call)
+
+    def _given_loads(self, scaler: str, call: cst.Call, depth: int = 0) -> Iterator[cst.Call]:
+        """The loads, in a function that is given a scaler, of the parameter that it is given as.
+
+        In that function, or in one that it gives it to.
+        """
+        target = self.program.target(call)
+        given = self.program.bind(target, call) if target is not None else {}
+        names = {name for name, value in given.items() if dotted(value) == scaler}
+        for inner in self.tree.below(target, cst.Call) if target is not None and names else ():
+            if dotted(inner.func) in {f"{name}.{_LOAD}" for name in names}:
+                yield inner
+            elif depth < _MAX_CALLS:
+                for name in names:
+                    yield from self._given_loads(name, inner, depth + 1)
+
+    def _is_under(self, made: _Made, before: cst.CSTNode) -> bool:
+        """Whether all tests that decide whether a scaler is made decide about a place, too."""
+        around = {self.tree.source(test) for test in self._tests(before)}
+        return all(self.tree.source(test) in around for test in made.tests)
 
     def _is_of_self(self, call: cst.Call) -> bool:
         """``self.method()``, ``super().method()``."""
