@@ -138,6 +138,9 @@ class TrainingHooks:
                 with self.inside:
                     result = old(whole, *args, **keywords)
                 self.protocol.after_clip(clipped)
+                if isinstance(result, torch.Tensor) and (most := _number(bound)):
+                    for told in self.watch.clips:
+                        told(ids, result, most)
                 return result
 
             return clip

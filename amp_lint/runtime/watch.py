@@ -36,6 +36,7 @@ class Watch(Watched):
 
     def start(self) -> None:
         """Put everything in place."""
+        self.findings.over = False
         self._sampler.start()
         self._scaler_hooks.install()
         self._training_hooks.install()
@@ -53,6 +54,7 @@ class Watch(Watched):
         self.reads.end()
         self.losses.end()
         self._training_hooks.remove()
+        self.findings.over = True
         self.protocol.finish()
         self.scales.finish()
         self.checkpoints.finish()
@@ -63,7 +65,6 @@ class Watch(Watched):
 
     def _judge_whole(self) -> None:
         """See what only the whole run can show."""
-        self.findings.over = True
         self.regions.finish()
         only_bfloat16 = [*map(str, self.regions.dtypes)] == ["torch.bfloat16"]
         for log in self.protocol.logs:

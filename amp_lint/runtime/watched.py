@@ -21,6 +21,8 @@ Boundary = Callable[[int, bool], None]
 """Is told the number of a step that is over, from 1, and whether it was skipped."""
 
 
+Clip = Callable[[set[int], "torch.Tensor", float], None]
+"""Is told the ids of the parameters that were clipped, the norm before, and the limit."""
 _EARLY = frozenset({1, 2, 4, 8, 16, 32})
 """Steps after which the counts are written down, besides each 50th: a run may be killed early."""
 
@@ -50,6 +52,7 @@ class Watched:
         self.boundaries: list[Boundary] = []
         """Who is told where a step ends: there a next one may be looked at more closely."""
         self.backwards: list[Backward] = []
+        self.clips: list[Clip] = []
 
     @property
     def record(self) -> Record:

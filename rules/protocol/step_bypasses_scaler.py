@@ -40,8 +40,7 @@ class StepBypassesScaler(Rule):
     observed = (
         Account(
             Mistake.BYPASS,
-            "this step takes gradients that are still scaled: updates of SGD are "
-            "{scale:g} times too large",
+            "this step takes gradients that are still scaled, {scale:g} times too large",
             _THROUGH,
             {At.CAUSE: "the gradients are scaled here"},
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,11 +52,13 @@ def test_a_right_training(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+@pytest.mark.parametrize("code", ["AMP109", "AMP111"])
 def test_what_the_whole_run_shows_has_no_step(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    code: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (here / "bf16.py").write_text(program(PLANTED["AMP109"]))
-    assert "note: over the whole run\n" in told(capsys, "run", "bf16.py")[2]
+    (here / "whole.py").write_text(program(PLANTED[code]))
+    (found,) = re.findall(rf"{code} .*\n(?:.+\n)*", told(capsys, "run", "whole.py")[2])
+    assert "over the whole run\n" in found and "step " not in found.splitlines()[-1]
 
 
 def test_a_run_on_cuda_says_that_nobody_has_tried_it() -> None:

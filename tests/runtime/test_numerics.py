@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from amp_lint import cli
 from amp_lint.runtime.advice import advice, window
 from amp_lint.runtime.numerics.schedule import Level, Sampling, Schedule
 from amp_lint.runtime.patches import Function, Patches, Timed
@@ -228,3 +229,22 @@ def test_a_scale_is_advised_by_the_sum_of_gradients() -> None:
     assert "No scale" in str(advice(wide))
     wide.exponents = Counter({0: 1})
     assert "without a scale" in str(advice(wide))
+
+
+@pytest.mark.parametrize("limit", [1e9, 1e-7])
+def test_the_scale_is_advised_for_gradients_before_a_clip(
+    limit: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = f"""
+    for x, y in data:
+        scaler.scale(loss_of(x, y)).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), {limit})
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    """
+    path = tmp_path / "train.py"
+    path.write_text(program(body))
+    assert cli.main(["run", "--level=full", str(path)]) == 0
+    assert "fit into float16 without a scale" in capsys.readouterr().err

@@ -74,6 +74,7 @@ class Sampler:
             return
         self._watch.boundaries.append(self._boundary)
         self._watch.backwards.append(self._backward)
+        self._watch.clips.append(self._clipped)
         self._handles += [
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
@@ -143,6 +144,10 @@ class Sampler:
         self._losses.keep(losses, self._findings.step, place)
         if self._mode is not None:
             self._ranges.loss(losses)
+
+    def _clipped(self, ids: set[int], norm: torch.Tensor, limit: float) -> None:
+        if self._mode is not None:
+            self._updates.clipped |= dict.fromkeys(ids, (norm, limit))
 
     def _before_step(self, optimizer: Optimizer, args: Any, keywords: Any) -> None:  # noqa: ANN401
         mode = self._mode

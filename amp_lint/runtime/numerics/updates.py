@@ -48,11 +48,15 @@ class Updates:
         """Parts of gradients whose exponents are not counted yet."""
         self._histograms: list[torch.Tensor] = []
         self._moved: dict[Place, _Moved] = {}
+        self.clipped: dict[int, tuple[torch.Tensor, float]] = {}
+        """Id of a parameter -> the norm before its gradient was clipped in this step, the limit."""
         self.exponents = Counter[int]()
-        """Of gradients without their scale: how much of their sum has which exponent, in ppm."""
+        """Of gradients without their scale, and before a norm was clipped: how much of their sum
+        has which exponent, in ppm."""
 
     def forget(self) -> None:
         """A step begins."""
+        self.clipped.clear()
         self._before.clear()
         self._step.clear()
         self._histograms.clear()
@@ -64,7 +68,7 @@ class Updates:
         for param, rate in _parameters(optimizer):
             if not is_plain(param.grad):
                 continue
-            self._count(param.grad, scale)
+            self._count(param.grad, scale, self.clipped.get(id(param)))
             if known and rate and param.dtype in LOW:
                 self._before.append((param, param.detach().clone()))
         self._count_waiting()
@@ -80,11 +84,19 @@ class Updates:
             self._step.append((place, param.dtype, due, lost))
         self._before.clear()
 
-    def _count(self, gradient: torch.Tensor, scale: torch.Tensor | None) -> None:
+    def _count(
+        self,
+        gradient: torch.Tensor,
+        scale: torch.Tensor | None,
+        clipped: tuple[torch.Tensor, float] | None,
+    ) -> None:
         stride = max(1, gradient.numel() // _MOST)
         values = gradient.detach().flatten()[::stride].float()
         if scale is not None:
             values = values / scale
+        if clipped is not None:
+            norm, limit = clipped
+            values = values * (norm.detach().to(values.device) / limit).clamp(min=1)
         other = bool(self._waiting) and self._waiting[0].device != values.device
         if other or stride > 1 or sum(map(len, self._waiting)) > _TOGETHER:
             self._count_waiting()
