@@ -109,9 +109,7 @@ class Recognizer:
         if self._named(call) is not None:
             return call
         ways = [way for way in direct(call, self.program) if self._named(way) is not None]
-        handed = len(
-            self.program.handed(call.func)
-        )  # some of it may be none, and nobody knows when
+        handed = len(self.program.handed(call.func))  # where some is no event, none is
         return call if not ways or len(ways) < handed else ways[0]
 
     @per_node

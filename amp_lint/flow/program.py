@@ -141,19 +141,28 @@ class Program:
         return {key: function for key, function in found if function is not None}
 
     def handed(self, func: cst.BaseExpression) -> list[cst.BaseExpression]:
-        """What calls give, besides None, for the parameters that are called by an expression.
+        """What the parameters that are called by an expression may be, besides None.
 
-        Nothing where it may be anything else.
+        Which is what calls give for them, and their defaults. Nothing, where it may be something
+        else.
         """
         if self._objects is None or not isinstance(func, (cst.Name, cst.Attribute)):
             return []
         found: list[cst.BaseExpression] = []
         for end in self.values.alternatives(func):
-            given = self._objects.given(end) if isinstance(end, cst.Name) else ()
+            param = self._parameter(end)
+            given = self._objects.given(end) if param is not None else ()  # type: ignore[arg-type]
             if not given and literal(end) is not None:
                 return []
-            found += (each for each in given if literal(each) is not None)
+            default = param.default if param is not None else None
+            found += (each for each in (*given, default) if each and literal(each) is not None)
         return found
+
+    def _parameter(self, node: cst.BaseExpression) -> cst.Param | None:
+        """The parameter that a name is, where nothing else is assigned to it."""
+        bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
+        only = bindings[0].node if len(bindings) == 1 else None
+        return only if isinstance(only, cst.Param) else None
 
     def _handed_function(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
         """The function of this file that all calls give for what is called."""

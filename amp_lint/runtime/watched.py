@@ -53,6 +53,7 @@ class Watched:
         """Who is told where a step ends: there a next one may be looked at more closely."""
         self.backwards: list[Backward] = []
         self.clips: list[Clip] = []
+        """Who is told of a clip that has measured the norm of gradients."""
 
     @property
     def record(self) -> Record:

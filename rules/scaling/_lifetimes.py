@@ -104,9 +104,14 @@ class Lifetimes:
 
     def _tests(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """The tests around a node, up to its loop or function."""
+        yield from (test for test, _ in self._arms(node))
+
+    def _arms(self, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
+        """The same, and how each turned out."""
         loop = self.program.loop(node)
-        around = (test for test, _ in arms(self.tree, node))
-        yield from (test for test in around if loop is None or self.tree.contains(loop, test))
+        for test, holds in arms(self.tree, node):
+            if loop is None or self.tree.contains(loop, test):
+                yield test, holds
 
     def _continues(self, call: cst.Call) -> bool:
         """Whether the new scaler starts where another one was."""
@@ -304,8 +309,11 @@ class Lifetimes:
 
     def _is_under(self, made: _Made, before: cst.CSTNode) -> bool:
         """Whether all tests that decide whether a scaler is made decide about a place, too."""
-        around = {self.tree.source(test) for test in self._tests(before)}
-        return all(self.tree.source(test) in around for test in made.tests)
+        around, needed = (
+            {(self.tree.source(test), holds) for test, holds in self._arms(node)}
+            for node in (before, made.call)
+        )
+        return needed <= around
 
     def _is_of_self(self, call: cst.Call) -> bool:
         """``self.method()``, ``super().method()``."""

@@ -170,6 +170,16 @@ def test_a_step_that_no_scaler_can_skip_is_refuted(trace: Trace, forward: Autoca
     assert "at a step that a scaler would skip" in found.after.text
 
 
+def test_a_step_that_the_scaler_skips_again_is_shown_to_have_failed() -> None:
+    found = judged(
+        program((ZERO, backward(), UNSCALE, clip(), DIRECT, UPDATE)),
+        program((ZERO, backward(), UNSCALE, clip(), STEP, UPDATE)),
+    )
+    assert found.verdict is PROVEN
+    assert found.before is not None and "become inf or nan" in found.before.text
+    assert "a gradient that is not finite is skipped" in found.statement
+
+
 def _within(forward: Autocast | None, trace: Trace) -> Trace:
     return tuple(replace(e, forward=forward) if e.kind is Kind.BACKWARD else e for e in trace)
 

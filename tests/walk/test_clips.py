@@ -492,6 +492,19 @@ class Trainer:
         scaler.update()
 def limited(params):
     clip(params, 1.0)
+class Bounded:
+    def train(self, params, optimizer, scaler, loss, limit=print):
+        scaler.scale(loss).backward()
+        limit(params)
+        scaler.step(optimizer)
+        scaler.update()
+class Changed:
+    def train(self, params, optimizer, scaler, loss, limit=None):
+        limit = optimizer.limit or limit
+        scaler.scale(loss).backward()
+        limit(params)
+        scaler.step(optimizer)
+        scaler.update()
 """
 
 
@@ -506,6 +519,8 @@ def limited(params):
         ("Trainer().train(p, o, s, l)", ""),
         ("Trainer(print).train(p, o, s, l); Trainer(limited).train(p, o, s, l)", ""),
         ("Trainer(p and limited).train(p, o, s, l)", ""),
+        ("Bounded().train(p, o, s, l, limit=limited)", ""),
+        ("Changed().train(p, o, s, l, limit=limited)", ""),
     ],
 )
 def test_a_clip_that_is_handed_on(calls: str, found: str) -> None:
