@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Effect, applicable
+from amp_lint.text.printable import counted
 
 
 def summary(found: Sequence[Diagnostic], fixed: int, *, unsafe: bool) -> Iterator[str]:
@@ -13,14 +14,14 @@ def summary(found: Sequence[Diagnostic], fixed: int, *, unsafe: bool) -> Iterato
     if not found and not fixed:
         yield "All checks passed!"
         return
-    total, left = _plural(len(found) + fixed, "error"), _effects(found)
+    total, left = counted(len(found) + fixed, "error"), _effects(found)
     yield (
         f"Found {total} ({fixed} fixed, {len(found)} remaining{left})."
         if fixed
         else (f"Found {total}{left}.")
     )
     safe, hidden = _fixable(found, unsafe), _hidden(found, unsafe)
-    more = f"{_plural(hidden, 'unsafe fix')} available with `--fix --unsafe-fixes`"
+    more = f"{counted(hidden, 'unsafe fix')} available with `--fix --unsafe-fixes`"
     if safe:
         yield f"[*] {safe} fixable with `--fix`{f' ({more})' if hidden else ''}."
     elif hidden:
@@ -31,10 +32,10 @@ def diff_summary(found: Sequence[Diagnostic], fixed: int, *, unsafe: bool) -> It
     """What ``--fix`` would do; ``found`` is what it would leave."""
     hidden = _hidden(found, unsafe)
     if fixed:
-        more = f" ({_plural(hidden, 'additional fix')} available with `--unsafe-fixes`)"
-        yield f"Would fix {_plural(fixed, 'error')}{more if hidden else ''}."
+        more = f" ({counted(hidden, 'additional fix')} available with `--unsafe-fixes`)"
+        yield f"Would fix {counted(fixed, 'error')}{more if hidden else ''}."
     elif hidden:
-        more = f"{_plural(hidden, 'fix')} available with `--unsafe-fixes`"
+        more = f"{counted(hidden, 'fix')} available with `--unsafe-fixes`"
         yield f"No errors would be fixed ({more})."
 
 
@@ -58,8 +59,3 @@ def _hidden(found: Sequence[Diagnostic], unsafe: bool) -> int:
             for finding in found
         )
     )
-
-
-def _plural(count: int, noun: str) -> str:
-    ending = "" if count == 1 else "es" if noun.endswith("x") else "s"
-    return f"{count} {noun}{ending}"

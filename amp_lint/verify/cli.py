@@ -22,10 +22,11 @@ from amp_lint.run.session import CLEAN, ERROR, FOUND
 from amp_lint.selection import Selection
 from amp_lint.syntax.cells import opened, python
 from amp_lint.text import files
+from amp_lint.text.printable import counted
 from amp_lint.text.source import SourceError
 from amp_lint.verify import catalogue, markdown, prover, record, report
 from amp_lint.verify.branch import OPTION, Changed, changed
-from amp_lint.verify.live import Live, Task, counted, torch_in_use
+from amp_lint.verify.live import Live, Task, torch_in_use
 from amp_lint.verify.proof import Proof, ProofSettings, Verdict
 from amp_lint.verify.prover import Change, Prover, VerifyError, choose_device
 from amp_lint.verify.record import Entry
@@ -190,11 +191,11 @@ class _Run:
             return []
         if rules:
             one = rules[0].code if len(rules) == 1 else f"{len(rules)} rules"
-            fixes = counted(len(tasks), "fix", "fixes")
+            fixes = counted(len(tasks), "fix")
             what = f"trying {fixes}, right and wrong, on the pages of {one}{why}"
         else:
             files = len({task.change.name for task in tasks})
-            what = f"proving {counted(len(tasks), 'fix', 'fixes')} in {counted(files, 'file')}"
+            what = f"proving {counted(len(tasks), 'fix')} in {counted(files, 'file')}"
         self._live.say(f"{what} with {torch_in_use(proving.settings)}")
         return self._live.prove(proving, tasks)
 
@@ -213,7 +214,7 @@ class _Run:
             for site in self._of_file(found):
                 count += 1
                 yield site
-            self._live.show(f"{number} files looked at, {counted(count, 'fix', 'fixes')} found")
+            self._live.show(f"{number} files looked at, {counted(count, 'fix')} found")
 
     def _of_file(self, found: Found) -> Sequence[Site]:
         name = str(files.from_here(found.path))

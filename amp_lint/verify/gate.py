@@ -11,8 +11,9 @@ from amp_lint.run.job import Job
 from amp_lint.run.progress import Progress
 from amp_lint.syntax.cells import opened
 from amp_lint.text.diagnostic import Diagnostic
+from amp_lint.text.printable import counted
 from amp_lint.verify import catalogue, report
-from amp_lint.verify.live import Live, counted, torch_in_use
+from amp_lint.verify.live import Live, torch_in_use
 from amp_lint.verify.proof import ProofSettings, Verdict
 from amp_lint.verify.prover import FILE_LIMIT, Prover, VerifyError, choose_device
 from amp_lint.verify.record import Entry
@@ -53,7 +54,7 @@ class Gate:
         found = [
             Site(source, finding, change(source, finding, job.selection)) for finding in findings
         ]
-        self._live.say(f"{job.name}: proving {counted(len(found), 'fix', 'fixes')}")
+        self._live.say(f"{job.name}: proving {counted(len(found), 'fix')}")
         entries = self._live.prove(self._prover, found, self._told)
         rules = {rule.code: rule for rule in job.selection.rules}
         return [
@@ -86,7 +87,7 @@ class Gate:
         """Whether every fix on the page of a rule is proven, and every wrong one refuted."""
         if rule.code not in self._pages:
             cases = [*catalogue.cases([rule])]
-            fixes = counted(len(cases), "fix", "fixes")
+            fixes = counted(len(cases), "fix")
             self._live.say(f"trying {fixes}, right and wrong, on the page of {rule.code}")
             entries = self._live.prove(self._prover, cases)
             self._pages[rule.code] = all(entry.right for entry in entries)

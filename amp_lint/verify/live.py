@@ -112,8 +112,3 @@ def torch_in_use(settings: ProofSettings) -> str:
     compiles = not {"compiled", "emulated"}.isdisjoint(settings.modes)
     slow = "; the first compile takes about a minute" if compiles else ""
     return f"torch {metadata.version('torch')} on {settings.device}{slow}"
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """``1 fix``, ``3 fixes``."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
