@@ -53,6 +53,7 @@ class Mistake(enum.Enum):
     REENTERED_REGION = "a region that is entered while it is active"
     # what sampled steps show of single operations
     LOG_OF_SOFTMAX = "the logarithm of a softmax"
+    BOUNDED_LOG_OF_SOFTMAX = "the logarithm of a softmax, where float32 still holds it"
     SUMMED_SQUARES = "squares in float16 that are inf, and summed"
     SMALL_NORM_EPS = "a norm layer in float16 whose eps is too small"
     VANISHING_EPS = "an eps that is 0 in the dtype of what it is added to"
@@ -70,6 +71,18 @@ class Mistake(enum.Enum):
     LOST_UPDATES = "updates that move no parameter"
     SCALE_COLLAPSE = "the scale falls below 1"
     STALE_RESUME = "the optimizer's state is loaded, and the scaler's is not"
+
+
+SAMPLED = frozenset(
+    {
+        Mistake.LOG_OF_SOFTMAX, Mistake.BOUNDED_LOG_OF_SOFTMAX, Mistake.SUMMED_SQUARES,
+        Mistake.SMALL_NORM_EPS, Mistake.VANISHING_EPS, Mistake.OVERFLOWING_CONSTANT,
+        Mistake.ROUNDED_POSITIONS, Mistake.LOW_LOGITS, Mistake.STUCK_AVERAGE,
+        Mistake.FIRST_NONFINITE, Mistake.GIVEN_NONFINITE, Mistake.CAST_OVERFLOW,
+        Mistake.SCALED_OVERFLOW,
+    }
+)  # fmt: skip
+"""What a run sees only in steps that it looks at closely."""
 
 
 class At(enum.Enum):
@@ -100,6 +113,8 @@ class Account(NamedTuple):
     """What the other places show."""
     at: At = At.EVENT
     """The main place."""
+    warns: bool = False
+    """Whether it is a warning, where its rule reports errors."""
 
     @property
     def needed(self) -> frozenset[str]:

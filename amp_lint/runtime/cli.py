@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,8 +125,8 @@ def _watched(watch: Watch, options: RunOptions) -> script.Ending:
         ending = script.run(options.what, options.arguments, module=options.module)
     finally:
         watch.findings.name_files()
-        watch.stop(ended=ending.ended, failed=ending.code != 0)
-    return ending
+        watch.stop(ended=ending.ended, failed=ending.code != 0, error=ending.error)
+    return replace(ending, error=None)  # whose frames hold what the training has made
 
 
 def _files(options: RunOptions) -> list[str]:

@@ -39,13 +39,15 @@ class Findings:
         """Tells the project's files that have run so far."""
         self._noted: set[str] = set()
         """Files in which something was seen."""
+        self.again = False
+        """Whether an optimizer steps that has been counted, on the same gradients."""
         self.over = False
         """Whether the run is over, and what is seen is of the whole of it."""
 
     @property
     def step(self) -> int:
         """The step that is being made, from 1, or 0 at the end; those of all optimizers count."""
-        return 0 if self.over else self.record.summary.steps + 1
+        return 0 if self.over else self.record.summary.steps + (not self.again)
 
     def see(
         self,
@@ -128,5 +130,5 @@ def _raise(seen: Observation) -> None:
     from amp_lint.text.diagnostic import Severity
 
     for each in said(Record([seen])):
-        if each.rule.severity is Severity.ERROR:
+        if each.severity is Severity.ERROR:
             raise WatchedError(f"{each.rule.code}: {each.message}; {each.account.help}")

@@ -9,7 +9,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import NamedTuple
 
 
@@ -90,6 +90,17 @@ def callers() -> tuple[Place, ...]:
     return tuple(found[1:])
 
 
+def raised(traceback: TracebackType | None) -> Place:
+    """Where an exception has left the code of the project: its innermost call."""
+    found = NOWHERE
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if is_of_project(code):
+            found = _located(code, traceback.tb_lasti, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found
+
+
 def is_of_project(code: CodeType) -> bool:
     """Whether it is the user's: not of torch, Python, this package or any library."""
     known = _owners.get(id(code))
@@ -103,14 +114,13 @@ def _place(frame: FrameType, known: _Sites = _places) -> Place:
     if found is None:
         if len(known) >= _MOST:
             known.clear()
-        found = known[site] = code, _located(frame)
+        found = known[site] = code, _located(code, frame.f_lasti, frame.f_lineno)
     return found[1]
 
 
-def _located(frame: FrameType) -> Place:
-    code, row = frame.f_code, frame.f_lineno
+def _located(code: CodeType, instruction: int, row: int) -> Place:
     if sys.version_info >= (3, 11):
-        exact = next(islice(code.co_positions(), frame.f_lasti // 2, None), None)
+        exact = next(islice(code.co_positions(), instruction // 2, None), None)
         if exact is not None and exact[0] is not None:
             first, last, column, end = exact
             return Place(code.co_filename, first or row, column, last, end, code.co_name)

@@ -16,6 +16,7 @@ from amp_lint.runtime.record import Record
 from amp_lint.runtime.sources import Sources
 from amp_lint.runtime.tell import Said, evidence, finding
 from amp_lint.text.files import from_here
+from amp_lint.text.printable import counted
 from amp_lint.text.source import Source
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import FUNCTIONS, words
@@ -28,6 +29,7 @@ class Status(enum.Enum):
     IN_ORDER = "in order"
     AMP_OFF = "reached with AMP off"
     NOT_REACHED = "not reached"
+    ENDED = "the run ended here"
     RUN_ONLY = "run time only"
 
 
@@ -80,13 +82,25 @@ class Join:
         at_related = _is_in(each.place, found.source) and any(r.meet(each.place) for r in related)
         return at_related or any(main.meet(place) for place in places)
 
+    def _is_at(self, place: Place, found: Finding) -> bool:
+        """Whether a finding is of what stands at a place."""
+        if not _is_in(place, found.source):
+            return False
+        start, end = self._sources.span(place)
+        return start < found.diagnostic.end and found.diagnostic.start < end
+
     def _judged(self, found: Finding) -> Finding:
         """A finding that the run has not confirmed, with what it saw of the place."""
+        if any(self._is_at(place, found) for place in self._record.raised):
+            note = f"the run ended here by a {self._record.summary.error}"
+            shown: dict[str, object] = {"status": Status.ENDED.value}
+            return replace(found, notes=(*found.notes, note), shown=shown)
         status = self._status(found)
         if status is None:
             return found
         kind, count = status
-        note = f"{kind.value} {count} times in this run" if count else f"{kind.value} in this run"
+        often = f" {counted(count, 'time')}" if count else ""
+        note = f"{kind.value}{often} in this run"
         shown = {"status": kind.value} | ({"count": count} if count else {})
         return replace(found, notes=(*found.notes, note), shown=shown)
 
@@ -109,7 +123,7 @@ class Join:
 
 def _confirmed(found: Finding, each: Said) -> Finding:
     """The linter's finding, which may have a fix, with the numbers of the run."""
-    diagnostic = replace(found.diagnostic, message=each.message)
+    diagnostic = replace(found.diagnostic, message=each.message, severity=each.severity)
     note = f"confirmed by the run: {each.often}"
     shown = {"status": Status.CONFIRMED.value, **evidence(each)}
     return replace(found, diagnostic=diagnostic, notes=(note,), shown=shown)

@@ -27,6 +27,8 @@ _MOST_STATES = 1000
 
 Stamp = list[tuple[int, int] | None]
 """Of each sampled parameter: which tensor its gradient is, and how often that was written."""
+TakeBack = Callable[[Place], None]
+"""Is told where a call was made of which nobody knows whether it was right."""
 _ANY = (0, -1)
 """Nobody has looked at this gradient."""
 
@@ -81,7 +83,8 @@ class Unsettled:
 class Owned:
     """An optimizer and its gradients. Nothing here keeps it, or a tensor, alive."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, key: str) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, key: str, take_back: TakeBack) -> None:
+        self._take_back = take_back
         self.ref = weakref.ref(optimizer)
         self._sample: list[weakref.ref[torch.Tensor]] = []
         self._few: list[int] = []
@@ -114,11 +117,11 @@ class Owned:
         self.cleared: Place | None = None
         """Where they were cleared after they had been unscaled, before any update."""
         self.done: Happening | None = None
-        """The scaler's step on them, until they are written again."""
+        """The scaler's step on them, also one that it skipped, until they are written again."""
         self.half: Place | None = None
         """The float16 region that their loss came from, if nothing scaled it."""
         self.skipped = False
-        """Whether that is known to have changed nothing."""
+        """Whether the scaler's last step is known to have changed nothing."""
         self.stepped_by: object = None
         """What is known of the scaler that stepped last."""
         self.steps = 0
@@ -284,6 +287,8 @@ class Owned:
 
     def forget(self) -> None:
         """What was not settled is right after all, or nobody knows."""
+        for each in self.unsettled.get(Kind.CLIP, ()):
+            self._take_back(each.event.node)
         self.unsettled.clear()
         self.asked = False
 

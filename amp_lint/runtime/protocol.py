@@ -73,7 +73,8 @@ class Protocol:
         if found is None or found.ref() is not optimizer:
             self._keys += 1
             self._owned = {key: each for key, each in self._owned.items() if each.ref()}
-            found = self._owned[id(optimizer)] = Owned(optimizer, str(self._keys))
+            found = Owned(optimizer, str(self._keys), self.findings.take_back)
+            self._owned[id(optimizer)] = found
             found.choose()
             found.known = found.stamp()
         return found
@@ -162,6 +163,8 @@ class Protocol:
     ) -> list[Owned]:
         """Gradients are clipped, or their norm is taken where there is no ``limit``: of whom."""
         clipped = [owned for owned in self.all() if owned.owns(ids)]
+        if not clipped or any(owned.state.unknown for owned in clipped):
+            self.findings.take_back(place)  # of parameters that no optimizer owns nobody knows more
         for owned in clipped:
             owned.catch_up(place)
             event = happening(Kind.CLIP, place)
@@ -271,7 +274,7 @@ class Protocol:
         if skipped:  # else `stepped` has looked
             owned.renew()
         owned.skipped = skipped
-        owned.done = None if skipped else happening(Kind.STEP, place, scaler=log.key)
+        owned.done = happening(Kind.STEP, place, scaler=log.key)
         owned.forget()
 
     def _settle(self, owned: Owned, step: Happening) -> None:
@@ -297,8 +300,11 @@ class Protocol:
         """``optimizer.step()``, before it does anything."""
         owned.catch_up(place)
         event = happening(Kind.STEP, place, optimizer=owned.key)
-        if owned.done is not None and any(owned.stamp()) and not owned.state.used:
-            self._see(Mistake.DOUBLE_STEP, owned, event, owned.done)
+        done = owned.done if any(owned.stamp()) else None
+        if done is not None and owned.skipped and not owned.asked:
+            self._see(Mistake.UNCHECKED_STEP, owned, event, done)
+        elif done is not None and not owned.state.used:
+            self._see(Mistake.DOUBLE_STEP, owned, event, done)
         elif not owned.asked and not (owned.state.is_scaled and self._is_written(owned, place)):
             self._judge(owned, event)
         owned.after(event)
@@ -357,8 +363,7 @@ class Protocol:
     def finish(self) -> None:
         """What no step has settled is not in order, also of optimizers that are gone by now."""
         for owned in self._owned.values():
-            for each in owned.unsettled.get(Kind.CLIP, ()):
-                self.findings.take_back(each.event.node)
+            owned.forget()
 
     def schedule(self, optimizer: torch.optim.Optimizer, place: Place) -> None:
         """A scheduler of an optimizer steps."""
@@ -430,8 +435,8 @@ def scale_of(scaler: torch.amp.GradScaler) -> float:
 
 
 def _with_scale(numbers: Numbers, scaler: torch.amp.GradScaler | None) -> Numbers:
-    if scaler is None:
-        return numbers
+    if scaler is None or scaler._scale is None:
+        return numbers  # as it has scaled nothing
     scale, limit = scale_of(scaler), numbers.get("limit")
     known: Numbers = {**numbers, SCALE.word: scale}
     return {**known, "effective": limit / scale} if isinstance(limit, float) and scale else known

@@ -45,5 +45,5 @@ def _errors(record: Record) -> str:
     from amp_lint.runtime.tell import said, told
     from amp_lint.text.diagnostic import Severity
 
-    wrong = any(each.rule.severity is Severity.ERROR for each in said(record))
+    wrong = any(each.severity is Severity.ERROR for each in said(record))
     return "".join(told(record)) if wrong else ""

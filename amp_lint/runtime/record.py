@@ -59,6 +59,10 @@ class Summary:
     """Steps that were looked at operation by operation."""
     on_cuda: bool = False
     """Whether CUDA was in use."""
+    cut_in: int = 0
+    """The step that was not looked at closely, and in which the script has ended itself."""
+    error: str = ""
+    """The name of the exception that has ended the run."""
     note: str = ""
     """Why less was looked at than was asked for."""
     ended: bool = False
@@ -83,6 +87,8 @@ class Record:
     """Updates of one scaler that have changed its scale, from 1, and the scale after each."""
     files: list[str] = field(default_factory=list)
     """The project's files that were imported, with their full paths."""
+    raised: list[Place] = field(default_factory=list)
+    """Where an exception has ended the run, in each process in which one has."""
 
 
 class Recorder:
@@ -141,6 +147,7 @@ def state_line(record: Record) -> dict[str, Any]:
         "exponents": [*record.exponents.items()],
         "scales": record.scales,
         "files": record.files,
+        "raised": [[*place] for place in record.raised],
     }
 
 
@@ -187,6 +194,7 @@ def _record(lines: Iterable[dict[str, Any]]) -> Record:
             record.summary = Summary(**line["summary"])
             record.exponents = Counter(dict(line["exponents"]))
             record.scales = [(int(update), float(scale)) for update, scale in line["scales"]]
+            record.raised = [Place(*place) for place in line.get("raised", ())]
         if "files" in line:
             record.files = [*map(str, line["files"])]
     return record
@@ -213,6 +221,7 @@ def folded(records: Iterable[Record]) -> Record:
         whole.passed.update(record.passed)
         whole.exponents.update(record.exponents)
         whole.scales = whole.scales or record.scales
+        whole.raised += record.raised
         _add(whole.summary, record.summary)
         for seen in record.observations:
             first = known.setdefault(seen.key, seen)
@@ -228,6 +237,8 @@ def _add(whole: Summary, part: Summary) -> None:
     whole.skips = max(whole.skips, part.skips)
     whole.sampled = max(whole.sampled, part.sampled)
     whole.on_cuda = whole.on_cuda or part.on_cuda
+    whole.cut_in = whole.cut_in or part.cut_in
+    whole.error = whole.error or part.error
     whole.note = whole.note or part.note
     whole.first_scale = whole.first_scale or part.first_scale
     whole.last_scale = part.last_scale if whole.last_scale is None else whole.last_scale

@@ -13,6 +13,8 @@ from amp_lint.runtime.protocol import Protocol, ScalerLog
 
 AT_A_TIME = 50
 """Updates that are read together: waiting for the device is what watching must not do."""
+_SETTLED = 25
+"""Updates without a fall, after which a scale that is below 1 has found its place."""
 _MOST = 1000
 """Scalers of which something is kept."""
 _MOST_CHANGES = 10_000
@@ -30,6 +32,23 @@ class _Unchecked:
 
 
 @dataclass(slots=True)
+class _Low:
+    """A scale that has fallen below 1, where a scale makes gradients smaller."""
+
+    step: int
+    updates: int = 0
+    """Since then."""
+    still: int = 0
+    """Of those, the last ones that have not made it smaller."""
+    told: bool = False
+
+    @property
+    def falls(self) -> bool:
+        """Whether it falls on; a loss that is too large for float16 has a scale that holds it."""
+        return 2 * self.still < min(self.updates, 2 * _SETTLED)
+
+
+@dataclass(slots=True)
 class _Kept:
     """What was not read yet of one scaler, which may be gone."""
 
@@ -37,10 +56,14 @@ class _Kept:
     first: float
     """The scale that it began with."""
     scales: list[torch.Tensor] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    """Of the run, in which each of them was left."""
     skips: list[torch.Tensor] = field(default_factory=list)
     unchecked: list[_Unchecked] = field(default_factory=list)
     updates: int = 0
     last: float = 0.0
+    low: _Low | None = None
+    """Since the scale is below 1, if it is."""
 
 
 class Scales:
@@ -77,6 +100,7 @@ class Scales:
         if scale is not None:
             kept = self._of(scaler)
             kept.scales.append(scale.clone())
+            kept.steps.append(self.findings.record.summary.steps)
             if len(kept.scales) >= AT_A_TIME:
                 self._read(kept)
                 self.findings.save()
@@ -84,7 +108,7 @@ class Scales:
     def finish(self) -> None:
         """Read what is left."""
         for kept in self._kept.values():
-            self._read(kept)
+            self._read(kept, is_last=True)
         self._kept.clear()
 
     def _of(self, scaler: torch.amp.GradScaler) -> _Kept:
@@ -96,21 +120,42 @@ class Scales:
             found = self._kept[log.key] = _Kept(log, float(scaler._init_scale))
         return found
 
-    def _read(self, kept: _Kept) -> None:
+    def _read(self, kept: _Kept, *, is_last: bool = False) -> None:
         log, summary = kept.log, self.findings.record.summary
         scales, skips = _values(kept.scales), sum(value > 0 for value in _values(kept.skips))
         self._judge(kept.unchecked)
-        for each in (kept.scales, kept.skips, kept.unchecked):
-            each.clear()
         log.skips += skips
         summary.skips += skips
         if scales:
-            first = kept.first
-            summary.first_scale = summary.first_scale or first
+            summary.first_scale = summary.first_scale or kept.first
             summary.last_scale = scales[-1]
+            self._follow(kept, scales)
             self._add_changes(kept, scales)
-            if min(scales) < 1 <= first:
-                self._collapsed(log, first, min(scales))
+            self._judge_fall(kept, is_last=is_last)
+        for each in (kept.scales, kept.steps, kept.skips, kept.unchecked):
+            each.clear()
+
+    def _follow(self, kept: _Kept, scales: list[float]) -> None:
+        """Take note of how a scale moves that is below 1."""
+        before = kept.last or kept.first
+        for scale, step in zip(scales, kept.steps, strict=True):
+            if scale >= 1 or kept.first < 1:
+                kept.low = None
+            elif kept.low is None:
+                kept.low = _Low(step)
+            else:
+                kept.low.updates += 1
+                kept.low.still = 0 if scale < before else kept.low.still + 1
+            before = scale
+
+    def _judge_fall(self, kept: _Kept, *, is_last: bool) -> None:
+        """See whether a scale is lost, once there was time to find its place or the run is over."""
+        low = kept.low
+        if low is None or low.told or not (is_last or low.updates >= AT_A_TIME):
+            return
+        if low.falls:
+            low.told = True
+            self._collapsed(kept, low.step)
 
     def _judge(self, unchecked: list[_Unchecked]) -> None:
         for each, value in zip(unchecked, _values([e.found for e in unchecked]), strict=True):
@@ -127,7 +172,8 @@ class Scales:
             if kept.log is self._drawn and scale != before and len(changes) < _MOST_CHANGES:
                 changes.append((kept.updates, scale))
 
-    def _collapsed(self, log: ScalerLog, first: float, least: float) -> None:
+    def _collapsed(self, kept: _Kept, step: int) -> None:
+        log, first, least = kept.log, kept.first, kept.last
         places = {At.EVENT: log.step} if log.step is not None else {}
         if log.made is not None:
             places[At.MADE] = log.made
@@ -135,6 +181,7 @@ class Scales:
             Mistake.SCALE_COLLAPSE,
             places,
             lambda: {"first": first, "least": least, "skips": log.skips, "steps": log.steps},
+            step,
         )
 
 

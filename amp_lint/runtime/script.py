@@ -29,6 +29,8 @@ class Ending:
     """Its exit code."""
     ended: bool = True
     """Whether it came to its end by itself: not by an error or by Ctrl-C."""
+    error: BaseException | None = None
+    """What has ended it, but for Ctrl-C."""
 
 
 def run(what: str, arguments: Sequence[str], *, module: bool) -> Ending:
@@ -44,13 +46,14 @@ def run(what: str, arguments: Sequence[str], *, module: bool) -> Ending:
         _wait(others)
         return Ending(0)
     except SystemExit as error:
-        return Ending(_code(error.code))
+        code = _code(error.code)
+        return Ending(code, error=error if code else None)
     except KeyboardInterrupt as error:
         _show(error)
         return Ending(INTERRUPTED, ended=False)
     except BaseException as error:
         _show(error)
-        return Ending(1, ended=False)
+        return Ending(1, ended=False, error=error)
     finally:
         sys.argv, sys.path = before
 
@@ -96,15 +99,26 @@ def _code(code: object) -> int:
 
 def _show(error: BaseException) -> None:
     """Print an exception as Python does, from the first frame of the script on."""
-    place = error.__traceback__
-    while place is not None and _is_ours(place):
-        place = place.tb_next
+    place = _without_ours(error.__traceback__)
     sys.stdout.flush()
     error = error.with_traceback(place)
     try:
         sys.excepthook(type(error), error, place)
     except Exception:  # the hook is the script's own
         traceback.print_exception(type(error), error, place)
+
+
+def _without_ours(place: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of this package, through which watched calls go."""
+    kept = []
+    while place is not None:
+        if not _is_ours(place):
+            kept.append(place)
+        place = place.tb_next
+    last = None
+    for each in reversed(kept):
+        last = TracebackType(last, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return last
 
 
 def _is_ours(place: TracebackType) -> bool:

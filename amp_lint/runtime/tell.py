@@ -6,17 +6,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from amp_lint import registry, report
-from amp_lint.mistake import Account, At
+from amp_lint.mistake import SAMPLED, Account, At
 from amp_lint.report import Finding, Style, digest
 from amp_lint.rule import Rule
 from amp_lint.runtime.advice import advice
 from amp_lint.runtime.frames import Place
 from amp_lint.runtime.record import Observation, Record, Summary
 from amp_lint.runtime.sources import Sources
-from amp_lint.text.diagnostic import Diagnostic, Related
+from amp_lint.text.diagnostic import Diagnostic, Related, Severity
 from amp_lint.text.noqa import Suppressions
+from amp_lint.text.printable import counted
 
 _UNTRIED = "`amp-lint run` has never been tried on CUDA; please report what looks wrong."
+_CUT = (
+    "The script ended itself in step {0}, which was not looked at closely: run again with "
+    "`--at {0}`, which names the first inf or NaN if that was the reason."
+)
+
+_WORST = [*Severity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +46,30 @@ class Said:
         return self.account.message.format(**self.observation.numbers)
 
     @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return Severity.WARNING if self.account.warns else self.rule.severity
+
+    @property
     def often(self) -> str:
         """How often it happened, and when first."""
         count, step = self.observation.count, self.observation.step
         if not step:
             return "over the whole run"
-        return f"happened {count} times, first in step {step}" if count > 1 else f"in step {step}"
+        if count == 1:
+            return f"in step {step}"
+        among = " in the steps looked at" if self.account.mistake in SAMPLED else ""
+        return f"happened {count} times{among}, first in step {step}"
 
 
 def said(record: Record) -> list[Said]:
-    """What the rules say of a record, one for each code and main place."""
+    """What the rules say of a record: for each code and main place, the worst that happened."""
     found: dict[tuple[str, Place], Said] = {}
     for seen in record.observations:
         for each in _accounts(seen):
-            found.setdefault((each.rule.code, each.place), each)
+            known = found.setdefault((each.rule.code, each.place), each)
+            if _WORST.index(each.severity) < _WORST.index(known.severity):
+                found[each.rule.code, each.place] = each
     return [*found.values()]
 
 
@@ -78,7 +95,7 @@ def finding(each: Said, sources: Sources) -> Finding:
         else:
             notes.append(f"{label}: {sources.of(place.file).name}:{place.row}")
     rule, span = each.rule, sources.span(each.place)
-    head = (rule.code, rule.name, rule.severity, each.message, *span, tuple(related))
+    head = (rule.code, rule.name, each.severity, each.message, *span, tuple(related))
     diagnostic = Diagnostic(*head, help=each.account.help)
     return Finding(source, diagnostic, notes=tuple(notes), shown=evidence(each))
 
@@ -114,6 +131,8 @@ def ending(record: Record, found: Iterable[Finding]) -> Iterator[str]:
     advised = advice(record)
     if advised is not None:
         yield advised
+    if record.summary.cut_in:
+        yield _CUT.format(record.summary.cut_in)
     if record.summary.on_cuda:
         yield _UNTRIED
     yield closing(record.summary, found)
@@ -122,7 +141,7 @@ def ending(record: Record, found: Iterable[Finding]) -> Iterator[str]:
 def closing(summary: Summary, found: Iterable[Finding]) -> str:
     """The last line: what became of the training."""
     count = sum(1 for each in found if "first" in each.shown)
-    parts = [f"{summary.steps} steps"]
+    parts = [counted(summary.steps, "step")]
     if summary.skips:
         parts.append(f"{summary.skips} of them skipped")
     if summary.sampled:
@@ -136,5 +155,4 @@ def closing(summary: Summary, found: Iterable[Finding]) -> str:
     cut = "" if summary.ended else "; it did not come to its end"
     if not summary.counted:
         cut = "; the run was killed, counts are those of the last look"
-    mistakes = "mistake" if count == 1 else "mistakes"
-    return f"The run showed {count} {mistakes} ({', '.join(parts)}{cut})."
+    return f"The run showed {counted(count, 'mistake')} ({', '.join(parts)}{cut})."

@@ -209,6 +209,8 @@ class TrainingHooks:
             self.watch.reads.end()
             self.findings.reach(place)
             if not has_closure(args, keywords):  # which would run backward again
+                owned.catch_up(place)
+                self.findings.again = owned.done is not None
                 self._judge_unscaled(owned, place)
                 self._judge_unchecked(owned, place)
                 self.protocol.direct_step(owned, place)
@@ -219,7 +221,6 @@ class TrainingHooks:
 
     def _judge_unscaled(self, owned: Owned, place: Place) -> None:
         """See whether a float16 forward goes without a scaler."""
-        owned.catch_up(place)
         plain, state = owned.state.plain, owned.state
         if owned.half is None or plain is None or state.scaled or state.unknown or owned.asked:
             return
@@ -248,11 +249,12 @@ class TrainingHooks:
         if torch.compiler.is_compiling():
             return
         owned, direct = self.protocol.owned(optimizer), not self.inside.depth
+        again, self.findings.again = owned.done is not None, False
         if direct and has_closure(args, keywords):
             self.protocol.closure_step(owned, here())
         self.protocol.stepped(owned, direct=direct)
         self.regions.stepped(owned.key)
-        if direct:
+        if direct and not again:  # else the scaler's step on these gradients has been counted
             self.watch.boundary(skipped=False)
 
     def _schedule(self, old: Function) -> Function:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
 from amp_lint.mistake import At, Mistake
+from amp_lint.runtime.frames import raised
 from amp_lint.runtime.numerics.schedule import Sampling
 from amp_lint.runtime.watched import Watched
 
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from amp_lint.runtime.record import Recorder
+
+_NONFINITE = re.compile(r"\b(nan|inf|infinite|infinity|(?:non-?)?finite)s?\b", re.IGNORECASE)
+"""Words of an exception by which a training ends itself for its numbers."""
 
 
 class Watch(Watched):
@@ -44,12 +49,18 @@ class Watch(Watched):
         self.reads.install()
         self.patches.rebind()
 
-    def stop(self, *, ended: bool = True, failed: bool = False) -> None:
+    def stop(
+        self, *, ended: bool = True, failed: bool = False, error: BaseException | None = None
+    ) -> None:
         """Put everything back as it was.
 
-        ``ended``: the training came to its end by itself; ``failed``: it says that it is none.
+        ``ended``: the training came to its end by itself; ``failed``: it says that it is none;
+        ``error``: what has ended it.
         """
-        self._sampler.stop(cut=failed or not ended)
+        summary = self.record.summary
+        was_looked_at = self._sampler.stop(cut=failed or not ended)
+        if error is not None:
+            self._name(error, was_looked_at=was_looked_at)
         self.patches.undo()
         self.reads.end()
         self.losses.end()
@@ -60,8 +71,18 @@ class Watch(Watched):
         self.checkpoints.finish()
         if ended:
             self._judge_whole()
-        self.record.summary.ended, self.record.summary.counted = ended, True
+        summary.ended, summary.counted = ended and not failed, True
         self.findings.save()
+
+    def _name(self, error: BaseException, *, was_looked_at: bool) -> None:
+        """Take note of what has ended the run, and where."""
+        summary, place = self.record.summary, raised(error.__traceback__)
+        is_own = isinstance(error, SystemExit) or _NONFINITE.search(str(error)) is not None
+        if is_own and not was_looked_at:
+            summary.cut_in = self.findings.step
+        if place.file and not isinstance(error, SystemExit):
+            summary.error = type(error).__name__
+            self.record.raised.append(place)
 
     def _judge_whole(self) -> None:
         """See what only the whole run can show."""
@@ -86,7 +107,7 @@ class Watch(Watched):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop(ended=error is None)
+        self.stop(ended=error is None, error=error)
 
 
 def watch() -> Watch:

@@ -20,6 +20,10 @@ _PLAIN = (
 _WITH_FLOOR = (
     "the floor under log(softmax) hides the -inf: what lies below it is wrong and gets no gradient"
 )
+_BOUNDED = (
+    "the logarithm of a softmax in {dtype}: the least probability was {least:g}, its gradient is "
+    "right down to {bound:.1g}"
+)
 
 
 class LogSoftmax(PatternRule):
@@ -36,11 +40,12 @@ class LogSoftmax(PatternRule):
     observed = (
         Account(
             Mistake.LOG_OF_SOFTMAX,
-            "the logarithm of a softmax: the least probability is {least:g}, {infinite:g} results "
-            "are -inf",
+            "the logarithm of a softmax in {dtype}: the least probability is {least:g}, "
+            "{infinite:g} results are -inf",
             help,
             {At.CAUSE: inner},
         ),
+        Account(Mistake.BOUNDED_LOG_OF_SOFTMAX, _BOUNDED, help, {At.CAUSE: inner}, warns=True),
     )
 
     def is_right(self, model: Model, match: Match) -> bool:

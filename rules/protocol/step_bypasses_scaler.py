@@ -46,10 +46,10 @@ class StepBypassesScaler(Rule):
         ),
         Account(
             Mistake.UNCHECKED_STEP,
-            "this step takes gradients in which `unscale_` has found inf or NaN: they are added to "
+            "this step takes gradients in which the scaler has found inf or NaN: they are added to "
             "the weights",
             _THROUGH,
-            {At.CAUSE: "unscaled here"},
+            {At.CAUSE: "found here"},
         ),
         Account(Mistake.DOUBLE_STEP, _DOUBLE, _ALONE, {At.CAUSE: "stepped here too"}),
     )

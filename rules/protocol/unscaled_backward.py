@@ -23,6 +23,7 @@ _MESSAGE = (
     "small"
 )
 _BESIDE = "this loss is not scaled, as the other one is: its gradients count {:g} times too little"
+_RAISES = "this loss is not scaled, nor any before it: `scaler.step` raises"
 _HELP = "call `scaler.scale(loss).backward()`"
 
 
@@ -44,6 +45,7 @@ class UnscaledBackward(Rule):
             {At.EVENT: "divided by the scale here"},
             at=At.CAUSE,
         ),
+        Account(Mistake.UNSCALED, _RAISES, _HELP, {At.EVENT: "raises here"}, at=At.CAUSE),
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -51,9 +53,8 @@ class UnscaledBackward(Rule):
         for found in model.mistakes.unscaled_backwards:
             message = _BESIDE if found.beside_scaled else _MESSAGE
             related = [(found.event.node, "divided by the scale here")]
-            fix = _fix(model, found)
-            message = message.format(model.clips.initial_scale)
-            yield self.report(model, found.cause.node, message, related, fix, help=_HELP)
+            said, fix = message.format(model.clips.initial_scale), _fix(model, found)
+            yield self.report(model, found.cause.node, said, related, fix, help=_HELP)
 
 
 def _fix(model: Model, found: Found) -> Fix | None:

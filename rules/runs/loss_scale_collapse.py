@@ -17,8 +17,8 @@ class LossScaleCollapse(Rule):
     observed = (
         Account(
             Mistake.SCALE_COLLAPSE,
-            "the scale fell from {first:g} to {least:g}, {skips:g} of {steps:g} steps were "
-            "skipped: no scale helps",
+            "the scale fell from {first:g} to {least:g} and did not settle, {skips:g} of {steps:g} "
+            "steps were skipped",
             "look for inf or NaN in the data, the loss and the weights",
             {At.MADE: "its scaler"},
         ),

@@ -482,6 +482,24 @@ PLANTED = {
             scaler.step(optimizer)  # here
             scaler.update()
     """,
+    "AMP602 now and then": """
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+        for number in range(200):
+            optimizer.zero_grad()
+            loss = loss_of(*data[0]) * (float("nan") if number % 40 == 7 else 1)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)  # here
+            scaler.update()
+    """,
+    "AMP104 where the scaler has skipped": """
+        for x, y in data:
+            optimizer.zero_grad()
+            scaler.scale(loss_of(x, y) * (float("inf") if x is data[1][0] else 1)).backward()
+            scaler.step(optimizer)
+            if x is data[1][0]:
+                optimizer.step()  # here
+            scaler.update()
+    """,
     "AMP605": """
         import io
 

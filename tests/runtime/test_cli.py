@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 from amp_lint import cli
 from amp_lint.run.session import CLEAN, ERROR, FOUND
@@ -50,6 +51,26 @@ def test_a_right_training(capsys: pytest.CaptureFixture[str]) -> None:
         "The run showed 0 mistakes"
         " (4 steps, 2 looked at closely, not run on CUDA, scale 1024 to 1024).\n"
     )
+
+
+LOG = """
+        for x, y in data:
+            optimizer.zero_grad()
+            p = torch.softmax(model(x).expand(-1, 2) * torch.tensor([0.0, {}]), 1)
+            (-torch.log(p)[:, 0].mean()).backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("gap", "code", "said"), [(1.0, CLEAN, "right down to 1e-38"), (1e5, FOUND, "results are -inf")]
+)
+def test_the_logarithm_of_a_softmax_is_an_error_where_float32_does_not_hold_it(
+    gap: float, code: int, said: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "log.py").write_text(program(LOG.format(gap)))
+    given, _, err = told(capsys, "run", "--level=full", "log.py")
+    assert given == code and said in err and "confirmed by the run" in err
 
 
 @pytest.mark.parametrize("code", ["AMP109", "AMP111"])
@@ -144,6 +165,54 @@ def test_a_call_that_raises_is_not_in_order(here: Path, capsys: pytest.CaptureFi
     found = json.loads((here / "found.json").read_text())
     status = {each["code"]: each.get("run", {}).get("status") for each in found}
     assert code == 1 and status["AMP106"] == "confirmed" and status["AMP101"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "status"),
+    [
+        (  # nobody knows an optimizer of what is clipped
+            """
+    for x, y in data:
+        model.zero_grad()
+        scaler.scale(loss_of(x, y)).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for p in model.parameters():
+            p.data.add_(p.grad, alpha=-1e-6)
+            """,
+            "AMP101",
+            None,
+        ),
+        (  # the gradients are cleared, and no step takes them
+            """
+    for x, y in data:
+        optimizer.zero_grad()
+        scaler.scale(loss_of(x, y)).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        if x.isnan().any():
+            scaler.step(optimizer)
+            scaler.update()
+            """,
+            "AMP101",
+            None,
+        ),
+        (
+            """
+    with torch.autocast("cuda", torch.float16):
+        loss = nn.functional.binary_cross_entropy(torch.sigmoid(model(data[0][0])), data[0][1])
+            """,
+            "AMP204",
+            "the run ended here",
+        ),
+    ],
+)
+def test_of_what_came_to_no_end_no_order_is_known(
+    body: str, code: str, status: str | None, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "train.py").write_text(program(body))
+    policy = [] if torch.cuda.is_available() else ["--policy=cuda"]
+    told(capsys, "run", *policy, "--output-format=json", "-o", "found.json", "train.py")
+    found = json.loads((here / "found.json").read_text())
+    assert [each.get("run", {}).get("status") for each in found if each["code"] == code] == [status]
 
 
 def test_settings_count_for_a_run_as_well(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,6 +334,29 @@ def test_a_script_that_ends_at_a_loss_that_is_nan_is_told_where_it_comes_from(
     code, _, err = told(capsys, "run", "--output-format=concise", "stops.py")
     assert code == 3
     assert "AMP601" in err and "`log`" in err
+
+
+@pytest.mark.parametrize("ends", ["exit(3)", "raise ValueError('Loss is NaN, stopping')"])
+def test_a_script_that_ends_itself_in_a_step_that_was_not_looked_at(
+    ends: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = f"""
+    for number in range(40):
+        optimizer.zero_grad()
+        loss = torch.log(loss_of(*data[0]) - 9 * int(number == 36))
+        if loss.isnan():
+            {ends}
+        loss.backward()
+        optimizer.step()
+    """
+    (here / "stops.py").write_text(program(body))
+    arguments = ["run", "--every=20", "--record=run.jsonl", "stops.py"]
+    code, _, err = told(capsys, *arguments)
+    assert code in (1, 3) and "in step 37" in err and "`--at 37`" in err
+    assert err.endswith("; it did not come to its end).\n")
+    assert "AMP601" not in err and "`--at 37`" in told(capsys, "report", "run.jsonl")[2]
+    err = told(capsys, "run", "--at=37", "stops.py")[2]
+    assert "AMP601" in err and "`log`" in err and "`--at" not in err
 
 
 @pytest.mark.parametrize(("ends", "expected"), [("raise SystemExit(7)", 7), ("", ERROR)])

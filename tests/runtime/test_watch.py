@@ -61,6 +61,31 @@ def test_without_reads_a_step_on_scaled_gradients_is_seen(
     assert [each.rule.code for each in said(run(scaled))] == ["AMP104"]
 
 
+LARGE = """
+        scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+        one = nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(one.parameters(), 1e-12)
+        for number in range({}):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.float16):
+                out = one(data[0][0])
+            scaler.scale((out.float() * {}).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "factor", "codes"),
+    [(60, 1e6, []), (200, 1e6, []), (11, 1e6, ["AMP602"]), (200, "float('inf')", ["AMP602"])],
+)
+def test_a_scale_below_1_may_settle(steps: int, factor: object, codes: list[str], run: Run) -> None:
+    found = said(run(LARGE.format(steps, factor)))
+    assert [each.rule.code for each in found] == codes
+    for each in found:  # 64 is halved seven times
+        assert (each.observation.step, each.observation.count) == (7, 1)
+
+
 def test_what_is_gone_at_the_end_was_there(tmp_path: Path) -> None:
     """A script's variables go whenever the garbage collector comes."""
     raising = """

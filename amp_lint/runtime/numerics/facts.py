@@ -21,6 +21,9 @@ _EPS = 1e-7
 """Of a norm layer: float16 gradients of constant rows overflow below."""
 _FEWEST, _LARGEST = 64, 1 << 16
 """Elements of what may be positions."""
+_LEAST = torch.finfo(torch.float32).tiny
+"""A probability whose inverse is hardly below the largest number of float32."""
+_LOW = frozenset(map(name_of, LOW))
 _MOST = 64
 """Casts of a step that are kept until it is over."""
 _OF_INTEREST = frozenset(
@@ -85,7 +88,9 @@ class Facts:
         """A step is over: what had to be counted is known."""
         for mistake, places, numbers, counted in self._counted:
             found = {name: values[number] for name, number in counted.items()}
-            if mistake is not Mistake.OVERFLOWING_CONSTANT or found["infinite"]:
+            if mistake is Mistake.LOG_OF_SOFTMAX and numbers["dtype"] not in _LOW:
+                self._bounded(places, {**numbers, **found}, found["least"], step)
+            elif mistake is not Mistake.OVERFLOWING_CONSTANT or found["infinite"]:
                 self._see(mistake, places, {**numbers, **found}, step)
         for whole, place, before, after in self._casts:
             if values[whole]:
@@ -135,7 +140,16 @@ class Facts:
             "infinite": self._scalars.put(operation.made[0].detach().isinf().sum()),
         }
         places = {At.EVENT: operation.place, At.CAUSE: made.place}
-        self._counted.append((Mistake.LOG_OF_SOFTMAX, places, {}, counted))
+        numbers: Numbers = {"dtype": name_of(given[0].dtype)}
+        self._counted.append((Mistake.LOG_OF_SOFTMAX, places, numbers, counted))
+
+    def _bounded(self, places: dict[At, Place], numbers: Numbers, least: float, step: int) -> None:
+        """See whether float32 holds the inverse of each probability, which is its gradient."""
+        if least < _LEAST:
+            self._see(Mistake.LOG_OF_SOFTMAX, places, numbers, step)
+        elif least >= _LEAST:  # what comes of it, if anything does, has another cause
+            mistake, numbers = Mistake.BOUNDED_LOG_OF_SOFTMAX, {**numbers, "bound": _LEAST}
+            self._findings.see(mistake, places, lambda: numbers, step)
 
     # --- squares that are summed ------------------------------------------------------------------
 

@@ -82,8 +82,13 @@ class Sampler:
         if self._schedule.wants(1):
             self._begin()
 
-    def stop(self, *, cut: bool) -> None:
-        """End where the run does, wherever that is in a step; ``cut``: not as it was meant to."""
+    def stop(self, *, cut: bool) -> bool:
+        """End where the run does, wherever that is in a step; ``cut``: not as it was meant to.
+
+        Whether that step is explained: it was looked at, or an earlier one was told of, or none is
+        looked at in this run.
+        """
+        is_looked_at = self._mode is not None or not self._handles
         for handle in self._handles:
             handle.remove()
         if self._mode is not None:
@@ -100,6 +105,7 @@ class Sampler:
             numbers: Numbers = {"number": bad.step, "kind": bad.kind}
             places = {At.EVENT: bad.place}
             self._findings.see(Mistake.UNSEEN_NONFINITE, places, lambda: numbers, bad.step)
+        return is_looked_at or self._explained or bad is not None
 
     # --- steps ------------------------------------------------------------------------------------
 
