@@ -164,6 +164,23 @@ class Program:
         only = bindings[0].node if len(bindings) == 1 else None
         return only if isinstance(only, cst.Param) else None
 
+    def is_left_out(self, node: cst.BaseExpression | cst.Param) -> bool:
+        """Whether a parameter, or a name of one, is None by default, and no known call gives it."""
+        param = node if isinstance(node, cst.Param) else self._parameter(node)
+        return param is not None and self._is_left_out(param, frozenset())
+
+    def _is_left_out(self, param: cst.Param, asked: frozenset[int]) -> bool:
+        function = self.tree.ancestor(param, cst.FunctionDef)
+        calls = self.calls_of(function) if function is not None else ()
+        if not calls or id(param) in asked or literal(param.default) is not None:
+            return False
+        if function is None or any(arg.star for call in calls for arg in call.args):
+            return False
+        given = (self.bind(function, call).get(param.name.value) for call in calls)
+        others = [each for each in given if each is not None and literal(each) is not None]
+        known = [self._parameter(each) for each in others]
+        return all(each and self._is_left_out(each, asked | {id(param)}) for each in known)
+
     def _handed_function(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
         """The function of this file that all calls give for what is called."""
         functions = [self.values.function(each) for each in self.handed(func)]

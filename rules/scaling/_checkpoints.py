@@ -167,13 +167,20 @@ class Checkpoints:
         strings = self.tree.nodes(cst.SimpleString)
         keys = (text for text in strings if names_scaler(str(text.evaluated_value)))
         kept = (key for key in keys if not self._is_aside(key) and not self._is_read(key))
-        if any(map(self._is_reached, kept)):
+        if any(self._is_reached(key) and not self._is_for_nobody(key) for key in kept):
             return True
         entries = self.tree.nodes(cst.DictElement)
         if any(self.roles.is_scaler(entry.value) for entry in entries if self._is_reached(entry)):
             return True
         calls = filter(self._may_save_scaler, self.tree.nodes(cst.Call))
         return any(map(self._is_reached, calls))
+
+    def _is_for_nobody(self, key: cst.SimpleString) -> bool:
+        """Whether a string is the key of what is asked of a parameter that no call gives."""
+        statement = self.tree.ancestor(key, cst.Assign)
+        given = statement.value if isinstance(statement, cst.Assign) else None
+        func = given.func if isinstance(given, cst.Call) else None
+        return isinstance(func, cst.Attribute) and self.program.is_left_out(func.value)
 
     def _is_reached(self, node: cst.CSTNode) -> bool:
         """Whether a place of another file is in something that is called, or calls this file."""
@@ -218,8 +225,9 @@ class Checkpoints:
     def _may_save_scaler(self, call: cst.Call) -> bool:
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value in _STATE:
-            asks = func.attr.value in STATE_DICT.words
-            return asks and self.is_scaler(func.value) and not self._is_passed_on(call)
+            asks = func.attr.value in STATE_DICT.words and self.is_scaler(func.value)
+            left_out = asks and self.program.is_left_out(func.value)
+            return asks and not left_out and not self._is_passed_on(call)
         target = self.program.target(call)
         if target is not None:
             return self._is_among_the_rest(target, call)  # what else it does is seen there
@@ -330,7 +338,7 @@ class Checkpoints:
         if target is None or self.own.is_own(target):
             return
         for function in self._reached(call):
-            if self.names.is_near(function):
+            if self.names.is_near(function) and not self._leaves_out(function):
                 continue
             for state in self._states(self.tree.below(function, cst.Call)):
                 holder = self._holder(self._entry(state))
@@ -338,6 +346,13 @@ class Checkpoints:
                 if named or (holder is not None and self._is_saved(holder)):
                     assert isinstance(state.func, cst.Attribute)
                     yield state.func.value
+
+    def _leaves_out(self, function: cst.FunctionDef) -> bool:
+        """Whether a function would save a scaler that no call gives it."""
+        params = (*function.params.params, *function.params.kwonly_params)
+        return any(
+            _SCALER.search(each.name.value) and self.program.is_left_out(each) for each in params
+        )
 
     def _optimizer_states(self) -> Iterator[cst.Call]:
         """The states of optimizers that this file asks for."""
@@ -376,6 +391,9 @@ class Checkpoints:
         holder = self._holder(self._entry(state))
         if holder is None or not self._is_saved(holder):
             return None
+        function = self.tree.ancestor(holder, cst.FunctionDef)
+        if function is not None and self._leaves_out(function):
+            return None  # which is the mistake of those who call it
         assert isinstance(state.func, cst.Attribute)
         optimizer = state.func.value
         step = next((s for s in self._steps if self._is_of(s, optimizer)), None)
@@ -566,16 +584,21 @@ class Checkpoints:
     def _is_out_of_reach(self) -> bool:
         """Whether nobody but known functions, none of which saves it, has any of the scalers."""
         found: set[int] = set()
-        for scaler in self._scalers:
-            home = self._scope(scaler.call)
-            if not isinstance(scaler.target, cst.Name) or not isinstance(home, cst.FunctionDef):
+        for call in [scaler.call for scaler in self._scalers] or self._made_for_steps:
+            home, target = self._scope(call), self.target(call)
+            if not isinstance(target, cst.Name) or not isinstance(home, cst.FunctionDef):
                 return False
-            users = self.holders.functions(scaler.target.value, home)
+            users = self.holders.functions(target.value, home)
             if users is None:
                 return False
             found |= set(map(id, users))
-        homes = (self.program.function_of(step.call) for step in self._steps)
-        return bool(found) and all(id(home) in found for home in homes)
+        around = (self.tree.ancestors(step.call) for step in self._steps)
+        return bool(found) and all(any(id(each) in found for each in above) for above in around)
+
+    @property
+    def _made_for_steps(self) -> list[cst.Call]:
+        """The scalers of all steps that are known, also of other files."""
+        return [made for step in self._steps for made in self.roles.scaler_origins(step.scaler)]
 
     def _is_given_back(self, node: cst.CSTNode) -> bool:
         """Whether something is what a function returns that gives a state, or what is saved."""

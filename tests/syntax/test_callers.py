@@ -298,3 +298,115 @@ def test_few_callers_are_looked_into(tmp_path: Path) -> None:
 def test_files_that_import_each_other(tmp_path: Path) -> None:
     looped = EPOCH.replace("import torch", "import torch\n    import main")
     assert findings(tmp_path, {"engine.py": looped, "main.py": EPOCHS}) == ["engine.py:5 AMP108"]
+
+
+KEEPER = """\
+    import torch
+
+    class Keeper:
+        def __init__(self, folder):
+            self.folder = folder
+
+        def keep(self, net, optimizer, loss_scaler=None, extra=None):
+            self._write(net, optimizer, loss_scaler, extra)
+
+        def _write(self, net, optimizer, loss_scaler=None, extra=None):
+            state = {"net": net.state_dict(), "opt": optimizer.state_dict()}
+            if loss_scaler is not None:
+                state["loss_scaler"] = loss_scaler.state_dict()
+            torch.save(state, self.folder)
+    """
+KEPT = """\
+    import torch
+    from keeper import Keeper
+
+    def run(net, loader, path):
+        optimizer = torch.optim.Adam(net.parameters())
+        optimizer.load_state_dict(torch.load(path)["opt"])
+        keeper = Keeper(path)
+        loss_scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            loss_scaler.scale(net(x).sum()).backward()
+            loss_scaler.step(optimizer)
+            loss_scaler.update()
+        keeper.keep(net, optimizer)
+    """
+
+
+@pytest.mark.parametrize("more", ["", ", extra=path", ", None", ", loss_scaler=None"])
+def test_a_scaler_that_no_call_gives_is_not_saved(tmp_path: Path, more: str) -> None:
+    main = KEPT.replace("keeper.keep(net, optimizer)", f"keeper.keep(net, optimizer{more})")
+    assert findings(tmp_path, {"keeper.py": KEEPER, "main.py": main}) == ["main.py:13 AMP111"]
+
+
+@pytest.mark.parametrize(
+    "more", [", loss_scaler", ", loss_scaler=loss_scaler", ", *path", ", **path"]
+)
+def test_a_scaler_that_a_call_may_give_is_saved(tmp_path: Path, more: str) -> None:
+    main = KEPT.replace("keeper.keep(net, optimizer)", f"keeper.keep(net, optimizer{more})")
+    assert findings(tmp_path, {"keeper.py": KEEPER, "main.py": main}) == []
+
+
+HOLDER = """\
+    import torch
+
+    class Holder:
+        def __init__(self, net, optimizer=None):
+            self.net = net
+            self.optimizer = optimizer
+
+        def save(self, path, **more):
+            state = {"net": self.net.state_dict()}
+            if self.optimizer is not None:
+                state["opt"] = self.optimizer.state_dict()
+            state.update(more)
+            torch.save(state, path)
+
+        def load(self, path):
+            self.optimizer.load_state_dict(torch.load(path)["opt"])
+    """
+HELD = """\
+    import torch
+
+    def train(net, optimizer, holder, loader, half, known):
+        if half:
+            loss_scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            known["batch"] = 1
+            loss = net(x).sum()
+
+            def step():
+                if half:
+                    loss_scaler.scale(loss).backward()
+                    loss_scaler.step(optimizer)
+                    loss_scaler.update()
+                else:
+                    loss.backward()
+                    optimizer.step()
+
+            step()
+            holder.save("last", **known)
+    """
+HOLDING = """\
+    import torch
+    from holder import Holder
+    from steps import train
+
+    def main(net, loader, half):
+        optimizer = torch.optim.Adam(net.parameters())
+        holder = Holder(net, optimizer)
+        holder.load("last")
+        train(net, optimizer, holder, loader, half, {})
+    """
+
+
+def test_a_checkpoint_by_an_object_that_never_had_the_scaler(tmp_path: Path) -> None:
+    files = {"holder.py": HOLDER, "steps.py": HELD, "main.py": HOLDING}
+    assert findings(tmp_path, files) == ["holder.py:11 AMP111"]
+    for old, new in (
+        ('known["batch"] = 1', 'known["batch"] = loss_scaler'),
+        ('holder.save("last", **known)', "holder.save(loss_scaler, **known)"),
+        ("            step()", "            keep(loss_scaler)\n            step()"),
+    ):
+        assert old in HELD
+        assert findings(tmp_path, {**files, "steps.py": HELD.replace(old, new)}) == []
