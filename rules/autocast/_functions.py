@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import libcst as cst
 
 from amp_lint.flow.forwarding import returned
+from amp_lint.flow.values import arguments
 from amp_lint.syntax.names import dotted
+from amp_lint.vocabulary.amp import CUDA_CUSTOM_BWD, CUDA_CUSTOM_FWD, CUSTOM_BWD, CUSTOM_FWD
 from amp_lint.vocabulary.operations import CASTS, FUNCTION_METHODS, operations
 
 from ..dtypes._low import REGIONS
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 _SAVED = "saved_tensors"
 """The attribute of a context that has what was saved."""
 _FUNCTIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
+_NOTING = frozenset({*CUSTOM_FWD.names, *CUDA_CUSTOM_FWD.names})
+_RESTORING = frozenset({*CUSTOM_BWD.names, *CUDA_CUSTOM_BWD.names})
 _PLAIN = frozenset({"staticmethod", "once_differentiable"})
 """Decorators that say nothing of dtypes."""
 _CASTING = frozenset({*CASTS, "to", "type", "type_as"}) - {"int", "long", "bool"}
@@ -37,13 +41,7 @@ class Function(NamedTuple):
 
 def function_of(model: Model, owner: cst.ClassDef) -> Function | None:
     """What a class is, if it is a Function that leaves dtypes to whoever calls it."""
-    if not any(model.names.is_any(base.value, _FUNCTIONS) for base in owner.bases):
-        return None
-    methods = {
-        node.name.value: node
-        for node in owner.body.body
-        if isinstance(node, cst.FunctionDef) and _is_plain(node)
-    }
+    methods = {name: node for name, node in _methods(model, owner) if _is_plain(model, node)}
     forward, backward = map(methods.get, FUNCTION_METHODS)
     if forward is None or backward is None:
         return None
@@ -56,9 +54,41 @@ def function_of(model: Model, owner: cst.ClassDef) -> Function | None:
     return Function(forward, backward, params, frozenset(alike))
 
 
-def _is_plain(node: cst.FunctionDef) -> bool:
-    names = ((dotted(each.decorator) or "").rpartition(".")[2] for each in node.decorators)
-    return all(name in _PLAIN for name in names)
+def misplaced(model: Model, owner: cst.ClassDef) -> Iterator[tuple[str, cst.Decorator]]:
+    """The methods of a Function that are decorated as the other one should be."""
+    forward, backward = FUNCTION_METHODS
+    wrong = {forward: _RESTORING, backward: _NOTING}
+    for name, method in _methods(model, owner):
+        for each in method.decorators:
+            if name in wrong and model.names.is_any(_called(each), wrong[name]):
+                yield name, each
+
+
+def _methods(model: Model, owner: cst.ClassDef) -> Iterator[tuple[str, cst.FunctionDef]]:
+    """The methods of a class that is a Function, by their names."""
+    if any(model.names.is_any(base.value, _FUNCTIONS) for base in owner.bases):
+        found = (node for node in owner.body.body if isinstance(node, cst.FunctionDef))
+        yield from ((node.name.value, node) for node in found)
+
+
+def _is_plain(model: Model, node: cst.FunctionDef) -> bool:
+    """Whether no decorator of a method casts anything, or restores how autocast was."""
+    return all(
+        (dotted(each.decorator) or "").rpartition(".")[2] in _PLAIN
+        or (model.names.is_any(_called(each), _NOTING) and not _is_cast_by(each))
+        for each in node.decorators
+    )
+
+
+def _called(decorator: cst.Decorator) -> cst.BaseExpression:
+    node = decorator.decorator
+    return node.func if isinstance(node, cst.Call) else node
+
+
+def _is_cast_by(decorator: cst.Decorator) -> bool:
+    """Whether ``custom_fwd`` casts what it is given."""
+    call = decorator.decorator
+    return isinstance(call, cst.Call) and CUSTOM_FWD.order[-1] in arguments(call).keywords
 
 
 def _casts(model: Model, owner: cst.ClassDef, alike: set[str]) -> bool:

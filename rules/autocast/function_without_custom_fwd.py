@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.vocabulary.amp import CUSTOM_BWD, CUSTOM_FWD
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
 
     from ._functions import Given
 
+_MISPLACED = {
+    "forward": "`custom_bwd` in the place of `custom_fwd`: `backward` raises AttributeError",
+    "backward": "`custom_fwd` restores nothing: `backward` runs with autocast as it finds it",
+}
 _HELP = "decorate forward with `torch.amp.custom_fwd` and backward with `custom_bwd`"
 
 
@@ -24,13 +29,18 @@ class FunctionWithoutCustomFwd(Rule):
     name = "function-without-custom-fwd"
     severity = Severity.WARNING
     preview = True
-    requires = (frozenset({"Function"}), frozenset({"save_for_backward", "apply"}))
+    requires = (
+        frozenset({"Function"}),
+        frozenset({"save_for_backward", "apply"}) | CUSTOM_FWD.words | CUSTOM_BWD.words,
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge each Function that is not decorated, and casts nothing."""
         from . import _functions
 
         for owner in model.tree.nodes(cst.ClassDef):
+            for method, decorator in _functions.misplaced(model, owner):
+                yield self.report(model, decorator.decorator, _MISPLACED[method], help=_HELP)
             function = _functions.function_of(model, owner)
             if function is None:
                 continue
