@@ -9,16 +9,18 @@ from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary.amp import CUSTOM_BWD, CUSTOM_FWD
+from amp_lint.vocabulary.operations import FUNCTION_METHODS
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
 
     from ._functions import Given
 
-_MISPLACED = {
-    "forward": "`custom_bwd` in the place of `custom_fwd`: `backward` raises AttributeError",
-    "backward": "`custom_fwd` restores nothing: `backward` runs with autocast as it finds it",
-}
+_MISPLACED = (
+    "`custom_bwd` in the place of `custom_fwd`: `backward` raises AttributeError",
+    "`custom_fwd` restores nothing: `backward` runs with autocast as it finds it",
+)
+"""What a wrong decorator of each of ``FUNCTION_METHODS`` does."""
 _HELP = "decorate forward with `torch.amp.custom_fwd` and backward with `custom_bwd`"
 
 
@@ -40,7 +42,8 @@ class FunctionWithoutCustomFwd(Rule):
 
         for owner in model.tree.nodes(cst.ClassDef):
             for method, decorator in _functions.misplaced(model, owner):
-                yield self.report(model, decorator.decorator, _MISPLACED[method], help=_HELP)
+                message = _MISPLACED[FUNCTION_METHODS.index(method)]
+                yield self.report(model, decorator.decorator, message, help=_HELP)
             function = _functions.function_of(model, owner)
             if function is None:
                 continue
