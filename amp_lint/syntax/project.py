@@ -41,6 +41,7 @@ MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
 _REGION, _BACKWARD = written.look({written.REGION}), written.look(written.BACKWARD)
+_MAKES = written.look(written.MAKERS)
 _TRAINING = tuple(written.look(done, r"\.", r"\(") for done in (written.BACKWARD, written.STEPS))
 _BEGINNING = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
 _KEYWORD = re.compile(rb"import(?<!\wimport)(?!\w)")
@@ -126,6 +127,7 @@ class Project:
         self._bytes = functools.cache(self._read)
         self._imports = functools.cache(self._find_imports)
         self._leads = functools.cache(self._find_out)
+        self._makes = functools.cache(lambda file: _says(self._bytes(file), _MAKES))
         self._searches = 0
 
     def links(self, path: Path, data: bytes, wishes: Wishes | None = None) -> Links | None:
@@ -187,11 +189,20 @@ class Project:
         return frozenset(self._survey.names.get(start, ()))
 
     def _callers(self, start: str) -> list[str]:
-        """The files that import a file, first those that train, and of them the nearest."""
+        """The files that import a file, first those that train, and of them the nearest.
+
+        Of more than are wanted, those before that make a scaler, or import what does.
+        """
         near = self._nearest(start, self._importers(start) - {start})[:MAX_IMPORTERS]
         near.sort(key=lambda file: not _says(self._bytes(file), written.TRAINS))
+        if len(near) > MAX_CALLERS:
+            near.sort(key=lambda file: not self._scales(file))
         small = (file for file in near if len(self._bytes(file)) * (MAX_CALLERS + 1) <= MAX_BYTES)
         return [*itertools.islice(small, MAX_CALLERS)]
+
+    def _scales(self, file: str) -> bool:
+        """Whether a file makes a scaler, or imports one that does."""
+        return self._makes(file) or any(self._makes(to) for _, to in self._imports(file))
 
     def _importers(self, start: str) -> set[str]:
         """The files that import a file."""

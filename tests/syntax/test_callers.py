@@ -410,3 +410,11 @@ def test_a_checkpoint_by_an_object_that_never_had_the_scaler(tmp_path: Path) -> 
     ):
         assert old in HELD
         assert findings(tmp_path, {**files, "steps.py": HELD.replace(old, new)}) == []
+
+
+def test_of_many_callers_those_that_scale_are_looked_at(tmp_path: Path) -> None:
+    files = {"holder.py": HOLDER, "steps.py": HELD, "z.py": HOLDING}
+    plain = "import torch\nfrom holder import Holder\n\nwith torch.autocast('cuda'):\n"
+    plain += "    Holder(1)\n"
+    others = {f"a{number}.py": plain for number in range(projects.MAX_CALLERS)}
+    assert findings(tmp_path, {**files, **others}) == ["holder.py:11 AMP111"]
