@@ -13,6 +13,8 @@ from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary.kernels import DIVIDE, MULTIPLY
+from amp_lint.vocabulary.purity import DIVIDED, MULTIPLIED
 from amp_lint.vocabulary.written import reads_scale
 from amp_lint.walk.clips import clip_limit, is_infinite
 from amp_lint.walk.mistake_rows import SCALED_READ
@@ -22,6 +24,7 @@ from amp_lint.walk.steps import Root
 from amp_lint.walk.unscale_places import UnscalePlace
 
 _BY_SCALE = (cst.Multiply, cst.Divide)
+_PRODUCTS = frozenset({MULTIPLY, MULTIPLIED, DIVIDE, DIVIDED})
 _WATCH = frozenset({"wandb.watch", "wandb.sdk.watch"})
 _RUNS = frozenset({"wandb.init"})
 _WATCHED_GRADIENTS = frozenset({"gradients", "all"})
@@ -141,23 +144,35 @@ class Reads:
         """Whether what is read is corrected by the scale, or matters only if it is not finite."""
         assert isinstance(event.node, cst.Call)
         target = self.steps.program.target(event.node)
-        homes = [self.tree.ancestor(event.node, cst.FunctionDef), target]
-        if any(home is not None and self._uses_scale(home) for home in homes):
+        homes = [self.tree.ancestor(event.node, cst.FunctionDef), *([target] if target else [])]
+        if any(map(self._uses_scale, homes)):
             return True
         return self._asks_if_finite(event.node)
 
-    def _uses_scale(self, function: cst.FunctionDef) -> bool:
-        """Whether something is multiplied or divided by the scale."""
-        for node in descendants(function.body):
+    def _uses_scale(self, home: cst.FunctionDef | None) -> bool:
+        """Whether something is multiplied or divided by the scale in a function, or outside of all.
+
+        Or by what is computed from the scale.
+        """
+        for node in descendants(self.tree.module if home is None else home.body):
             if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _BY_SCALE):
                 parts = [node.left, node.right]
             elif isinstance(node, cst.AugAssign):
                 parts = [node.value]
+            elif (
+                isinstance(node, cst.Call)
+                and isinstance(node.func, cst.Attribute)
+                and node.func.attr.value in _PRODUCTS
+            ):
+                parts = [each.value for each in node.args]
             else:
                 continue
-            if any(map(self._is_scale, parts)):
+            if any(map(self._is_scale, parts)) and (
+                home is not None or self.tree.ancestor(node, cst.FunctionDef) is None
+            ):
                 return True
         return False
+
 
     def _is_scale(self, node: cst.BaseExpression) -> bool:
         return any(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
 
 import pytest
@@ -189,6 +190,24 @@ def test_the_call_of_a_helper_is_to_blame() -> None:
 )
 def test_silent(body: str) -> None:
     assert found(body) == []
+
+
+@pytest.mark.parametrize(
+    ("divided", "count"),
+    [
+        ("norm_of(model) / scaler.get_scale()", 0),
+        ("norm_of(model).div(scaler.get_scale())", 0),
+        ("norm_of(model).mul_(1.0 / scaler.get_scale())", 0),
+        ("norm_of(model) / 2", 1),
+        ("norm_of(model).div(2)", 1),
+    ],
+)
+def test_a_read_that_is_divided_outside_of_functions(divided: str, count: int) -> None:
+    head, _, loop = program(f"print({divided})\n{STEP}").partition("def train")
+    rest = textwrap.dedent(loop.partition("\n")[2])
+    made = "model, optimizer = torch.nn.Linear(2, 1), None\nloader = []\n"
+    source = Source(f"{head}{made}{rest}".encode(), "train.py")
+    assert len(check(source, selection("AMP102"))) == count
 
 
 def test_a_branch_without_unscale() -> None:
