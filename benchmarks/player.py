@@ -42,6 +42,7 @@ _NUMBERS: dict[str, Any] = {
 }  # fmt: skip
 _FLAGS = ("amp", "use_amp", "fast", "resume", "train", "careful", "update_grad")
 _MODELS = ("model", "head", "encoder", "decoder", "critic", "generator", "actor", "module")
+_SKIPPED = "not finite"
 _STEPPED = {"step", "zero_grad", "param_groups", "synchronize"}
 _TARGETS = ("y", "target", "label")
 _WARM = """
@@ -168,7 +169,7 @@ class Stage:
                 made = act()
             except (Exception, Enough) as error:
                 ended = type(error).__name__
-        weights = [_told(each) for model in self._models for each in model.parameters()]
+        weights = [told for model in self._models for told in _weights(model)]
         scalers = [_told(each) for each in _MADE if getattr(each, "_scale", None) is not None]
         return [ended, _told(made), weights, scalers, self._said, out.getvalue()]
 
@@ -346,6 +347,17 @@ _MADE: list[Any] = []
 """All scalers; one that nothing was scaled by has no scale yet."""
 
 
+def _weights(model: Any) -> list[Any]:
+    """The weights of a model with their gradients, which are thrown away if one is not finite.
+
+    A clip has made 0 or NaN of all then, and there was no step.
+    """
+    told = [_told(each) for each in model.parameters()]
+    if any(gradient == _SKIPPED for *_, gradient in told):
+        return [[*weight, gradient and _SKIPPED] for *weight, gradient in told]
+    return told
+
+
 def _told(value: Any) -> Any:
     """A value as data."""
     import torch
@@ -354,7 +366,7 @@ def _told(value: Any) -> Any:
         gradient = value.grad if value.is_leaf else None
         told = [str(value.dtype), [*value.shape], value.detach().double().flatten().tolist()]
         skipped = gradient is not None and not bool(gradient.isfinite().all())
-        return [*told, value.requires_grad, "not finite" if skipped else _told(gradient)]
+        return [*told, value.requires_grad, _SKIPPED if skipped else _told(gradient)]
     if isinstance(value, torch.amp.GradScaler):
         return ["scaler", value.is_enabled(), value.get_scale(), _told(value.state_dict())]
     if isinstance(value, dict):

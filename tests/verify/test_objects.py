@@ -169,6 +169,10 @@ WRONG = {
     ),
     "no such name": (call(OLD + "autocast"), call(OLD + "amp.autocast", CUDA)),
     "still deprecated": (call("cpu.amp.autocast"), call(OLD + "autocast")),
+    "whether it is on for another device": (
+        call("is_autocast_enabled", CPU),
+        call("is_autocast_enabled"),
+    ),
     "dtype of another device": (
         call("get_autocast_gpu_dtype"),
         call("get_autocast_dtype", CPU),
@@ -194,7 +198,7 @@ def test_a_nested_region_must_keep_its_dtype() -> None:
     assert judged(old, new).verdict is PROVEN
     found = judged(old, new, nested=True)
     assert found.verdict is REFUTED
-    assert found.after is not None and found.after.input == "inside a region of bfloat16"
+    assert found.after is not None and found.after.input == "autocast=bfloat16"
     written = call(NEW + "autocast", CUDA, dtype=HALF)
     assert judged(old, written, nested=True).verdict is PROVEN
 

@@ -39,6 +39,7 @@ from amp_lint.vocabulary.amp import (
     DEPRECATED,
     DEPRECATED_STATE,
     GRAD_SCALER,
+    IS_ON,
     SCALE,
 )
 from amp_lint.vocabulary.meaning import Meaning, Part, Role
@@ -65,6 +66,9 @@ _SWITCHES = {GRAD_SCALER.keyword(Part.ENABLED), _CACHE}
 _SETTINGS = {AUTOCAST.keyword(Part.DTYPE), *_NUMBERS, *_SWITCHES}
 """Arguments that somebody may want to be others."""
 _SHOWN_AS = (SCALE.word, "fast_dtype")
+_STATE = {*IS_ON, *DEPRECATED_STATE, *(new for new, _ in DEPRECATED_STATE.values())}
+"""What asks for the state of autocast, or sets it."""
+_ALL = ("cuda", "cpu")
 _CAST_INPUTS = CUSTOM_FWD.order[-1]
 _DEVICES = {row.keyword(Part.DEVICE) for row in DEPRECATED.values()}
 _CANDIDATES: dict[str | None, tuple[object, ...]] = {
@@ -176,7 +180,7 @@ def _compared(obligation: Object) -> Iterator[Failures]:
         return
     meant = _meant(before) if after.kind == "call" else before
     for values in _cases(after, before):
-        for ambient in _ambients(obligation.nested):
+        for ambient in _ambients(obligation):
             old, wanted, new = (_seen(use, values, ambient) for use in (before, meant, after))
             given = _shown(values, ambient)
             kept = _subject(before) == _subject(after)  # then it is as deprecated as it was
@@ -278,7 +282,8 @@ def _difference(old: Seen, new: Seen, given: str) -> Failure | None:
 def _shown(values: Values, ambient: _Ambient) -> str:
     shown = [f"{name}={found}" for name, found in values.items()]
     if ambient.dtype is not None:
-        shown.append(f"inside a region of {str(ambient.dtype).removeprefix('torch.')}")
+        where = "" if ambient.devices == _ALL else f" on {' and '.join(ambient.devices)} alone"
+        shown.append(f"autocast={str(ambient.dtype).removeprefix('torch.')}{where}")
     return ", ".join(shown)
 
 
@@ -353,20 +358,25 @@ class _Ambient:
 
     dtype: torch.dtype | None = None
     """None for no region."""
+    devices: tuple[str, ...] = _ALL
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
-            for device in ("cuda", "cpu") if self.dtype is not None else ():
+            for device in self.devices if self.dtype is not None else ():
                 region = torch.autocast(device, dtype=self.dtype)
                 stack.enter_context(region)
             yield
 
 
-def _ambients(nested: bool) -> tuple[_Ambient, ...]:
-    if not nested:
-        return (_Ambient(),)
-    return _Ambient(), _Ambient(torch.float16), _Ambient(torch.bfloat16)
+def _ambients(obligation: Object) -> Iterator[_Ambient]:
+    yield _Ambient()
+    if obligation.nested:
+        yield _Ambient(torch.float16)
+        yield _Ambient(torch.bfloat16)
+    if not _STATE.isdisjoint({obligation.before.name, obligation.after.name}):
+        for device in _ALL:  # which one is asked shows where autocast is on for the other
+            yield _Ambient(torch.float16, (device,))
 
 
 def _seen(use: Use, values: Values, ambient: _Ambient) -> Seen:
@@ -393,7 +403,7 @@ def _restored() -> Iterator[None]:
     try:
         yield
     finally:
-        for device in ("cuda", "cpu"):
+        for device in _ALL:
             torch.set_autocast_enabled(device, bool(before[f"enabled on {device}"]))
             dtype = before[f"dtype on {device}"]
             assert isinstance(dtype, torch.dtype)
@@ -404,7 +414,7 @@ def _restored() -> Iterator[None]:
 def _state() -> dict[str, object]:
     """The settings of autocast that are in force."""
     state: dict[str, object] = {"cache": torch.is_autocast_cache_enabled()}
-    for device in ("cuda", "cpu"):
+    for device in _ALL:
         state[f"enabled on {device}"] = torch.is_autocast_enabled(device)
         state[f"dtype on {device}"] = torch.get_autocast_dtype(device)
     return state
