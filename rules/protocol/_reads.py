@@ -173,7 +173,6 @@ class Reads:
                 return True
         return False
 
-
     def _is_scale(self, node: cst.BaseExpression) -> bool:
         return any(
             isinstance(part, cst.Attribute) and reads_scale(part.attr.value)
