@@ -7,10 +7,11 @@ Takes one condition after the other out of what erases, aligns, rewrites and own
 condition earns its place if without it a wrong change has no reason any more against being judged
 (*let through*; *proven* if nothing is left to be judged either), if a right one has one, or if the
 verifier raises. Where there is something else to be judged than before, eager experiments judge it:
-a wrong change must not be proven then, a right one that was proven not be open, nor one be refuted.
-The changes are those of ``changes.jsonl`` and of all pages, and random edits of the pages that,
-played, do something else. Each is compared once with all conditions noting what they say, so that a
-condition need be taken out only of those in which it decides anything.
+a wrong change must not be proven then, nor one that was refuted be open (*refutation lost*), nor
+one that is right or on purpose get a verdict that says less of it, or be refuted. The changes are
+those of ``changes.jsonl`` and of all pages, and random edits of the pages that, played, do
+something else. Each is compared once with all conditions noting what they say, so that a condition
+need be taken out only of those in which it decides anything.
 
 Prints how many conditions of each file are needed for what, and those that no change needs. With
 ``--types``, mypy is asked about the latter: it may need one to know a type.
@@ -46,8 +47,9 @@ from amp_lint.verify.obligations import Comparison, Obligation, Place, Unbound
 
 PACKAGE = "amp_lint.verify.compare"
 MODULES = ("erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes")
-IDLE, TYPES = "no change needs it", "only says the type"
-OUTCOMES = ("proven", "let through", "right change refused", "raises", TYPES, IDLE)
+LOST, IDLE, TYPES = "refutation lost", "no change needs it", "only says the type"
+OUTCOMES = ("proven", "let through", "right change refused", LOST, "raises", TYPES, IDLE)
+RIGHT, WRONG = "right", "wrong"
 EAGER = ProofSettings(modes=("eager",))
 NOTED = "__noted__"
 """The name of what a condition that is noted hands its value to."""
@@ -60,9 +62,17 @@ class Sample:
     name: str
     before: Model
     after: Model
-    is_wrong: bool
+    truth: str
+    """One of those of `adversary`."""
+    is_fix: bool
+    """Whether a rule is meant to have nothing to say any more: then nothing is on purpose."""
     whole: Comparison
     """With all conditions."""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it must not be proven."""
+        return self.truth != RIGHT
 
     def compared(self) -> Comparison:
         """Lifted anew each time: lifting has conditions too."""
@@ -137,25 +147,26 @@ def _arguments() -> argparse.Namespace:
 
 def _samples(mutants: int, seed: int) -> Iterator[Sample]:
     """All changes that can be read."""
-    for name, before, after, is_wrong in _texts(mutants, seed):
+    for name, before, after, truth, is_fix in _texts(mutants, seed):
         old, new = (lifted(text, name) for text in (before, after))
         if isinstance(old, Eraser) and isinstance(new, Eraser):
             whole = changes.compared(old, new)
-            yield Sample(name, old.model, new.model, is_wrong, whole)
+            yield Sample(name, old.model, new.model, truth, is_fix, whole)
 
 
-def _texts(mutants: int, seed: int) -> Iterator[tuple[str, str, str, bool]]:
+def _texts(mutants: int, seed: int) -> Iterator[tuple[str, str, str, str, bool]]:
     path = Path(__file__).with_name("changes.jsonl")
     for case in adversary.read([path]):
-        yield case.name, case.before, case.after, case.truth != "right"
+        yield case.name, case.before, case.after, case.truth, False
     for page in catalogue.cases(registry.all_rules()):
         change = page.change
-        yield change.name, change.before, change.after, page.other.kind == "wrong"
+        truth = WRONG if page.other.kind == "wrong" else RIGHT
+        yield change.name, change.before, change.after, truth, change.code is not None
     texts = [text for text in mutations.texts() if not text.runs]
     edits = [*mutations.mutants(texts, random.Random(seed), mutants)]
     for edit, how in zip(edits, mutations.what_they_do(edits), strict=True):
         if how == mutations.OTHER:
-            yield edit.of.name, edit.of.code, edit.code, True
+            yield edit.of.name, edit.of.code, edit.code, WRONG, False
 
 
 # --- the conditions -------------------------------------------------------------------------------
@@ -379,16 +390,20 @@ def _without(sample: Sample) -> str:
         return "right change refused"
     if {*map(_bare, found.obligations)} == {*map(_bare, sample.whole.obligations)}:
         return IDLE
-    was, becomes = _verdict(sample.whole), _verdict(found)
-    if sample.is_wrong:
-        return "proven" if becomes is Verdict.PROVEN is not was else IDLE
-    worse = was is Verdict.PROVEN or becomes is Verdict.REFUTED
-    return "right change refused" if worse and was is not becomes else IDLE
+    was, becomes = (_verdict(each, sample.is_fix) for each in (sample.whole, found))
+    if was is becomes:
+        return IDLE
+    if becomes is Verdict.PROVEN:
+        return "proven" if sample.is_wrong else IDLE
+    if sample.truth == WRONG:
+        return LOST if was is Verdict.REFUTED else IDLE
+    worse = was is not Verdict.NOT_COMPARABLE or becomes is Verdict.REFUTED
+    return "right change refused" if worse else IDLE
 
 
-def _verdict(found: Comparison) -> Verdict:
+def _verdict(found: Comparison, is_fix: bool) -> Verdict:
     """What eager experiments say."""
-    judged = {*map(_judged, found.obligations)}
+    judged = {_judged(each, is_fix) for each in found.obligations}
     if found.reasons:
         judged.add(Verdict.NOT_COMPARABLE)
     order = Verdict.REFUTED, Verdict.NOT_COMPARABLE, Verdict.CHANGES
@@ -400,20 +415,23 @@ def _bare(obligation: Obligation) -> str:
     return repr(replace(obligation, place=Place(0, 0)))
 
 
-_known: dict[str, Verdict] = {}
-"""By `_bare`: experiments are made once."""
+_known: dict[str, tuple[Verdict, bool]] = {}
+"""By `_bare`, the verdict, and whether it may be on purpose: experiments are made once."""
 
 
-def _judged(obligation: Obligation) -> Verdict:
+def _judged(obligation: Obligation, is_fix: bool) -> Verdict:
     if isinstance(obligation, Unbound):
         return Verdict.REFUTED
     key = _bare(obligation)
     if key not in _known:
         try:
-            _known[key] = worker.judge(obligation, EAGER).verdict
+            judgement = worker.judge(obligation, EAGER)
+            _known[key] = judgement.verdict, judgement.changes is not None
         except Exception:  # it is nothing that the verifier would make with all conditions
-            _known[key] = Verdict.NOT_COMPARABLE
-    return _known[key]
+            _known[key] = Verdict.NOT_COMPARABLE, False
+    verdict, changes = _known[key]
+    on_purpose = verdict is Verdict.REFUTED and changes and not is_fix
+    return Verdict.CHANGES if on_purpose else verdict
 
 
 if __name__ == "__main__":
