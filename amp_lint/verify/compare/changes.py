@@ -18,7 +18,6 @@ from amp_lint.verify.compare.aliases import other_object
 from amp_lint.verify.compare.align import Alignment
 from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
-from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.followed import regions, shown, unread_events, yields
@@ -45,7 +44,7 @@ from amp_lint.verify.obligations import (
     Unbound,
     Use,
 )
-from amp_lint.verify.terms import Const, Form, Global, Op, Term, show, walk
+from amp_lint.verify.terms import Form, Global, Op, Term, show, walk
 from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.table import words
@@ -66,7 +65,7 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
     uses = [*compare_uses(before.uses, after.uses)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
     steps = [] if unread else [*_steps(before, after, entered)]
-    steps = [s for s in steps if s.place.function not in other_losses or s.before.half]
+    steps = [s for s in steps if s.place.function not in other_losses]
     policies = [p for p in _policies(before, after) if p.place.function not in entered]
     obligations: list[Obligation] = [*_unbound(before, after), *imports(before, after)]
     obligations += states(before, after)
@@ -203,9 +202,8 @@ def _state_calls(side: Side, name: str) -> Iterator[cst.Call]:
 def _spans_updates(model: Model) -> bool:
     """Whether something is wrong with what comes after a step or an update, and goes with it."""
     mistakes = model.mistakes
-    misplaced = mistakes.early_updates or mistakes.second_updates
-    left_out = mistakes.steps_without_update or mistakes.left_early or mistakes.bypasses
-    return bool(misplaced or left_out) or any(not stale.loops for stale in model.caches.stale)
+    is_there = mistakes.early_updates or mistakes.steps_without_update
+    return bool(is_there) or any(not stale.loops for stale in model.caches.stale)
 
 
 def _updates(side: Side) -> int:
@@ -225,10 +223,7 @@ def _is_entered(use: Use) -> bool:
         return False
     if use.name in DEVICE_AUTOCAST:
         return not use.args or not isinstance(use.args[0], Global)
-    texts = [isinstance(term, Const) and isinstance(term.value, str) for term in use.args]
-    names = [name for name, _ in use.keywords]
-    has_device = texts[:1] == [True] or (not texts and AUTOCAST.keyword(Part.DEVICE) in names)
-    return has_device and (len(texts) < 2 or isinstance(use.args[1], Global))
+    return len(use.args) < 2 or isinstance(use.args[1], Global)
 
 
 def _shown(use: Object, steps: list[Step]) -> bool:
@@ -239,11 +234,12 @@ def _shown(use: Object, steps: list[Step]) -> bool:
         return any(_entries(step.before) for step in steps)
     if _without(old, enabled) != _without(new, enabled):
         return False
-    return any(
-        old in (made for _, made in step.before.scalers)
-        and new in (made for _, made in step.after.scalers)
-        for step in steps
-    )
+    return any({old, new} <= {*_made(step.before), *_made(step.after)} for step in steps)
+
+
+def _made(program: Program) -> Iterator[Construct]:
+    """How the scalers of training steps are made."""
+    return (made for _, made in program.scalers)
 
 
 def _as_construct(use: Use) -> Construct:
@@ -309,8 +305,6 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
 
 def _given_to(old: Effect, new: Effect, changed: Sequence[tuple[Effect, Effect]]) -> str:
     """The call that is the effect, if code that became another one uses its result; or ""."""
-    if not (is_opaque(old.term) and is_opaque(new.term)):
-        return ""
     own = {item.pair for item in _differences(old, new)}
     for was, becomes in changed:
         if old.term not in walk(was.term):
@@ -371,7 +365,6 @@ def _operation(term: Term) -> object:
 def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
     """The training steps that differ; in ``entered``, regions are compared elsewhere."""
     removed, moved = _halves(before, after)
-    kept = [half for half in before.model.modules.half_trainings if half not in removed]
     old, new = before.tracer.programs, after.tracer.programs
     seen = False
     for name in dict.fromkeys((*old, *new)):
@@ -382,18 +375,18 @@ def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
         if _concerns(removed, before, name):
             one, seen = replace(one, half=("*",)), True
             other = replace(other, inputs="float16" if [*_fed_half(before, after, removed)] else "")
-        elif _concerns(kept, before, name):
+        elif _concerns(before.model.modules.half_trainings, before, name):
             one, other = replace(one, half=("*",)), replace(other, half=("*",))
         elif any(event.forward for trace in other.traces for event in trace):
             one = replace(one, **_cast_before(before, after, name))
         different = changed(one, other)
-        if different is None and _concerns(moved, before, name):
+        if _concerns(moved, before, name):
             different = one, other  # the cast is still made, only elsewhere
         if different is not None:
             place = Place(_first_line(different[0]), _first_line(different[1]), name)
             yield Step(place, *different, splits=splits(one, other))
-    if removed and not seen:
-        yield _training(before, removed[0])
+    if not seen:
+        yield from (_training(before, half) for half in removed[:1])
 
 
 def _cast_before(before: Side, after: Side, name: str) -> dict[str, Any]:
@@ -402,10 +395,8 @@ def _cast_before(before: Side, after: Side, name: str) -> dict[str, Any]:
     The optimizer may be made elsewhere: the module is called, and so it is what is trained.
     """
     old, new = ({*_low_modules(side, name)} for side in (before, after))
-    dtypes = {dtype for _, dtype in old}
-    if new or len(dtypes) != 1:
-        return {}
-    return {"half": ("*",), "half_dtype": dtypes.pop()}
+    dtypes = {dtype for _, dtype in old - new}
+    return {"half": ("*",), "half_dtype": dtypes.pop()} if len(dtypes) == 1 else {}
 
 
 def _low_modules(side: Side, name: str) -> Iterator[tuple[str, str]]:
@@ -467,7 +458,7 @@ def _fed_half(before: Side, after: Side, removed: Iterable[HalfTraining]) -> Ite
 
 def _module_names(side: Side, cast: cst.Call) -> Iterator[str]:
     """How a module is written that a call casts: ``model`` in ``model = Net().half()``."""
-    if isinstance(cast.func, cst.Attribute) and not side.model.names.qualified(cast.func):
+    if isinstance(cast.func, cst.Attribute):
         yield side.model.tree.source(cast.func.value)
     holder = side.model.tree.ancestor(cast, cst.Assign)
     if holder is not None:
@@ -506,7 +497,7 @@ def _concerns(halves: Iterable[HalfTraining], side: Side, name: str) -> bool:
 
 def _training(before: Side, half: HalfTraining) -> Step:
     """A step with the optimizer that is made for float16 parameters, stepped in another file."""
-    made = before.tracer.optimizer(half.trained) or Construct("")
+    made = before.tracer.optimizer(half.trained)
     line = before.line(half.trained)
     trace = tuple(
         Event(kind, line, kind.value, optimizer="optimizer", loss=loss)
@@ -516,6 +507,6 @@ def _training(before: Side, half: HalfTraining) -> Step:
             (Kind.STEP, None),
         )
     )
-    program = Program((trace,), (), (("optimizer", made),))
+    program = Program((trace,), (), () if made is None else (("optimizer", made),))
     place = Place(line, line, name_of(before.model, half.trained))
     return Step(place, replace(program, half=("*",)), program)

@@ -22,7 +22,7 @@ from amp_lint.verify.compare.plain import BLOCK, Plain
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Covered, Expression, Place, Program, Step
-from amp_lint.verify.terms import Term, show, walk
+from amp_lint.verify.terms import Term, show
 from amp_lint.vocabulary.meaning import Meaning, Part
 from amp_lint.vocabulary.written import reads_scale
 
@@ -88,26 +88,23 @@ class Cover:
         """Whether what differs is part of expressions that are shown to be equal."""
         if place.before is None or place.after is None:
             return False
-        smallest: set[Term] = set()
         for old, new in ((place.before, place.after), *place.around):
             one, other = self._term(self._before, old), self._term(self._after, new)
             if one is None or other is None:
                 continue
             if one == other:
                 return False  # terms do not tell the difference
-            smallest = smallest or {one, other}
-            if self._are_shown(one, other, smallest):
+            if self._are_shown(one, other):
                 return _done(self._before, old) == _done(self._after, new)
         return False
 
-    def _are_shown(self, one: Term, other: Term, smallest: set[Term]) -> bool:
-        """Whether all that differs between two terms is shown, with what differs at the place."""
+    def _are_shown(self, one: Term, other: Term) -> bool:
+        """Whether all that differs between two terms is shown."""
         try:
             found = [item.pair for item in differences(one, other)]
         except NotComparableError:
             return False
-        parts = (part for pair in found for term in pair for part in walk(term))
-        return self._pairs.issuperset(found) and not smallest.isdisjoint(parts)
+        return self._pairs.issuperset(found)
 
     def _term(self, eraser: Eraser, node: Plain) -> Term | None:
         return eraser.side.lifter.found.get(id(node.node))

@@ -541,7 +541,7 @@ def _regions(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
 def _events(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
     """``scaler.unscale_(optimizer)``, ``scaler.update()``."""
     call = node.value if isinstance(node, cst.Expr) else None
-    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+    if not isinstance(call, cst.Call):
         return None
     kind = eraser._kind(call)
     if kind not in (Kind.UNSCALE, Kind.UPDATE) or arguments(call).starred:

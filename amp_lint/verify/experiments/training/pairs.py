@@ -87,11 +87,19 @@ def incomparable(pair: Pair) -> str:
     if moved is not None:
         text = " ".join(moved.source.split())
         return f"`{text}` changes gradients in a way that is not known, and was moved or rewritten"
+    if _ends_elsewhere(pair):
+        return "a round that takes no step goes backward in one of the texts only"
     old, new = ([e.clip.limit for e in t if e.clip] for t in (pair.before, pair.after))
     same = len(old) != len(new) or all(
         (one is None) == (other is None) for one, other in zip(old, new, strict=True)
     )
     return "" if same else "a limit is not a literal, and was rewritten"
+
+
+def _ends_elsewhere(pair: Pair) -> bool:
+    """Whether a round without a step ends before its backward pass in one text, and not in both."""
+    goes_backward = {Kind.BACKWARD in _kinds_of(trace) for trace in (pair.before, pair.after)}
+    return len(goes_backward) > 1 and Kind.STEP not in _kinds(pair)
 
 
 def is_entangled(pair: Pair) -> bool:
@@ -142,7 +150,7 @@ def _writes(trace: Trace) -> Iterator[tuple[Event, bool]]:
 
 def completed(pair: Pair) -> Pair:
     """The pair with what neither of the two does and a step needs: its caller does that."""
-    if not pair.before or not pair.after:
+    if not pair.before or not pair.after or _ends_elsewhere(pair):
         return pair
     leaves_out = {Kind.BACKWARD, Kind.UPDATE} <= _kinds(pair)  # its own steps, where it has none
     added = pair
@@ -152,7 +160,11 @@ def completed(pair: Pair) -> Pair:
 
 
 def _kinds(pair: Pair) -> set[Kind]:
-    return {event.kind for event in (*pair.before, *pair.after)}
+    return _kinds_of((*pair.before, *pair.after))
+
+
+def _kinds_of(trace: Trace) -> set[Kind]:
+    return {event.kind for event in trace}
 
 
 def _scaler(pair: Pair) -> str | None:
