@@ -63,7 +63,7 @@ class Sample:
     before: Model
     after: Model
     truth: str
-    """One of those of `adversary`."""
+    """One of `adversary.TRUTHS`."""
     is_fix: bool
     """Whether a rule is meant to have nothing to say any more: then nothing is on purpose."""
     whole: Comparison
@@ -147,26 +147,26 @@ def _arguments() -> argparse.Namespace:
 
 def _samples(mutants: int, seed: int) -> Iterator[Sample]:
     """All changes that can be read."""
-    for name, before, after, truth, is_fix in _texts(mutants, seed):
-        old, new = (lifted(text, name) for text in (before, after))
+    for case, is_fix in _cases(mutants, seed):
+        old, new = (lifted(text, case.name) for text in (case.before, case.after))
         if isinstance(old, Eraser) and isinstance(new, Eraser):
             whole = changes.compared(old, new)
-            yield Sample(name, old.model, new.model, truth, is_fix, whole)
+            yield Sample(case.name, old.model, new.model, case.truth, is_fix, whole)
 
 
-def _texts(mutants: int, seed: int) -> Iterator[tuple[str, str, str, str, bool]]:
-    path = Path(__file__).with_name("changes.jsonl")
-    for case in adversary.read([path]):
-        yield case.name, case.before, case.after, case.truth, False
+def _cases(mutants: int, seed: int) -> Iterator[tuple[adversary.Case, bool]]:
+    """The changes, and whether a rule is meant to have nothing to say any more."""
+    for case in adversary.read([Path(__file__).with_name("changes.jsonl")]):
+        yield case, False
     for page in catalogue.cases(registry.all_rules()):
-        change = page.change
-        truth = WRONG if page.other.kind == "wrong" else RIGHT
-        yield change.name, change.before, change.after, truth, change.code is not None
+        truth, change = WRONG if page.other.kind == WRONG else RIGHT, page.change
+        case = adversary.Case(change.name, truth, "", change.before, change.after)
+        yield case, change.code is not None
     texts = [text for text in mutations.texts() if not text.runs]
     edits = [*mutations.mutants(texts, random.Random(seed), mutants)]
     for edit, how in zip(edits, mutations.what_they_do(edits), strict=True):
         if how == mutations.OTHER:
-            yield edit.of.name, edit.of.code, edit.code, WRONG, False
+            yield adversary.Case(edit.of.name, WRONG, "", edit.of.code, edit.code), False
 
 
 # --- the conditions -------------------------------------------------------------------------------

@@ -81,8 +81,12 @@ ONCE_REFUTED = (
     "switch-unscale-if-on",
     "switch-step-by-hand-if-off",
     "switch-update-if-on",
+    "cond-update-of-helper",
 )
-CANNOT_BE_TOLD = {"fair-unknown-between": "makes of another value is not known"}
+CANNOT_BE_TOLD = {
+    "fair-unknown-between": "makes of another value is not known",
+    "cond-left-before-backward": "goes backward in one of the texts only",
+}
 
 
 @pytest.mark.parametrize("name", ONCE_PROVEN)

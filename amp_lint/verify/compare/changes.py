@@ -213,9 +213,10 @@ def _updates(side: Side) -> int:
 
 
 def _is_entered(use: Use) -> bool:
-    """Whether an autocast region is entered at all, and does not raise by its arguments alone.
+    """Whether an autocast region is entered at all, as far as a dtype in its place tells.
 
-    What runs inside one that is not has no state that the new code could keep.
+    What runs inside one that is not has no state that the new code could keep. One without a
+    device raises too: of what it would be nothing is known, so that nothing is held against it.
     """
     if not use.name.endswith(tuple(words(Role.REGION))):
         return True
