@@ -44,6 +44,8 @@ from amp_lint.verify.compare import changes, lifted
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.obligations import Comparison, Obligation, Place, Unbound
+from amp_lint.verify.proof import Judgement
+from amp_lint.verify.prover import of_any_change
 
 PACKAGE = "amp_lint.verify.compare"
 MODULES = ("erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes")
@@ -415,8 +417,8 @@ def _bare(obligation: Obligation) -> str:
     return repr(replace(obligation, place=Place(0, 0)))
 
 
-_known: dict[str, tuple[Verdict, bool]] = {}
-"""By `_bare`, the verdict, and whether it may be on purpose: experiments are made once."""
+_known: dict[str, Judgement] = {}
+"""By `_bare`: experiments are made once."""
 
 
 def _judged(obligation: Obligation, is_fix: bool) -> Verdict:
@@ -425,13 +427,11 @@ def _judged(obligation: Obligation, is_fix: bool) -> Verdict:
     key = _bare(obligation)
     if key not in _known:
         try:
-            judgement = worker.judge(obligation, EAGER)
-            _known[key] = judgement.verdict, judgement.changes is not None
+            _known[key] = worker.judge(obligation, EAGER)
         except Exception:  # it is nothing that the verifier would make with all conditions
-            _known[key] = Verdict.NOT_COMPARABLE, False
-    verdict, changes = _known[key]
-    on_purpose = verdict is Verdict.REFUTED and changes and not is_fix
-    return Verdict.CHANGES if on_purpose else verdict
+            _known[key] = Judgement(Verdict.NOT_COMPARABLE, "")
+    found = _known[key]
+    return (found if is_fix else of_any_change(found)).verdict
 
 
 if __name__ == "__main__":

@@ -164,6 +164,8 @@ class Step:
     after: Program
     splits: bool = False
     """Whether the new program has a path more, and still all that the old one had."""
+    cut: bool = False
+    """Whether there are more paths than are held against each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,10 @@ class Policy:
     """The operation; a call of unknown code is an APPLY of an Input."""
     before: Autocast | None
     after: Autocast | None
+    moved: bool = False
+    """Whether it left a region that is still there, or came into one that was there before."""
+    own: bool = False
+    """Whether it is a call of a function of the file, of which more could be known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,17 +49,29 @@ def with_partners(
 ) -> tuple[Trace, ...]:
     """``traces``, and of ``whole`` those that others belong to: equal without AMP, and most alike.
 
-    What has an equal in ``traces`` needs none. () if all would be partners, and not all have one.
+    What has an equal in ``traces`` needs none; and what a scaler is in belongs to nothing without
+    one, as long as there is one in some of ``traces``. () if all would be partners, and not all
+    have one.
     """
     found = dict.fromkeys(traces)
     known = {erased(trace) for trace in traces}
+    modes = set(map(_is_scaled, traces))
     for other in others:
         content = erased(other)
         if content in known:
             continue
-        same = [trace for trace in whole if erased(trace) == content]
+        mode = _is_scaled(other)
+        same = [
+            trace
+            for trace in whole
+            if erased(trace) == content and (_is_scaled(trace) is mode or mode not in modes)
+        ]
         if same:
             found[max(same, key=lambda trace: likeness(trace, other))] = None
         elif not traces:
             return ()
     return (*found,)
+
+
+def _is_scaled(trace: Trace) -> bool:
+    return any(event.scaler is not None for event in trace)

@@ -196,7 +196,7 @@ class Prover:
         obligations = sorted(comparison.obligations, key=lambda o: subjects.COST[type(o)])
         judged = self._judge_all(obligations)
         if change.code is None:
-            judged = map(_on_purpose, judged)
+            judged = (replace(one, judgement=of_any_change(one.judgement)) for one in judged)
         shown = [*_up_to_refuted(judged)]
         if change.code and not _refuted(shown):
             shown.append(_finding(change.code, findings, self.settings))
@@ -371,15 +371,21 @@ def _finding(code: str, findings: worker.Findings, settings: ProofSettings) -> S
     return Shown("finding", "", (before or [0])[0], (after or [0])[0], code, code, judgement)
 
 
-def _on_purpose(shown: Shown) -> Shown:
-    """A judgement of a change that fixes no finding: settings may be changed by it."""
-    judgement = shown.judgement
-    if judgement.verdict is not Verdict.REFUTED or judgement.changes is None:
-        return shown
-    changes = judgement.changes
-    text = f"from {changes.before} to {changes.after}"
-    new = replace(judgement, verdict=Verdict.CHANGES, statement=text, after=None)
-    return replace(shown, judgement=new)
+def of_any_change(judgement: Judgement) -> Judgement:
+    """What is said where no finding is to be repaired.
+
+    Settings may be changed then; and what fails as it did before is no worse than it was.
+    """
+    if judgement.verdict is not Verdict.REFUTED:
+        return judgement
+    if judgement.changes is not None:
+        text = f"from {judgement.changes.before} to {judgement.changes.after}"
+        return replace(judgement, verdict=Verdict.CHANGES, statement=text, after=None)
+    before, after = judgement.before, judgement.after
+    if before and after and (before.check, before.text) == (after.check, after.text):
+        text = f"it fails as before: {after.text}"
+        return replace(judgement, verdict=Verdict.NOT_COMPARABLE, statement=text, after=None)
+    return judgement
 
 
 def _lightest(shown: Sequence[Shown]) -> Verdict:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from amp_lint.verify.obligations import Autocast, Construct, Event, Program
+from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Trace
 from amp_lint.verify.proof import Changed
-from amp_lint.verify.terms import Const, Input, show
+from amp_lint.verify.terms import Const, show
 from amp_lint.vocabulary.amp import DEFAULT_DTYPES, GRAD_SCALER
 from amp_lint.vocabulary.meaning import Kind, Part
 
@@ -22,10 +22,10 @@ def adopted(before: Program, after: Program) -> Adopted | None:
     """The old program with each setting of the new one that is plainly another; None without any.
 
     The dtype of the regions, what they and the scaler are switched on by, the limit of the clips,
-    and whether there is a scaler, where the new dtype needs none.
+    whether there is a scaler, where the new dtype needs none, and which optimizer steps.
     """
     found: list[Changed] = []
-    for adopt in (_half, _limit, _dtype, _enabled, _settings, _without_scaler):
+    for adopt in (_half, _limit, _dtype, _enabled, _settings, _without_scaler, _stepped):
         one = adopt(before, after)
         if one is not None:
             found.append(one[0])
@@ -77,19 +77,20 @@ def _half(before: Program, after: Program) -> Adopted | None:
 
 def _dtype(before: Program, after: Program) -> Adopted | None:
     old, new = ({_name(region) for region in _regions(p)} for p in (before, after))
-    if len(old) != 1 or len(new) != 1 or old == new or None in (*old, *new):
+    if len(old) != 1 or len(new) != 1 or old == new or None in old:
         return None
     (was,), (becomes,) = old, new
     made = _with_regions(before, lambda region: replace(region, dtype=becomes))
-    return Changed(f"regions in {was}", f"regions in {becomes}"), made
+    texts = (f"regions in {dtype or 'a dtype that is no literal'}" for dtype in (was, becomes))
+    return Changed(*texts), made
 
 
 def _enabled(before: Program, after: Program) -> Adopted | None:
     old, new = ({region.enabled for region in _regions(p)} for p in (before, after))
     switches = {k: dict(made.keywords).get(_ENABLED) for k, made in after.scalers}
     known = {k: dict(made.keywords).get(_ENABLED) for k, made in before.scalers}
-    fresh = [k for k in switches if k in known and known[k] is None and switches[k] is not None]
-    if not all(isinstance(switches[key], Input) for key in fresh):
+    fresh = [key for key in switches if key in known and switches[key] not in (known[key], None)]
+    if any(isinstance(one, Const) for key in fresh for one in (switches[key], known[key])):
         return None
     optional = old == {True} and new == {None}
     if not (fresh or optional):
@@ -145,6 +146,45 @@ def _without_scaler(before: Program, after: Program) -> Adopted | None:
     )
     made = replace(before, traces=traces, scalers=())
     return Changed("a GradScaler", "no GradScaler"), made
+
+
+def _stepped(before: Program, after: Program) -> Adopted | None:
+    """Another optimizer that steps, in the place of one."""
+    old, new = ({e.optimizer for e in _events(p) if e.kind is Kind.STEP} for p in (before, after))
+    if len(old - new) != 1 or len(new - old) != 1:
+        return None
+    (was,), (becomes,) = old - new, new - old
+    if was is None or becomes is None:
+        return None
+
+    def other(event: Event) -> Event:
+        is_it = event.kind is Kind.STEP and event.optimizer == was
+        return replace(event, optimizer=becomes) if is_it else event
+
+    return Changed(f"a step of `{was}`", f"a step of `{becomes}`"), _each(before, other)
+
+
+def skipped(before: Program, after: Program) -> Adopted | None:
+    """The paths that are new, where these are old ones without their steps."""
+    old = [trace for trace in before.traces if _steps(trace)]
+    without = {_content(trace): trace for trace in map(_without_steps, old)}
+    fresh = [_content(trace) for trace in after.traces if not _steps(trace)]
+    if len(fresh) < len(after.traces) or not without.keys() >= {*fresh}:
+        return None
+    made = replace(before, traces=tuple(without[each] for each in fresh))
+    return Changed("a step in each round", "a step in some rounds alone"), made
+
+
+def _steps(trace: Trace) -> bool:
+    return any(event.kind is Kind.STEP for event in trace)
+
+
+def _without_steps(trace: Trace) -> Trace:
+    return tuple(event for event in trace if event.kind is not Kind.STEP)
+
+
+def _content(trace: Trace) -> Trace:
+    return tuple(replace(event, line=0, source="") for event in trace)
 
 
 def _scales(program: Program) -> bool:

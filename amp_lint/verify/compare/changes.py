@@ -25,11 +25,12 @@ from amp_lint.verify.compare.imports import imports
 from amp_lint.verify.compare.plain import Plain
 from amp_lint.verify.compare.rewrites import Function
 from amp_lint.verify.compare.saved import states
-from amp_lint.verify.compare.side import Side
-from amp_lint.verify.compare.traces import changed, splits
+from amp_lint.verify.compare.side import Side, States
+from amp_lint.verify.compare.traces import MAX_TRACES, changed, splits
 from amp_lint.verify.compare.units import common, name_of
 from amp_lint.verify.compare.uses import compare_uses, lonely_uses
 from amp_lint.verify.obligations import (
+    Autocast,
     Comparison,
     Construct,
     Covered,
@@ -64,8 +65,9 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
     unread = [*unread_events(before, after)]
     uses = [*compare_uses(before.uses, after.uses)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
+    entered |= {*_with_other_managers(before, after)}
     steps = [] if unread else [*_steps(before, after, entered)]
-    steps = [s for s in steps if s.place.function not in other_losses]
+    steps = [s for s in steps if not _is_of_any(s, after, other_losses)]
     policies = [p for p in _policies(before, after) if p.place.function not in entered]
     obligations: list[Obligation] = [*_unbound(before, after), *imports(before, after)]
     obligations += states(before, after)
@@ -106,6 +108,16 @@ def _turned(old: Eraser, new: Eraser) -> Iterator[str]:
     for (name, test), holds in new.modes.items():
         if old.modes.get((name, test), holds) is not holds:
             yield f"`{test}` in `{name}` is asked the other way round"
+
+
+def _is_of_any(step: Step, side: Side, names: set[str]) -> bool:
+    """Whether a step is one of some functions, called by others or not."""
+    lines = {event.line for trace in step.after.traces for event in trace}
+    return step.place.function in names or any(
+        side.line(side.units[name]) <= line <= side.last_line(side.units[name])
+        for name in names
+        for line in lines
+    )
 
 
 def _conditional(old: Eraser, new: Eraser) -> Iterator[str]:
@@ -210,6 +222,14 @@ def _updates(side: Side) -> int:
     """How often an update of a scaler is written."""
     marks = (mark for found in side.effects.values() for mark in found.marks)
     return sum(mark.kind == Kind.UPDATE.value for mark in marks)
+
+
+def _with_other_managers(before: Side, after: Side) -> Iterator[str]:
+    """Functions that enter something else which may open a region, or not."""
+    for name in common(before.units, after.units):
+        old, new = (Counter(side.effects[name].managers) for side in (before, after))
+        if old != new:
+            yield name
 
 
 def _is_entered(use: Use) -> bool:
@@ -338,9 +358,27 @@ def _policies(before: Side, after: Side) -> list[Policy]:
                 if was != becomes:
                     place = Place(before.line(one), after.line(other), name)
                     key = _operation(term), was, becomes
-                    found.setdefault(key, Policy(place, term, was, becomes))
+                    moved = _is_among(new, was) or _is_among(old, becomes)
+                    own = _is_own_function(after, other)
+                    found.setdefault(key, Policy(place, term, was, becomes, moved, own))
     inner_first = sorted(found.values(), key=lambda p: (before.lifter.size(p.term), p.place.before))
     return inner_first
+
+
+def _is_among(states: States, state: Autocast | None) -> bool:
+    """Whether something of a function runs in a region like one that something else ran in."""
+    return state is not None and any(
+        state == other for found in states.values() for _, other in found
+    )
+
+
+def _is_own_function(side: Side, node: cst.CSTNode) -> bool:
+    """Whether a function of the file is called, of which more is known than that it is called."""
+    return (
+        isinstance(node, cst.Call)
+        and side.model.program.target(node) is not None
+        and not side.lifter.is_inlined(node)
+    )
 
 
 def _other_states(before: Side, after: Side) -> Iterator[str]:
@@ -385,7 +423,8 @@ def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
             different = one, other  # the cast is still made, only elsewhere
         if different is not None:
             place = Place(_first_line(different[0]), _first_line(different[1]), name)
-            yield Step(place, *different, splits=splits(one, other))
+            cut = max(len(one.traces), len(other.traces)) > MAX_TRACES
+            yield Step(place, *different, splits=splits(one, other), cut=cut)
     if not seen:
         yield from (_training(before, half) for half in removed[:1])
 

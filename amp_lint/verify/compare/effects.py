@@ -58,6 +58,8 @@ class Effects:
     """The events of the training step that stand in the function itself."""
     contexts: list[cst.BaseExpression] = field(default_factory=list)
     """What autocast is entered by in it, or was meant to be."""
+    managers: list[Term] = field(default_factory=list)
+    """What else is entered and is nothing imported, so that it may well open a region."""
     regions: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Id of a call or operator -> the contexts around it, by number."""
     terms: dict[int, Term] = field(default_factory=dict)
@@ -188,7 +190,10 @@ class Walker:
                 continue
             self._calls(item.item, env, guards)
             named = () if item.asname is None else (Const(text(item.asname.name)),)
-            entered = (self._lifter.term(item.item, env), *named)
+            manager = self._lifter.term(item.item, env)
+            if not isinstance(manager, Op) or manager.form not in (Form.FUNCTION, Form.OTHER):
+                self.found.managers.append(manager)
+            entered = (manager, *named)
             guards = (*guards, Op(Form.OTHER, "with", entered))
             if item.asname is not None:
                 for name in _names(item.asname.name):

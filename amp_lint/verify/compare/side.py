@@ -91,6 +91,8 @@ class Side:
         holder = self.model.tree.parent(node)
         if isinstance(holder, cst.Param):
             return holder.name is not node
+        if isinstance(holder, cst.AnnAssign):
+            return holder.target is not node  # which binds nothing, where there is no value
         return not isinstance(holder, (cst.Attribute, cst.Arg)) or holder.value is node
 
     @property
@@ -103,6 +105,10 @@ class Side:
     def line(self, node: cst.CSTNode) -> int:
         """The line on which a node starts."""
         return self.model.source.position(self.model.tree.span(node)[0])[0]
+
+    def last_line(self, node: cst.CSTNode) -> int:
+        """The line on which a node ends."""
+        return self.model.source.position(self.model.tree.span(node)[1])[0]
 
     @functools.cached_property
     def calls(self) -> dict[int, list[cst.Call]]:

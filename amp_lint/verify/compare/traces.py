@@ -320,7 +320,8 @@ class Tracer:
         if region is None:
             return None
         stale = self._stale(place)
-        enabled = True if region.enabled is None else literal(region.enabled)
+        given = region.enabled is not None or region.starred
+        enabled = literal(region.enabled) if given else True
         own = stale is not None and stale.own
         cached = None if own else literal(region.cache_enabled)
         return Autocast(

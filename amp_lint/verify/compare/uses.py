@@ -72,8 +72,22 @@ def lonely_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[str]:
 
 def _pairs(before: list[AmpUse], after: list[AmpUse]) -> Iterator[tuple[AmpUse, AmpUse]]:
     old, new = ([site.family for site in sites] for sites in (before, after))
+    families = dict.fromkeys((*old, *new))
+    uneven = [family for family in families if old.count(family) != new.count(family)]
     for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal" or (tag == "replace" and j - i == m - k and _alike(old[i:j], new[k:m])):
+            pairs = zip(before[i:j], after[k:m], strict=True)
+            yield from (pair for pair in pairs if pair[0].family not in uneven)
+    for family in uneven:
+        sides = ([s for s in sites if s.family == family] for sites in (before, after))
+        yield from _of_family(*sides)
+
+
+def _of_family(before: list[AmpUse], after: list[AmpUse]) -> Iterator[tuple[AmpUse, AmpUse]]:
+    """The pairs of what is used more often in one text: those that are the same, and in between."""
+    old, new = ([site.use for site in sites] for sites in (before, after))
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal" or (tag == "replace" and j - i == m - k):
             yield from zip(before[i:j], after[k:m], strict=True)
 
 

@@ -32,6 +32,7 @@ from amp_lint.verify.experiments.modes import (
     not_compiled,
     precisions,
 )
+from amp_lint.verify.experiments.names import CASTS
 from amp_lint.verify.experiments.operations import NotLiftedError
 from amp_lint.verify.experiments.prepare import Prepared, prepare
 from amp_lint.verify.experiments.search import (
@@ -46,6 +47,7 @@ from amp_lint.verify.experiments.tolerance import Miss
 from amp_lint.verify.experiments.trial import Pair, Trial, pair
 from amp_lint.verify.obligations import Expression
 from amp_lint.verify.proof import Changed, Failure, Judgement, Measured, ProofSettings, Verdict
+from amp_lint.verify.terms import Input, Op, Term, walk
 
 T = TypeVar("T")
 
@@ -136,6 +138,14 @@ class Examination:
             return Verdict.NOT_COMPARABLE
         return Verdict.PROVEN if refuted is None else Verdict.REFUTED
 
+    @property
+    def is_no_worse(self) -> bool:
+        """Whether eager mode shows nothing against the new code that is not as it was."""
+        if self.verdict is not Verdict.REFUTED:
+            return self.verdict is Verdict.PROVEN
+        found = self._refuted_at_once or self._refuted_by_search
+        return isinstance(found, Finding) and found.is_as_before
+
     @functools.cached_property
     def _doubt(self) -> str:
         """Why the new code is not proven, though nothing was found against it."""
@@ -188,7 +198,10 @@ class Examination:
         if isinstance(at_once, Finding):
             found = experiment.smaller(at_once)
         failure = found.failure() if isinstance(found, Finding) else found
-        judged = self._described(experiment.failure_before(experiment.precisions[:1]), failure)
+        before = experiment.failure_before(experiment.precisions[:1])
+        if isinstance(found, Finding) and found.is_as_before:
+            before = found
+        judged = self._described(before, failure)
         changes = self._other_rounding(at_once) if isinstance(at_once, Finding) else None
         if isinstance(at_once, Failure) and self._holds_without(_SIZE):
             changes = experiment.guards_changed
@@ -197,7 +210,8 @@ class Examination:
     def _other_rounding(self, found: Finding) -> Changed | None:
         """The dtypes of the result, or of what it is made of, if nothing else is another one.
 
-        A result may become wider; or narrower where autocast decides that, and not the code.
+        A result may become wider; or narrower where autocast or an option decides that, and not
+        the code.
         """
         precision = found.precision
         if found.problem.check == "value":
@@ -207,7 +221,9 @@ class Examination:
         outcomes = (found.trial.outcome(w, _ORDINARY, precision) for w in ("before", "after"))
         old, new = ([value.dtype for value in one.values] for one in outcomes)
         narrower = any(b.itemsize < a.itemsize for a, b in zip(old, new, strict=False))
-        if (narrower and not precision.autocast) or not self._holds_without(_DTYPE):
+        decided = precision.autocast or _casts_by_option(self._experiment.pair.before)
+        rounds = [_PRECISION] if precision.autocast else []
+        if (narrower and not decided) or not self._holds_without(_DTYPE, *rounds):
             return None
         texts = (", ".join(map(_short, each)) for each in (old, new))
         return Changed(*(f"a result in {text} ({precision.name})" for text in texts))
@@ -233,9 +249,9 @@ class Examination:
         return Changed(*(texts if alone else map(", ".join, pairs)))
 
     def _holds_without(self, *checks: str) -> bool:
-        """Whether the new code is right but for some checks."""
+        """Whether the new code is right but for some checks, or fails as the old one does."""
         settings = replace(self._settings, disabled=self._settings.disabled | {*checks})
-        return Examination(self._obligation, settings).verdict is Verdict.PROVEN
+        return Examination(self._obligation, settings).is_no_worse
 
     def _proof(self, experiment: Experiment) -> Judgement:
         changed = experiment.eps_changed
@@ -262,6 +278,13 @@ class Examination:
             axis,
             tuple(experiment.record.not_run),
         )
+
+
+def _casts_by_option(term: Term) -> bool:
+    """Whether there is a cast to a dtype that is no literal."""
+    casts = (part for part in walk(term) if isinstance(part, Op) and part.name in CASTS)
+    given = (value for cast in casts for name, value in cast.keywords if name == "dtype")
+    return any(isinstance(value, Input) for value in given)
 
 
 @dataclass(slots=True)
@@ -338,6 +361,14 @@ class Finding:
     precision: Precision
     problem: Problem
     mode: str = "eager"
+
+    @property
+    def is_as_before(self) -> bool:
+        """Whether both programs give the same numbers at the input."""
+        old, new = (
+            self.trial.outcome(which, self.case, self.precision) for which in ("before", "after")
+        )
+        return not old.error and not new.error and old.is_same(new)
 
     def failure(self) -> Failure:
         """For the record."""
@@ -447,7 +478,7 @@ class Experiment:
         right = [*trial.screen.right(which, fresh, precision)]
         if which == "after" and right:  # all have the form of one
             alone = trial.outcome(which, right[0][0], precision)
-            right = [] if any(self._form(trial, precision, alone)) else right
+            right = [] if any(self._form(trial, right[0][0], precision, alone)) else right
         for case, errors in right:
             known[trial, precision.name, case.key] = []
             if which == "after":
@@ -513,7 +544,7 @@ class Experiment:
         self, trial: Trial, case: InputCase, precision: Precision, new: ModeOutcome, mode: str
     ) -> list[Problem]:
         """What a result of AFTER misses."""
-        found = list(self._form(trial, precision, new))
+        found = list(self._form(trial, case, precision, new))
         plain = trial.screen.plainly(case, precision, new)
         if plain is not None:
             self.record.add(mode, precision, *plain)
@@ -557,8 +588,13 @@ class Experiment:
         before = held.gradient_error if miss.is_gradient else held.value_error
         return miss.ratio <= 2 * before or (hard and before > 1)
 
-    def _form(self, trial: Trial, precision: Precision, new: ModeOutcome) -> Iterator[Problem]:
-        """Whether dtypes and shapes are those of BEFORE; its shapes in float64 if it raises."""
+    def _form(
+        self, trial: Trial, case: InputCase, precision: Precision, new: ModeOutcome
+    ) -> Iterator[Problem]:
+        """Whether dtypes and shapes are those of BEFORE; its shapes in float64 if it raises.
+
+        Those of an ordinary input, or of this one, where they depend on the numbers.
+        """
         old = trial.outcome("before", _ORDINARY, precision)
         key = trial, precision.name
         if key not in self._forms:
@@ -570,6 +606,9 @@ class Experiment:
             yield Problem(_DTYPE, f"the result is {dtypes[0]} instead of {dtypes[1]}")
         shapes = [", ".join(str(tuple(v.shape)) for v in one.values) for one in (new, want)]
         if shapes[0] != shapes[1] and self.is_on("shape"):
+            here = trial.outcome("before", case, precision)
+            if [v.shape for v in here.values] == [v.shape for v in new.values]:
+                return
             yield Problem("shape", f"the shape is {shapes[0]} instead of {shapes[1]}")
 
     # the search

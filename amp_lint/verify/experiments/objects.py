@@ -63,14 +63,14 @@ _DECORATORS = (CUSTOM_FWD, CUDA_CUSTOM_FWD, *_BACKWARD)
 _NUMBERS = CUDA_GRAD_SCALER.order[:-1]
 _CACHE = AUTOCAST.keyword(Part.CACHE)
 _SWITCHES = {GRAD_SCALER.keyword(Part.ENABLED), _CACHE}
-_SETTINGS = {AUTOCAST.keyword(Part.DTYPE), *_NUMBERS, *_SWITCHES}
-"""Arguments that somebody may want to be others."""
 _SHOWN_AS = (SCALE.word, "fast_dtype")
 _STATE = {*IS_ON, *DEPRECATED_STATE, *(new for new, _ in DEPRECATED_STATE.values())}
 """What asks for the state of autocast, or sets it."""
 _ALL = ("cuda", "cpu")
 _CAST_INPUTS = CUSTOM_FWD.order[-1]
 _DEVICES = {row.keyword(Part.DEVICE) for row in DEPRECATED.values()}
+_SETTINGS = {AUTOCAST.keyword(Part.DTYPE), *_NUMBERS, *_SWITCHES, *_DEVICES}
+"""Arguments that somebody may want to be others."""
 _CANDIDATES: dict[str | None, tuple[object, ...]] = {
     AUTOCAST.keyword(Part.DTYPE): (torch.float16, torch.bfloat16),
     _CAST_INPUTS: (torch.float32, torch.float16),
@@ -123,21 +123,50 @@ def judge(obligation: Object, settings: ProofSettings) -> Judgement:
 
 
 def _setting(obligation: Object, found: Sequence[Failures]) -> Changed | None:
-    """What was given anew, if nothing else is another: the dtype, a switch, numbers of a scaler."""
-    before, after = (dict(_by_name(use)) for use in (obligation.before, obligation.after))
-    given = [name for name in after if after[name] != before.get(name)]
-    if not given or not _SETTINGS.issuperset(given) or not before.keys() <= after.keys():
+    """What is another setting, if nothing else is: the device, the dtype, a switch, numbers.
+
+    A class that is deprecated, in the place of one that is not, is one too.
+    """
+    uses = obligation.before, obligation.after
+    before, after = map(_settings_of, uses)
+    others = [name for name in {**after, **before} if after.get(name) != before.get(name)]
+    failures = [new for _, new in found if new is not None]
+    shown = {*others, *_SHOWN_AS, *(["device"] if _DEVICES.intersection(others) else [])}
+    renamed = _subject(uses[0]) != _subject(uses[1])
+    may_warn = renamed or "device" in shown
+    if not _SETTINGS.issuperset(others) or not all(
+        may_warn if each.check == WARNS else each.check == EQUAL and _told(each) in shown
+        for each in failures
+    ):
         return None
-    texts = [new.text for _, new in found if new is not None]
-    if not all(text.partition(" ")[0] in (*given, *_SHOWN_AS) for text in texts):
-        return None
-    old = (f"{name}={show(before[name])}" for name in given if name in before)
-    new = ", ".join(f"{name}={show(after[name])}" for name in given)
-    return Changed(", ".join(old) or f"without {', '.join(given)}", new)
+    if others:
+        return Changed(_given_as(before, others), _given_as(after, others))
+    return Changed(*map(_subject, uses)) if renamed else None
+
+
+def _told(failure: Failure) -> str:
+    """The attribute that a difference is one of."""
+    return failure.text.partition(" is ")[0]
+
+
+def _settings_of(use: Use) -> dict[str, Term]:
+    """The arguments of a use by their parameters, with the device of a class that is for one."""
+    row = _row(_subject(use))
+    found: dict[str, Term] = {}
+    if row is not None and row.gives is not None:
+        parameter = (AUTOCAST if row.gives is Role.REGION else GRAD_SCALER).keyword(Part.DEVICE)
+        if row.device or row.gives is Role.SCALER:
+            found[parameter] = Const(row.device or "cuda")
+    return found | dict(_by_name(use))
+
+
+def _given_as(made: Mapping[str, Term], names: Sequence[str]) -> str:
+    given = [f"{name}={show(made[name])}" for name in names if name in made]
+    return ", ".join(given) or f"without {', '.join(names)}"
 
 
 def _by_name(use: Use) -> Iterator[tuple[str, Term]]:
-    """The arguments of a use by their parameters; the device apart, which is not a setting."""
+    """The arguments of a use by their parameters."""
     yield from zip(_parameters(use.name), use.args, strict=False)
     yield from use.keywords
 
@@ -263,12 +292,14 @@ def _worse(wanted: Seen, new: Seen, kept: bool, given: str) -> Failure | None:
     """How the new use fails, or is not what was wanted."""
     if new.raised and new.raised != wanted.raised:
         return Failure(RAISES, new.raised, given)
+    if wanted.raised:
+        return None
     fresh = [text for text in new.warned if text not in wanted.warned]
     if new.deprecated and not kept:
         fresh.insert(0, new.deprecated)
     if fresh:
         return Failure(WARNS, fresh[0], given)
-    return None if wanted.raised else _difference(wanted, new, given)
+    return _difference(wanted, new, given)
 
 
 def _difference(old: Seen, new: Seen, given: str) -> Failure | None:

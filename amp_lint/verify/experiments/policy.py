@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,6 +31,9 @@ _UNKNOWN = Op(Form.FUNCTION, "torch.matmul", (Input("input"), Input("weight")))
 """Stands for a call of unknown code: what autocast is there for is to cast its products."""
 
 
+_UNFOLLOWED = "runs in another region, and what its operations are cast to there is not followed"
+
+
 def judge(obligation: Policy, settings: ProofSettings) -> Judgement:
     """Whether an operation gives the same dtypes in the new state, and raises nothing new."""
     term = alone(obligation.term)
@@ -43,26 +46,31 @@ def judge(obligation: Policy, settings: ProofSettings) -> Judgement:
         failure = run.compared(obligation.before, obligation.after)
         if failure is not None and is_wide and run.is_wide(obligation.after):
             mended = True
+        elif failure is not None and obligation.own:
+            return Judgement(Verdict.NOT_COMPARABLE, f"{show(obligation.term)} {_UNFOLLOWED}")
         elif failure is not None and failure.check not in settings.disabled:
-            changes = _setting(obligation.before, obligation.after)
+            changes = _setting(obligation)
             return Judgement(Verdict.REFUTED, failure.text, after=failure, changes=changes)
     told = "does not undo its casts any more" if mended else "makes no difference to its dtype"
     return Judgement(Verdict.PROVEN, f"autocast {told}")
 
 
-def _setting(before: Autocast | None, after: Autocast | None) -> Changed | None:
-    """The dtype or the switch of the region, if it is the same region but for that."""
-    if before is None or after is None:
+def _setting(obligation: Policy) -> Changed | None:
+    """What is another about the region, if the operation did not leave it for another one."""
+    before, after = obligation.before, obligation.after
+    if obligation.moved or before == after:
         return None
-    if replace(before, dtype=after.dtype, enabled=after.enabled) != after:
-        return None
-    return Changed(_named(before), _named(after))
+    device = before and after and before.device != after.device
+    return Changed(*(_named(state, device=bool(device)) for state in (before, after)))
 
 
-def _named(region: Autocast) -> str:
+def _named(region: Autocast | None, *, device: bool) -> str:
+    if region is None:
+        return "no autocast"
     dtype = region.dtype if region.dtype != "" else DEFAULT_DTYPES.get(region.device or "", "")
     switch = {True: "always on", False: "off", None: "on by an option"}[region.enabled]
-    return f"autocast {switch} in {dtype or 'a dtype that is no literal'}"
+    where = f" on {region.device or 'a device that is no literal'}" if device else ""
+    return f"autocast {switch}{where} in {dtype or 'a dtype that is no literal'}"
 
 
 def _is_wide(term: Term) -> bool:

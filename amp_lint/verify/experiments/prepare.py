@@ -18,6 +18,7 @@ from amp_lint.verify.experiments.operations import (
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, show, walk
 
 _PARTIAL = "functools.partial"
+_EQUALITY = frozenset({"eq", "ne", "is_", "is_not"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,27 @@ def prepare(before: Term, after: Term) -> Prepared:
     before, after = _abstract(before, after), _abstract(after, before)
     before, after = _applied(before), _applied(after)
     reasons = [not_lifted(before), not_lifted(after), _unseen(before, after)]
+    reasons += map(_not_of_tensors, (before, after))
     if any(reasons):
         raise NotLiftedError(next(filter(None, reasons)))
     return Prepared(before, after)
+
+
+def _not_of_tensors(term: Term) -> str:
+    """Why numbers do not show what a term does; "" if they may."""
+    for part in walk(term):
+        if not isinstance(part, Op) or part.form is not Form.OPERATOR:
+            continue
+        index = part.args[-1]
+        if part.name == "getitem" and isinstance(index, Const) and isinstance(index.value, str):
+            return f"{show(part)}: what is indexed by a text is no tensor"
+        if part.name in _EQUALITY and any(map(_is_dtype, part.args)):
+            return f"{show(part)}: what it says of float64 says nothing of other dtypes"
+    return ""
+
+
+def _is_dtype(term: Term) -> bool:
+    return isinstance(term, Op) and term.form is Form.ATTRIBUTE and term.name == "dtype"
 
 
 def _unfold(term: Term) -> Term:

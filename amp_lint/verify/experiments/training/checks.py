@@ -22,7 +22,9 @@ from amp_lint.verify.experiments.training.replay import (
 from amp_lint.verify.kept import Kept
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Trace
 from amp_lint.verify.proof import Failure
-from amp_lint.vocabulary.meaning import Kind
+from amp_lint.verify.terms import Const
+from amp_lint.vocabulary.amp import GRAD_SCALER
+from amp_lint.vocabulary.meaning import Kind, Part
 
 RAISES, VALUE, BACKWARD = "raises", "value", "backward precision"
 STALE, RANGE, FORWARD = "stale weights", "range", "forward dtype"
@@ -37,6 +39,9 @@ FACTORS = (1.0, 0.5, 2.0)
 TOLERANCE = 1e-5
 TINY = 2.0**-26
 """Half of what float16 rounds to 0, and exact in it as soon as it is scaled."""
+_LIFTS = 2.0**-24 / TINY
+"""The smallest scale with which float16 holds it."""
+_FIRST_SCALE = GRAD_SCALER.keyword(Part.INITIAL_SCALE)
 OVERFLOWS = 2.0**18
 """A scaled gradient that is too large for float16 until the scale is a quarter of it."""
 ROUNDS = 8
@@ -381,12 +386,22 @@ def _never_float16(trial: Trial) -> bool:
     )
 
 
+def _starts_low(program: Program) -> bool:
+    """Whether the first scale is so small that it lifts no gradient that underflows."""
+    given = (dict(made.keywords).get(_FIRST_SCALE) for _, made in program.scalers)
+    return any(
+        isinstance(one, Const) and isinstance(one.value, (int, float)) and one.value < _LIFTS
+        for one in given
+    )
+
+
 def _tiny(trial: Trial) -> Evidence:
     problem, sizes = ReplayProblem(_through_product, is_cast=True), (TINY,) * 3
     (before, after), oracle = trial.run(problem, sizes), trial.oracle(problem, sizes)
     if after.raised:
         return Evidence(RANGE, None, None)
-    right = trial.uses_scaler(Kind.BACKWARD) if before.raised else _is_exact(before, oracle)
+    scales = trial.uses_scaler(Kind.BACKWARD) and not _starts_low(trial.before)
+    right = scales if before.raised else _is_exact(before, oracle)
     if not right or _is_exact(after, oracle):
         return Evidence(RANGE, None, None)
     wanted, made = (float(updates(o)[0].norm()) for o in (oracle, after))

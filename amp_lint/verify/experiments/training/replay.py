@@ -310,7 +310,8 @@ class Rig:
     def _update(self, event: Event) -> None:
         scaler = self._scaler(event.scaler)
         if scaler is not None:
-            scaler.update()
+            # a number that is given is not known; it is set without a look at what was recorded
+            scaler.update(scaler.get_scale() if event.optimizer is not None else None)
 
     def _construct(self, event: Event) -> None:
         self.scalers.pop(event.scaler or "", None)

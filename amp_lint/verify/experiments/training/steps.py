@@ -42,7 +42,7 @@ from amp_lint.verify.experiments.training.replay import (
 )
 from amp_lint.verify.obligations import Autocast, Construct, Event, Program, Step, Trace
 from amp_lint.verify.proof import Failure, Judgement, Measured, Point, ProofSettings, Verdict
-from amp_lint.verify.purposes import adopted, switched_on
+from amp_lint.verify.purposes import adopted, skipped, switched_on
 from amp_lint.vocabulary.meaning import Kind
 
 SCALER = "scaler arguments"
@@ -58,6 +58,7 @@ _COMPILED = (
     "a compiled backward pass runs in the region of its forward pass, wherever it is called, "
     'unless torch._functorch.config.backward_pass_autocast is "off", as it was here'
 )
+_CUT = "there are more paths than are followed, and for one of them no other one like it was found"
 _UNJUDGED = "there is a path that the other text has no path for, as the scaler is on or off there"
 _STANDS_FOR = (
     "shown with operations of the verifier's own, such as torch.linalg.inv: they stand for those "
@@ -80,7 +81,8 @@ def judge(obligation: Step, settings: ProofSettings) -> Judgement:
         text = f"from {on.before} to {on.after}"
         failure = Failure(SCALER, text)
         return replace(found, verdict=Verdict.REFUTED, statement=text, after=failure, changes=on)
-    wanted = adopted(obligation.before, obligation.after)
+    programs = obligation.before, obligation.after
+    wanted = (skipped(*programs) if obligation.splits else None) or adopted(*programs)
     if found.verdict is not Verdict.REFUTED or wanted is None:
         return found
     changes, before = wanted
@@ -105,6 +107,8 @@ def _judged(obligation: Step, settings: ProofSettings) -> Judgement:
     trials = trials[: len(by_path)]
     found = [*itertools.chain.from_iterable(by_path), *objects]
     decided = _decide([*_feasible(trials, by_path), *objects])
+    if _is_refuted_by_value(decided) and obligation.cut and not trials[-1].pair.equal:
+        return Judgement(Verdict.NOT_COMPARABLE, _CUT)
     if _is_refuted_by_value(decided) and is_entangled(trials[-1].pair):
         return Judgement(Verdict.NOT_COMPARABLE, _ENTANGLED)
     if _is_refuted_by_value(decided) and any(is_ambiguous(trial.pair) for trial in trials):
@@ -276,9 +280,10 @@ def _decide(found: list[Evidence]) -> Judgement:
     repaired = {e.check for e in found if e.before is not None} - remaining
     notes = dict.fromkeys(e.note for e in found if e.note)
     notes |= {f"as before: {e.after.text}": None for e in left if e.after is not None}
+    known = {e.after.text for e in failing if e.after and _is_another_matter(e, repaired)}
     for evidence in failing:
         text = "" if evidence.after is None else evidence.after.text
-        if not _is_another_matter(evidence, repaired):
+        if text not in known and not _is_another_matter(evidence, repaired):
             return Judgement(Verdict.REFUTED, text, before, evidence.after, notes=tuple(notes))
         notes[f"as before: {text}"] = None
     statement = _statement(found, repaired, before)
