@@ -1,4 +1,4 @@
-"""Changes of ``benchmarks/changes.jsonl`` that once were proven though wrong, one of each class."""
+"""Changes of ``benchmarks/changes.jsonl`` that once had a wrong verdict, one of each class."""
 
 from __future__ import annotations
 
@@ -86,6 +86,27 @@ ONCE_REFUTED = (
 CANNOT_BE_TOLD = {
     "fair-unknown-between": "makes of another value is not known",
     "cond-left-before-backward": "goes backward in one of the texts only",
+    "commit-field-declared": "was added or moved",
+    "commit-own-check-leaves-region": "what its operations are cast to there is not followed",
+    "commit-plain-branch-beside": "runs under other conditions",
+    "commit-region-arguments": "arguments are not known",
+    "commit-context-of-object": "a region was added or removed",
+    "commit-checkpoint-of-more": "what is indexed by a text is no tensor",
+    "commit-guard-of-dtype": "says nothing of other dtypes",
+    "commit-update-of-small-scale": "was removed or moved",
+    "commit-loss-of-called-main": "became `net(images + noise).float()`",
+}
+ON_PURPOSE = {
+    "commit-decorator-gone": "from autocast always on in float16 to no autocast",
+    "commit-region-added": "from no autocast to autocast always on in float16",
+    "commit-device-of-region": "to device_type=torch.device(self.device).type",
+    "commit-region-off": "to enabled=False",
+    "commit-class-and-device": "from device_type='cuda' to",
+    "commit-step-if-gradients": "from a step in each round to a step in some rounds alone",
+    "commit-other-optimizer": "from a step of `third` to a step of `second`",
+    "commit-scaler-by-device-too": "from enabled=use_amp to",
+    "commit-fails-as-before": "from device='cuda' to device=self.device",
+    "commit-cast-by-option-gone": "a result in float32",
 }
 
 
@@ -110,3 +131,20 @@ def test_what_cannot_be_told_is_not_refuted(proving_quickly: Prover, name: str) 
     proof = proving_quickly.prove(Change(case["before"], case["after"]))
     assert proof.verdict is Verdict.NOT_COMPARABLE
     assert any(CANNOT_BE_TOLD[name] in text for text in proof.reasons)
+
+
+@pytest.mark.parametrize("name", ON_PURPOSE)
+def test_what_is_on_purpose_is_told_from_what_to_what(proving_quickly: Prover, name: str) -> None:
+    case = CHANGES[name]
+    proof = proving_quickly.prove(Change(case["before"], case["after"]))
+    changes = [f"from {each.before} to {each.after}" for each in proof.changes]
+    assert proof.verdict in (Verdict.CHANGES, Verdict.NOT_COMPARABLE)
+    assert any(ON_PURPOSE[name] in text for text in changes)
+
+
+@pytest.mark.parametrize("name", ["commit-moved-into-other-region", "commit-helper-leaves-region"])
+def test_what_leaves_a_region_that_is_still_there_is_refuted(
+    proving_quickly: Prover, name: str
+) -> None:
+    case = CHANGES[name]
+    assert proving_quickly.prove(Change(case["before"], case["after"])).verdict is Verdict.REFUTED
