@@ -1,11 +1,13 @@
 """What `amp-lint run` says of small trainings with one mistake each, and of trainings with none.
 
-    python benchmarks/trainings.py [--only TEXT] [--all] [--jobs N]
+    python benchmarks/trainings.py [--only TEXT] [--all] [--jobs N] [--device cuda] [--threads]
 
 Runs each file of `trainings/` at `--every 20` and at `--level full`, in a process of its own. A
 comment `# AMP101` marks the line at which that code has to be reported as having happened,
 `# too: AMP201` one that follows from the mistake and may be reported there. Exits with 1 if a
-mistake is missed, is not reported at its line, or something else is said.
+mistake is missed, is not reported at its line, or something else is said. The trainings are the
+CPU's; on another device they run with `"cpu"` replaced by its name, and tensors made there. With
+`--threads` their backward passes run in threads of the engine, as they do on CUDA.
 """
 
 from __future__ import annotations
@@ -92,9 +94,13 @@ class Verdict:
         return self.at_line and not self.more and not self.failure
 
 
-def _child(path: Path, options: Sequence[str], output: str) -> None:
+def _child(path: Path, options: Sequence[str], output: str, threads: bool) -> None:
     """Run ``amp-lint run`` in this process, which was made for it."""
+    import engine_threads
     import torch
+
+    if threads:
+        engine_threads.install()
 
     from amp_lint.runtime.cli import run
 
@@ -107,12 +113,21 @@ def _child(path: Path, options: Sequence[str], output: str) -> None:
     os._exit(run([*options, *told, str(path)]))  # what the parent has started is not the child's
 
 
-def judge(training: Training, level: str) -> Verdict:
+def _moved(text: str, device: str) -> str:
+    """A training as it is on a device, with the same lines."""
+    default = f'import torch; torch.set_default_device("{device}")'
+    return re.sub("^import torch$", default, text.replace('"cpu"', f'"{device}"'), flags=re.M)
+
+
+def judge(training: Training, level: str, device: str, threads: bool) -> Verdict:
     """Run a training at a level."""
     verdict = Verdict(training, level)
     with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "said.json"
-        arguments = (training.path, LEVELS[level], str(output))
+        path, output = training.path, Path(folder) / "said.json"
+        if device != "cpu":
+            path = Path(folder) / path.name
+            path.write_text(_moved(training.path.read_text("utf-8"), device), "utf-8")
+        arguments = (path, LEVELS[level], str(output), threads)
         process = multiprocessing.get_context("fork").Process(target=_child, args=arguments)
         process.start()
         process.join(_SECONDS)
@@ -179,7 +194,10 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="files whose path has it")
     parser.add_argument("--all", action="store_true", help="print also what is right")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", action="store_true")
     options = parser.parse_args()
+    import engine_threads  # noqa: F401
     import torch  # once, not in each process
 
     from amp_lint import registry
@@ -190,7 +208,9 @@ def main() -> int:
     paths = [path for path in sorted(FOLDER.glob("*/*.py")) if options.only in str(path)]
     todo = [(Training.of(path), level) for path in paths for level in LEVELS]
     with ThreadPoolExecutor(options.jobs) as pool:
-        verdicts = list(pool.map(lambda each: judge(*each), todo))
+        verdicts = list(
+            pool.map(lambda each: judge(each[0], each[1], options.device, options.threads), todo)
+        )
     shown = [verdict for verdict in verdicts if options.all or not verdict.is_right]
     print("\n".join([*table(shown), "", *summary(verdicts)]))
     return 0 if all(verdict.is_right for verdict in verdicts) else 1

@@ -62,7 +62,15 @@ def here(depth: int = 1) -> Place:
 
     ``depth``: frames of the caller to leave out.
     """
-    frame: FrameType | None = sys._getframe(depth)
+    return _innermost(sys._getframe(depth))
+
+
+def within(thread: int) -> Place:
+    """The same of another thread, by its number."""
+    return _innermost(sys._current_frames().get(thread))
+
+
+def _innermost(frame: FrameType | None) -> Place:
     library: FrameType | None = None
     while frame is not None:
         code = frame.f_code

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
+
+from amp_lint.runtime.frames import Place
 
 Function = Callable[..., Any]
 Wrap = Callable[[Function], Function]
@@ -24,7 +29,7 @@ class Patches:
         self._undo: list[tuple[Any, str, Function, Function]] = []
         self._spaces: list[tuple[dict[str, Any], str, Function, Function]] = []
         self._functions: dict[int, tuple[Function, Function]] = {}
-        self.inside = Inside()
+        self.inside = Inside({})
         self.timed: Timed | None = None
         """What measures the calls, while somebody wants to know."""
         self.active = True
@@ -94,24 +99,79 @@ class Patches:
         return watched
 
 
-class Inside(threading.local):
-    """Whether this thread is in a call of torch that is watched as one."""
+class Backward(NamedTuple):
+    """A backward pass that somebody waits for."""
 
-    depth = 0
+    place: Place
+    scaler: torch.amp.GradScaler | None
+    """What has scaled its loss."""
+    depth: int
+    """Watched calls that it is in."""
+
+
+class Inside(threading.local):
+    """Whether this thread is in a call of torch that is watched as one.
+
+    A thread of autograd's engine, where on CUDA all hooks run, is where that is which waits for it.
+    """
+
+    own = 0
+    """The calls that this thread itself is in."""
     since: float | None = None
     """When it began, while it is measured how long such calls take."""
     seconds = 0.0
     """How long those took that were measured."""
 
+    def __init__(self, running: dict[int, Backward]) -> None:
+        """Of one thread; ``running`` is that of all: the backward passes, by who waits for them."""
+        self._running = running
+
     def __enter__(self) -> None:
-        self.depth += 1
-        if self.since is not None and self.depth == 1:
+        self.own += 1
+        if self.since is not None and self.own == 1:
             self.since = perf_counter()
 
     def __exit__(self, *_: object) -> None:
-        self.depth -= 1
-        if self.since is not None and not self.depth:
+        self.own -= 1
+        if self.since is not None and not self.own:
             self.seconds += perf_counter() - self.since
+
+    @property
+    def depth(self) -> int:
+        """How many watched calls are under way."""
+        if self.own or not self._running:
+            return self.own
+        backward = self.backward
+        return 0 if backward is None else backward.depth
+
+    @property
+    def backward(self) -> Backward | None:
+        """The backward pass that is under way."""
+        own = self._running.get(threading.get_ident())
+        if own is not None or not is_running() or len(self._running) != 1:
+            return own
+        return next(iter(self._running.values()), None)
+
+    @contextlib.contextmanager
+    def running(self, place: Place, scaler: torch.amp.GradScaler | None) -> Iterator[None]:
+        """In a watched call that is a backward pass."""
+        thread = threading.get_ident()
+        with self:
+            outer = self._running.get(thread)
+            self._running[thread] = Backward(place, scaler, self.own)
+            try:
+                yield
+            finally:
+                if outer is None:
+                    del self._running[thread]
+                else:
+                    self._running[thread] = outer
+
+
+def is_running() -> bool:
+    """Whether this thread runs a backward pass, which may recompute a part of the forward."""
+    task = getattr(torch._C, "_current_graph_task_id", None)
+    return task is not None and task() >= 0
 
 
 class Timed:

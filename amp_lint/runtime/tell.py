@@ -17,7 +17,7 @@ from amp_lint.text.diagnostic import Diagnostic, Related, Severity
 from amp_lint.text.noqa import Suppressions
 from amp_lint.text.printable import counted
 
-_UNTRIED = "`amp-lint run` has never been tried on CUDA; please report what looks wrong."
+_UNTRIED = "`amp-lint run` has hardly been tried on CUDA; please report what looks wrong."
 _CUT = (
     "The script ended itself in step {0}, which was not looked at closely: run again with "
     "`--at {0}`, which names the first inf or NaN if that was the reason."

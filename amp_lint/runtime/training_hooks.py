@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,9 @@ from torch.optim.optimizer import (
 
 from amp_lint.mistake import At, Mistake
 from amp_lint.runtime import marks
-from amp_lint.runtime.frames import NOWHERE, Place, here
+from amp_lint.runtime.frames import Place, here
 from amp_lint.runtime.owned import Owned
-from amp_lint.runtime.patches import CALLER, Function, Inside, Patches
+from amp_lint.runtime.patches import CALLER, Function, Inside, Patches, is_running
 from amp_lint.runtime.record import Numbers
 from amp_lint.vocabulary import amp, training
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part
@@ -44,8 +43,7 @@ class TrainingHooks:
         self.inside = patches.inside
         self._patches = patches
         self._handles: list[Any] = []
-        self._in_method = Inside()
-        self._running = _Running()
+        self._in_method = Inside({})
 
     def install(self) -> None:
         """Replace what is watched."""
@@ -77,7 +75,7 @@ class TrainingHooks:
 
     def _backward(self, old: Function) -> Function:
         def backward(tensors: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
-            if torch.compiler.is_compiling() or _is_running():
+            if torch.compiler.is_compiling() or is_running():
                 return old(tensors, *args, **keywords)
             place, losses = here(CALLER), _tensors(tensors)
             scaler = marks.scaler_of(losses)
@@ -93,13 +91,8 @@ class TrainingHooks:
             )
             spoiled = self.regions.spoiled(losses)
             before = self.protocol.before_backward(place)
-            running = self._running
-            running.scaler, running.place = scaler, place
-            try:
-                with self.inside:
-                    given = old(tensors, *args, **keywords)
-            finally:
-                running.scaler = None
+            with self.inside.running(place, scaler):
+                given = old(tensors, *args, **keywords)
             for owned in self.protocol.after_backward(before, place, scaler):
                 owned.half = self.regions.half if half else None
                 if owned.key in spoiled:
@@ -214,8 +207,12 @@ class TrainingHooks:
                 self._judge_unscaled(owned, place)
                 self._judge_unchecked(owned, place)
                 self.protocol.direct_step(owned, place)
-        elif (scaler := self._running.scaler) is not None and self.inside.depth == 1:
-            self.protocol.step_in_backward(owned, here(), scaler, self._running.place)
+        elif (
+            self.inside.depth == 1
+            and (backward := self.inside.backward) is not None
+            and backward.scaler is not None
+        ):
+            self.protocol.step_in_backward(owned, here(), backward.scaler, backward.place)
         if owned.steps < _LOOKED_AT:
             self._judge_dtypes(optimizer, here())
 
@@ -286,23 +283,9 @@ class TrainingHooks:
         return load
 
 
-class _Running(threading.local):
-    """The scaled backward that runs in a thread."""
-
-    scaler: torch.amp.GradScaler | None = None
-    """What has scaled its loss."""
-    place: Place = NOWHERE
-
-
 def has_closure(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Whether a step is given what runs forward and backward again."""
     return len(args) > 1 or bool(keywords)
-
-
-def _is_running() -> bool:
-    """Whether a backward is running in this thread, which recomputes a part of the forward."""
-    task = getattr(torch._C, "_current_graph_task_id", None)
-    return task is not None and task() >= 0
 
 
 def _tensors(given: object) -> list[torch.Tensor]:

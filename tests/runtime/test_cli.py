@@ -84,7 +84,7 @@ def test_what_the_whole_run_shows_has_no_step(
 
 def test_a_run_on_cuda_says_that_nobody_has_tried_it() -> None:
     on_cuda, elsewhere = Record(summary=Summary(on_cuda=True)), Record(summary=Summary())
-    assert "never been tried on CUDA" in "".join(tell.told(folded([elsewhere, on_cuda])))
+    assert "hardly been tried on CUDA" in "".join(tell.told(folded([elsewhere, on_cuda])))
     assert "not run on CUDA" in "".join(tell.told(folded([elsewhere, elsewhere])))
 
 

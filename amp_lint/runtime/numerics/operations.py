@@ -13,14 +13,14 @@ import torch
 from torch._C import _len_torch_dispatch_stack
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
-from amp_lint.runtime.frames import Place, here
+from amp_lint.runtime.frames import NOWHERE, Place, here, within
 from amp_lint.runtime.numerics.scalars import is_plain
 from amp_lint.runtime.patches import Inside
 from amp_lint.vocabulary import kernels
 
 _MOST = 50_000
 """Operations of a step that are looked at."""
-_OUT = 3
+_OUT = 4
 """Frames between the user's call and the walk over them."""
 
 
@@ -74,13 +74,17 @@ class Operations(TorchDispatchMode):
         look: Callable[[Operation], None],
         inside: Inside,
         before: Callable[[Kernel, Sequence[Any]], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
     ) -> None:
-        """Look at each when it has run, and at updates of averages also ``before`` they do."""
+        """Look at each when it has run, and at updates of averages also ``before`` they do.
+
+        Where that raises, nothing more is looked at, and ``failed`` is told.
+        """
         super().__init__()  # type: ignore[no-untyped-call]  # torch declares no types here
         self.on = True
         self.stepping = False
         """Whether an optimizer is at work, of which only its closure is of the training."""
-        self._look, self._inside, self._before = look, inside, before
+        self._look, self._inside, self._before, self._failed = look, inside, before, failed
         self._count, self._process, self._thread = 0, os.getpid(), threading.get_ident()
         self._lines: dict[int, Place] = {}
         self._pauses, self._is_out = 0, False
@@ -139,23 +143,52 @@ class Operations(TorchDispatchMode):
         keywords = kwargs or {}
         if not self.on or types or self._is_elsewhere():
             return func(*args, **keywords)
+        seen = None
+        try:
+            seen = self._seen(func, args)
+        except Exception as error:  # what fails here is none of the training's
+            self._give_up(error)
+        made = func(*args, **keywords)
+        if seen is not None:
+            try:
+                self._look_at(seen, func, args, keywords, made)
+            except Exception as error:  # the memory of a device may be full, say
+                self._give_up(error)
+        return made
+
+    def _seen(self, func: Any, args: Sequence[Any]) -> tuple[Kernel, Phase, Place] | None:  # noqa: ANN401
+        """What an operation is and where, before it runs; None where it is not looked at."""
         backward = torch._C._current_graph_task_id() >= 0
         if self.stepping and not (backward or torch.is_grad_enabled()):
-            return func(*args, **keywords)
+            return None
         kernel = kernel_of(func)
         if backward and kernel.is_alias:
-            return func(*args, **keywords)
+            return None
         phase, place = self._backward() if backward else self._forward()
         if kernel.is_update and self._before is not None and args:
             self._before(kernel, args)
-        made = func(*args, **keywords)
-        if not kernel.is_alias:
-            self._count += 1
-            written = args[0] if kernel.in_place and args else made
-            read = [*(args[1:] if kernel.overwrites else args), *keywords.values()]
-            real, given = _real(written), _real(read)
-            self._look(Operation(kernel, func, args, keywords, real, given, place, phase))
-        return made
+        return None if kernel.is_alias else (kernel, phase, place)
+
+    def _look_at(
+        self,
+        seen: tuple[Kernel, Phase, Place],
+        func: Any,  # noqa: ANN401
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
+        made: Any,  # noqa: ANN401
+    ) -> None:
+        """Look at an operation that has run."""
+        kernel, phase, place = seen
+        self._count += 1
+        written = args[0] if kernel.in_place and args else made
+        read = [*(args[1:] if kernel.overwrites else args), *keywords.values()]
+        real, given = _real(written), _real(read)
+        self._look(Operation(kernel, func, args, keywords, real, given, place, phase))
+
+    def _give_up(self, error: Exception) -> None:
+        self.on = False
+        if self._failed is not None:
+            self._failed(error)
 
     def _is_elsewhere(self) -> bool:
         """In a child that was forked, in a graph that is recorded, or too far."""
@@ -167,8 +200,13 @@ class Operations(TorchDispatchMode):
         """Of the operation that it belongs to; the line itself where code of the user's runs."""
         node = torch._C._current_autograd_node()
         if node is None or isinstance(node, torch.autograd.function.BackwardCFunction):
-            return Phase.BACKWARD, here(_OUT)
-        return Phase.BACKWARD, self._lines.get(node._sequence_nr()) or here(_OUT)
+            return Phase.BACKWARD, self._line()
+        return Phase.BACKWARD, self._lines.get(node._sequence_nr()) or self._line()
+
+    def _line(self) -> Place:
+        """The line that runs; on CUDA, that which waits for the backward pass of other threads."""
+        place = here(_OUT + 1) if threading.get_ident() == self._thread else here()
+        return place if place is not NOWHERE else within(self._thread)
 
     def _forward(self) -> tuple[Phase, Place]:
         place = here(_OUT)
@@ -210,7 +248,7 @@ def usable() -> bool:
     """Whether this torch has what is needed of it, some of which is not public."""
     seen: list[Operation] = []
     try:
-        mode = Operations(seen.append, Inside())
+        mode = Operations(seen.append, Inside({}))
         if mode.begin():
             torch.ones(1).requires_grad_().exp().sum().backward()  # type: ignore[no-untyped-call]
             mode.end()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import torch
 from torch.optim.optimizer import (
@@ -35,6 +36,26 @@ if TYPE_CHECKING:
     from amp_lint.runtime.watched import Watched
 
 Optimizer = torch.optim.Optimizer
+P = ParamSpec("P")
+_Looks = Callable[Concatenate["Sampler", P], None]
+
+
+def _harmless(method: _Looks[P]) -> _Looks[P]:
+    """A method that looks at a training, and whose failure is none of the training's.
+
+    The memory of a device may be full, say; nothing is looked at closely from then on.
+    """
+
+    @functools.wraps(method)
+    def call(sampler: Sampler, /, *args: P.args, **keywords: P.kwargs) -> None:
+        if sampler.has_failed:
+            return
+        try:
+            method(sampler, *args, **keywords)
+        except Exception as error:  # torch raises what it likes
+            sampler.give_up(error)
+
+    return call
 
 
 class Sampler:
@@ -63,6 +84,8 @@ class Sampler:
         self._timed: Timed | None = None
         """Of the step before: the last call of a step is only over when the next one has begun."""
         self._explained = False
+        self.has_failed = False
+        """Whether looking has failed, and has ended."""
 
     def start(self) -> None:
         """Begin with the first step, if this torch can be looked into."""
@@ -107,8 +130,20 @@ class Sampler:
             self._findings.see(Mistake.UNSEEN_NONFINITE, places, lambda: numbers, bad.step)
         return is_looked_at or self._explained or bad is not None
 
+    def give_up(self, error: Exception) -> None:
+        """Look at nothing closely any more, and say why."""
+        self.has_failed = True
+        text = (str(error).splitlines() or [""])[0]
+        self._findings.record.summary.note = (
+            f"not looked at closely from step {self._findings.step} on, which failed with "
+            f"{type(error).__name__}: {text}"
+        )
+        if self._mode is not None:
+            self._end()
+
     # --- steps ------------------------------------------------------------------------------------
 
+    @_harmless
     def _boundary(self, step: int, skipped: bool) -> None:
         """A step is over; the next one begins."""
         looked = self._mode is not None
@@ -128,7 +163,7 @@ class Sampler:
 
     def _begin(self) -> None:
         self._left = [mode for mode in self._left if not mode.end()]
-        mode = Operations(self._look, self._inside, self._averages.before)
+        mode = Operations(self._look, self._inside, self._averages.before, self.give_up)
         if mode.begin():
             self._mode = mode
             self._compiled.leave()
@@ -146,15 +181,18 @@ class Sampler:
         if operation.kernel.is_update:
             self._averages.look(operation)
 
+    @_harmless
     def _backward(self, losses: Sequence[torch.Tensor], place: Place) -> None:
         self._losses.keep(losses, self._findings.step, place)
         if self._mode is not None:
             self._ranges.loss(losses)
 
+    @_harmless
     def _clipped(self, ids: set[int], norm: torch.Tensor, limit: float) -> None:
         if self._mode is not None:
             self._updates.clipped |= dict.fromkeys(ids, (norm, limit))
 
+    @_harmless
     def _before_step(self, optimizer: Optimizer, args: Any, keywords: Any) -> None:  # noqa: ANN401
         mode = self._mode
         if mode is not None:
@@ -166,6 +204,7 @@ class Sampler:
                 self._paused = mode
                 mode.pause()
 
+    @_harmless
     def _after_step(self, optimizer: Optimizer, args: Any, keywords: Any) -> None:  # noqa: ANN401
         paused, self._paused = self._paused, None
         if paused is not None:
@@ -189,6 +228,7 @@ class Sampler:
 
     # --- what was seen ----------------------------------------------------------------------------
 
+    @_harmless
     def _judge(self, step: int, *, skipped: bool, cut: bool = False) -> None:
         with torch.no_grad():
             values = self._scalars.read()

@@ -48,7 +48,8 @@ class Scalars:
             lowest, highest = torch.aminmax(found)
             self._highest[len(self._kept)] = highest
             return self.put(lowest)
-        return self.put(torch.linalg.vector_norm(found, float("inf"), dtype=torch.float32))
+        wide = torch.promote_types(found.dtype, torch.float32)  # torch refuses to narrow float64
+        return self.put(torch.linalg.vector_norm(found, float("inf"), dtype=wide))
 
     def __len__(self) -> int:
         return len(self._kept)
