@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import sys
 
 from amp_lint.run.target import Version
 from amp_lint.verify.obligations import (
@@ -27,6 +28,10 @@ _EXPERIMENTS: dict[type[Obligation], str] = {
     Import: "imported",
     State: "training.state",
 }
+
+
+_STOPPED = 70
+"""Exit code of a process whose device has stopped."""
 
 
 def start_torch(settings: ProofSettings) -> None:
@@ -119,7 +124,25 @@ def judge(obligation: Obligation, settings: ProofSettings) -> Judgement:
         f"amp_lint.verify.experiments.{_EXPERIMENTS[type(obligation)]}"
     )
     judgement: Judgement = module.judge(obligation, settings)
+    _end_if_stopped(settings.device)
     return judgement
+
+
+def _end_if_stopped(device: str) -> None:
+    """End this process where the device does nothing more for it: what it has shown is void.
+
+    That is so after a kernel's assertion failed, which any result may have come after.
+    """
+    import torch
+
+    if torch.device(device).type != "cuda":
+        return
+    try:
+        torch.cuda.synchronize(device)
+    except RuntimeError as error:
+        text = (str(error).splitlines() or ["the device stopped"])[0]
+        print(text, file=sys.stderr, flush=True)
+        os._exit(_STOPPED)
 
 
 def has_cuda() -> bool:

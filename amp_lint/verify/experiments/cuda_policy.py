@@ -52,6 +52,10 @@ WIDEST = (
 )  # fmt: skip
 """Run in the widest dtype of their arguments."""
 
+OF_KERNELS = ("trace",)
+"""In no list; their kernels call what is (`diagonal().sum()`), which autocast casts there: float32,
+measured on CUDA with torch 2.11."""
+
 BANNED = "binary_cross_entropy"
 _BAN = """\
 torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.
@@ -93,6 +97,7 @@ def _kernels() -> Iterator[tuple[str, Kernel]]:
     yield from ((name, _in_region_dtype(_operation(name))) for name in LOW_PRECISION)
     yield from ((name, _in_widest(_operation(name))) for name in WIDEST)
     yield from ((name, _unlisted(_operation(name))) for name in _only_on_cpu())
+    yield from ((name, _in_float32(_operation(name))) for name in OF_KERNELS)
     yield BANNED, _refuse
 
 

@@ -126,6 +126,13 @@ MOVES = words(
     unbind stack cat masked_fill where"""
 )
 """Operations that round nothing."""
+ASSERTING = words(
+    """binary_cross_entropy BCELoss nll_loss NLLLoss cross_entropy CrossEntropyLoss
+    multi_margin_loss MultiMarginLoss multilabel_margin_loss gather scatter index_select take
+    take_along_dim getitem one_hot"""
+)
+"""Operations whose kernels assert on CUDA what those of the CPU raise errors of: after a failed
+assertion the device does nothing more for the process (`CUDA_KERNEL_ASSERT` in torch's kernels)."""
 FUSED = words("scaled_dot_product_attention")
 """Operations that round many times inside."""
 HAZARDS = words("exp exp2 expm1 sinh cosh pow square sigmoid reciprocal rsqrt")

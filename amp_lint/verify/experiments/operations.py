@@ -6,6 +6,7 @@ that reads or writes anything, and no result is larger than `MOST_ELEMENTS`.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import operator
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 
 from amp_lint.verify.experiments.names import (
+    ASSERTING,
     ATTRIBUTES,
     BUILTINS,
     CASTS,
@@ -212,8 +214,17 @@ def _sequence(kind: str, items: list[Program]) -> Program:
     return lambda environment: make([item(environment) for item in items])
 
 
-def _call(op: Op, setting: Setting, run: Callable[..., Any], skip: int = 0) -> Program:
-    """``run`` with the arguments of ``op`` from the one after ``skip``, within bounds."""
+def _call(
+    op: Op,
+    setting: Setting,
+    run: Callable[..., Any],
+    skip: int = 0,
+    on_cpu: Callable[..., Any] | None = None,
+) -> Program:
+    """``run`` with the arguments of ``op`` from the one after ``skip``, within bounds.
+
+    ``on_cpu`` is the same for the CPU: what that raises an error of is not run.
+    """
     _resolve(op)
     given = [build(arg, setting) for arg in op.args[skip:]]
     named = [(name, build(value, setting)) for name, value in op.keywords]
@@ -224,13 +235,31 @@ def _call(op: Op, setting: Setting, run: Callable[..., Any], skip: int = 0) -> P
         keywords = {name: value(environment) for name, value in named}
         if setting.bounded:
             check_size(short, [*args, *keywords.values()])
+        if on_cpu is not None:
+            on_cpu(*_on_cpu(args), **_on_cpu(keywords))
         return run(*args, **keywords)
 
     return call
 
 
+def _asserts(name: str, setting: Setting) -> bool:
+    """Whether an operation is to be tried on the CPU first."""
+    return name in ASSERTING and setting.bounded and setting.device != "cpu"
+
+
+def _on_cpu(value: Torch) -> Torch:
+    """Arguments on the CPU, in a dtype for which it has all kernels."""
+    if isinstance(value, torch.Tensor):
+        moved = value.detach().cpu()
+        return moved.float() if moved.dtype in (torch.float16, torch.bfloat16) else moved
+    if isinstance(value, dict):
+        return {name: _on_cpu(each) for name, each in value.items()}
+    return type(value)(map(_on_cpu, value)) if type(value) in (list, tuple) else value
+
+
 def _function(op: Op, setting: Setting) -> Program:
-    return _call(op, setting, function(op.name))
+    run = function(op.name)
+    return _call(op, setting, run, on_cpu=run if _asserts(op.last, setting) else None)
 
 
 def _operator(op: Op, setting: Setting) -> Program:
@@ -241,7 +270,7 @@ def _operator(op: Op, setting: Setting) -> Program:
         check_numbers(op.name, args)
         return found(*args)
 
-    return _call(op, setting, run)
+    return _call(op, setting, run, on_cpu=run if _asserts(op.name, setting) else None)
 
 
 def _attribute(op: Op, setting: Setting) -> Program:
@@ -258,7 +287,11 @@ def _method(op: Op, setting: Setting) -> Program:
     name = op.name
     if name in CASTS:
         return _call(op, setting, _cast_to(name))
-    return _call(op, setting, lambda receiver, *a, **k: _invoke(receiver, name, *a, **k))
+
+    def run(receiver: Torch, *args: Torch, **keywords: Torch) -> Torch:
+        return _invoke(receiver, name, *args, **keywords)
+
+    return _call(op, setting, run, on_cpu=run if _asserts(name, setting) else None)
 
 
 def _invoke(receiver: Torch, name: str, *args: Torch, **keywords: Torch) -> Torch:
@@ -328,7 +361,10 @@ def _apply(op: Op, setting: Setting) -> Program:
     owner = op.args[0]
     assert isinstance(owner, Op)
     module = _module_of(owner, setting)
-    return _call(op, setting, module, skip=1)
+    if not _asserts(type(module).__name__, setting):
+        return _call(op, setting, module, skip=1)
+    dtype = torch.float64 if setting.dtype is torch.float64 else torch.float32
+    return _call(op, setting, module, skip=1, on_cpu=copy.deepcopy(module).to("cpu", dtype))
 
 
 def _other(op: Op, setting: Setting) -> Program:
