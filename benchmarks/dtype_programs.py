@@ -1,11 +1,13 @@
 """Random programs over the table of operations: is what is inferred what torch gives?
 
     python benchmarks/dtype_programs.py [COUNT [SEED]]    # 5000 programs, seed 0
+    python benchmarks/dtype_programs.py --device cuda [COUNT [SEED]]
 
 Each program is a few lines of straight code under an autocast region, or none. It is run for real,
 on the CPU with its own lists and with CUDA's in their place, line by line; a line that raises is
 left out. Then the dtypes of its variables are inferred from its text. The real dtype must be among
-those that are inferred; how often there is only one says how much is known.
+those that are inferred; how often there is only one says how much is known. On CUDA nothing is
+put in place of anything, and programs end where a kernel stops the device: run with other seeds.
 """
 
 from __future__ import annotations
@@ -120,12 +122,14 @@ def first(value: object) -> torch.Tensor | None:
     return None
 
 
-def program(rng: random.Random, calls: list[str], region: str, at: int) -> Program:
+def program(
+    rng: random.Random, calls: list[str], region: str, at: int, device: str = "cpu"
+) -> Program:
     """A program that ran; its variables are named after its place ``at`` in a file."""
     made = Program(region)
     known: dict[str, torch.Tensor] = {}
     dtype = {"float16": torch.float16}.get(region, torch.bfloat16)
-    with torch.autocast("cpu", dtype=dtype, enabled=region != "plain"):
+    with torch.autocast(device, dtype=dtype, enabled=region != "plain"):
         for _ in range(LINES * 6):
             if len(made.lines) >= LINES:
                 break
@@ -153,15 +157,15 @@ def _run(line: str, target: str, known: dict[str, torch.Tensor]) -> bool:
     return True
 
 
-def inferred(programs: list[Program]) -> Iterator[tuple[Program, str, frozenset[str]]]:
+def inferred(made: list[Program]) -> Iterator[tuple[Program, str, frozenset[str]]]:
     """For every variable of some programs, in one file: the dtypes that it may have."""
     text = 'import torch\ntorch.set_default_device("cuda")\n'  # as the measured policy takes it
-    for each in programs:
+    for each in made:
         text += f"{REGIONS[each.region]}:\n" + "".join(f"    {line}\n" for line in each.lines)
     model = Model(Source(text.encode(), "programs.py"))
     (run,) = model.dtypes.runs(model.tree.module)
     targets = {t.target.value: t for t in model.tree.nodes(cst.AssignTarget)}  # type: ignore[attr-defined]
-    for each in programs:
+    for each in made:
         for name in each.dtypes:
             assignment = model.tree.parent(targets[name])
             assert isinstance(assignment, cst.Assign)
@@ -169,15 +173,29 @@ def inferred(programs: list[Program]) -> Iterator[tuple[Program, str, frozenset[
             yield each, name, value.dtypes if value.is_tensor else frozenset({ANY})
 
 
-def measured(count: int, seed: int, regions: list[str]) -> dict[str, Any]:
+def programs(
+    count: int, seed: int, regions: list[str], calls: list[str], device: str
+) -> Iterator[Program]:
+    """Programs that ran on a device, until it does nothing more."""
+    rng, kinds = random.Random(seed), itertools.cycle(regions)
+    for at in range(count):
+        try:
+            made = program(rng, calls, next(kinds), at, device)
+            torch.ones(1).sum().item()
+        except RuntimeError:  # an assertion of a kernel failed
+            return
+        yield made
+
+
+def measured(count: int, seed: int, regions: list[str], device: str = "cpu") -> dict[str, Any]:
     """How many variables of how many programs are inferred, and which wrongly."""
-    rng, calls = random.Random(seed), templates()
-    kinds = itertools.cycle(regions)
-    made = [program(rng, calls, next(kinds), at) for at in range(count)]
+    calls = templates()
+    torch.set_default_device(device)
+    made = [*programs(count, seed, regions, calls, device)]
     found: Counter[str] = Counter()
     wrong: list[str] = []
     vague: Counter[str] = Counter()
-    for start in range(0, count, BATCH):
+    for start in range(0, len(made), BATCH):
         for each, name, dtypes in inferred(made[start : start + BATCH]):
             real = each.dtypes[name]
             line = next(line for line in each.lines if line.startswith(f"{name} = "))
@@ -189,7 +207,7 @@ def measured(count: int, seed: int, regions: list[str]) -> dict[str, Any]:
                 wrong.append(f"{text} AT {line}")
             else:
                 vague[line.partition(" = ")[2]] += 1
-    return {"programs": count, **found, "wrong": wrong, "vague": vague.most_common(25)}
+    return {"programs": len(made), **found, "wrong": wrong, "vague": vague.most_common(25)}
 
 
 def main() -> None:
@@ -199,9 +217,14 @@ def main() -> None:
     )
     parser.add_argument("count", type=int, nargs="?", default=5000, metavar="COUNT")
     parser.add_argument("seed", type=int, nargs="?", default=0, metavar="SEED")
+    parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    if args.device != "cpu":
+        regions = ["plain", "float16", "bfloat16"]
+        print(json.dumps({args.device: measured(args.count, args.seed, regions, args.device)}))
+        return
     found = measured(args.count // 2, args.seed, ["plain", "cpu"])
     cuda_policy.install()
     other = measured(args.count - args.count // 2, args.seed + 1, ["float16", "bfloat16"])

@@ -1,6 +1,7 @@
 """Measures which dtype each operation of torch gives: ``amp_lint/vocabulary/operations.json``.
 
     python benchmarks/operations.py            # 2 minutes; needs ``pip install expecttest``
+    python benchmarks/operations.py --check    # where the table differs from this machine's CUDA
 
 The operations and their sample inputs are those of torch's own test database. Each is run on the
 CPU as it is, under CPU autocast, and under CUDA's lists (`cuda_policy`); which dtypes CUDA has
@@ -37,7 +38,7 @@ MODULES = {
     "SyncBatchNorm": "batch_norm",
 }
 """Modules that are not called like their function."""
-WIDEST = ("arctan2", "grid_sample", "grid_sampler_2d", "grid_sampler_3d", *cuda_policy.WIDEST)
+WIDEST = ("arctan2", "grid_sample", *cuda_policy.WIDEST)
 """What CUDA's autocast promotes; `grid_sample` it does otherwise than the CPU's kernels."""
 VARIOUS = ("einsum", "inner", "tensordot")
 """What CPU autocast casts only for some shapes."""
@@ -57,7 +58,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--emulated", action="store_true", help=argparse.SUPPRESS)
-    if parser.parse_args().emulated:
+    parser.add_argument("--check", action="store_true", help="compare the table with CUDA")
+    args = parser.parse_args()
+    if args.check:
+        print("\n".join(differences(json.loads(TABLE.read_text()), measured(HALF, "cuda"))))
+        return
+    if args.emulated:
         cuda_policy.install()
         print(json.dumps(measured(HALF)))
         return
@@ -66,7 +72,7 @@ def main() -> None:
     TABLE.write_text(json.dumps(table(measured(BF16), cuda), indent=1, sort_keys=True) + "\n")
 
 
-def measured(region: torch.dtype) -> dict[str, dict[str, Outcome]]:
+def measured(region: torch.dtype, device: str = "cpu") -> dict[str, dict[str, Outcome]]:
     """Name -> what is given in which setting."""
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -76,7 +82,7 @@ def measured(region: torch.dtype) -> dict[str, dict[str, Outcome]]:
         name = short(info.name)
         if name is None or name in found:
             continue
-        outcomes = outcomes_of(info, region)
+        outcomes = outcomes_of(info, region, device)
         for alias in [info.name, *(alias.name for alias in info.aliases)]:
             if (known := short(alias)) is not None and outcomes:
                 found.setdefault(known, outcomes)
@@ -93,21 +99,21 @@ def short(name: str) -> str | None:
     return name.removeprefix("nn.functional.").removeprefix("special.")
 
 
-def outcomes_of(info: Any, region: torch.dtype) -> dict[str, Outcome]:  # noqa: ANN401
+def outcomes_of(info: Any, region: torch.dtype, device: str) -> dict[str, Outcome]:  # noqa: ANN401
     """What one operation gives."""
     source = next((d for d in (FLOAT32, torch.complex64) if d in info.dtypes), None)
     if source is not FLOAT32:
         return {}
-    samples = [*itertools.islice(info.sample_inputs("cpu", source), SAMPLES)]
+    samples = [*itertools.islice(info.sample_inputs(device, source), SAMPLES)]
     run = info.op
     found: dict[str, Outcome] = {}
     for name, dtype in {"half": HALF, "bf16": BF16, "float32": FLOAT32, "int64": INT64}.items():
         found[name] = first(given(run, sample, everywhere(dtype)) for sample in samples)
-        with torch.autocast("cpu", dtype=region):
+        with torch.autocast(device, dtype=region):
             found[f"on {name}"] = first(given(run, sample, everywhere(dtype)) for sample in samples)
     mixed = [s for s in samples if floating(s) > 1]
     found["mixed"] = first(given(run, s, lambda i: FLOAT32 if i else HALF) for s in mixed)
-    with torch.autocast("cpu", dtype=region):
+    with torch.autocast(device, dtype=region):
         found["on mixed"] = first(given(run, s, lambda i: FLOAT32 if i else region) for s in mixed)
     reduced = (falls(run, sample) for sample in samples)
     found["reduces"] = "yes" if any(reduced) else ""
@@ -183,6 +189,28 @@ def policy(found: dict[str, Outcome], low: str) -> str:
     if wide == "float32" and narrow == "float32" and found["half"] != "float32":
         return "float32"
     return ""
+
+
+def differences(told: Any, found: dict[str, dict[str, Outcome]]) -> Iterator[str]:  # noqa: ANN401
+    """What the table says otherwise than CUDA does, one line each; the last counts them."""
+    lists = {
+        key: {name: kind for kind, names in told[key].items() for name in names.split()}
+        for key in ("cuda", "gives", "follows")
+    }
+    count = 0
+    for name in sorted(found.keys() & lists["gives"].keys()):
+        each = found[name]
+        promotes = (each["on half"], each["on mixed"]) == ("float16", "float32")
+        read = {"cuda": "widest" if promotes and name in WIDEST else policy(each, "float16")}
+        if each["float32"]:
+            read["gives"] = "float" if each["float32"] == "float32" else each["float32"]
+        if each["mixed"]:
+            read["follows"] = "first" if each["mixed"] == "float16" else ""
+        for key, value in read.items():
+            if (known := lists[key].get(name, "")) not in (value, VARIES):
+                count += 1
+                yield f"{key}: {name}: {known!r} in the table, {value!r} here; {each}"
+    yield f"{len(found)} operations on {torch.cuda.get_device_name()}, {count} differences"
 
 
 def table(cpu: dict[str, dict[str, Outcome]], cuda: dict[str, dict[str, Outcome]]) -> Any:  # noqa: ANN401
