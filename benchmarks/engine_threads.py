@@ -59,5 +59,8 @@ def in_pool(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
     if torch._C._current_graph_task_id() >= 0 or torch._C._functorch.peek_interpreter_stack():
         return _run(*args, **keywords)
     _asked.call = args, keywords
-    _nest(_DEPTH)
-    return _asked.result
+    try:
+        _nest(_DEPTH)
+        return _asked.result
+    finally:
+        _asked.__dict__.clear()  # else the loss stays

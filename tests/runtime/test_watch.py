@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.optim.optimizer import _global_optimizer_pre_hooks
 
+from amp_lint.runtime.numerics.schedule import Level, Sampling
 from amp_lint.runtime.tell import said
 from amp_lint.runtime.watch import Watch
 from tests.runtime.conftest import Run, execute
@@ -140,6 +141,32 @@ def test_everything_is_put_back() -> None:
         assert imported_before.clip_grad_norm_ is not clip_grad_norm_
     assert [dict(vars(owner)) for owner in owners] == before
     assert not _global_optimizer_pre_hooks
+
+
+@pytest.mark.parametrize("is_default", [False, True])
+def test_a_device_context_ends_where_it_did(is_default: bool, tmp_path: Path) -> None:
+    """A loss that is kept is listened to, by a mode that lies on that of the device."""
+    begin, end = 'with torch.device("meta"):', ""
+    if is_default:
+        begin, end = 'torch.set_default_device("meta")\nif True:', "torch.set_default_device(None)"
+    body = f"""
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        model = nn.Linear(8, 1, device="cpu")
+        optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+        data = torch.randn(4, 8, device="cpu")
+        {begin}
+            for _ in range(3):
+                loss = scaler.scale(model(data).square().mean())
+                loss.backward()
+                scaler.step(optimizer)
+                scaler.update()
+        {end}
+        device = torch.zeros(1).device.type
+    """
+    text = program(body.replace("\nif", "\n        if"))
+    with Watch(sampling=Sampling(Level.PROTOCOL)):
+        space = execute(text, tmp_path / "train.py")
+    assert space["device"] == "cpu"
 
 
 def test_a_name_that_was_imported_before_is_watched(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import overrides
 from torch._C import _len_torch_function_stack
 from torch.overrides import TorchFunctionMode
@@ -41,14 +42,22 @@ class Listening(TorchFunctionMode):
 
 
 def insert(mode: TorchFunctionMode) -> None:
-    """Put a mode below all others, but above that of a default device, which has to be last."""
+    """Put a mode below all others, but above that of a default device, which has to be last.
+
+    The end of ``with torch.device(...)`` takes off what is on top, whatever that is.
+    """
     if not _len_torch_function_stack():  # most often
         _put_back([mode])
         return
     above = _taken()
-    if above and isinstance(above[-1], DeviceContext):
+    if above and isinstance(above[-1], DeviceContext) and above[-1] is _default_device():
         _put_back([above.pop()])
     _put_back([*above, mode])
+
+
+def _default_device() -> object:
+    """The mode that `torch.set_default_device` has made in this thread."""
+    return getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
 
 
 def remove(mode: TorchFunctionMode) -> bool:
