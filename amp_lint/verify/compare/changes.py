@@ -113,7 +113,7 @@ def _turned(old: Eraser, new: Eraser) -> Iterator[str]:
 def _is_of_any(step: Step, side: Side, names: set[str]) -> bool:
     """Whether a step is one of some functions, called by others or not."""
     lines = {event.line for trace in step.after.traces for event in trace}
-    return step.place.function in names or any(
+    return any(
         side.line(side.units[name]) <= line <= side.last_line(side.units[name])
         for name in names
         for line in lines
