@@ -25,7 +25,7 @@ from amp_lint.verify.compare.imports import imports
 from amp_lint.verify.compare.plain import Plain
 from amp_lint.verify.compare.rewrites import Function
 from amp_lint.verify.compare.saved import states
-from amp_lint.verify.compare.side import Side, States
+from amp_lint.verify.compare.side import Side, States, open_terms
 from amp_lint.verify.compare.traces import MAX_TRACES, changed, splits
 from amp_lint.verify.compare.units import common, name_of
 from amp_lint.verify.compare.uses import compare_uses, lonely_uses
@@ -82,7 +82,7 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
         "too-many": _TOO_MANY if len(policies) > _MAX_POLICIES else (),
         "object": other_objects,
         "scaler-moved": moved,
-        **_uncompared(old, new, entered),
+        **_uncompared(old, new, entered, uses),
     }
     coded = {reason: code for code, reasons in found.items() for reason in reasons}
     return Comparison(tuple(obligations), tuple(coded), tuple(coded.values()), coverage)
@@ -132,7 +132,9 @@ def _conditional(old: Eraser, new: Eraser) -> Iterator[str]:
             yield f"line {side.line(call)}: `{shown(side, call)}` runs under other conditions"
 
 
-def _uncompared(old: Eraser, new: Eraser, entered: set[str]) -> dict[str, Iterable[str]]:
+def _uncompared(
+    old: Eraser, new: Eraser, entered: set[str], uses: Sequence[Object]
+) -> dict[str, Iterable[str]]:
     """By their code, reasons for what differs in AMP itself, and no obligation is about."""
     both = before, after = old.side, new.side
     names = common(before.units, after.units)
@@ -141,6 +143,7 @@ def _uncompared(old: Eraser, new: Eraser, entered: set[str]) -> dict[str, Iterab
             *itertools.chain.from_iterable(yields(*both, name) for name in names),
             *regions(*both, entered),
             *_other_states(*both),
+            *_other_switches(*both, uses),
             *_other_choices(old, new),
         ],
         "float16": [*_casts(*both), *_half_left(*both)],
@@ -390,6 +393,29 @@ def _other_states(before: Side, after: Side) -> Iterator[str]:
             for node, state in new[term]:
                 if len(old[term]) != len(new[term]) and state not in known:
                     yield f"line {after.line(node)}: `{shown(after, node)}` runs in another region"
+
+
+def _other_switches(before: Side, after: Side, uses: Sequence[Object]) -> Iterator[str]:
+    """Operations in a like region that something else decides about, other than by an argument.
+
+    Of regions that are paired the arguments are compared.
+    """
+    told = {(_switches(use.before), _switches(use.after)) for use in uses}
+    for name in common(before.units, after.units):
+        old, new = before.states(name), after.states(name)
+        for term in common(old, new):
+            known = [(state, before.switches(node)) for node, state in old[term]]
+            paired = len(known) == len(new[term])
+            for at, (node, state) in enumerate(new[term]):
+                others = known[at : at + 1] if paired else known
+                was = [switches for other, switches in others if other == state]
+                becomes = after.switches(node)
+                if was and not any(one == becomes or (one, becomes) in told for one in was):
+                    yield f"line {after.line(node)}: `{shown(after, node)}` runs in another region"
+
+
+def _switches(use: Use) -> frozenset[Term]:
+    return open_terms((*use.args, *(value for _, value in use.keywords)))
 
 
 def _operation(term: Term) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -15,9 +16,9 @@ from amp_lint.verify.compare.effects import Effects, Walker
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.traces import Tracer
 from amp_lint.verify.compare.units import Unit, name_of, units
-from amp_lint.verify.compare.uses import AmpUse, amp_uses
+from amp_lint.verify.compare.uses import AmpUse, amp_uses, argument_term
 from amp_lint.verify.obligations import Autocast
-from amp_lint.verify.terms import Op, Term
+from amp_lint.verify.terms import Const, Global, Op, Term
 
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__path__", "__class__"}
 States = dict[Term, list[tuple[cst.CSTNode, Autocast | None]]]
@@ -143,6 +144,12 @@ class Side:
                 found[term].append((node, _casts(state)))
         return found
 
+    def switches(self, node: cst.CSTNode) -> frozenset[Term]:
+        """What decides about the region around a node and is no literal."""
+        around = self.model.regions.around(node)
+        given = (around[0].enabled, around[0].dtype, around[0].device) if around else ()
+        return open_terms(argument_term(self.lifter, each) for each in given if each is not None)
+
     @functools.cached_property
     def _operations(self) -> dict[int, tuple[int, cst.Call | cst.BinaryOperation]]:
         """By id, the calls and then the operators, each with its number."""
@@ -156,6 +163,11 @@ class Side:
         if isinstance(node, cst.BinaryOperation):
             return isinstance(node.operator, _CAST_OPERATORS)
         return isinstance(term, Op) and not self.model.regions.is_inert_call(node)
+
+
+def open_terms(terms: Iterable[Term]) -> frozenset[Term]:
+    """Those that are neither literals nor names of torch's."""
+    return frozenset(term for term in terms if not isinstance(term, (Const, Global)))
 
 
 def _casts(state: Autocast | None) -> Autocast | None:

@@ -173,7 +173,7 @@ def _use(lifter: Lifter, node: cst.Name | cst.Attribute, name: str) -> Use | Non
     return Use("annotation" if annotates else "reference", name)
 
 
-def _argument(lifter: Lifter, node: cst.BaseExpression) -> Term:
+def argument_term(lifter: Lifter, node: cst.BaseExpression) -> Term:
     """An argument; of one that is no literal it is kept whether it is a bool or a device."""
     term, kind = lifter.term(node, {}), lifter.model.kinds.of(node)
     if isinstance(term, Const) or kind not in (ObjectKind.BOOL, ObjectKind.DEVICE):
@@ -188,7 +188,7 @@ def _call(
     keywords: dict[str, Term] = {}
     args: list[Term] = []
     for arg in call.args:
-        term = Global(amp) if arg.value is about else _argument(lifter, arg.value)
+        term = Global(amp) if arg.value is about else argument_term(lifter, arg.value)
         if arg.keyword is not None:
             keywords[arg.keyword.value] = term
         elif not arg.star:
