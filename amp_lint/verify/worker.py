@@ -123,8 +123,10 @@ def judge(obligation: Obligation, settings: ProofSettings) -> Judgement:
     module = importlib.import_module(
         f"amp_lint.verify.experiments.{_EXPERIMENTS[type(obligation)]}"
     )
-    judgement: Judgement = module.judge(obligation, settings)
-    _end_if_stopped(settings.device)
+    try:
+        judgement: Judgement = module.judge(obligation, settings)
+    finally:  # it most often raises then
+        _end_if_stopped(settings.device)
     return judgement
 
 

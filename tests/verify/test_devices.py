@@ -62,9 +62,9 @@ class _Ended(BaseException):
     """In place of the end of the process."""
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize(("device", "raises"), [("cpu", False), ("cuda", False), ("cuda", True)])
 def test_a_process_whose_device_has_stopped_ends(
-    device: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    device: str, raises: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What it has shown before is void: any result may have come after the failed assertion."""
 
@@ -74,8 +74,13 @@ def test_a_process_whose_device_has_stopped_ends(
     def end(code: int) -> None:
         raise _Ended(code)
 
+    def judge(*_: object) -> Judgement:
+        if raises:
+            stopped(None)
+        return found
+
     found = Judgement(Verdict.PROVEN, "")
-    monkeypatch.setattr("amp_lint.verify.experiments.levels.judge", lambda *_: found)
+    monkeypatch.setattr("amp_lint.verify.experiments.levels.judge", judge)
     monkeypatch.setattr(torch.cuda, "synchronize", stopped)
     monkeypatch.setattr(os, "_exit", end)
     asked = Expression(Place(1, 1), X, X)
