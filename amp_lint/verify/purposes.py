@@ -21,11 +21,21 @@ Adopted = tuple[Changed, Program]
 def adopted(before: Program, after: Program) -> Adopted | None:
     """The old program with each setting of the new one that is plainly another; None without any.
 
-    The dtype of the regions, what they and the scaler are switched on by, the limit of the clips,
-    whether there is a scaler, where the new dtype needs none, and which optimizer steps.
+    Whether forward passes run in regions, the dtype of these, what they and the scaler are
+    switched on by, the limit of the clips, whether there is a scaler, where the new dtype needs
+    none, and which optimizer steps.
     """
     found: list[Changed] = []
-    for adopt in (_half, _limit, _dtype, _enabled, _settings, _without_scaler, _stepped):
+    for adopt in (
+        _half,
+        _forwards,
+        _limit,
+        _dtype,
+        _enabled,
+        _settings,
+        _without_scaler,
+        _stepped,
+    ):
         one = adopt(before, after)
         if one is not None:
             found.append(one[0])
@@ -73,6 +83,32 @@ def _half(before: Program, after: Program) -> Adopted | None:
     made = _each(before, lambda e: replace(e, forward=region) if e.kind is Kind.BACKWARD else e)
     dtype = before.half_dtype
     return Changed(f"weights in {dtype}", f"autocast in {dtype}"), made
+
+
+def _forwards(before: Program, after: Program) -> Adopted | None:
+    """Forward passes that come into a region, or leave it; in float16 they need a scaler."""
+    old, new = ({e.forward for e in _events(p) if e.kind is Kind.BACKWARD} for p in (before, after))
+    if len(old) != 1 or len(new) != 1 or old == new or None not in (*old, *new):
+        return None
+    (was,), (becomes,) = old, new
+    if becomes and _name(becomes) not in _NEEDS_NO_SCALER and not _all_scaled(after):
+        return None
+    made = _each(before, lambda e: replace(e, forward=becomes) if e.kind is Kind.BACKWARD else e)
+    return Changed(named(was), named(becomes)), made
+
+
+def _all_scaled(program: Program) -> bool:
+    passes = (event for event in _events(program) if event.kind is Kind.BACKWARD)
+    return all(event.scaler is not None for event in passes)
+
+
+def named(region: Autocast | None, *, device: bool = False) -> str:
+    """A region in words, with the device if wanted."""
+    if region is None:
+        return "no autocast"
+    switch = {True: "always on", False: "off", None: "on by an option"}[region.enabled]
+    where = f" on {region.device or 'a device that is no literal'}" if device else ""
+    return f"autocast {switch}{where} in {_name(region) or 'a dtype that is no literal'}"
 
 
 def _dtype(before: Program, after: Program) -> Adopted | None:

@@ -107,6 +107,9 @@ ON_PURPOSE = {
     "commit-scaler-by-device-too": "from enabled=use_amp to",
     "commit-fails-as-before": "from device='cuda' to device=self.device",
     "commit-cast-by-option-gone": "a result in float32",
+    "commit-region-of-option": "from no autocast to autocast on by an option in bfloat16",
+    "commit-amp-begun": "from no autocast to autocast always on in float16",
+    "commit-amp-ended": "from autocast always on in float16, a GradScaler to no autocast",
 }
 
 
@@ -140,6 +143,25 @@ def test_what_is_on_purpose_is_told_from_what_to_what(proving_quickly: Prover, n
     changes = [f"from {each.before} to {each.after}" for each in proof.changes]
     assert proof.verdict in (Verdict.CHANGES, Verdict.NOT_COMPARABLE)
     assert any(ON_PURPOSE[name] in text for text in changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("commit-amp-begun-without-scaler", "runs in float16 instead of float32"),
+        ("commit-amp-begun-without-update", "step() has already been called"),
+        ("commit-amp-begun-clips-scaled", "the weights move by"),
+        ("commit-amp-begun-backward-inside", "a gradient that is off by"),
+        ("commit-amp-ended-plain-step", "the weights move by"),
+    ],
+)
+def test_what_fails_besides_amp_that_comes_or_goes_is_refuted(
+    proving_quickly: Prover, name: str, text: str
+) -> None:
+    case = CHANGES[name]
+    proof = proving_quickly.prove(Change(case["before"], case["after"]))
+    assert proof.verdict is Verdict.REFUTED
+    assert any(text in str(each) for each in proof.shown)
 
 
 @pytest.mark.parametrize("name", ["commit-moved-into-other-region", "commit-helper-leaves-region"])

@@ -21,8 +21,8 @@ from amp_lint.verify.experiments.operations import (
 from amp_lint.verify.experiments.training.replay import ReplayCase, region
 from amp_lint.verify.obligations import Autocast, Policy
 from amp_lint.verify.proof import Changed, Failure, Judgement, ProofSettings, Verdict
+from amp_lint.verify.purposes import named
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children, show
-from amp_lint.vocabulary.amp import DEFAULT_DTYPES
 
 DTYPE, RAISES = "dtype", "raises"
 _DTYPES = ("float16", "bfloat16", "float32")
@@ -61,16 +61,7 @@ def _setting(obligation: Policy) -> Changed | None:
     if obligation.moved or before == after:
         return None
     device = before and after and before.device != after.device
-    return Changed(*(_named(state, device=bool(device)) for state in (before, after)))
-
-
-def _named(region: Autocast | None, *, device: bool) -> str:
-    if region is None:
-        return "no autocast"
-    dtype = region.dtype if region.dtype != "" else DEFAULT_DTYPES.get(region.device or "", "")
-    switch = {True: "always on", False: "off", None: "on by an option"}[region.enabled]
-    where = f" on {region.device or 'a device that is no literal'}" if device else ""
-    return f"autocast {switch}{where} in {dtype or 'a dtype that is no literal'}"
+    return Changed(*(named(state, device=bool(device)) for state in (before, after)))
 
 
 def _is_wide(term: Term) -> bool:

@@ -422,9 +422,17 @@ def _through_product(parameter: torch.Tensor, which: int, size: float) -> torch.
 
 def calibrations(trial: Trial) -> Iterator[Evidence]:
     """Where the first scale is too large, the scaler must find one that is not."""
-    if not trial.uses_scaler(Kind.STEP) or trial.is_half:
+    scaled = [
+        program
+        for program, uses in (
+            (trial.before, trial.uses_scaler),
+            (trial.after, trial.still_uses_scaler),
+        )
+        if uses(Kind.STEP)
+    ]
+    if not scaled or trial.is_half:
         return
-    size = OVERFLOWS / max(trial.first_scale(trial.before), 1.0)
+    size = OVERFLOWS / max(trial.first_scale(scaled[0]), 1.0)
     before, after = trial.run(ReplayProblem(_through_float16), (size,) * ROUNDS)
     if not (before.raised or after.raised):
         same = _equal(before, after)
