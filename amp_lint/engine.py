@@ -132,8 +132,9 @@ def _attached(
         return (), None
     attached = attachments(source.data, links, calling=calling)
     elsewhere = {word for rule in rules for word in rule.elsewhere} if links.trainers else set()
-    others = {*attached.words, *elsewhere}
-    rules = allowed(rules, found.seeing(attached.words))
+    run = {"forward"} if links.run else set()
+    others = {*attached.words, *elsewhere, *run}
+    rules = allowed(rules, found.seeing(attached.words | run))
     if rules:
         rules = wanted(rules, others | found.words, others | found.done)
     return rules, attached

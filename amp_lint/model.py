@@ -145,7 +145,8 @@ class Model:
     @functools.cached_property
     def dtypes(self) -> DtypeFlow:
         """Which value has which dtype where."""
-        return DtypeFlow(self.program, self.regions, self.reach, lambda: self._assumed)
+        parts = self.program, self.regions, self.reach
+        return DtypeFlow(*parts, lambda: self._assumed, self._attached.run)
 
     @functools.cached_property
     def supposed(self) -> DtypeFlow | None:
@@ -153,7 +154,8 @@ class Model:
         if self._assumed is not None or self._attached.is_plain:
             return None
         state = Ambient("cuda", frozenset({"float16"}), supposed=True)
-        return DtypeFlow(self.program, self.regions, self.reach, lambda: state)
+        parts = self.program, self.regions, self.reach
+        return DtypeFlow(*parts, lambda: state, self._attached.run)
 
     @property
     def _assumed(self) -> Ambient | None:

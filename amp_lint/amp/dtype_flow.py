@@ -63,8 +63,12 @@ class DtypeFlow:
         regions: Regions,
         reach: Reach,
         assumed: Callable[[], Ambient | None],
+        run: frozenset[str] = frozenset(),
     ) -> None:
-        """``assumed``: the autocast state of those methods of modules that nobody calls here."""
+        """``assumed``: the autocast state of those methods of modules that nobody calls here.
+
+        And of the functions ``run``, which modules of other files call.
+        """
         self.program = program
         self.tree = program.tree
         self.names = program.names
@@ -72,6 +76,7 @@ class DtypeFlow:
         self.regions = regions
         self.reach = reach
         self._assume = assumed
+        self._run_elsewhere = run
         self._calls = Calls(self.names, self.values, self._follow)
         self._known: dict[tuple[object, ...], Run] = {}
         self._by_function: dict[int, list[Run]] = {}
@@ -152,7 +157,7 @@ class DtypeFlow:
                 found[self.inside(entered[0].region, WHATEVER)] = None
             elif self._configures(function) or self._is_turned_off(function, chain):
                 found[OFF] = None
-            elif self.is_of_module(function) and assumed is not None:
+            elif self._runs_with_modules(function) and assumed is not None:
                 outside = self._is_seen_outside(function, chain, assumed)
                 found[WHATEVER if outside else assumed] = None
             else:
@@ -224,6 +229,13 @@ class DtypeFlow:
     @functools.cached_property
     def _assumed(self) -> Ambient | None:
         return self._assume()
+
+    def _runs_with_modules(self, function: cst.FunctionDef) -> bool:
+        """Whether it is a method of a module, or a function that modules of other files call."""
+        name, around = function.name.value, self.tree.ancestor(function, cst.FunctionDef)
+        is_run = name in self._run_elsewhere and around is None
+        is_run = is_run and self.values.enclosing_class(function) is None
+        return is_run or self.is_of_module(function)
 
     def is_of_module(self, function: cst.FunctionDef | cst.Module) -> bool:
         """Whether it is a method of a module that runs with it: not one that makes it."""

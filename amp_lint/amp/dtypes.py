@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from amp_lint.vocabulary.operations import LEVEL, VIEWS, operations
+from amp_lint.vocabulary.operations import ARRANGING, LEVEL, VIEWS, operations
 
 ANY = "?"
 LOW = frozenset({"float16", "bfloat16"})
@@ -368,8 +368,12 @@ def progressed(name: str, made: Value, operands: Sequence[Value]) -> Value:
     if not places:
         return made
     at, value = places[0], operands[places[0]]
-    if name in VIEWS | {"cat", "stack"}:
-        return replace(made, series=value.series, most=value.most if name in VIEWS else None)
+    if name in VIEWS:
+        return replace(made, series=value.series, most=value.most)
+    if name in ARRANGING:
+        ends = [other.most for other in operands if other.is_tensor]
+        most = None if None in ends else max(end for end in ends if end is not None)
+        return replace(made, series=value.series, most=most)
     others = [other for other in operands if other is not value]
     plain = all(other.kind is Kind.NUMBER for other in others)
     scales = plain or all(other.kind is Kind.NUMBER or ANY in other.dtypes for other in others)

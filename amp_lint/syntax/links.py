@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from amp_lint.syntax.callees import spelled
 from amp_lint.syntax.parse import FIELDS, TooDeepError, identifiers, parse
 from amp_lint.syntax.project import Links, imports
 from amp_lint.text.source import Source, SourceError
@@ -67,7 +68,8 @@ class Attachments:
     trainers: tuple[tuple[str, bytes], ...] = ()
     exported: frozenset[str] = frozenset()
     is_plain: bool = False
-    """All three as in `Links`."""
+    run: frozenset[str] = frozenset()
+    """All four as in `Links`."""
 
 
 @dataclass(slots=True)
@@ -425,7 +427,7 @@ class _Linker:
         found = [self._text(file, {rank for at, rank in taken if at == file}) for file in files]
         words = (word for text in found for word in identifiers(parse(text)))
         links = self._links
-        others = links.trainers, links.exported, links.is_plain
+        others = links.trainers, links.exported, links.is_plain, links.run
         return Attachments(tuple(found), table, frozenset(words), *others)
 
     def _text(self, file: int, ranks: set[int]) -> str:
@@ -491,7 +493,7 @@ def _statement(node: ast.AST, rows: range = range(0), size: int = 0) -> _Stateme
                 statement.imports[alias.asname or name].append(name)
         elif isinstance(part, ast.ImportFrom):
             for alias in part.names:
-                qualified = f"{_module(part)}.{alias.name}"
+                qualified = f"{spelled(part)}.{alias.name}"
                 statement.imports[alias.asname or alias.name].append(qualified)
     return statement
 
@@ -617,12 +619,6 @@ def _chains(node: ast.AST) -> Iterator[str]:
                 todo += _running(part)
 
 
-def _module(node: ast.ImportFrom) -> str:
-    """The module that an import names, spelled as in `Links`."""
-    dots = "." * (node.level + bool(node.level and node.module))
-    return f"{dots}{node.module or ''}"
-
-
 def _bound(body: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """The names that statements bind, not those that functions and classes in them do.
 
@@ -639,6 +635,6 @@ def _bound(body: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
             case ast.Import():
                 yield from ((a.asname or a.name.partition(".")[0], "") for a in node.names)
             case ast.ImportFrom():
-                yield from ((a.asname or a.name, _module(node)) for a in node.names)
+                yield from ((a.asname or a.name, spelled(node)) for a in node.names)
             case ast.stmt() | ast.ExceptHandler() | ast.withitem() | ast.Tuple() | ast.NamedExpr():
                 todo += ast.iter_child_nodes(node)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from amp_lint.syntax.callees import MODULES, callees
 from amp_lint.syntax.cells import python
 from amp_lint.text import files
 from amp_lint.text.files import absolute
@@ -48,6 +49,7 @@ _KEYWORD = re.compile(rb"import(?<!\wimport)(?!\w)")
 _CONTINUED = (b"\\\n", b"\\\r\n")
 _MODULE = re.compile(rb"\A[.\w]+\Z")
 _PACKAGE = "__init__"
+_FUNCTION = re.compile(rb"^def ", re.MULTILINE)
 _PART = re.compile(r"\.py$|[/\\]")
 OUTSIDE = sys.stdlib_module_names | {"torch"}
 """Packages that no project has."""
@@ -82,6 +84,8 @@ class Links:
     """Names that other files import from this one; "*" if one imports all there are."""
     is_plain: bool = False
     """Whether programs train what this file defines, and none of them has half precision."""
+    run: frozenset[str] = frozenset()
+    """Functions of this file that run with modules of others, or in their autocast regions."""
 
     @property
     def contents(self) -> tuple[bytes, ...]:
@@ -90,7 +94,7 @@ class Links:
 
     def narrowed(self) -> Links | None:
         """What is left where none of the files says anything that matters."""
-        if not self.trainers and not self.exported and not self.is_plain:
+        if not (self.trainers or self.exported or self.is_plain or self.run):
             return None
         return replace(self, files=(), table={})
 
@@ -148,10 +152,11 @@ class Project:
         plain = wants_trainers and not trainers and self._is_trained_plainly(start)
         moving = self._fixing and wishes is not None and wishes.wants_exports(data)
         exported = self._exported(start) if moving else frozenset()
-        if not trainers and not exported and not plain:
+        run = self._run(start) if wants_trainers and not plain else frozenset()
+        if not (trainers or exported or plain or run):
             return linked
         known = linked or Links((), {})
-        return replace(known, trainers=trainers, exported=exported, is_plain=plain)
+        return replace(known, trainers=trainers, exported=exported, is_plain=plain, run=run)
 
     def misses(self, path: Path, data: bytes, is_file: Callable[[str], bool]) -> bool:
         """Whether a file imports, directly or through others, what is none of the files.
@@ -256,6 +261,32 @@ class Project:
             return False
         return not met.isdisjoint(self._training)
 
+    def _run(self, start: str, hops: int = MAX_HOPS) -> frozenset[str]:
+        """The functions of a file that modules of others run, or regions, directly or by others."""
+        if not hops or not _FUNCTION.search(self._bytes(start)):
+            return frozenset()
+        passing = {start, *filter(_is_package, self._survey.importers.get(start, ()))}
+        importers = {each for file in passing for each in self._survey.importers.get(file, ())}
+        found: set[str] = set()
+        for file in self._nearest(start, importers - {start})[:MAX_IMPORTERS]:
+            calls = callees(self._bytes(file))
+            found.update(self._of(start, file, calls.run_by([MODULES])))
+            others = [name for name in calls.calls if name]
+            if {*self._of(start, file, calls.run_by(others))} - found:
+                run = self._run(file, hops - 1)
+                found.update(self._of(start, file, calls.run_by(run)))
+        return frozenset(found)
+
+    def _of(self, start: str, file: str, places: Iterable[tuple[str, str]]) -> Iterator[str]:
+        """The names that are those of one file, of some that another one reads of modules."""
+        for module, name in places:
+            at = self._resolve(file, module)
+            if at is not None and at != start and _is_package(at):
+                module, name = callees(self._bytes(at)).imported.get(name, ("", ""))
+                at = self._resolve(at, module) if name else None
+            if at == start:
+                yield name
+
     def _nearest(self, start: str, others: Iterable[str]) -> list[str]:
         """Some files, those first whose folder has most in common with that of a file."""
 
@@ -342,6 +373,10 @@ class Project:
         """The file of a module or package below a directory, if it is one of the run."""
         below = name.replace(".", os.sep) or _PACKAGE
         return self._modules.get(f"{folder.rstrip(os.sep)}{os.sep}{below}")
+
+
+def _is_package(file: str) -> bool:
+    return Path(file).stem == _PACKAGE
 
 
 def _folder(file: str, above: int) -> str:

@@ -87,6 +87,14 @@ VIEWS = frozenset(
      "repeat_interleave", "unflatten"}
 ) | frozenset(CASTS)  # fmt: skip
 """Methods that leave the numbers as they are, but for rounding."""
+ARRANGING = frozenset(
+    {"broadcast_tensors", "broadcast_to", "cartesian_prod", "cat", "chunk", "column_stack",
+     "concat", "concatenate", "dsplit", "dstack", "hsplit", "hstack", "index_select", "meshgrid",
+     "moveaxis", "movedim", "narrow", "ravel", "reshape_as", "roll", "row_stack", "select",
+     "split", "stack", "swapaxes", "swapdims", "tensor_split", "tile", "unbind", "view_as",
+     "vsplit", "vstack"}
+)  # fmt: skip
+"""Operations that pick numbers, repeat them or put them side by side, and change none."""
 INDEXED_WRITES = {
     "index_copy_": 2, "index_add_": 2, "scatter_": 2, "scatter_add_": 2, "scatter_reduce_": 2,
     "masked_scatter_": 1, "index_put_": 1, "put_": 1,
