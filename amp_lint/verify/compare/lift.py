@@ -14,7 +14,7 @@ from amp_lint.flow.conditions import text
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assignments
-from amp_lint.syntax.names import dotted
+from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.syntax.tree import children
 from amp_lint.verify.compare.effect_free import does_more, is_opaque
 from amp_lint.verify.terms import (
@@ -338,13 +338,18 @@ class Lifter:
             return Op(Form.OTHER, SCALED, (self.term(node.args[0].value, env),))
         if self.is_erased(node):
             return self._without_half(node, env)
-        names = model.names.qualified(node.func)
-        partial = "functools.partial" in names and node.args
-        if partial and any(map(is_amp, model.names.qualified(node.args[0].value))):
-            return ERASED
-        if any(map(is_amp, names)) or names & SCALERS or model.regions.of(node) is not None:
-            return ERASED
-        return None
+        is_context = model.regions.of(node) is not None
+        return ERASED if is_context or self.is_amp_call(node) else None
+
+    def is_amp_call(self, node: cst.Call) -> bool:
+        """Whether a call is one of torch's AMP interface, or a partial of it."""
+        called = node.args[0].value if self.is_partial(node) else node.func
+        names = self.model.names.qualified(called)
+        return any(map(is_amp, names)) or bool(names & SCALERS)
+
+    def is_partial(self, node: cst.Call) -> bool:
+        """Whether a call makes a function of another one and arguments of it."""
+        return bool(node.args) and self.model.names.is_any(node.func, PARTIAL)
 
     def is_erased(self, node: cst.Call) -> bool:
         """Whether a call only casts a trained module to float16."""

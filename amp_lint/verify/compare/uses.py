@@ -13,15 +13,18 @@ from amp_lint.amp.ambient import inherited
 from amp_lint.amp.kinds import ObjectKind
 from amp_lint.amp.roles import SCALERS
 from amp_lint.model import Model
+from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.lift import Lifter, is_amp
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Object, Place, Use
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
 from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST, GRAD_SCALER
-from amp_lint.vocabulary.meaning import Part, Role
-from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.meaning import Part
 
 _PARTIAL = "functools.partial"
+_Family = tuple[str, str, str]
+"""Function, what is used there, what it is bound to."""
+_NAMED = ("reference", "annotation")
 _DEVICE = re.compile(r"_(gpu|cpu|xla|ipu)(?=_|$)")
 
 
@@ -33,14 +36,19 @@ class AmpUse:
     function: str
     line: int
     nested: bool
+    owned: bool
+    """Whether what it does is compared besides: it makes a region that is entered, or a scaler."""
+
+    bound: str
+    """What a scaler is bound to, as it is written; of an argument of another use, ","."""
 
     @property
-    def family(self) -> tuple[str, str]:
+    def family(self) -> _Family:
         """Equal for uses of what is one thing under its old and its new name."""
         member = self.use.args[0] if self.use.name == _PARTIAL else Global(self.use.name)
         assert isinstance(member, Global)
         last = member.name.rpartition(".")[2]
-        return self.function, _DEVICE.sub("", last)
+        return self.function, _DEVICE.sub("", last), self.bound
 
 
 def compare_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[Object]:
@@ -58,16 +66,17 @@ def compare_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[Object]:
 def lonely_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[str]:
     """Reasons for what is used on one side only, but for regions and scalers.
 
-    Those are compared by what they do: as states of operations, and in training steps.
+    Those are compared by what they do: as states of operations, and in training steps. A context
+    that nothing here enters does nothing that could be compared; of scalers with one name, the
+    last is that of the step.
     """
     paired = {id(site) for pair in _pairs(before, after) for site in pair}
+    bound = [{site.family for site in sites if site.bound} for sites in (before, after)]
     for sites, how in ((before, "removed"), (after, "added")):
         for site in sites:
-            _, member = site.family
-            named = site.use.kind in ("reference", "annotation")
-            known = member in words(Role.REGION, Role.SCALER) or named
-            if id(site) not in paired and not known:
-                yield f"line {site.line}: `{member}` was {how}"
+            owned = site.owned and not all(site.family in families for families in bound)
+            if id(site) not in paired and not owned:
+                yield f"line {site.line}: `{site.family[1]}` was {how}"
 
 
 def _pairs(before: list[AmpUse], after: list[AmpUse]) -> Iterator[tuple[AmpUse, AmpUse]]:
@@ -91,8 +100,8 @@ def _of_family(before: list[AmpUse], after: list[AmpUse]) -> Iterator[tuple[AmpU
             yield from zip(before[i:j], after[k:m], strict=True)
 
 
-def _alike(old: list[tuple[str, str]], new: list[tuple[str, str]]) -> bool:
-    return [member for _, member in old] == [member for _, member in new]
+def _alike(old: list[_Family], new: list[_Family]) -> bool:
+    return [member for _, member, _ in old] == [member for _, member, _ in new]
 
 
 def _makes_scaler(use: Use) -> bool:
@@ -106,13 +115,46 @@ def _is_scaler(name: str) -> bool:
 def amp_uses(lifter: Lifter) -> Iterator[AmpUse]:
     """Every use, in order."""
     model = lifter.model
+    compared = {id(part) for node in _compared(lifter) for part in descendants(node)}
+    inside = {
+        id(part)
+        for call in model.tree.nodes(cst.Call)
+        if lifter.is_amp_call(call)
+        for arg in call.args[lifter.is_partial(call) :]
+        for part in descendants(arg)
+    }
     for node in sorted(_references(model), key=model.tree.order):
         (name,) = (n for n in model.names.qualified(node) if is_amp(n))
         use = _use(lifter, node, name)
-        if use is not None:
-            start, _ = model.tree.span(node)
-            line = model.source.position(start)[0]
-            yield AmpUse(use, name_of(model, node), line, _is_nested(model, node, name))
+        if use is None or (use.kind in _NAMED and id(node) in inside):
+            continue  # an argument of another use, which has it
+        start, _ = model.tree.span(node)
+        line = model.source.position(start)[0]
+        nested = _is_nested(model, node, name)
+        owned = use.kind in _NAMED or (id(node) in compared and id(node) not in inside)
+        bound = "," if id(node) in inside else _bound(model, node)
+        yield AmpUse(use, name_of(model, node), line, nested, owned, bound)
+
+
+def _bound(model: Model, node: cst.CSTNode) -> str:
+    """What a scaler is bound to that a call of ``node`` makes; "" if to nothing."""
+    call = model.tree.parent(node)
+    holder = model.tree.parent(call) if call is not None else None
+    if not isinstance(call, cst.Call) or not model.roles.is_constructor(call):
+        return ""
+    targets = [each.target for each in holder.targets] if isinstance(holder, cst.Assign) else []
+    return " = ".join(map(model.tree.source, targets))
+
+
+def _compared(lifter: Lifter) -> Iterator[cst.CSTNode]:
+    """What makes the regions that are entered here, and what is bound to a name as a scaler."""
+    model = lifter.model
+    for region in model.regions.all:
+        for context in (region.node, *region.choices):
+            yield context
+            if isinstance(context, cst.Call):
+                yield from model.values.alternatives(context.func)
+    yield from model.roles.scaler_calls
 
 
 def _is_nested(model: Model, node: cst.CSTNode, name: str) -> bool:

@@ -102,6 +102,8 @@ def judge(obligation: Object, settings: ProofSettings) -> Judgement:
     before, after = obligation.before, obligation.after
     if (before.starred or after.starred) and _given(before) != _given(after):
         return Judgement(Verdict.NOT_COMPARABLE, "arguments are not known (* or **)")
+    if (before.name == _PARTIAL) is not (after.name == _PARTIAL):
+        return Judgement(Verdict.NOT_COMPARABLE, "one is the object, the other what makes it")
     for name in (_subject(before), _subject(after)):
         if not _ALLOWED.fullmatch(name) and not _is_missing(name):
             return Judgement(Verdict.NOT_COMPARABLE, f"{name} is not an interface of torch.amp")
