@@ -28,7 +28,7 @@ from amp_lint.amp.dtypes import (
 )
 from amp_lint.flow.values import Arguments, Values, arguments, called_on, literal
 from amp_lint.syntax.names import Names, dotted
-from amp_lint.vocabulary.modules import KEEPING, PARAMETER
+from amp_lint.vocabulary.modules import KEEPING, PARAMETER, PREPARE
 from amp_lint.vocabulary.operations import (
     CASTS,
     DIMENSIONED,
@@ -242,6 +242,11 @@ class Calls:
             known = filled.floating and filled.number is not None
             return tensor(default) if known else tensor("int64", "bool", default)
         return tensor(default)
+
+    @functools.cached_property
+    def converts_outputs(self) -> bool:
+        """Whether a framework may wrap the file's models so that they give float32."""
+        return bool(self.names.tree.named(PREPARE))
 
     @functools.cached_property
     def _has_other_default(self) -> bool:

@@ -38,6 +38,7 @@ from amp_lint.syntax.assignments import taken
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree, children, statements_of
 from amp_lint.vocabulary.amp import IS_ON
+from amp_lint.vocabulary.modules import LOGITS
 from amp_lint.vocabulary.operations import (
     ASKS_FOR_TENSOR,
     ATTRIBUTES,
@@ -503,7 +504,17 @@ class Runner:
             if path.count(".") == 1 or isinstance(node.value, cst.Name):
                 return self._held(known)
         owner = self.value(node.value, env)
+        if node.attr.value == LOGITS and owner == UNKNOWN:
+            return self._logits(owner.why)
         return _attribute_of(owner, node.attr.value)
+
+    def _logits(self, call: cst.CSTNode | None) -> Value:
+        """The logits of a model that is not known: its last layer makes them, in its region."""
+        state = self.run.state(call) if call is not None else None
+        if state is None or not state.is_on or self.calls.converts_outputs:
+            return UNKNOWN
+        others = () if state.certain else (ANY,)
+        return replace(tensor(*state.dtypes, *others), why=call)
 
     def _held(self, known: Value) -> Value:
         """What a module holds: somebody may have cast it, unless autocast is on, or moved it."""
@@ -646,7 +657,8 @@ class Runner:
         for arg in node.args:
             self.value(arg.value, env)
         self._collect(node, env)
-        return self.calls.result(node, receiver, self.run, self.ambient)
+        result = self.calls.result(node, receiver, self.run, self.ambient)
+        return replace(result, why=node) if result == UNKNOWN else result
 
     def _collect(self, call: cst.Call, env: Env) -> None:
         """``xs.append(x)``: a list is what its elements are, as that of a comprehension is."""

@@ -258,24 +258,48 @@ class _Linker:
             binding = self._file(file).binding.items()
             names = {(file, n) for n, ranks in binding if any((file, r) in fresh for r in ranks)}
             fresh = {place for place in places if not names.isdisjoint(reads[place])} - found
-        graph.calling |= found
+        near = {to for (at, _), to in self._links.table.items() if at == file}
+        graph.calling |= found.union(*map(self._passing, near)) if found else found
         for place in sorted(found):
             graph.reads[place] = reads[place]
             yield from reads[place]
 
     def _leads_here(self, file: int, statement: _Statement) -> bool:
         """Whether a statement of another file uses something that this one defines."""
-        stars = (m for modules in self._file(file).stars.values() for m in modules)
-        has_all = any(self._links.table.get((file, module)) == 0 for module in stars)
         for chain in statement.chains:
             name, _, rest = chain.partition(".")
-            if has_all and name in self._file(0).binding:
+            imported = (
+                f"{i}.{rest}" if rest else i for i in self._file(file).imports(statement, name)
+            )
+            found = [*map(functools.partial(self._found, file), imported)]
+            found += ((to, name) for to in self._starred(file))
+            if any(each is not None and self._gives(*each) for each in found):
                 return True
-            for imported in self._file(file).imports(statement, name):
-                found = self._found(file, f"{imported}.{rest}" if rest else imported)
-                if found is not None and found[0] == 0:
-                    return True
         return False
+
+    def _passing(self, file: int) -> set[Place]:
+        """The statements of another file that pass on what this one defines."""
+        if file == 0:
+            return set()
+        stars = self._stars(file) if 0 in self._starred(file) else set()
+        binding = self._file(file).binding.items()
+        return stars | {(file, r) for n, ranks in binding if self._gives(file, n) for r in ranks}
+
+    def _gives(self, file: int, name: str, hops: int = MAX_HOPS) -> bool:
+        """Whether a name of a file is one that this file defines, and others pass on."""
+        if file == 0 or not hops:
+            return file == 0 and name in self._file(0).binding
+        passing = (self._statement((file, r)) for r in self._file(file).binding.get(name, ()))
+        imported = (each for statement in passing for each in statement.imports.get(name, ()))
+        found = [*map(functools.partial(self._found, file), imported)]
+        found += ((to, name) for to in self._starred(file))
+        return any(each is not None and self._gives(*each, hops - 1) for each in found)
+
+    def _starred(self, file: int) -> list[int]:
+        """The linked files of which one imports all names."""
+        stars = (m for modules in self._file(file).stars.values() for m in modules)
+        targets = (self._links.table.get((file, module)) for module in stars)
+        return [to for to in targets if to is not None]
 
     def _imports(self) -> Iterator[Wanted]:
         """What the file imports; of a whole module, what it may use of it."""

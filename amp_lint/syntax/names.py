@@ -29,6 +29,8 @@ _INNER_SCOPES = (cst.FunctionDef, cst.ClassDef, cst.Lambda, *COMPREHENSIONS)
 _NOQA = re.compile(r"#[ \t]?noqa\b(:?)", re.IGNORECASE)
 PARTIAL = frozenset({"functools.partial"})
 """What binds some arguments of a function beforehand."""
+_BESIDE = re.compile(r"\.\.\w+")
+"""How a module of the same folder is spelled in links."""
 _MAX_STEPS = 20  # longest chain of aliases that is followed
 _MAX_PARTS = 20  # of a qualified name
 _MAX_BINDINGS = 200  # of one name; nothing is known of one that has more
@@ -383,9 +385,18 @@ class Names:
         return next(i for i, root in enumerate(self._roots) if root.node is module)
 
     def is_near(self, node: cst.CSTNode) -> bool:
-        """Whether a node is from the file itself, or from one that it imports itself."""
+        """Whether a node is from the file itself, or from one that it imports itself.
+
+        That is so, too, if it imports the package of that one, which passes on its names.
+        """
         part = self.part(node)
-        return not part or any(at == 0 and to == part for (at, _), to in self._links.items())
+        importers = {at: module for (at, module), to in self._links.items() if to == part}
+        own = {to for (at, _), to in self._links.items() if at == 0}
+        return (
+            not part
+            or 0 in importers
+            or any(at in own and _BESIDE.fullmatch(module) for at, module in importers.items())
+        )
 
     def imported(self, node: cst.Name | cst.Attribute) -> list[Binding]:
         """What binds a name, or ``module.name``, in the linked file that it is imported from.

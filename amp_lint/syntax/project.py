@@ -210,8 +210,15 @@ class Project:
         return self._makes(file) or any(self._makes(to) for _, to in self._imports(file))
 
     def _importers(self, start: str) -> set[str]:
-        """The files that import a file."""
-        name = Path(start).stem
+        """The files that import a file, themselves or through the package that it is in."""
+        found = self._importing(start, Path(start).stem)
+        for package in [*filter(_is_package, found)]:
+            if Path(package).parent == Path(start).parent:
+                found |= self._importing(package, Path(package).parent.name)
+        return found
+
+    def _importing(self, start: str, name: str) -> set[str]:
+        """The files that import a file itself; those in which a name is, while that is cheap."""
         if name == _PACKAGE or not name.isascii() or self._searches == MAX_SEARCHES:
             return {*self._survey.importers.get(start, ())}
         self._searches += 1

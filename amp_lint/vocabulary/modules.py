@@ -38,3 +38,7 @@ CONTAINERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ModuleList", "torch.nn.
 """Modules that are made of those that they are given."""
 FACTORIES = frozenset({"from_config", "from_pretrained", "load_from_checkpoint"})
 """Methods of a class, inherited from a framework, that make an instance of it."""
+LOGITS = "logits"
+"""The attribute of a model's output that holds what its last layer gives, as in transformers."""
+PREPARE = "prepare"
+"""The method of Accelerate that wraps a model, so that its outputs are float32."""

@@ -24,6 +24,8 @@ from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import ROWS, methods
 
 _PROTOCOL = methods(Role.SCALER)
+_GATHERING = (Kind.BACKWARD, Kind.GRADIENT_READ, Kind.ZERO_GRAD)
+"""Events that do not end what gathers gradients."""
 _CERTAIN = methods(Role.SCALER, (row for row in ROWS if row.unique))
 _DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _EXITS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
@@ -198,11 +200,22 @@ class Relevance:
         """
         if self.chooses_clip(node) or not self.is_setting(node) or not self._has_plain_mode:
             return None
+        constant = self.recognizer.values.constant(node.test)
         body, other = self._sides(node)
         used = any(map(self.uses_scaler, body))
         if used is any(map(self.uses_scaler, other)):
             return None
+        if isinstance(constant, bool) and constant is not used and self._is_on:
+            return constant  # the file has both: a scaler that is on, and the side that uses none
         return None if any(map(self.serves_both_modes, body if used else other)) else used
+
+    @functools.cached_property
+    def _is_on(self) -> bool:
+        """Whether each scaler is told to be on, by what is a constant of this file."""
+        switches = [self.roles.switch(call) for call in self.roles.scaler_calls]
+        given = [switch for switch in switches if switch is not None]
+        constant = self.recognizer.values.constant
+        return bool(given) and all(constant(switch) is True for switch in given)
 
     @functools.cached_property
     def _has_plain_mode(self) -> bool:
@@ -303,13 +316,34 @@ class Relevance:
         return self._holders([*backwards, *self._eventful_calls])
 
     def holds_training_loop(self, node: cst.CSTNode) -> bool:
-        """Whether a loop that runs backward stands below a node, here or in what it calls."""
+        """Whether a loop that runs backward and steps is below a node, here or in what it calls.
+
+        One that only gathers gradients is a part of the round of a training step.
+        """
         return id(node) in self._holding_loops
+
+    def only_gathers(self, node: cst.CSTNode) -> bool:
+        """Whether no event below a node, here or in what it calls, is one of a training step."""
+        return id(node) not in self._holding_more
+
+    @functools.cached_property
+    def _holding_more(self) -> frozenset[int]:
+        def is_more(call: cst.Call) -> bool:
+            return self.recognizer.kind(call) not in (None, *_GATHERING)
+
+        found = frozenset[int]()
+        holders = self._holders([call for call in self.tree.nodes(cst.Call) if is_more(call)])
+        while not holders <= found:
+            found |= holders
+            bodies = (f for f in self.tree.nodes(cst.FunctionDef) if id(f.body) in holders)
+            holders = self._holders(c for f in bodies for c in self._calls_of.get(id(f), ()))
+        return found
 
     @functools.cached_property
     def _holding_loops(self) -> frozenset[int]:
         loops: list[cst.CSTNode] = [*self.tree.nodes(cst.For), *self.tree.nodes(cst.While)]
-        inner: list[cst.CSTNode] = [loop for loop in loops if self.has_backward(loop)]
+        trains = (loop for loop in loops if self.has_backward(loop) and self.steps(loop))
+        inner: list[cst.CSTNode] = [*trains]
         bodies = {id(f.body): id(f) for f in self.tree.nodes(cst.FunctionDef)}
         found: set[int] = set()
         while inner:

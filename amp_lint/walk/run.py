@@ -52,6 +52,8 @@ class Run(Evaluator):
         super().__init__(parts)
         self.truncated = False
         """Whether paths were dropped."""
+        self._is_within = False
+        """Whether a loop is run that runs twice."""
         self.given = self.budget = max(min(MAX_STATEMENTS, most), least)
         frame = self.frame(start)
         path = Path(regions=self.decorated(start, frame))
@@ -445,7 +447,8 @@ class Run(Evaluator):
 
         A loop that holds no backward walks over optimizers or parameters: it is entered, and one
         round stands for all. A loop around a training loop, over epochs, has one round: a second
-        would begin as the second of the loop inside does.
+        would begin as the second of the loop inside does. So has one within a training loop that
+        only gathers gradients.
         """
         trains = self.relevance.has_backward(node.body)
         skips = trains or not self.is_hot(node.body)
@@ -457,8 +460,11 @@ class Run(Evaluator):
         ends: list[Path] = list(starts) if skips else []
         left: list[Path] = []
         twice = trains and not self.relevance.holds_training_loop(node.body)
+        twice = twice and not (self._is_within and self.relevance.only_gathers(node.body))
         for _ in range(2 if twice else 1):
+            within, self._is_within = self._is_within, self._is_within or twice
             rounds = self._round(node, starts, frame)
+            self._is_within = within
             if not skips:
                 rounds = _that_acted(rounds, starts)
             left += [replace(p, exit=Exit.NONE) for p in rounds if p.exit is Exit.BREAK]

@@ -528,7 +528,8 @@ class Checkpoints:
         call = self.tree.parent(parent) if isinstance(parent, cst.Arg) else None
         if isinstance(parent, cst.Arg) and isinstance(call, cst.Call):
             if parent.keyword is not None:
-                return call if self._is_record(call) else None
+                kept = self._is_record(call) or self._shows(call, parent)
+                return call if kept else None
             alone = isinstance(entry, cst.Call) and self._saves(call, parent)
             return entry if alone and isinstance(entry, cst.BaseExpression) else None
         added = any(isinstance(t, cst.Subscript) for t in targets_of(self.tree, entry))
@@ -563,6 +564,10 @@ class Checkpoints:
         given = [arg for call in calls for arg in call.args]
         return bool(calls) and not any(arg.star or self.is_scaler(arg.value) for arg in given)
 
+    def _shows(self, call: cst.Call, part: cst.Arg) -> bool:
+        """Whether a call saves what it is given by name, and shows all that is."""
+        return self._saves(call, part) and not any(arg.star for arg in call.args)
+
     def _is_record(self, call: cst.Call) -> bool:
         """``dict(...)`` or the constructor of a class, with named arguments only."""
         name = last(call.func)
@@ -571,6 +576,8 @@ class Checkpoints:
     def _is_saved(self, holder: cst.BaseExpression) -> bool:
         """Whether a checkpoint is written somewhere, and nothing may be added to it before."""
         if self._is_in_save(holder) or self._is_given_back(holder):
+            return True
+        if isinstance(holder, cst.Call) and _SAVE.search(last(holder.func)):
             return True
         name = self._name(holder)
         if name is None:
@@ -648,7 +655,8 @@ class Checkpoints:
         if isinstance(parent, cst.Attribute) and isinstance(call, cst.Call):
             given = [arg.value for arg in call.args]
             return parent.attr.value in DICT_CHANGES and not all(
-                isinstance(value, (cst.Dict, cst.SimpleString)) for value in given[:1]
+                isinstance(value, (cst.Dict, cst.SimpleString)) or self._is_without_scaler(value)
+                for value in given[:1]
             )
         if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
             return False

@@ -93,6 +93,24 @@ def test_a_checkpoint_without_the_scaler_of_who_calls(
     assert findings(tmp_path, files) == [f"{helper}:4 AMP111"]
 
 
+@pytest.mark.parametrize("searches", [0, 9])
+@pytest.mark.parametrize("passing", ["from .saving import load, save", "from .saving import *"])
+@pytest.mark.parametrize("import_", ["from lib import load, save", "from lib import *"])
+def test_a_caller_that_imports_from_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searches: int, passing: str, import_: str
+) -> None:
+    monkeypatch.setattr(projects, "MAX_SEARCHES", searches)
+    caller = TRAINING.format(import_=import_, load="load", save="save")
+    files = {
+        "lib/saving.py": SAVING.replace("held", "optimizer"),
+        "lib/__init__.py": passing,
+        "main.py": caller.replace("held=", ""),
+    }
+    assert findings(tmp_path, files) == ["lib/saving.py:4 AMP111"]
+    other = files | {"lib/__init__.py": "from .loading import load, save"}
+    assert findings(tmp_path, other) == []
+
+
 @pytest.mark.parametrize("searches", [0, 1, 9])
 def test_importers_are_searched_for_by_name_or_looked_up_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searches: int

@@ -90,6 +90,11 @@ BACKWARD = SCALED.strip()
             id="given up after unscale_",
         ),
         pytest.param(
+            under("for part in x:\n", SCALED) + UNSCALE + under(LAST, STEP + UPDATE + ZERO),
+            ("repeated_unscales", UNSCALE, UNSCALE),
+            id="unscaled in each round, after a loop that gathers",
+        ),
+        pytest.param(
             SCALED + STEP + UNSCALE + UPDATE,
             ("repeated_unscales", UNSCALE, STEP),
             id="unscaled after the step",
@@ -681,3 +686,33 @@ def test_a_norm_that_a_helper_returns_is_not_none() -> None:
         """
     )
     assert found(model) == []
+
+
+CONSTANTS = """\
+class CFG:
+    amp = {amp}
+    unscale = {unscale}
+"""
+
+
+@pytest.mark.parametrize(
+    ("amp", "unscale", "switch", "is_found"),
+    [
+        (True, False, "CFG.amp", True),
+        (True, True, "CFG.amp", False),
+        (False, False, "CFG.amp", False),
+        (True, False, "args.amp", False),
+        (True, "args.x", "CFG.amp", False),
+    ],
+)
+def test_a_constant_that_leaves_out_the_scaler_that_another_one_has_on(
+    amp: object, unscale: object, switch: str, is_found: bool
+) -> None:
+    made = f'scaler = torch.amp.GradScaler("cuda", enabled={switch})\n'
+    clipped = under("if CFG.unscale:\n", UNSCALE) + "clip(model.parameters(), 1.0)\n"
+    loop = made + under("for x in loader:\n", SCALED + clipped + STEP + UPDATE + ZERO)
+    constants = CONSTANTS.format(amp=amp, unscale=unscale)
+    model = model_of(
+        HEADER + constants + under("def train(model, optimizer, loader, args):\n", loop)
+    )
+    assert bool(model.clips.scaled) is is_found
