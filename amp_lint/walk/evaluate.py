@@ -394,10 +394,12 @@ class Evaluator(ABC):
         """The path after an update, which ends its cycle."""
         if self.whole:
             return path
-        update = path.latest
-        trained = Kind.BACKWARD in path.gradients.kinds
+        update, kinds = path.latest, path.gradients.kinds
+        trained, alone = Kind.BACKWARD in kinds, Kind.STEP in kinds
         self.close(path, update)
-        return replace(path.with_events(), updated=update if trained else path.updated)
+        if not trained and (path.updated is not None or not alone):
+            return path.with_events()
+        return replace(path.with_events(), updated=update, updated_alone=not trained)
 
     def _varies(self, key: str | None, path: Path) -> bool:
         """Whether each round of the loop around takes another object for a key."""
@@ -466,6 +468,7 @@ class Evaluator(ABC):
             return
         late = event.kind in (Kind.STEP, Kind.UPDATE) and event.scaler == update.scaler is not None
         sets_scale = event.kind is Kind.UPDATE and event.optimizer is not None
+        late = late and not path.updated_alone
         late = late and not sets_scale and not self._is_cleared(path, event)
         if late or event.kind is Kind.SCHEDULE:
             self.early.setdefault((id(update.node), id(event.node)), (update, event))

@@ -93,6 +93,8 @@ class Path:
     regions: tuple[tuple[Region, Formula], ...] = ()
     updated: Event | None = None
     """The last update, until the next backward."""
+    updated_alone: bool = False
+    """Whether no backward was met before it, as in a function that only steps."""
     varying: frozenset[str] = frozenset()
     """Keys of what each round of the training loop around here takes another object for."""
     exit: Exit = Exit.NONE

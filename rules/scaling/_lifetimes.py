@@ -30,6 +30,8 @@ _LOOPS = (cst.For, cst.While)
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
 _ONCE = re.compile(r"^_*(test|main|bench|check|demo|run_test)|test$", re.IGNORECASE)
 """In the names of functions that train, and of which each call is a training of its own."""
+_EPOCH = re.compile(r"^(i_|cur_|curr_|current_)?epoch(_?(i|id|idx|index))?$", re.IGNORECASE)
+"""What tells a function which epoch it is; ``epochs`` says how many there are."""
 (_LOAD,) = LOAD_STATE_DICT.words
 _MAX_CALLS = 2  # in each other, that a scaler is followed through
 _THROUGH = (cst.With, cst.Try, cst.TryStar, cst.IndentedBlock, cst.SimpleStatementLine)
@@ -77,7 +79,9 @@ class Lifetimes:
         """Every such scaler, in source order."""
         found: dict[int, Recreation] = {}
         for made in (made for call in self.roles.scaler_calls for made in self._made(call)):
-            ways = (self._in_loop, self._in_function, self._in_step, self._after_load)
+            ways = (
+                self._in_loop, self._in_function, self._in_step, self._in_epoch, self._after_load
+            )  # fmt: skip
             recreation = next(filter(None, (way(made) for way in ways)), None)
             if recreation is not None:
                 found.setdefault(id(made.call), recreation)
@@ -242,6 +246,21 @@ class Lifetimes:
             return None
         scales = [*filter(self.recognizer.is_scale, self.tree.below(function, cst.Call))]
         if not scales or any(self.program.loop(call) for call in (made.call, *scales)):
+            return None
+        optimizers = list(self._optimizers(made, function))
+        if not optimizers or not all(self._is_older(each, function) for each in optimizers):
+            return None
+        return Recreation(made.call, function, made.assign)
+
+    def _in_epoch(self, made: _Made) -> Recreation | None:
+        """In a function that is told which epoch it trains, with an optimizer of somebody else."""
+        function = self.tree.ancestor(made.call, *_FUNCTIONS)
+        if not isinstance(function, cst.FunctionDef) or self.program.calls_of(function):
+            return None
+        told = any(_EPOCH.search(param.name.value) for param in function.params.params)
+        if not told or self.program.loop(made.call) or _ONCE.search(function.name.value):
+            return None
+        if self._restores(made, function) or not self._is_one_epoch(made, function):
             return None
         optimizers = list(self._optimizers(made, function))
         if not optimizers or not all(self._is_older(each, function) for each in optimizers):

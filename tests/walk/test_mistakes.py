@@ -716,3 +716,24 @@ def test_a_constant_that_leaves_out_the_scaler_that_another_one_has_on(
         HEADER + constants + under("def train(model, optimizer, loader, args):\n", loop)
     )
     assert bool(model.clips.scaled) is is_found
+
+
+ONLY_STEPS = """\
+def advance(scaler, optimizer, other, scheduler, loss):
+    {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (STEP + UPDATE + "scheduler.step()\n", ["scheduled"]),
+        ("scheduler.step()\n" + UPDATE, []),
+        (UPDATE + "scheduler.step()\n", []),
+        (STEP + UPDATE + "scaler.step(other)\n" + UPDATE, []),
+        (STEP + UPDATE + SCALED.replace("model(x)", "loss") + "scheduler.step()\n", []),
+    ],
+)
+def test_a_function_that_only_steps(body: str, expected: list[str]) -> None:
+    text = ONLY_STEPS.format(body=textwrap.indent(body, "    ").strip())
+    assert [name for name, _, _ in found(model_of(HEADER + text))] == expected
