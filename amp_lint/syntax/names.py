@@ -385,18 +385,16 @@ class Names:
         return next(i for i, root in enumerate(self._roots) if root.node is module)
 
     def is_near(self, node: cst.CSTNode) -> bool:
-        """Whether a node is from the file itself, or from one that it imports itself.
+        """Whether a node is from the file itself, or from one that it imports itself."""
+        part = self.part(node)
+        return not part or any(at == 0 and to == part for (at, _), to in self._links.items())
 
-        That is so, too, if it imports the package of that one, which passes on its names.
-        """
+    def is_passed_on(self, node: cst.CSTNode) -> bool:
+        """Whether a node is from a file whose names a package has that this file imports."""
         part = self.part(node)
         importers = {at: module for (at, module), to in self._links.items() if to == part}
         own = {to for (at, _), to in self._links.items() if at == 0}
-        return (
-            not part
-            or 0 in importers
-            or any(at in own and _BESIDE.fullmatch(module) for at, module in importers.items())
-        )
+        return any(at in own and _BESIDE.fullmatch(module) for at, module in importers.items())
 
     def imported(self, node: cst.Name | cst.Attribute) -> list[Binding]:
         """What binds a name, or ``module.name``, in the linked file that it is imported from.

@@ -342,8 +342,11 @@ class Checkpoints:
                 continue
             for state in self._states(self.tree.below(function, cst.Call)):
                 holder = self._holder(self._entry(state))
-                named = _SAVE.search(function.name.value)
-                if named or (holder is not None and self._is_saved(holder)):
+                saved = holder is not None and self._is_saved(holder)
+                grows = holder is None or any(map(self._may_grow, self._uses(holder)))
+                if saved and not grows and self.names.is_passed_on(function):
+                    continue  # it is found there
+                if saved or _SAVE.search(function.name.value):
                     assert isinstance(state.func, cst.Attribute)
                     yield state.func.value
 
@@ -579,13 +582,15 @@ class Checkpoints:
             return True
         if isinstance(holder, cst.Call) and _SAVE.search(last(holder.func)):
             return True
-        name = self._name(holder)
-        if name is None:
-            return False
-        scope = self._scope(holder)
-        uses = [n for n in self.tree.named(name) if self.tree.contains(scope, n)]
+        uses = self._uses(holder)
         saved = any(self._is_in_save(use) or self._is_given_back(use) for use in uses)
         return saved and (self._is_out_of_reach or not any(map(self._may_grow, uses)))
+
+    def _uses(self, holder: cst.BaseExpression) -> list[cst.Name]:
+        """Where a checkpoint is used that has a name."""
+        name, scope = self._name(holder), self._scope(holder)
+        named = self.tree.named(name) if name is not None else ()
+        return [each for each in named if self.tree.contains(scope, each)]
 
     @functools.cached_property
     def _is_out_of_reach(self) -> bool:
