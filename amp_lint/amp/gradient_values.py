@@ -15,7 +15,7 @@ from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.operations import CASTS, WHOLE
 from amp_lint.vocabulary.operations import operations as table
-from amp_lint.vocabulary.table import methods, rows
+from amp_lint.vocabulary.table import methods, rows, words
 from amp_lint.vocabulary.training import MEASURES, PLOTS, READING, SAME_NUMBERS
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
@@ -26,6 +26,9 @@ _FUNCTIONS = frozenset(
 )
 _JOINING = frozenset({"torch.cat", "torch.concat", "torch.stack"})
 _CUTTING = frozenset({"detach"} | {name for name, dtype in CASTS.items() if dtype in WHOLE})
+_DETACHING = frozenset({"detach"})
+_GOING_BACK = words(Kind.BACKWARD) | {"append", "grad"}
+"""What takes gradients, or keeps a value."""
 _MAX_STEPS = 8
 
 
@@ -130,6 +133,32 @@ def is_read_out(
             readers = [name for each in bindings for name in operations.flow.readers(each)]
             return _are_read_out(program, operations, readers, steps)
     return False
+
+
+def is_cut_off(program: Program, node: cst.CSTNode) -> bool:
+    """Whether all that a function gives back is detached, and what it computes kept nowhere."""
+    function = program.function_of(node)
+    if function is None:
+        return False
+    returns = program.tree.below(function, cst.Return)
+    targets = program.tree.below(function, cst.AssignTarget)
+    calls = program.tree.below(function, cst.Call)
+    return (
+        bool(returns)
+        and all(each.value is not None and _is_detached(each.value) for each in returns)
+        and not any(isinstance(each.target, cst.Attribute) for each in targets)
+        and not any(_is_of(call.func, _GOING_BACK) for call in calls)
+    )
+
+
+def _is_detached(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.Tuple):
+        return all(_is_detached(element.value) for element in node.elements)
+    return isinstance(node, cst.Call) and _is_of(node.func, _DETACHING)
+
+
+def _is_of(func: cst.BaseExpression, names: frozenset[str]) -> bool:
+    return isinstance(func, cst.Attribute) and func.attr.value in names
 
 
 def _are_read_out(

@@ -71,6 +71,18 @@ class Roles:
         alternatives = (*known, *(v for each in known for v in self.values.alternatives(each)))
         return {_last(each) for each in alternatives if isinstance(each, names)} - _NOBODY
 
+    def _called_in_scope(self, node: cst.BaseExpression) -> set[str]:
+        """The methods that are called of what has a name in one function, or in a class."""
+        name = dotted(node) or ""
+        kinds = (cst.ClassDef,) if name.startswith("self.") else (cst.FunctionDef, cst.ClassDef)
+        scope = self.tree.ancestor(node, *kinds) or self.tree.module
+        funcs = (call.func for call in self.tree.below(scope, cst.Call))
+        return {
+            func.attr.value
+            for func in funcs
+            if isinstance(func, cst.Attribute) and dotted(func.value) == name
+        }
+
     def _held_in(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What a loop's variable is one element of after the other."""
         bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
@@ -197,7 +209,11 @@ class Roles:
         names = self._called(node)
         methods = {method for name in names for method in self._methods.get(name, ())}
         if not methods.isdisjoint(_PREPROCESSING):
-            return False
+            if methods.isdisjoint(_UNIQUE):
+                return False
+            methods = self._called_in_scope(node)  # two things in one file have that name
+            if not methods.isdisjoint(_PREPROCESSING):
+                return False
         if not methods.isdisjoint(_UNIQUE) or methods >= _DONE - _UNIQUE:
             return True
         if any(map(_SCALER_NAME.search, names)) and not methods.isdisjoint(_PROTOCOL):

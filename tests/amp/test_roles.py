@@ -63,6 +63,9 @@ def _argument(calls: list[cst.Call]) -> cst.BaseExpression:
         "def end(x):\n    x.update()\n    use(x)\ndef f(y):\n    end(y)\nf(scaler)\nscaler.step(o)",
         "class T:\n    def end(self, x):\n        x.update()\n        use(x)\n"
         "    def f(self, scaler):\n        self.end(scaler)\n        scaler.step(o)",
+        # beside another thing of that name
+        "def g(scaler, y):\n    return scaler.inverse_transform(y)\n"
+        "def f(scaler, opt):\n    scaler.unscale_(opt)\n    use(scaler)",
         # by another name
         "def f(x, opt):\n    x.unscale_(opt)\n    y = x\n    use(y)",
         "def f(x, opt):\n    y = x\n    y.unscale_(opt)\n    use(x)",
@@ -92,6 +95,8 @@ def test_scalers(text: str) -> None:
         "import torch\nclass T:\n    def __init__(self):\n        self.scaler = None\n"
         "        self.scheduler = None\n    def f(self):\n        self.scaler.unscale_(o)\n"
         "        self.scheduler.step(metric)\n        use(self.scheduler)",
+        "def g(scaler, y):\n    scaler.unscale_(y)\n"
+        "def f(scaler, y):\n    scaler.fit(y)\n    scaler.update(y)\n    use(scaler)",
         "def end(x):\n    x.update()\n    use(x)\nend(scaler)\nend(meter)\nscaler.update()",
         "def end(x):\n    x.update()\n    use(x)\nend(*scaler)\nscaler.update()",
         "def end(x):\n    x.update()\n    use(x)\n    end(x)",
