@@ -36,6 +36,8 @@ MAX_CALLERS = 3
 """Files that import one and are looked into for how they call it."""
 MAX_IMPORTERS = 50
 """Files among which these are chosen."""
+MAX_NAMING = 200
+"""Files with the name of a package whose imports are read to find who imports it."""
 MAX_SEARCHES = 3
 """Files whose importers are searched for by name; for more, all imports are looked up at once."""
 MAX_PROGRAM = 2_000
@@ -222,8 +224,10 @@ class Project:
         if name == _PACKAGE or not name.isascii() or self._searches == MAX_SEARCHES:
             return {*self._survey.importers.get(start, ())}
         self._searches += 1
-        named = ((file, data) for file, data in self._contents() if name.encode() in data)
-        return {f for f, data in named if any(to == start for _, to in self._resolved(f, data))}
+        named = [file for file, data in self._contents() if name.encode() in data]
+        if Path(start).stem == _PACKAGE and len(named) > MAX_NAMING:
+            return set()
+        return {f for f in named if any(to == start for _, to in self._resolved(f, self._read(f)))}
 
     def _contents(self) -> Iterator[tuple[str, bytes]]:
         """All files of the run, each read and forgotten."""
