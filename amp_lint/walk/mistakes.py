@@ -307,11 +307,14 @@ class Mistakes:
     def end_of_steps(self, found: Found) -> cst.SimpleStatementLine | None:
         """Where an update can follow all steps of a round, in a file that has none at all.
 
-        None unless they stand side by side, each once after its backward.
+        None unless they stand side by side, each once after its backward, and no optimizer twice.
         """
         if self.steps.recognizer.updates:
             return None
         events = [e for e in found.cycle if e.kind is Kind.STEP and e.scaler == found.event.scaler]
+        optimizers = {id(event.node): event.optimizer for event in events}
+        if len({*optimizers.values()}) < len(optimizers):
+            return None
         lines = [self._alone(event, found) for event in events]
         known = [line for line in lines if line is not None]
         if not known or len({id(self.tree.parent(line)) for line in known}) > 1:
@@ -333,16 +336,37 @@ class Mistakes:
         return line if same and self.tree.is_own(step.node) else None
 
     def last_step_after(self, update: Event) -> cst.CSTNode | None:
-        """The last of the steps that come after an update and belong before it."""
-        return max(self._late(update, Kind.STEP), key=self.tree.order, default=None)
+        """The last of the steps that come after an update and belong before it.
+
+        None where one of them is a second step of an optimizer: only the update lets it take it.
+        """
+        late = self._late(update, Kind.STEP)
+        if self._stepped_before(update).intersection(event.optimizer for event in late):
+            return None
+        return max((event.node for event in late), key=self.tree.order, default=None)
+
+    def _stepped_before(self, update: Event) -> set[str | None]:
+        """The optimizers that are stepped with the gradients of an update, before it."""
+        found: set[str | None] = set()
+        for cycle in (cycle for root in self.steps.roots for cycle in root.cycles):
+            stepped: set[str | None] = set()
+            for event in cycle:
+                if event.node is update.node:
+                    found |= stepped
+                elif event.kind in (Kind.BACKWARD, Kind.UPDATE):
+                    stepped = set()
+                elif event.kind is Kind.STEP:
+                    stepped.add(event.optimizer)
+        return found
 
     def next_update(self, update: Event) -> cst.CSTNode | None:
         """The next update for the same gradients, if there is one."""
-        return min(self._late(update, Kind.UPDATE), key=self.tree.order, default=None)
+        late = (event.node for event in self._late(update, Kind.UPDATE))
+        return min(late, key=self.tree.order, default=None)
 
-    def _late(self, update: Event, kind: Kind) -> list[cst.CSTNode]:
+    def _late(self, update: Event, kind: Kind) -> list[Event]:
         early = [pair for root in self.steps.roots for pair in root.early]
-        return [event.node for u, event in early if u.node is update.node and event.kind is kind]
+        return [event for u, event in early if u.node is update.node and event.kind is kind]
 
     def _updates_beside(self, node: cst.CSTNode) -> list[cst.Call]:
         """The updates in the function of a node."""
