@@ -39,12 +39,18 @@ def _unraisable(ignored: sys.UnraisableHookArgs) -> None:
     if ignored.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(ignored)
         return
-    _thread.start_new_thread(_interrupt, ())  # raised in here, it would be dropped again
+    main = _thread.get_ident()  # Python raises it in no other
+    _thread.start_new_thread(_interrupt, (main,))  # raised in here, it would be dropped again
 
 
-def _interrupt() -> None:
+def _interrupt(main: int) -> None:
+    import signal
+
     time.sleep(0.01)
-    _thread.interrupt_main()
+    if hasattr(signal, "pthread_kill"):  # what the main thread is waiting for is interrupted too
+        signal.pthread_kill(main, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
 
 
 def _interrupted() -> NoReturn:

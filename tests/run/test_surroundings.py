@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -246,7 +247,9 @@ main()
 def test_ctrl_c_where_python_drops_it(shell: Run) -> None:
     """In what is called when an object is thrown away, Python can raise nothing."""
     Path("program.py").write_text(DROPPED)
+    began = time.monotonic()
     done = shell(f"exec {sys.executable} program.py")
+    assert time.monotonic() - began < 15, "what it waits for is interrupted, too"
     line = "interrupted: every file is either as it was or fixed\n"
     assert done == Result(130, "", line)
 
