@@ -323,7 +323,7 @@ FRAMES: dict[str, Callable[[str], bytes]] = {
 }  # fmt: skip
 
 
-@tries(45)
+@tries(25)
 @given(training_programs(), st.sampled_from(sorted(FRAMES)))
 def test_training_programs(program: str, frame: str) -> None:
     ast.parse(program)
@@ -376,7 +376,7 @@ def surrounded(program: str, frame: str, indent: str) -> str:
     return frame.format(text + f"\n{indent}pass")
 
 
-@tries(40)
+@tries(30)
 @given(
     st.lists(st.sampled_from(KNOWN), min_size=1, max_size=2),
     st.sampled_from(SURROUNDINGS),

@@ -55,9 +55,9 @@ def after_tests(count: int, then: str) -> str:
 # --- work -----------------------------------------------------------------------------------------
 
 SMALL = {
-    "independent tests": 40, "tests of one setting": 40, "if-elif chain": 60, "nested tests": 20,
-    "nested loops": 9, "nested regions": 9, "try": 20, "match": 20, "with": 40,
-    "long function": 500, "long script": 1000, "one name": 500, "optimizers": 40, "helpers": 20,
+    "independent tests": 20, "tests of one setting": 20, "if-elif chain": 60, "nested tests": 10,
+    "nested loops": 9, "nested regions": 9, "try": 20, "match": 20, "with": 20,
+    "long function": 250, "long script": 1000, "one name": 250, "optimizers": 20, "helpers": 20,
     "chain of helpers": 12, "web of helpers": 12, "methods": 50, "modules": 20, "trainers": 8,
 }  # fmt: skip
 
@@ -199,9 +199,7 @@ def selections() -> list[tuple[Selection, pages.Fence]]:
     return [(Selection((rule,), fence.target_torch), fence) for rule, fence in fences()]
 
 
-@pytest.mark.parametrize(
-    ("most", "paths"), [(1, 64), (3, 64), (6, 64), (12, 64), (25, 64), (50, 64), (20_000, 2)]
-)
+@pytest.mark.parametrize(("most", "paths"), [(1, 64), (6, 64), (25, 64), (20_000, 2)])
 def test_a_bound_adds_no_finding(
     most: int, paths: int, everything: list[set[tuple[str, str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
