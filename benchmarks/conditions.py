@@ -8,10 +8,11 @@ condition earns its place if without it a wrong change has no reason any more ag
 (*let through*; *proven* if nothing is left to be judged either), if a right one has one, or if the
 verifier raises. Where there is something else to be judged than before, eager experiments judge it:
 a wrong change must not be proven then, nor one that was refuted be open (*refutation lost*), nor
-one that is right or on purpose get a verdict that says less of it, or be refuted. The changes are
-those of ``changes.jsonl`` and of all pages, and random edits of the pages that, played, do
-something else. Each is compared once with all conditions noting what they say, so that a condition
-need be taken out only of those in which it decides anything.
+one that is right or on purpose get a verdict that says less of it, or be refuted. If the verdict is
+the same, there may be *more to judge* for it. The changes are those of ``changes.jsonl`` and of all
+pages, and random edits of the pages that, played, do something else. Each is compared once with all
+conditions noting what they say, so that a condition need be taken out only of those in which it
+decides anything.
 
 Prints how many conditions of each file are needed for what, and those that no change needs. With
 ``--types``, mypy is asked about the latter: it may need one to know a type.
@@ -48,9 +49,13 @@ from amp_lint.verify.proof import Judgement
 from amp_lint.verify.prover import of_any_change
 
 PACKAGE = "amp_lint.verify.compare"
-MODULES = ("erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes")
-LOST, IDLE, TYPES = "refutation lost", "no change needs it", "only says the type"
-OUTCOMES = ("proven", "let through", "right change refused", LOST, "raises", TYPES, IDLE)
+MODULES = (
+    "erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes", "uses",
+    "regions",
+)  # fmt: skip
+LOST, MORE = "refutation lost", "more to judge"
+IDLE, TYPES = "no change needs it", "only says the type"
+OUTCOMES = ("proven", "let through", "right change refused", LOST, "raises", MORE, TYPES, IDLE)
 RIGHT, WRONG = "right", "wrong"
 EAGER = ProofSettings(modes=("eager",))
 NOTED = "__noted__"
@@ -394,7 +399,7 @@ def _without(sample: Sample) -> str:
         return IDLE
     was, becomes = (_verdict(each, sample.is_fix) for each in (sample.whole, found))
     if was is becomes:
-        return IDLE
+        return MORE if len(found.obligations) > len(sample.whole.obligations) else IDLE
     if becomes is Verdict.PROVEN:
         return "proven" if sample.is_wrong else IDLE
     if sample.truth == WRONG:

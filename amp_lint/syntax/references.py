@@ -60,13 +60,13 @@ def references(tree: Tree, names: Names, wanted: frozenset[str]) -> list[Referen
     ]
     nodes += [node for node in tree.nodes(cst.Name) if node.value in bound]
     found = [
-        _reference(tree, names, node, name)
+        reference(tree, names, node, name)
         for node in nodes
         if is_read(tree, node)
         for name in sorted(names.spelled(node) & wanted)[:1]
         if not _is_probe(tree, node)
     ]
-    return sorted(found, key=lambda reference: tree.order(reference.node))
+    return sorted(found, key=lambda each: tree.order(each.node))
 
 
 def _bound_names(names: Names, wanted: frozenset[str]) -> set[str]:
@@ -107,7 +107,8 @@ def _is_probe(tree: Tree, node: cst.CSTNode) -> bool:
     return isinstance(target, cst.Name) and target.value == "_"
 
 
-def _reference(tree: Tree, names: Names, node: cst.Name | cst.Attribute, name: str) -> Reference:
+def reference(tree: Tree, names: Names, node: cst.Name | cst.Attribute, name: str) -> Reference:
+    """What becomes of an expression that is read and stands for ``name``."""
     parent = tree.parent(node)
     match parent:
         case cst.Call() if parent.func is node:
@@ -118,8 +119,9 @@ def _reference(tree: Tree, names: Names, node: cst.Name | cst.Attribute, name: s
             return Reference(node, name, "alias" if len(parent.targets) == 1 else "value")
         case cst.Arg():
             call = tree.parent(parent)
-            if isinstance(call, cst.Call) and names.is_only(call.func, PARTIAL):
-                return Reference(node, name, "partial" if call.args[0] is parent else "value", call)
+            is_partial = isinstance(call, cst.Call) and names.is_only(call.func, PARTIAL)
+            if isinstance(call, cst.Call) and is_partial and call.args[0] is parent:
+                return Reference(node, name, "partial", call)
     return Reference(node, name, _type_role(tree, names, node))
 
 

@@ -40,10 +40,11 @@ class Use:
     """How code uses something of torch's AMP interface."""
 
     kind: str
-    """``call``, ``decorator`` (without parentheses), ``reference`` (isinstance), ``annotation``."""
+    """A `amp_lint.syntax.references.Role`; of tests, ``exact type`` for all but ``isinstance``."""
     name: str
     """Qualified, through imports: ``torch.cuda.amp.autocast``."""
     args: tuple[Term, ...] = ()
+    """Those that are given by place; of a test, the classes that it is for."""
     keywords: tuple[tuple[str, Term], ...] = ()
     starred: bool = False
     """Whether there are ``*args`` or ``**kwargs``, so that arguments are unknown."""
@@ -58,8 +59,8 @@ class Object:
     after: Use
     nested: bool = False
     """Whether it runs inside another autocast region, whose dtype it may take over."""
-    instance_of: tuple[Use, Use] | None = None
-    """For a reference: how the instances are made that it is asked about, before and after."""
+    made: tuple[tuple[Use, Use], ...] = ()
+    """For a test of a type: how instances are made that it may be asked about, before and after."""
 
 
 @dataclass(frozen=True, slots=True)

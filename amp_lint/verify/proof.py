@@ -168,7 +168,7 @@ class Proof:
     sha256_before: str
     sha256_after: str
     codes: tuple[str, ...] = ()
-    """For each reason a word that stays the same: ``unowned``, ``not-followed``, ``not-judged``."""
+    """For each reason a word that stays the same: ``unowned``, ``region``, ``not-judged``."""
     coverage: tuple[Covered, ...] = ()
     """Every place at which the texts differ without AMP, and what answers for it."""
     hunks: tuple[Hunk, ...] = ()

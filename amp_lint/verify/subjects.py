@@ -54,6 +54,8 @@ def _use(use: Use) -> str:
     given = [show(arg) for arg in use.args]
     given += [f"{name}={show(value)}" for name, value in use.keywords]
     given += ["..."] * use.starred
+    if use.kind == "partial":
+        return f"partial({', '.join((use.name, *given))})"
     return f"{use.name}({', '.join(given)})" if use.kind == "call" else use.name
 
 

@@ -345,7 +345,7 @@ def test_instances_of_a_class_that_is_not_made_any_more() -> None:
     found = compared(
         before, ("amp.GradScaler()", 'amp.GradScaler("cuda")'), ("r = torch.cuda", "r = torch")
     )
-    asked = [o for o in found.obligations if isinstance(o, Object) and o.instance_of]
+    asked = [o for o in found.obligations if isinstance(o, Object) and o.made]
     assert [o.after.name for o in asked] == ["torch.cuda.amp.GradScaler"]
 
 

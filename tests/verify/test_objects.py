@@ -28,8 +28,13 @@ def decorator(name: str) -> Use:
     return Use("decorator", f"torch.{name}")
 
 
-def reference(name: str) -> Use:
-    return Use("reference", f"torch.{name}")
+def asked(*names: str, kind: str = "type") -> Use:
+    classes = [Global(f"torch.{name}") for name in names]
+    return Use(kind, classes[0].name, tuple(classes))
+
+
+def handed_on(name: str) -> Use:
+    return Use("value", f"torch.{name}")
 
 
 def annotation(name: str) -> Use:
@@ -37,8 +42,7 @@ def annotation(name: str) -> Use:
 
 
 def partial(name: str, *args: Term, **keywords: Term) -> Use:
-    made = call(name, *args, **keywords)
-    return replace(made, name="functools.partial", args=(Global(made.name), *args))
+    return replace(call(name, *args, **keywords), kind="partial")
 
 
 def judged(before: Use, after: Use, *disabled: str, nested: bool = False) -> Judgement:
@@ -99,8 +103,8 @@ def test_other_arguments_of_a_deprecated_call_are_no_matter() -> None:
 
 
 MEANT = {
-    "with": (reference("autocast"), call("autocast", CUDA)),
-    "with the old one": (reference(OLD + "autocast"), call(OLD + "autocast")),
+    "with": (asked("autocast"), call("autocast", CUDA)),
+    "with the old one": (asked(OLD + "autocast"), call(OLD + "autocast")),
     "decorator": (decorator("amp.autocast"), call("amp.autocast", CUDA)),
     "old decorator": (decorator("cpu.amp.autocast"), call("cpu.amp.autocast")),
 }
@@ -209,16 +213,38 @@ def test_a_nested_region_that_is_off_casts_nothing() -> None:
     assert judged(old, new, nested=True).verdict is PROVEN
 
 
+@pytest.mark.parametrize("kind", ["type", "exact type"])
 @pytest.mark.parametrize("name", ["cuda.amp.GradScaler", "amp.GradScaler"])
-def test_isinstance_must_say_what_it_said(name: str) -> None:
+def test_a_test_of_what_is_made_must_say_what_it_said(name: str, kind: str) -> None:
     made = call(OLD + "GradScaler"), call(NEW + "GradScaler", CUDA)
-    asked = Object(HERE, reference(OLD + "GradScaler"), reference(name), instance_of=made)
-    found = objects.judge(asked, ProofSettings())
+    before, after = asked(OLD + "GradScaler", kind=kind), asked(name, kind=kind)
+    found = objects.judge(Object(HERE, before, after, made=(made,)), ProofSettings())
     assert found.verdict is (PROVEN if name.startswith("amp") else REFUTED)
 
 
+def test_a_test_for_one_of_several_classes() -> None:
+    made = call(OLD + "autocast"), call(NEW + "autocast", CUDA)
+    either = asked(OLD + "autocast", NEW + "autocast")
+    found = objects.judge(Object(HERE, either, either, made=(made,)), ProofSettings())
+    assert found.verdict is PROVEN
+
+
+def test_an_exact_test_of_what_is_made_elsewhere() -> None:
+    old, new = (asked(name + "GradScaler", kind="exact type") for name in (OLD, NEW))
+    assert judged(old, new).verdict is REFUTED
+    assert judged(replace(old, kind="type"), replace(new, kind="type")).verdict is PROVEN
+    assert judged(old, replace(new, kind="type")).verdict is Verdict.NOT_COMPARABLE
+
+
+def test_who_calls_a_class_that_is_handed_on_is_not_known() -> None:
+    found = judged(handed_on(OLD + "GradScaler"), handed_on(NEW + "GradScaler"))
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    home = handed_on(NEW + "grad_scaler.GradScaler"), handed_on(NEW + "GradScaler")
+    assert judged(*home).verdict is PROVEN
+
+
 def test_a_name_that_does_not_exist() -> None:
-    found = judged(reference(OLD + "GradScaler"), reference(OLD + "amp.GradScaler"))
+    found = judged(asked(OLD + "GradScaler"), asked(OLD + "amp.GradScaler"))
     assert found.verdict is REFUTED
     assert found.after is not None and "AttributeError" in found.after.text
 
@@ -243,7 +269,7 @@ NEEDED = {
     "raises": WRONG["device forgotten"],
     "warns": (call("autocast", CUDA), call(OLD + "autocast")),
     "attributes": WRONG["always on"],
-    "isinstance": (reference(OLD + "GradScaler"), reference("amp.autocast")),
+    "isinstance": (asked(OLD + "GradScaler"), asked("amp.autocast")),
 }
 
 
@@ -252,7 +278,7 @@ def test_an_annotation_asks_nothing_but_that_it_exists() -> None:
     assert judged(old, annotation(NEW + "GradScaler")).verdict is PROVEN
     assert judged(annotation(NEW + "GradScaler"), old).verdict is PROVEN
     assert judged(old, annotation(OLD + "Missing")).verdict is REFUTED
-    assert judged(annotation(NEW + "GradScaler"), reference(OLD + "GradScaler")).verdict is REFUTED
+    assert judged(asked(NEW + "GradScaler"), asked(OLD + "GradScaler")).verdict is REFUTED
 
 
 @pytest.mark.parametrize("check", NEEDED)

@@ -20,9 +20,9 @@ from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
 from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erase import Eraser
-from amp_lint.verify.compare.followed import regions, shown, unread_events, yields
 from amp_lint.verify.compare.imports import imports
 from amp_lint.verify.compare.plain import Plain
+from amp_lint.verify.compare.regions import regions, shown, yields
 from amp_lint.verify.compare.rewrites import Function
 from amp_lint.verify.compare.saved import states
 from amp_lint.verify.compare.side import Side, States, open_terms
@@ -62,12 +62,12 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
     whole = any(_spans_updates(side.model) for side in sides) or len({*map(_updates, sides)}) > 1
     before.whole = after.whole = whole
     expressions, other_losses, other_objects = _expressions(old, new)
-    unread = [*unread_events(before, after)]
     uses = [*compare_uses(before.uses, after.uses)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
     entered |= {*_with_other_managers(before, after)}
-    steps = [] if unread else [*_steps(before, after, entered)]
-    steps = [s for s in steps if not _is_of_any(s, after, other_losses)]
+    steps = [
+        step for step in _steps(before, after, entered) if not _is_of_any(step, after, other_losses)
+    ]
     policies = [p for p in _policies(before, after) if p.place.function not in entered]
     obligations: list[Obligation] = [*_unbound(before, after), *imports(before, after)]
     obligations += states(before, after)
@@ -78,7 +78,6 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
         "unowned": cover.reasons(coverage),
         "turned": _turned(old, new),
         "condition": _conditional(old, new),
-        "not-followed": unread,
         "too-many": _TOO_MANY if len(policies) > _MAX_POLICIES else (),
         "object": other_objects,
         "scaler-moved": moved,
@@ -241,7 +240,7 @@ def _is_entered(use: Use) -> bool:
     What runs inside one that is not has no state that the new code could keep. One without a
     device raises too: of what it would be nothing is known, so that nothing is held against it.
     """
-    if not use.name.endswith(tuple(words(Role.REGION))):
+    if use.kind == "partial" or not use.name.endswith(tuple(words(Role.REGION))):
         return True
     if use.kind != "call":
         return False

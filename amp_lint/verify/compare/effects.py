@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from amp_lint.amp.events import Kind, is_made_from_scale
+from amp_lint.amp.events import Kind
 from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.conditions import text
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.lift import ERASED, Lifter
-from amp_lint.verify.compare.marks import Mark, about, leftover
+from amp_lint.verify.compare.marks import Mark, about
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, walk
 
 _ORDINARY = frozenset({Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE})
@@ -301,7 +301,7 @@ class Walker:
             if not local and not same:
                 self._note(f"store {target.value}", guards, term, node)
         elif is_gradient(target):
-            self._mark(Kind.GRADIENT_WRITE, "", Const(None), guards, node)
+            self._mark(Kind.GRADIENT_WRITE.value, "", node)
         else:
             self._note(f"store {text(target)}", guards, term, node)
             path = dotted(target)
@@ -366,7 +366,7 @@ class Walker:
         if isinstance(value, cst.From):
             kind, value = "yield from", value.item
         term = Const(None) if value is None else self._lifter.term(value, env)
-        self._mark("yield", "", Const(None), guards, node)
+        self._mark("yield", "", node)
         self._note(kind, guards, term, node)
 
     # --- events -------------------------------------------------------------------------------
@@ -374,31 +374,12 @@ class Walker:
     def _event(
         self, kind: Kind, node: cst.Call, env: dict[str, Term], guards: tuple[Term, ...]
     ) -> None:
-        left = leftover(self._model, kind, node)
-        named = ((name, self._given(value, env)) for name, value in left)
-        given = Op(Form.OTHER, "given", (), tuple(sorted(named, key=lambda item: item[0])))
-        self._mark(kind, about(self._model, kind, node), given, guards, node)
+        self._mark(kind.value, about(self._model, kind, node), node)
         if kind is Kind.BACKWARD:
             self._backward(node, env, guards)
 
-    def _given(self, node: cst.BaseExpression, env: dict[str, Term]) -> Term:
-        """An argument, if it is a limit without the scale."""
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
-            for side, other in ((node.left, node.right), (node.right, node.left)):
-                if is_made_from_scale(side, self._model.values):
-                    return self._given(other, env)
-        return self._lifter.term(node, env)
-
-    def _mark(
-        self,
-        kind: Kind | str,
-        subject: str,
-        given: Term,
-        guards: tuple[Term, ...],
-        node: cst.CSTNode,
-    ) -> None:
-        name, before = kind if isinstance(kind, str) else kind.value, len(self.found.done)
-        self.found.marks.append(Mark(name, subject, guards, given, before, self._inside, node))
+    def _mark(self, kind: str, subject: str, node: cst.CSTNode) -> None:
+        self.found.marks.append(Mark(kind, subject, self._inside, node))
 
     def _backward(self, node: cst.Call, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
         loss = self._model.steps.recognizer.loss(node)

@@ -1,4 +1,4 @@
-"""The events of a training step as they are written, and what no trace holds of them."""
+"""The events of a training step as they are written, and the arguments that no trace holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from amp_lint.amp.events import Kind
 from amp_lint.flow.conditions import text
 from amp_lint.flow.values import arguments
 from amp_lint.model import Model
-from amp_lint.verify.terms import Term
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
 
@@ -20,18 +19,12 @@ _STRICT = {row.keyword(Part.STRICT) for row in ROWS} - {""}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mark:
-    """Where an event of the training step stands in the text, and what no trace holds of it."""
+    """Where an event of the training step stands in the text."""
 
     kind: str
     """That of the event, or ``yield``."""
     about: str
     """The optimizer that it steps, clears or unscales, as it is written."""
-    guards: tuple[Term, ...]
-    """The tests, loops and contexts around it, outermost first, without those of AMP."""
-    given: Term
-    """Its arguments but for the loss, the optimizer and the limit of a clip."""
-    before: int
-    """How many effects of the function come before it in the text."""
     regions: tuple[int, ...]
     """The autocast contexts around it, by their number in the function."""
     node: cst.CSTNode

@@ -77,12 +77,6 @@ class Tracer:
         self._caches = Caches(model.linked, model.regions, model.steps, doubtful=True)
 
     @functools.cached_property
-    def followed(self) -> set[tuple[int, str]]:
-        """Line and text of every event of the traces."""
-        traces = (trace for program in self.programs.values() for trace in program.traces)
-        return {(event.line, event.source) for trace in traces for event in trace}
-
-    @functools.cached_property
     def programs(self) -> dict[str, Program]:
         """The training steps of every function in which something happens, by its name."""
         names = {id(node): name for name, node in units(self._model)}

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_lint.amp.ambient import inherited
 from amp_lint.amp.kinds import ObjectKind
-from amp_lint.amp.roles import SCALERS
 from amp_lint.model import Model
+from amp_lint.syntax.references import Reference, is_read, reference
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.lift import Lifter, is_amp
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Object, Place, Use
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
-from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST, GRAD_SCALER
+from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST
 from amp_lint.vocabulary.meaning import Part
 
-_PARTIAL = "functools.partial"
+_TESTS = ("type", "exact type")
 _Family = tuple[str, str, str]
 """Function, what is used there, what it is bound to."""
-_NAMED = ("reference", "annotation")
 _DEVICE = re.compile(r"_(gpu|cpu|xla|ipu)(?=_|$)")
 
 
@@ -43,24 +42,28 @@ class AmpUse:
     """What a scaler is bound to, as it is written; of an argument of another use, ","."""
 
     @property
+    def member(self) -> str:
+        """Its name in the module, the same for what is one thing under its old and new name."""
+        return _DEVICE.sub("", self.use.name.rpartition(".")[2])
+
+    @property
     def family(self) -> _Family:
-        """Equal for uses of what is one thing under its old and its new name."""
-        member = self.use.args[0] if self.use.name == _PARTIAL else Global(self.use.name)
-        assert isinstance(member, Global)
-        last = member.name.rpartition(".")[2]
-        return self.function, _DEVICE.sub("", last), self.bound
+        """Equal for uses of one thing in one place."""
+        return self.function, self.member, self.bound
 
 
 def compare_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[Object]:
-    """An obligation for every use that became another one."""
+    """An obligation for every use that became another one, and for tests of what became another."""
     pairs = list(_pairs(before, after))
-    made = next(((o.use, n.use) for o, n in pairs if _makes_scaler(o.use)), None)
     for old, new in pairs:
-        is_scaler = old.use.kind == "reference" and _is_scaler(old.use.name)
-        about = made if is_scaler and made and made[0].name != made[1].name else None
-        if old.use != new.use or about is not None:
+        made = tuple(
+            (o.use, n.use)
+            for o, n in pairs
+            if old.use.kind in _TESTS and o.use.kind == "call" and o.member == old.member
+        )
+        if old.use != new.use or any(o.name != n.name for o, n in made):
             place = Place(old.line, new.line, old.function)
-            yield Object(place, old.use, new.use, old.nested, about)
+            yield Object(place, old.use, new.use, old.nested, made)
 
 
 def lonely_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[str]:
@@ -76,40 +79,26 @@ def lonely_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[str]:
         for site in sites:
             owned = site.owned and not all(site.family in families for families in bound)
             if id(site) not in paired and not owned:
-                yield f"line {site.line}: `{site.family[1]}` was {how}"
+                yield f"line {site.line}: `{site.member}` was {how}"
 
 
 def _pairs(before: list[AmpUse], after: list[AmpUse]) -> Iterator[tuple[AmpUse, AmpUse]]:
-    old, new = ([site.family for site in sites] for sites in (before, after))
-    families = dict.fromkeys((*old, *new))
-    uneven = [family for family in families if old.count(family) != new.count(family)]
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal" or (tag == "replace" and j - i == m - k and _alike(old[i:j], new[k:m])):
-            pairs = zip(before[i:j], after[k:m], strict=True)
-            yield from (pair for pair in pairs if pair[0].family not in uneven)
-    for family in uneven:
-        sides = ([s for s in sites if s.family == family] for sites in (before, after))
-        yield from _of_family(*sides)
+    """The uses of each family in order; of one that a text has more of, what is between equals."""
+    for family in dict.fromkeys(site.family for site in (*before, *after)):
+        old, new = ([s for s in sites if s.family == family] for sites in (before, after))
+        if len(old) == len(new):
+            yield from zip(old, new, strict=True)
+        else:
+            yield from _between_equals(old, new)
 
 
-def _of_family(before: list[AmpUse], after: list[AmpUse]) -> Iterator[tuple[AmpUse, AmpUse]]:
-    """The pairs of what is used more often in one text: those that are the same, and in between."""
+def _between_equals(
+    before: Sequence[AmpUse], after: Sequence[AmpUse]
+) -> Iterator[tuple[AmpUse, AmpUse]]:
     old, new = ([site.use for site in sites] for sites in (before, after))
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal" or (tag == "replace" and j - i == m - k):
+    for _, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if j - i == m - k:
             yield from zip(before[i:j], after[k:m], strict=True)
-
-
-def _alike(old: list[_Family], new: list[_Family]) -> bool:
-    return [member for _, member, _ in old] == [member for _, member, _ in new]
-
-
-def _makes_scaler(use: Use) -> bool:
-    return use.kind == "call" and _is_scaler(use.name)
-
-
-def _is_scaler(name: str) -> bool:
-    return name in SCALERS or name.endswith(f".{GRAD_SCALER.word}")
 
 
 def amp_uses(lifter: Lifter) -> Iterator[AmpUse]:
@@ -123,25 +112,37 @@ def amp_uses(lifter: Lifter) -> Iterator[AmpUse]:
         for arg in call.args[lifter.is_partial(call) :]
         for part in descendants(arg)
     }
-    for node in sorted(_references(model), key=model.tree.order):
-        (name,) = (n for n in model.names.qualified(node) if is_amp(n))
-        use = _use(lifter, node, name)
-        if use is None or (use.kind in _NAMED and id(node) in inside):
-            continue  # an argument of another use, which has it
+    for found in _references(model, model.tree.module):
+        node = found.node
         start, _ = model.tree.span(node)
         line = model.source.position(start)[0]
-        nested = _is_nested(model, node, name)
-        owned = use.kind in _NAMED or (id(node) in compared and id(node) not in inside)
-        bound = "," if id(node) in inside else _bound(model, node)
-        yield AmpUse(use, name_of(model, node), line, nested, owned, bound)
+        owned = id(node) in compared and id(node) not in inside
+        bound = "," if id(node) in inside else _bound(model, found)
+        nested = _is_nested(model, found)
+        yield AmpUse(_use(lifter, found), name_of(model, node), line, nested, owned, bound)
 
 
-def _bound(model: Model, node: cst.CSTNode) -> str:
-    """What a scaler is bound to that a call of ``node`` makes; "" if to nothing."""
-    call = model.tree.parent(node)
-    holder = model.tree.parent(call) if call is not None else None
-    if not isinstance(call, cst.Call) or not model.roles.is_constructor(call):
+def _references(model: Model, within: cst.CSTNode) -> Iterator[Reference]:
+    """The outermost expressions that stand for one AMP name, and are read."""
+    tree, names = model.tree, model.names
+    nodes: list[cst.Name | cst.Attribute] = [
+        *tree.below(within, cst.Name),
+        *tree.below(within, cst.Attribute),
+    ]
+    for node in sorted(nodes, key=tree.order):
+        found = [name for name in names.qualified(node) if is_amp(name)]
+        holder = tree.parent(node)
+        longer = names.qualified(holder) if isinstance(holder, cst.Attribute) else ()
+        if len(found) == 1 and is_read(tree, node) and not any(map(is_amp, longer)):
+            yield reference(tree, names, node, found[0])
+
+
+def _bound(model: Model, found: Reference) -> str:
+    """What a scaler is bound to that is made here; "" if to nothing."""
+    call = found.call
+    if call is None or not model.roles.is_constructor(call):
         return ""
+    holder = model.tree.parent(call)
     targets = [each.target for each in holder.targets] if isinstance(holder, cst.Assign) else []
     return " = ".join(map(model.tree.source, targets))
 
@@ -157,62 +158,40 @@ def _compared(lifter: Lifter) -> Iterator[cst.CSTNode]:
     yield from model.roles.scaler_calls
 
 
-def _is_nested(model: Model, node: cst.CSTNode, name: str) -> bool:
+def _is_nested(model: Model, found: Reference) -> bool:
     """Whether autocast is used where another region may be active."""
-    call = model.tree.parent(node)
-    if name not in DEVICE_AUTOCAST or not isinstance(call, cst.Call):
+    if found.name not in DEVICE_AUTOCAST or found.call is None:
         return False
-    device = DEVICE_AUTOCAST[name]
-    taken = inherited(model.regions, model.names, call, device, DEFAULT_DTYPES[device])
+    device = DEVICE_AUTOCAST[found.name]
+    taken = inherited(model.regions, model.names, found.call, device, DEFAULT_DTYPES[device])
     return Part.DTYPE in taken
 
 
-def _references(model: Model) -> Iterator[cst.Name | cst.Attribute]:
-    """The outermost expressions that stand for one AMP name, and are read."""
-    nodes: list[cst.Name | cst.Attribute] = [
-        *model.tree.nodes(cst.Name),
-        *model.tree.nodes(cst.Attribute),
-    ]
-    for node in nodes:
-        if len([name for name in model.names.qualified(node) if is_amp(name)]) == 1 and not (
-            _is_part(model, node) or _is_target(model, node)
-        ):
-            yield node
+def _use(lifter: Lifter, found: Reference) -> Use:
+    if found.role == "type":
+        return _test(lifter.model, found)
+    if found.call is None:
+        return Use(found.role, found.name)
+    keywords: dict[str, Term] = {}
+    args: list[Term] = []
+    given = found.call.args[found.skipped :]
+    for arg in given:
+        term = argument_term(lifter, arg.value)
+        if arg.keyword is not None:
+            keywords[arg.keyword.value] = term
+        elif not arg.star:
+            args.append(term)
+    by_name = tuple(sorted(keywords.items(), key=lambda item: item[0]))
+    starred = any(arg.star for arg in given)
+    return Use(found.role, found.name, tuple(args), by_name, starred)
 
 
-def _is_part(model: Model, node: cst.CSTNode) -> bool:
-    """Whether a name is a part of an import, or of a longer name that counts itself."""
-    holder = model.tree.parent(node)
-    if isinstance(holder, cst.Attribute):
-        return holder.value is not node or any(map(is_amp, model.names.qualified(holder)))
-    return model.tree.ancestor(node, cst.Import) is not None or (
-        model.tree.ancestor(node, cst.ImportFrom) is not None
-    )
-
-
-def _is_target(model: Model, node: cst.CSTNode) -> bool:
-    """Whether a name is bound here, or is the keyword of an argument, and not read."""
-    holder = model.tree.parent(node)
-    if isinstance(holder, (cst.AssignTarget, cst.AnnAssign)):
-        return holder.target is node
-    if isinstance(holder, (cst.Arg, cst.Param)):
-        return getattr(holder, "keyword", None) is node or getattr(holder, "name", None) is node
-    return isinstance(holder, (cst.FunctionDef, cst.ClassDef)) and holder.name is node
-
-
-def _use(lifter: Lifter, node: cst.Name | cst.Attribute, name: str) -> Use | None:
-    holder = lifter.model.tree.parent(node)
-    if isinstance(holder, cst.Call) and holder.func is node:
-        return _call(lifter, holder, name)
-    if isinstance(holder, cst.Decorator):
-        return Use("decorator", name)
-    if isinstance(holder, cst.Arg):
-        call = lifter.model.tree.parent(holder)
-        partial = isinstance(call, cst.Call) and lifter.model.names.is_any(call.func, {_PARTIAL})
-        if isinstance(call, cst.Call) and partial and call.args[0] is holder:
-            return _call(lifter, call, _PARTIAL, node, name)
-    annotates = lifter.model.tree.ancestor(node, cst.Annotation) is not None
-    return Use("annotation" if annotates else "reference", name)
+def _test(model: Model, found: Reference) -> Use:
+    """A test of a type, with all classes of the interface that it names."""
+    holders = model.tree.ancestors(found.node)
+    test = next(each for each in holders if isinstance(each, (cst.Arg, cst.Comparison)))
+    kind = "type" if isinstance(test, cst.Arg) else "exact type"
+    return Use(kind, found.name, tuple(Global(each.name) for each in _references(model, test)))
 
 
 def argument_term(lifter: Lifter, node: cst.BaseExpression) -> Term:
@@ -221,20 +200,3 @@ def argument_term(lifter: Lifter, node: cst.BaseExpression) -> Term:
     if isinstance(term, Const) or kind not in (ObjectKind.BOOL, ObjectKind.DEVICE):
         return term
     return Op(Form.OTHER, "bool" if kind is ObjectKind.BOOL else "device", (term,))
-
-
-def _call(
-    lifter: Lifter, call: cst.Call, name: str, about: cst.CSTNode | None = None, amp: str = ""
-) -> Use:
-    """The use that a call is; ``about`` is the argument that stands for ``amp`` in a partial."""
-    keywords: dict[str, Term] = {}
-    args: list[Term] = []
-    for arg in call.args:
-        term = Global(amp) if arg.value is about else argument_term(lifter, arg.value)
-        if arg.keyword is not None:
-            keywords[arg.keyword.value] = term
-        elif not arg.star:
-            args.append(term)
-    starred = any(arg.star for arg in call.args)
-    by_name = tuple(sorted(keywords.items(), key=lambda item: item[0]))
-    return Use("call", name, tuple(args), by_name, starred)

@@ -14,6 +14,7 @@ import inspect
 import itertools
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -48,14 +49,16 @@ from amp_lint.vocabulary.written import any_of
 
 RAISES, WARNS, EQUAL, INSTANCE = "raises", "warns", "attributes", "isinstance"
 MAX_CASES = 32
-_NAMED = frozenset({"reference", "annotation"})
-"""Uses that only name a class."""
+_CALLED = ("call", "partial")
+_NEVER_ASKED = ("annotation", "alias")
+"""Uses of a class that say nothing about the objects that it makes."""
+_HANDED_ON = ("value", "base")
+_TESTS = ("type", "exact type")
 _ALLOWED = re.compile(
     r"torch\.((cuda\.|cpu\.)?amp\.(autocast_mode\.|grad_scaler\.)?)?"
     rf"({any_of(row.word for row in DEPRECATED.values())})"
     r"|torch\.(get|set|is)_autocast_\w+"
 )
-_PARTIAL = "functools.partial"
 _REPLACED = (FutureWarning, DeprecationWarning)
 _HOMES = re.compile(r"\.(autocast_mode|grad_scaler)(?=\.)")
 _BACKWARD = (CUSTOM_BWD, CUDA_CUSTOM_BWD)
@@ -102,11 +105,15 @@ def judge(obligation: Object, settings: ProofSettings) -> Judgement:
     before, after = obligation.before, obligation.after
     if (before.starred or after.starred) and _given(before) != _given(after):
         return Judgement(Verdict.NOT_COMPARABLE, "arguments are not known (* or **)")
-    if (before.name == _PARTIAL) is not (after.name == _PARTIAL):
+    if (before.kind == "partial") is not (after.kind == "partial"):
         return Judgement(Verdict.NOT_COMPARABLE, "one is the object, the other what makes it")
-    for name in (_subject(before), _subject(after)):
+    if after.kind not in (*_CALLED, before.kind):
+        return Judgement(Verdict.NOT_COMPARABLE, "it is used for something else")
+    for name in (before.name, after.name):
         if not _ALLOWED.fullmatch(name) and not _is_missing(name):
             return Judgement(Verdict.NOT_COMPARABLE, f"{name} is not an interface of torch.amp")
+    if after.kind in _HANDED_ON and _is_other(before, after):
+        return Judgement(Verdict.NOT_COMPARABLE, "who calls it, and how, is not known")
     with _as_if_cuda(), torch.random.fork_rng(devices=()):
         found = [*_compared(obligation)]
     failures = [(old, new) for old, new in found if _kept(old, settings) or _kept(new, settings)]
@@ -134,7 +141,7 @@ def _setting(obligation: Object, found: Sequence[Failures]) -> Changed | None:
     others = [name for name in {**after, **before} if after.get(name) != before.get(name)]
     failures = [new for _, new in found if new is not None]
     shown = {*others, *_SHOWN_AS, *(["device"] if _DEVICES.intersection(others) else [])}
-    renamed = _subject(uses[0]) != _subject(uses[1])
+    renamed = uses[0].name != uses[1].name
     may_warn = renamed or "device" in shown
     if not _SETTINGS.issuperset(others) or not all(
         may_warn if each.check == WARNS else each.check == EQUAL and _told(each) in shown
@@ -143,7 +150,7 @@ def _setting(obligation: Object, found: Sequence[Failures]) -> Changed | None:
         return None
     if others:
         return Changed(_given_as(before, others), _given_as(after, others))
-    return Changed(*map(_subject, uses)) if renamed else None
+    return Changed(*(use.name for use in uses)) if renamed else None
 
 
 def _told(failure: Failure) -> str:
@@ -153,7 +160,7 @@ def _told(failure: Failure) -> str:
 
 def _settings_of(use: Use) -> dict[str, Term]:
     """The arguments of a use by their parameters, with the device of a class that is for one."""
-    row = _row(_subject(use))
+    row = _row(use.name)
     found: dict[str, Term] = {}
     if row is not None and row.gives is not None:
         parameter = (AUTOCAST if row.gives is Role.REGION else GRAD_SCALER).keyword(Part.DEVICE)
@@ -181,13 +188,6 @@ def _given(use: Use) -> tuple[object, ...]:
     return use.name, use.args, use.keywords
 
 
-def _subject(use: Use) -> str:
-    """The name of what is used; that of the function for a partial."""
-    if use.name == _PARTIAL and use.args and isinstance(use.args[0], Global):
-        return use.args[0].name
-    return use.name
-
-
 @contextlib.contextmanager
 def _as_if_cuda() -> Iterator[None]:
     """Let classes for CUDA be made where there is none."""
@@ -206,15 +206,15 @@ Failures = tuple[Failure | None, Failure | None]
 
 def _compared(obligation: Object) -> Iterator[Failures]:
     before, after = obligation.before, obligation.after
-    if {before.kind, after.kind} <= _NAMED:
-        yield _references(obligation)
+    if after.kind not in (*_CALLED, "decorator"):
+        yield None, _other_class(obligation)
         return
-    meant = _meant(before) if after.kind == "call" else before
+    meant = _meant(before) if after.kind in _CALLED else before
     for values in _cases(after, before):
         for ambient in _ambients(obligation):
             old, wanted, new = (_seen(use, values, ambient) for use in (before, meant, after))
             given = _shown(values, ambient)
-            kept = _subject(before) == _subject(after)  # then it is as deprecated as it was
+            kept = before.name == after.name  # then it is as deprecated as it was
             fails = _failure_of(old, new if kept else None, given) or _difference_of(old, wanted)
             yield fails, _worse(wanted, new, kept, given)
 
@@ -228,7 +228,7 @@ def _meant(use: Use) -> Use:
     row = _row(use.name)
     if row is None or row.gives is None or use.starred:
         return use
-    if use.kind != "call":
+    if use.kind not in _CALLED:
         return Use("call", use.name, () if row.device else (Const("cuda"),))
     given = dict(use.keywords)
     for name, term in zip(_parameters(use.name), use.args, strict=False):
@@ -241,7 +241,7 @@ def _meant(use: Use) -> Use:
     elif row.gives is Role.REGION:
         device = next((given.pop(name) for name in sorted(given) if name in _DEVICES), None)
         given[row.order[0]] = device or Const("cuda")
-    return Use("call", use.name, (), tuple(sorted(given.items(), key=lambda item: item[0])))
+    return Use(use.kind, use.name, (), tuple(sorted(given.items(), key=lambda item: item[0])))
 
 
 def _device_type(term: Term) -> Term:
@@ -325,23 +325,22 @@ def _shown(values: Values, ambient: _Ambient) -> str:
 
 def _cases(*uses: Use) -> list[Values]:
     """Every combination of values for the arguments that are not literals."""
-    candidates: dict[str, tuple[object, ...]] = {}
+    candidates: defaultdict[str, dict[object, None]] = defaultdict(dict)
     for use in uses:
         for parameter, term in _named(use):
             found = value(term)
             if isinstance(found, Unknown):
                 kind = term.name if isinstance(term, Op) else ""
                 known = _CANDIDATES.get(parameter, (True, False))
-                candidates.setdefault(found.text, _BY_KIND.get(kind, known))
+                candidates[found.text] |= dict.fromkeys(_BY_KIND.get(kind, known))
     product = itertools.product(*candidates.values())
     return [dict(zip(candidates, row, strict=True)) for row in itertools.islice(product, MAX_CASES)]
 
 
 def _named(use: Use) -> Iterator[tuple[str, Term]]:
     """The arguments of a use with the names of their parameters."""
-    args = use.args[1:] if use.name == _PARTIAL else use.args
-    names = [*_parameters(_subject(use)), *[""] * len(args)]
-    yield from zip(names, args, strict=False)
+    names = [*_parameters(use.name), *[""] * len(use.args)]
+    yield from zip(names, use.args, strict=False)
     yield from use.keywords
 
 
@@ -420,7 +419,7 @@ def _seen(use: Use, values: Values, ambient: _Ambient) -> Seen:
         attributes: dict[str, object] = {}
         raised = ""
         try:
-            attributes = _attributes(_subject(use), make())
+            attributes = _attributes(use.name, make())
         except Exception as error:  # whatever torch raises is the finding
             first, *_ = str(error).splitlines() or [""]
             raised = f"{type(error).__name__}: {first}"
@@ -455,19 +454,18 @@ def _state() -> dict[str, object]:
 
 def _made(use: Use, values: Values) -> Callable[[], object]:
     """What evaluates a use; for a decorator, what it makes of a function."""
-    args = use.args[1:] if use.name == _PARTIAL else use.args
-    given = [_filled(term, values) for term in args]
+    given = [_filled(term, values) for term in use.args]
     named = {name: _filled(term, values) for name, term in use.keywords}
 
     def make() -> object:
-        function = _resolved(_subject(use))
-        decorated = _backward if _row(_subject(use)) in _BACKWARD else _forward
-        if use.kind in _NAMED:
-            return contextlib.ExitStack().enter_context(function)  # type: ignore[arg-type]
+        function = _resolved(use.name)
+        decorated = _backward if _row(use.name) in _BACKWARD else _forward
         if use.kind == "decorator":
             return function(decorated)
+        if use.kind not in _CALLED:
+            return contextlib.ExitStack().enter_context(function)  # type: ignore[arg-type]
         made = functools.partial(function, *given, **named)()
-        return made(decorated) if _is_decorator(_subject(use)) else made
+        return made(decorated) if _is_decorator(use.name) else made
 
     return make
 
@@ -543,33 +541,42 @@ def _of_backward(decorated: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN40
             yield f"what backward gets {where}", decorated(context, gradient)
 
 
-# --- references ---------------------------------------------------------------------------------
+# --- classes ------------------------------------------------------------------------------------
 
 
-def _references(obligation: Object) -> Failures:
-    """The old and the new name must mean the same of the objects they are asked about."""
+def _is_other(before: Use, after: Use) -> bool:
+    """Whether two names, both of which there are, stand for two things."""
+    return not (_is_missing(after.name) or _is_missing(before.name)) and (
+        _resolved(before.name) is not _resolved(after.name)
+    )
+
+
+def _other_class(obligation: Object) -> Failure | None:
+    """How the new name raises, or does not say of objects what the old one said."""
+    before, after = obligation.before, obligation.after
     try:
-        found: list[Any] = [_resolved(use.name) for use in (obligation.before, obligation.after)]
+        old, new = ([_resolved(name) for name in _classes(use)] for use in (before, after))
+        made = [(_resolved(was.name), _resolved(now.name)) for was, now in obligation.made]
     except AttributeError as error:
-        return None, Failure(RAISES, f"AttributeError: {error}", obligation.after.name)
-    if obligation.before.kind == obligation.after.kind == "annotation":
-        return None, None  # nobody is asked anything
-    if obligation.instance_of is not None and all(isinstance(each, type) for each in found):
-        return _instances(obligation, found)
-    if found[0] is found[1] or (isinstance(found[0], type) and issubclass(*found)):
-        return None, None
-    text = f"{obligation.after.name} is not the same as {obligation.before.name}"
-    return None, Failure(INSTANCE, text, obligation.after.name)
+        return Failure(RAISES, f"AttributeError: {error}", after.name)
+    if after.kind not in _TESTS:
+        return None  # nobody is asked anything
+    for was, now in made or zip(old, old, strict=True):
+        answers = _answer(before.kind, was, old), _answer(after.kind, now, new)
+        if answers[0] is not answers[1]:
+            text = f"isinstance(..., {after.name}) is {answers[1]} instead of {answers[0]}"
+            return Failure(INSTANCE, text, f"{now.__module__}.{now.__name__}")
+    return None
 
 
-def _instances(obligation: Object, classes: list[type]) -> Failures:
-    assert obligation.instance_of is not None
-    values = _cases(*obligation.instance_of)[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        made = [_made(use, values)() for use in obligation.instance_of]
-    was, now = (isinstance(each, kind) for each, kind in zip(made, classes, strict=True))
-    if was == now:
-        return None, None
-    text = f"isinstance(..., {obligation.after.name}) is {now} instead of {was}"
-    return None, Failure(INSTANCE, text, type(made[1]).__module__ + "." + type(made[1]).__name__)
+def _classes(use: Use) -> Iterator[str]:
+    """What a use names; of a test, all of them."""
+    yield use.name
+    if use.kind in _TESTS:
+        yield from (each.name for each in use.args if isinstance(each, Global))
+
+
+def _answer(kind: str, made: Callable[..., Any], classes: Sequence[Callable[..., Any]]) -> bool:
+    """What a test says of an instance of ``made``."""
+    kinds = tuple(each for each in classes if isinstance(each, type))
+    return made in kinds if kind != "type" else isinstance(made, type) and issubclass(made, kinds)

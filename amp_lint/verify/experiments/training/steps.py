@@ -136,6 +136,8 @@ def _incomparable(obligation: Step) -> str:
         return "no training step was found"
     if not after.traces:
         return "a training step is gone"
+    if not before.traces:
+        return "a training step was added, or a part of one whose rest is elsewhere"
     clips = (e.clip for p in (before, after) for e in _events(p) if e.clip is not None)
     unknown = next((clip.function for clip in clips if clip.function not in REPLAYED), None)
     if unknown is not None:
