@@ -113,7 +113,8 @@ class Path:
         return *self.outline(), self.facts.signature()
 
     def _situation(self) -> tuple[object, ...]:
-        return id(self.updated), self.exit, self.value, self.env.scaled, len(self.regions)
+        updated = id(self.updated), self.updated_alone
+        return *updated, self.exit, self.value, self.env.scaled, len(self.regions)
 
     def joined(self, other: Path) -> Path:
         """This path, with the ways that led to another one of the same signature."""

@@ -200,11 +200,11 @@ class Relevance:
         """
         if self.chooses_clip(node) or not self.is_setting(node) or not self._has_plain_mode:
             return None
-        constant = self.recognizer.values.constant(node.test)
         body, other = self._sides(node)
         used = any(map(self.uses_scaler, body))
         if used is any(map(self.uses_scaler, other)):
             return None
+        constant = self.recognizer.values.constant(node.test)
         if isinstance(constant, bool) and constant is not used and self._is_on:
             return constant  # the file has both: a scaler that is on, and the side that uses none
         return None if any(map(self.serves_both_modes, body if used else other)) else used

@@ -79,9 +79,7 @@ class Lifetimes:
         """Every such scaler, in source order."""
         found: dict[int, Recreation] = {}
         for made in (made for call in self.roles.scaler_calls for made in self._made(call)):
-            ways = (
-                self._in_loop, self._in_function, self._in_step, self._in_epoch, self._after_load
-            )  # fmt: skip
+            ways = (self._in_loop, self._in_function, self._in_step, self._after_load)
             recreation = next(filter(None, (way(made) for way in ways)), None)
             if recreation is not None:
                 found.setdefault(id(made.call), recreation)
@@ -238,34 +236,26 @@ class Lifetimes:
     # --- in a step, and after a state was loaded ----------------------------------------------
 
     def _in_step(self, made: _Made) -> Recreation | None:
-        """In a function that takes one step with an optimizer of somebody else."""
+        """In a function that trains once, with an optimizer of somebody else: a step, an epoch."""
         function = self.tree.ancestor(made.call, *_FUNCTIONS)
         if not isinstance(function, cst.FunctionDef) or self.program.calls_of(function):
             return None
         if self._restores(made, function) or _ONCE.search(function.name.value):
             return None
-        scales = [*filter(self.recognizer.is_scale, self.tree.below(function, cst.Call))]
-        if not scales or any(self.program.loop(call) for call in (made.call, *scales)):
+        if self.program.loop(made.call) or not self._trains_once(made, function):
             return None
         optimizers = list(self._optimizers(made, function))
         if not optimizers or not all(self._is_older(each, function) for each in optimizers):
             return None
         return Recreation(made.call, function, made.assign)
 
-    def _in_epoch(self, made: _Made) -> Recreation | None:
-        """In a function that is told which epoch it trains, with an optimizer of somebody else."""
-        function = self.tree.ancestor(made.call, *_FUNCTIONS)
-        if not isinstance(function, cst.FunctionDef) or self.program.calls_of(function):
-            return None
+    def _trains_once(self, made: _Made, function: cst.FunctionDef) -> bool:
+        """Whether a function takes one step, or trains the epoch that it is told."""
+        scales = [*filter(self.recognizer.is_scale, self.tree.below(function, cst.Call))]
+        if scales and not any(self.program.loop(call) for call in scales):
+            return True
         told = any(_EPOCH.search(param.name.value) for param in function.params.params)
-        if not told or self.program.loop(made.call) or _ONCE.search(function.name.value):
-            return None
-        if self._restores(made, function) or not self._is_one_epoch(made, function):
-            return None
-        optimizers = list(self._optimizers(made, function))
-        if not optimizers or not all(self._is_older(each, function) for each in optimizers):
-            return None
-        return Recreation(made.call, function, made.assign)
+        return told and self._is_one_epoch(made, function)
 
     def _is_older(self, optimizer: cst.BaseExpression, function: cst.FunctionDef) -> bool:
         """Whether an optimizer is a parameter of a function, or an attribute it leaves alone."""
