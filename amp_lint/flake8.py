@@ -19,6 +19,7 @@ from amp_lint.text.printable import printable
 
 if TYPE_CHECKING:
     from amp_lint.run.config import Settings
+    from amp_lint.syntax.beside import Beside
 
 _FAILED = f"{SYNTAX_ERROR} amp-lint failed on this file"
 
@@ -50,13 +51,15 @@ class Plugin:
         yield from ((row, column, printable(text), type(self)) for row, column, text in results)
 
     def _results(self) -> Iterator[tuple[int, int, str]]:
-        from amp_lint.run.job import Action, Job, lint, passes
+        from amp_lint.run.job import Action, Job, linked, lint, passes
+        from amp_lint.syntax.project import Project
 
         path, data = Path(self._filename), _encode(self._text)
         selection = _settings().selection(path)
-        if not passes((data, b""), selection, None) or _settings().excluded(path):
+        links = linked(Project([path], beside=_beside()), path, data, selection)
+        if not passes((data, b""), selection, links) or _settings().excluded(path):
             return
-        outcome = lint(Job(self._filename, data, False, selection, Action.FIND))
+        outcome = lint(Job(self._filename, data, False, selection, Action.FIND, links=links))
         for error in outcome.errors:
             yield 1, 0, f"{_FAILED}: {error}"
         if source := outcome.source:
@@ -88,6 +91,13 @@ def _settings() -> Settings:
     from amp_lint.run.config import Choice, Settings
 
     return Settings(Choice("flake8"), noqa=False)
+
+
+@functools.cache
+def _beside() -> Beside:
+    from amp_lint.syntax.beside import Beside
+
+    return Beside(_settings().follows_imports)
 
 
 def _encode(text: str) -> bytes:

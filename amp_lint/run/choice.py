@@ -40,6 +40,8 @@ class Choice:
     """Files that are looked for beside those of Python and notebooks."""
     per_file_ignores: Ignored | None = None
     extend_per_file_ignores: Ignored = ()
+    follow_imports: bool | None = None
+    """Whether files that are imported are read, though the run has not got them."""
     root: Path = Path()
     """The directory that the patterns are relative to."""
 
@@ -87,6 +89,12 @@ def is_docstring_code(layers: Sequence[Choice]) -> bool:
     """Whether documentation strings are looked at; a later layer stands above an earlier one."""
     said = (layer.docstring_code for layer in reversed(layers))
     return next((each for each in said if each is not None), False)
+
+
+def follows_imports(layers: Sequence[Choice]) -> bool:
+    """Whether imported files beside the run are read; a later layer stands above an earlier one."""
+    said = (layer.follow_imports for layer in reversed(layers))
+    return next((each for each in said if each is not None), True)
 
 
 def _choose(layer: Choice, below: set[Rule]) -> set[Rule]:

@@ -26,6 +26,7 @@ from amp_lint.run.choice import (
     Choice,
     ConfigError,
     check_selectors,
+    follows_imports,
     ineffective,
     is_docstring_code,
     is_preview,
@@ -167,6 +168,10 @@ class Settings:
                 said = compiled.verdict(_names(layer, path), directory=False)
                 verdict = verdict if said is None else said
         return bool(verdict)
+
+    def follows_imports(self, path: Path) -> bool:
+        """Whether what a file imports is read, where the run has not got it."""
+        return follows_imports(self._layers(absolute(path).parent)[0])
 
     def warnings(self) -> Iterator[str]:
         """What is of no use in the settings that were read so far, and what was not read at all."""

@@ -8,10 +8,7 @@ from pathlib import Path
 
 from amp_lint.selection import Scope
 from amp_lint.syntax.project import Project
-from amp_lint.text.files import absolute, is_checkout
-
-_MARKS = ("pyproject.toml", "setup.py", "setup.cfg")
-"""Files that stand at the top of a project."""
+from amp_lint.text.files import MARKS, absolute, is_checkout
 
 
 def extent(path: Path, code: bytes, project: Project, roots: Iterable[Path]) -> Scope:
@@ -25,6 +22,6 @@ def extent(path: Path, code: bytes, project: Project, roots: Iterable[Path]) -> 
 def _is_whole(path: Path, roots: Iterable[Path]) -> bool:
     """Whether a directory that was walked has the file and the top of its project."""
     above = [*path.parents]
-    marked = (folder for folder in above if any((folder / name).exists() for name in _MARKS))
+    marked = (folder for folder in above if any((folder / name).exists() for name in MARKS))
     top = next(filter(is_checkout, above), None) or next(marked, None)
     return any(root in above and (top is None or top.is_relative_to(root)) for root in roots)

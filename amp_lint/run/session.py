@@ -21,6 +21,7 @@ from amp_lint.run.garbage import collect_seldom
 from amp_lint.run.job import Action, Job, Outcome, linked, passes
 from amp_lint.run.progress import Progress
 from amp_lint.selection import Scope
+from amp_lint.syntax.beside import Beside
 from amp_lint.syntax.cells import python
 from amp_lint.syntax.project import Links, Project
 from amp_lint.text import files
@@ -252,17 +253,24 @@ class Session:
         if self._options.force_exclude and self._settings.excluded(Path(name)):
             return None
         found = Found(Path(name), named=True)
-        return self._job(found, self._stdin, python(self._stdin, name), Project(()))
+        project = self._project([] if name == _STDIN else [found])
+        code = python(self._stdin, name)
+        links = linked(project, found.path, code[0], self._settings.selection(found.path))
+        return self._job(found, self._stdin, code, project, links)
 
     def _file_jobs(self) -> Iterator[Job]:
         """The files that the bytes sieve lets pass, alone or with what they import, read."""
         found = self._discover()
-        fixing = self._options.action is not Action.REPORT
-        project = Project((each.path for each in found), fixing=fixing)
+        project = self._project(found)
         for count, each in enumerate(found, 1):
             self._progress.show(f"{count} files looked at")
             if job := self._read(each, project):
                 yield job
+
+    def _project(self, found: Iterable[Found]) -> Project:
+        fixing = self._options.action is not Action.REPORT
+        beside = Beside(self._settings.follows_imports)
+        return Project((each.path for each in found), fixing=fixing, beside=beside)
 
     def _discover(self) -> list[Found]:
         discovery = Discovery(

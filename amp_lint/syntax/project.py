@@ -1,9 +1,9 @@
-"""Which of the linted files a file imports, so that rules can look into them.
+"""Which files of its project a file imports, so that rules can look into them.
 
-An import is looked up among the files of the run and nowhere else: relative ones where they say,
-absolute ones from the directory of the file upwards. Only files that may train are asked for,
-imports are found by a regular expression, and what comes of it is bytes: `amp_lint.syntax.links`
-says what is made of them.
+An import is looked up among the files of the run, and those that lie beside them: relative ones
+where they say, absolute ones from the directory of the file upwards. Only files that may train are
+asked for, imports are found by a regular expression, and what comes of it is bytes:
+`amp_lint.syntax.links` says what is made of them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from amp_lint.syntax.beside import Beside
 from amp_lint.syntax.callees import MODULES, callees
 from amp_lint.syntax.cells import python
 from amp_lint.text import files
@@ -120,12 +121,15 @@ class Project:
         *,
         fixing: bool = False,
         read: Callable[[Path], bytes] = files.read,
+        beside: Beside | None = None,
     ) -> None:
         """Prepare; ``fixing`` says that names which others import will have to stay.
 
-        ``read`` gives the bytes of one of ``paths``, or raises OSError.
+        ``read`` gives the bytes of one of ``paths``, or raises OSError. ``beside`` finds what is
+        imported and none of ``paths``.
         """
         self._fixing = fixing
+        self._beside = beside
         self._open = read
         self._paths = {str(absolute(path)): path for path in paths}
         self._modules = _modules(self._paths)
@@ -173,7 +177,8 @@ class Project:
                 own = data if file == start else self._bytes(file)
                 for module in dict.fromkeys(_spelled(own)):
                     to = self._resolve(file, module)
-                    if to is None and any(map(is_file, self._places(file, module))):
+                    is_known = to is not None and to in self._paths
+                    if not is_known and any(map(is_file, self._places(file, module))):
                         return True
                     reached.update({to: None} if to else {})
             level = [file for file in reached if file not in seen]
@@ -345,7 +350,9 @@ class Project:
 
     def _read(self, file: str) -> bytes:
         try:
-            return python(self._open(self._paths[file]), file)[0]
+            is_own = file in self._paths
+            data = self._open(self._paths[file]) if is_own else files.read(Path(file), MAX_BYTES)
+            return python(data, file)[0]
         except OSError:
             return b""
 
@@ -363,15 +370,18 @@ class Project:
         name = module.lstrip(".")
         dots = len(module) - len(name)
         if dots:
-            return self._module(_folder(importer, dots - (2 if name else 1)), name)
+            return self._module(importer, _folder(importer, dots - (2 if name else 1)), name)
         folder = _folder(importer, 0)
         first = name.partition(".")[0]
-        if first in OUTSIDE or not self._words.issuperset(name.split(".")):
+        if first in OUTSIDE or not (
+            self._words.issuperset(name.split("."))
+            or (self._beside is not None and self._beside.has(importer, first))
+        ):
             return None
         folders = [*self._upwards(folder)]
         others = {None, importer}  # no module imports itself: it means one of another folder
-        owner = (at for at in folders if self._module(at, first) not in others)
-        found = (self._module(at, name) for at in (*owner, *folders))
+        owner = (at for at in folders if self._module(importer, at, first) not in others)
+        found = (self._module(importer, at, name) for at in (*owner, *folders))
         return next((file for file in found if file not in others), None)
 
     def _upwards(self, folder: str) -> Iterator[str]:
@@ -380,10 +390,12 @@ class Project:
             yield above
             folder = above
 
-    def _module(self, folder: str, name: str) -> str | None:
-        """The file of a module or package below a directory, if it is one of the run."""
+    def _module(self, importer: str, folder: str, name: str) -> str | None:
+        """The file of a module or package below a directory, of the run or beside it."""
         below = name.replace(".", os.sep) or _PACKAGE
-        return self._modules.get(f"{folder.rstrip(os.sep)}{os.sep}{below}")
+        stem = f"{folder.rstrip(os.sep)}{os.sep}{below}"
+        found = self._modules.get(stem)
+        return found or (self._beside.module(importer, stem) if self._beside is not None else None)
 
 
 def _is_package(file: str) -> bool:

@@ -16,6 +16,12 @@ _KINDS = (
 )
 
 
+MARKS = ("pyproject.toml", "setup.py", "setup.cfg")
+"""Files that stand at the top of a project."""
+CHECKOUTS = (".git", ".hg")
+"""What stands at the top of a git or Mercurial checkout."""
+
+
 class IrregularFileError(OSError):
     """Reading would block, never end, or mean nothing; ``strerror`` says what the file is."""
 
@@ -58,5 +64,5 @@ def from_here(path: Path) -> Path:
 def is_checkout(folder: Path) -> bool:
     """Whether a directory is the top of a git or Mercurial checkout."""
     with contextlib.suppress(OSError):
-        return any((folder / name).exists() for name in (".git", ".hg"))
+        return any((folder / name).exists() for name in CHECKOUTS)
     return False
