@@ -18,6 +18,7 @@ from amp_lint.verify.compare.aliases import other_object
 from amp_lint.verify.compare.align import Alignment
 from amp_lint.verify.compare.alignment import differing
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
+from amp_lint.verify.compare.effect_free import patched
 from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.imports import imports
@@ -81,10 +82,27 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
         "too-many": _TOO_MANY if len(policies) > _MAX_POLICIES else (),
         "object": other_objects,
         "scaler-moved": moved,
+        "patched": _patched(after) if expressions else (),
         **_uncompared(old, new, entered, uses),
     }
     coded = {reason: code for code, reasons in found.items() for reason in reasons}
     return Comparison(tuple(obligations), tuple(coded), tuple(coded.values()), coverage)
+
+
+def _patched(side: Side) -> Iterator[str]:
+    """Functions of torch that the file replaces by its own."""
+    tree, names = side.model.tree, side.model.names
+    targets: list[cst.CSTNode] = [each.target for each in tree.nodes(cst.AssignTarget)]
+    for target in targets:
+        known = names.qualified(target) if isinstance(target, cst.Attribute) else ()
+        if any(map(patched, known)):
+            yield f"line {side.line(target)}: `{shown(side, target)}` is made another function"
+    for call in tree.nodes(cst.Call):
+        owner = call.args[0].value if len(call.args) > 1 else None
+        if owner is not None and names.is_any(call.func, {"builtins.setattr"}):
+            known = names.qualified(owner)
+            if any(patched(f"{name}.x") for name in known):
+                yield f"line {side.line(call)}: `{shown(side, call)}` may make another function"
 
 
 def _coverage(

@@ -53,11 +53,21 @@ def is_opaque(term: Term) -> bool:
 
 def _computes(op: Op) -> bool:
     """Whether a function of torch gives the same whenever it is called."""
-    space, _, name = op.name.rpartition(".")
-    if space not in _NAMESPACES or name in _RANDOM | _STATEFUL or name.endswith("_"):
+    if not computes(op.name):
         return False
     dropout = dict(op.keywords).get("dropout_p", Const(0.0))
     return dropout in (Const(0.0), Const(0))
+
+
+def computes(name: str) -> bool:
+    """Whether a function of torch, by its name, only computes, whatever it is given."""
+    space, _, last = name.rpartition(".")
+    return space in _NAMESPACES and last not in _RANDOM | _STATEFUL and not last.endswith("_")
+
+
+def patched(name: str) -> bool:
+    """Whether what is bound to a name of torch would be called in the place of its function."""
+    return name.rpartition(".")[0] in _NAMESPACES
 
 
 def _is_pure_module(callee: Term) -> bool:

@@ -8,6 +8,7 @@ left out: they are compared as traces.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.conditions import text
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare import touches
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.lift import ERASED, Lifter
 from amp_lint.verify.compare.marks import Mark, about
@@ -26,6 +28,11 @@ from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, walk
 _ORDINARY = frozenset({Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE})
 """Events that are calls like others; `traces` does not replay them."""
 _ELSE, _FINALLY = Op(Form.OTHER, "else"), Op(Form.OTHER, "finally")
+_GRADIENTS = frozenset(
+    f"torch.{name}" for name in ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled")
+)
+"""Contexts that decide whether what is computed in them has gradients."""
+_SUPPRESS = "contextlib.suppress"
 _MAX_KEPT = 200
 """Operations in what a name stands for."""
 _SCOPES = (cst.Lambda, cst.FunctionDef, cst.ClassDef)
@@ -79,7 +86,10 @@ class Walker:
         self._inside: tuple[int, ...] = ()
         self._statement: cst.CSTNode = unit
         self._shared = frozenset(_used_inside(unit))
+        self._roots: dict[str, frozenset[str]] = {}
+        """What a name may share its memory with, as far as it was bound here."""
         lifter.restart()
+        lifter.unstable = self._unstable()
         if isinstance(unit, cst.FunctionDef):
             self._defaults(unit.params)
         self._block(_statements(unit.body), {}, ())
@@ -93,6 +103,54 @@ class Walker:
                 term = _as_module(self._lifter.term(param.default, nothing))
                 self._lifter.found[id(param.default)] = term
                 self._note(f"default {param.name.value}", (), term, param)
+
+    # --- what changes ---------------------------------------------------------------------------
+
+    def _unstable(self) -> frozenset[str]:
+        """The names that are bound more than once here, or whose values are changed."""
+        tree, unit = self._model.tree, self._unit
+        targets = [name for t in tree.below(unit, cst.AssignTarget) for name in _names(t.target)]
+        again = {name for name, count in Counter(targets).items() if count > 1}
+        again |= {name for t in tree.below(unit, cst.AugAssign) for name in _names(t.target)}
+        given = {param.name.value for param in tree.below(unit, cst.Param)}
+        again |= given.intersection(targets)
+        statements = _statements(unit.body)
+        return frozenset(again.union(*(touches.changed(self._model, each) for each in statements)))
+
+    def _touch(self, names: Iterable[str], env: dict[str, Term]) -> None:
+        """Names are not what they were, and neither is what shares their memory."""
+        given = {*names}
+        if not given:
+            return
+        same = given.union(*(self._roots.get(name, ()) for name in given))
+        everything = touches.EVERYTHING in given
+        self._lifter.tick(*same, everything=everything)
+        for name in env:
+            mine = self._roots.get(name, frozenset()) | {name}
+            if everything or not same.isdisjoint(mine):
+                env[name] = self._lifter.fresh(name)
+
+    def _shares(self, name: str) -> frozenset[str]:
+        return self._roots.get(name, frozenset()) | {name}
+
+    def _bind(
+        self, name: str, term: Term, env: dict[str, Term], value: cst.BaseExpression | None
+    ) -> None:
+        shared = touches.shared(value) if value is not None else ()
+        self._roots[name] = frozenset({name}) | touches.roots(term)
+        self._roots[name] = self._roots[name].union(*map(self._shares, shared))
+        env[name] = self._bounded(name, term)
+
+    def _certain(
+        self, before: dict[str, Term], env: dict[str, Term], guard: Term | None = None
+    ) -> None:
+        """What a block bound may not be bound: it may have been left; or only within something."""
+        for name, term in env.items():
+            known = before.get(name, Input(name))
+            if term != known and isinstance(term, Op):
+                parts = (known, term) if guard is None else (guard, term)
+                form = "either" if guard is None else "within"
+                env[name] = self._bounded(name, Op(Form.OTHER, form, parts))
 
     # --- statements ---------------------------------------------------------------------------
 
@@ -123,6 +181,7 @@ class Walker:
                         guard = Op(Form.OTHER, f"case {text(case.pattern)}{asked}")
                         branches.append(self._branch(_statements(case.body), env, (*guards, guard)))
                     self._join(env, branches)
+            self._touch(touches.bound(statement), env)
 
     def _branch(
         self, body: Sequence[cst.CSTNode], env: dict[str, Term], guards: tuple[Term, ...]
@@ -134,6 +193,7 @@ class Walker:
     def _if(self, node: cst.If, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
         self._calls(node.test, env, guards)
         test = self._lifter.term(node.test, env)
+        self._touch(touches.changed(self._model, node.test), env)
         negated_test = Op(Form.OPERATOR, "not_", (test,))
         one = self._branch(_statements(node.body), env, (*guards, test))
         other = dict(env)
@@ -165,24 +225,34 @@ class Walker:
         parts = (self._lifter.term(head, env), *target)
         guard = Op(Form.OTHER, type(node).__name__.lower(), parts)
         changed = {n for t in self._model.program.assigned(node) for n in _names(t)}
+        touched = {*touches.changed(self._model, node)}
+        if isinstance(node, cst.For):
+            held = touches.roots(self._lifter.term(head, env))
+            held = held.union(*(self._shares(name) for name in touches.shared(head)))
+            self._roots |= {name: held | {name} for name in _names(node.target)}
         for name in sorted(changed):
             if env.get(name, Input(name)) != Input(name):
                 self._note(f"start {name}", guards, env[name], node)
-            env[name] = Input(name)
-        self._lifter.tick()
+        self._lifter.tick(*changed)
+        env |= {name: self._lifter.fresh(name) for name in changed}
+        self._touch(touched, env)
         inner = self._branch(_statements(node.body), env, (*guards, guard))
         self._lifter.tick()
         carried = _read_first(node)
         for name in sorted(changed & set(inner)):
             if inner[name] != env[name]:
-                if name in carried or Input(name) in walk(inner[name]):
+                if name in carried or env[name] in walk(inner[name]):
                     self._note(f"next {name}", (*guards, guard), inner[name], node)
                 env[name] = self._bounded(name, Op(Form.OTHER, "loop", (inner[name],)))
+        self._touch(touched, env)
         if node.orelse is not None:
+            before = dict(env)
             self._block(_statements(node.orelse.body), env, (*guards, guard, _ELSE))
+            self._certain(before, env)
 
     def _with(self, node: cst.With, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
-        outside = self._inside
+        outside, before = self._inside, dict(env)
+        managers: list[Term] = []
         for item in node.items:
             if self._is_amp(item.item, env):
                 self._inside = (*self._inside, len(self.found.contexts))
@@ -194,12 +264,18 @@ class Walker:
             if not isinstance(manager, Op) or manager.form not in (Form.FUNCTION, Form.OTHER):
                 self.found.managers.append(manager)
             entered = (manager, *named)
+            managers.append(manager)
             guards = (*guards, Op(Form.OTHER, "with", entered))
             if item.asname is not None:
-                for name in _names(item.asname.name):
-                    env[name] = Input(name)
+                self._touch(_names(item.asname.name), env)
+                env |= {name: self._lifter.fresh(name) for name in _names(item.asname.name)}
         self._block(_statements(node.body), env, guards)
         self._inside = outside
+        for manager in managers:
+            if isinstance(manager, Op) and manager.name in _GRADIENTS:
+                self._certain(before, env, manager)
+            elif isinstance(manager, Op) and manager.name == _SUPPRESS:
+                self._certain(before, env)
 
     def _is_amp(self, context: cst.BaseExpression, env: dict[str, Term]) -> bool:
         """Whether a context is an autocast region, or was meant to be one."""
@@ -211,7 +287,10 @@ class Walker:
     ) -> None:
         caught = [_caught(handler) for handler in node.handlers]
         tried = Op(Form.OTHER, "try", tuple(map(Const, caught)))
+        before = dict(env)
         self._block(_statements(node.body), env, (*guards, tried))
+        if not all(map(_leaves, node.handlers)):
+            self._certain(before, env)
         branches = [
             self._branch(_statements(handler.body), env, (*guards, Op(Form.OTHER, name)))
             for handler, name in zip((*node.handlers,), caught, strict=True)
@@ -238,20 +317,27 @@ class Walker:
         match node:
             case cst.Expr(value=value):
                 self._calls(value, env, guards, top=True)
-                self._mutated(value, env)
+                made = self._lifter.term(value, env) if isinstance(value, cst.Call) else None
+                self._touch(touches.changed(self._model, value), env)
+                self._mutated(value, made, env)
             case cst.Assign(value=value, targets=targets):
                 self._calls(value, env, guards)
                 term = self._lifter.term(value, env)
+                self._touch(touches.changed(self._model, node), env)
                 for target in targets:
                     self._store(target.target, term, env, guards, node)
             case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
                 self._calls(value, env, guards)
-                self._store(target, self._lifter.term(value, env), env, guards, node)
+                term = self._lifter.term(value, env)
+                self._touch(touches.changed(self._model, node), env)
+                self._store(target, term, env, guards, node)
             case cst.AnnAssign(target=target) if isinstance(self._unit, cst.ClassDef):
                 self._note(f"declare {text(target)}", guards, Const(None), node)
             case cst.AugAssign(target=target, value=value):
                 self._calls(value, env, guards)
-                self._store(target, self._lifter.augmented(node, env), env, guards, node)
+                term = self._lifter.augmented(node, env)
+                self._touch({*touches.changed(self._model, node), *_names(target)}, env)
+                self._store(target, term, env, guards, node)
             case cst.Return(value=value) | cst.Raise(exc=value):
                 self._leave(type(node).__name__.lower(), value, env, guards, node)
             case cst.Assert(test=test):
@@ -296,7 +382,7 @@ class Walker:
                 self._store(element.value, item, env, guards, node)
         elif isinstance(target, cst.Name):
             same = env.get(target.value) == term
-            env[target.value] = self._bounded(target.value, term)
+            self._bind(target.value, term, env, getattr(node, "value", None))
             local = isinstance(self._unit, cst.FunctionDef) and target.value not in self._shared
             if not local and not same:
                 self._note(f"store {target.value}", guards, term, node)
@@ -308,7 +394,7 @@ class Walker:
             if path is not None:
                 env[path] = self._bounded(path, term)
 
-    def _mutated(self, value: cst.BaseExpression, env: dict[str, Term]) -> None:
+    def _mutated(self, value: cst.BaseExpression, made: Term | None, env: dict[str, Term]) -> None:
         """``x.add_(y)`` makes another x; ``scaler.unscale_(y)`` leaves the scaler as it was."""
         if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
             return
@@ -316,8 +402,8 @@ class Walker:
             return
         name = dotted(value.func.value)
         method = value.func.attr.value
-        if name and method.endswith("_") and not method.endswith("__"):
-            env[name] = self._bounded(name, self._lifter.term(value, env))
+        if name and made is not None and method.endswith("_") and not method.endswith("__"):
+            env[name] = self._bounded(name, made)
 
     # --- calls --------------------------------------------------------------------------------
 
@@ -349,6 +435,8 @@ class Walker:
             self.found.regions[id(node)] = self._inside
         if isinstance(node, cst.Call) and (top or is_opaque(term)):
             self._do(node, term, guards)
+            if (dotted(node.func) or "").startswith("self."):
+                env |= {name: self._lifter.fresh(name) for name in env if name.startswith("self.")}
 
     def _do(self, node: cst.Call, term: Term, guards: tuple[Term, ...]) -> None:
         erased = self._lifter.is_erased(node) or self._lifter.is_scaler_state(node)
@@ -375,6 +463,8 @@ class Walker:
         self, kind: Kind, node: cst.Call, env: dict[str, Term], guards: tuple[Term, ...]
     ) -> None:
         self._mark(kind.value, about(self._model, kind, node), node)
+        if kind is Kind.STEP:
+            self._lifter.tick(everything=True)  # parameters are others
         if kind is Kind.BACKWARD:
             self._backward(node, env, guards)
 
@@ -420,6 +510,18 @@ def _read_first(loop: cst.For | cst.While) -> set[str]:
         if isinstance(node, cst.Name):
             first.setdefault(node.value, node)
     return {name for name, node in first.items() if id(node) not in bound}
+
+
+def _leaves(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+    """Whether nothing behind a ``try`` runs after a handler."""
+    statements = _statements(handler.body)
+    last = statements[-1] if statements else None
+    small = (
+        last.body[-1]
+        if isinstance(last, (cst.SimpleStatementLine, cst.SimpleStatementSuite))
+        else None
+    )
+    return isinstance(small, (cst.Raise, cst.Return, cst.Continue, cst.Break))
 
 
 def _caught(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> str:

@@ -34,10 +34,26 @@ from amp_lint.verify.compare.units import name_of
 from amp_lint.vocabulary.amp import DEPRECATED_STATE, IS_ENABLED
 from amp_lint.vocabulary.training import SET_TO_NONE
 
-_READ_DOCSTRINGS = ("__doc__", "getdoc", "docopt", "help", "doctest", "fire", "Fire")
+_READ_DOCSTRINGS = (
+    "__doc__",
+    "getdoc",
+    "docopt",
+    "help",
+    "doctest",
+    "fire",
+    "Fire",
+    "tyro",
+    "jsonargparse",
+    "plac",
+    "defopt",
+    "cyclopts",
+    "typer",
+    "click",
+)
 _READ_ANNOTATIONS = (
     "__annotations__", "get_type_hints", "get_annotations", "signature", "jit", "script",
-    "singledispatch", "typeguard", "pydantic", "inspect",
+    "singledispatch", "typeguard", "pydantic", "inspect", "typer", "tyro", "jsonargparse", "plac",
+    "defopt", "cyclopts", "beartype", "fire", "Fire",
 )  # fmt: skip
 _EXITS = (cst.Break, cst.Continue, cst.Raise, cst.Return)
 _CONTEXTS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)

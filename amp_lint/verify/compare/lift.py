@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -15,8 +15,8 @@ from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import PARTIAL, dotted
-from amp_lint.syntax.tree import children
-from amp_lint.verify.compare.effect_free import does_more, is_opaque
+from amp_lint.syntax.tree import children, descendants
+from amp_lint.verify.compare.effect_free import computes, does_more, is_opaque
 from amp_lint.verify.terms import (
     AS_EPS,
     EPS_NAME,
@@ -29,10 +29,11 @@ from amp_lint.verify.terms import (
     Op,
     Seq,
     Term,
+    walk,
 )
 from amp_lint.verify.terms import children as parts_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
-from amp_lint.vocabulary.purity import PURE_METHODS, QUERIES
+from amp_lint.vocabulary.purity import PURE_METHODS, QUERIES, is_pure_function
 from amp_lint.vocabulary.signatures import order
 from amp_lint.vocabulary.written import MAKERS, REGION, any_of
 
@@ -89,11 +90,14 @@ class Lifter:
         self._halves = {id(half.cast): half for half in model.modules.half_trainings}
         self._inlined = 0
         self._clock = 0
+        self._since = 0
         self._handed: dict[str, int] = {}
         self._env: Env | None = None
         self._known: dict[int, Term] = {}
         self._inner: list[Env] = []
         self._making: set[int] = set()
+        self.unstable: frozenset[str] = frozenset()
+        """The names of the function that is lifted which do not stand for one thing in it."""
         self.found: dict[int, Term] = {}
         """Id of an expression -> what it stands for where it is written."""
 
@@ -110,16 +114,21 @@ class Lifter:
 
     def restart(self) -> None:
         """Nothing was done yet."""
-        self._clock = 0
+        self._clock = self._since = 0
         self._handed.clear()
 
-    def tick(self, *handed: str) -> None:
+    def tick(self, *handed: str, everything: bool = False) -> None:
         """Something was done: what is read of objects from here on may be something else.
 
-        So may the values of names, if they were handed to it.
+        So may the values of names, if they were handed to it; or of all.
         """
         self._clock += 1
         self._handed.update(dict.fromkeys(handed, self._clock))
+        self._since = self._clock if everything else self._since
+
+    def fresh(self, name: str) -> Input:
+        """What a name stands for from here on, if nothing is known of it."""
+        return Input(name, self._clock)
 
     def size(self, term: Term) -> int:
         """The number of operations in a term, counted as a tree."""
@@ -202,16 +211,24 @@ class Lifter:
         if len(names) == 1 and self._is_import(node):
             return _global(names)
         values = list(self.model.values.alternatives(node))
-        constant = literal(values[0]) if len(values) == 1 else ...
+        constant = literal(values[0]) if len(values) == 1 and not self._sets_names else ...
         if constant is None or isinstance(constant, (bool, int, float, str)):
             return Const(constant)
-        return Input(self._named(node.value, node), self._handed.get(node.value, 0))
+        read = max(self._handed.get(node.value, 0), self._since)
+        return Input(self._named(node.value, node), read)
+
+    @functools.cached_property
+    def _sets_names(self) -> bool:
+        """Whether the file may bind names by their text, so that no constant is certain."""
+        named = self.model.tree.named
+        return any(named(word) for word in ("exec", "globals", "vars", "locals", "modules"))
 
     def _named(self, key: str, node: cst.Name | cst.Attribute) -> str:
         """What an input is called; a guard by its default is one whatever its name."""
-        if EPS_NAME.search(key):
-            return key
         known = self.model.values.usual(node)
+        if EPS_NAME.search(key):
+            numbers = [abs(each) for each in known if isinstance(each, (int, float))]
+            return f"{key} as number" if any(each > SMALL for each in numbers) else key
         small = len(known) == 1 and isinstance(known[0], float) and 0 < known[0] <= SMALL
         return f"{key}{AS_EPS}" if small and not self._is_given(node) else key
 
@@ -234,10 +251,31 @@ class Lifter:
         module = self._module(node, env)
         if module is not None:
             return module
+        if node.attr.value in self._properties:
+            return Op(Form.OTHER, f"{text(node)}, read", (Const(self._nth(node)),))
         owner = self.term(node.value, env)
         if isinstance(owner, Input) and not self._is_of_tensor(node):
             return Input(self._named(f"{owner.key}.{node.attr.value}", node), self._clock)
         return Op(Form.ATTRIBUTE, node.attr.value, (owner,), self._when(owner, node.attr.value))
+
+    @functools.cached_property
+    def _properties(self) -> frozenset[str]:
+        """The attributes of the file's own that are computed when they are read."""
+        functions = self.model.tree.nodes(cst.FunctionDef)
+        return frozenset(
+            each.name.value
+            for each in functions
+            if any(dotted(one.decorator) == "property" for one in each.decorators)
+        )
+
+    def _nth(self, node: cst.Attribute) -> int:
+        """How many attributes of that name a function has in front of one."""
+        tree = self.model.tree
+        home = tree.ancestor(node, cst.FunctionDef) or tree.module
+        alike = (
+            each for each in tree.below(home, cst.Attribute) if each.attr.value == node.attr.value
+        )
+        return sum(tree.order(each) < tree.order(node) for each in alike)
 
     def _when(self, owner: Term, asked: str) -> tuple[tuple[str, Term], ...]:
         """The time at which an object is asked for something that may change."""
@@ -290,6 +328,13 @@ class Lifter:
         inlined = self._helper(node, env)
         if inlined is not None:
             return inlined
+        made = self._made(node, env)
+        named = any(arg.keyword is not None for arg in node.args)
+        return (
+            Op(Form.OTHER, "in this order", (made,)) if named and self._is_ordered(node) else made
+        )
+
+    def _made(self, node: cst.Call, env: Env) -> Term:
         args, keywords = self._arguments(node, env)
         names = self.model.names.qualified(node.func)
         if len(names) == 1:
@@ -318,18 +363,35 @@ class Lifter:
         keywords = {a.keyword.value: self.term(a.value, env) for a in node.args if a.keyword}
         if isinstance(node.func, cst.Attribute) and node.func.attr.value == "from_pretrained":
             keywords = {k: v for k, v in keywords.items() if k not in ("torch_dtype", "dtype")}
+        if self._is_ordered(node):
+            return args, tuple(keywords.items())
         placed = self.placed(node)
         args += tuple(keywords.pop(name) for name in placed)
         return args, tuple(sorted(keywords.items(), key=lambda item: item[0]))
 
     def placed(self, node: cst.Call) -> list[str]:
         """The keywords of a call that are the next positions behind those that it gives."""
+        if self._is_ordered(node):
+            return []
         known = self.model.names.qualified(node.func)
         given = {arg.keyword.value for arg in node.args if arg.keyword is not None}
         if len(known) != 1 or any(arg.star for arg in node.args) or not given:
             return []
         names = order(next(iter(known)))[len(node.args) - len(given) :]
         return [*itertools.takewhile(given.__contains__, names)]
+
+    def _is_ordered(self, node: cst.Call) -> bool:
+        """Whether it may matter which of the arguments is computed first: two do something."""
+        doing = (self._may_do(call) for arg in node.args for call in _calls_in(arg))
+        return len(node.args) > 1 and sum(doing) > 1
+
+    def _may_do(self, call: cst.Call) -> bool:
+        """Whether a call may do anything but compute."""
+        known = self.model.names.qualified(call.func)
+        if known:
+            return not all(is_pure_function(name) or computes(name) for name in known)
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        return method not in PURE_METHODS | QUERIES
 
     def _erased(self, node: cst.Call, env: Env) -> Term | None:
         """What a call is without AMP; None if it has nothing to do with it."""
@@ -379,6 +441,8 @@ class Lifter:
         given = arguments(node)
         if given.starred or not _is_plain(function):
             return None
+        if self._sets_names or self._is_captured(result, function, node):
+            return None
         bound = self.model.program.bind(function, node)
         inner: dict[str, Term] = {}
         for param in function.params.params:
@@ -393,6 +457,15 @@ class Lifter:
         finally:
             self._inlined -= 1
         return None if does_more(made, *inner.values()) else made
+
+    def _is_captured(
+        self, result: cst.BaseExpression, function: cst.FunctionDef, call: cst.Call
+    ) -> bool:
+        """Whether a name of a helper means something else where the helper is called."""
+        own = {param.name.value for param in function.params.params}
+        free = {n.value for n in self.model.tree.below(result, cst.Name)} - own
+        around = (a for a in self.model.tree.ancestors(call) if isinstance(a, cst.FunctionDef))
+        return any(free.intersection(self.model.names.scope_of(each).bindings) for each in around)
 
     # --- what is only compared ----------------------------------------------------------------
 
@@ -478,7 +551,11 @@ class Lifter:
         ):
             return env
         own = set(self.model.names.scope_of(node).bindings)
-        return {name: term for name, term in env.items() if name not in own}
+        if isinstance(node, (cst.Lambda, cst.GeneratorExp)):
+            own |= self.unstable  # it runs later
+        return {
+            name: term for name, term in env.items() if name not in own and not own & _inputs(term)
+        }
 
     def loss(self, node: cst.BaseExpression, env: Env) -> Term:
         """What a backward pass starts from, without the scale: the traces say what scales it."""
@@ -488,6 +565,15 @@ class Lifter:
         """The term of what ``x += y`` makes of x."""
         name = _AUGMENTED.get(type(node.operator), "add")
         return self._operator(name, self.term(node.target, env), self.term(node.value, env))
+
+
+def _calls_in(arg: cst.Arg) -> Iterator[cst.Call]:
+    return (part for part in descendants(arg) if isinstance(part, cst.Call))
+
+
+def _inputs(term: Term) -> set[str]:
+    """The names of what a term is computed from."""
+    return {part.key.partition(".")[0] for part in walk(term) if isinstance(part, Input)}
 
 
 def _key(item: cst.Subscript) -> object:

@@ -81,9 +81,26 @@ def alike(before: Function, after: Function) -> tuple[Plain, Plain]:
     other = _without_temporaries(after, [name for name in new if name not in old])
     left = [name for name in old if name not in new and _count(one, name)]
     right = [name for name in new if name not in old and _count(other, name)]
-    if len(left) == len(right) and not any(_count(one, name) for name in right):
+    inside = _bound_inside(before) | _bound_inside(after)
+    is_free = inside.isdisjoint((*left, *right))
+    if len(left) == len(right) and is_free and not any(_count(one, name) for name in right):
         one = _renamed(one, dict(zip(left, right, strict=True)))
     return one, other
+
+
+def _bound_inside(function: Function) -> set[str]:
+    """The names that functions and lambdas within a function bind, or take from the module."""
+    model, node = function.eraser.model, function.tree.node
+    found: set[str] = set()
+    scopes: list[cst.FunctionDef | cst.Lambda] = [
+        *model.tree.below(node, cst.FunctionDef),
+        *model.tree.below(node, cst.Lambda),
+    ]
+    for inner in scopes:
+        found.update(model.names.scope_of(inner).bindings if inner is not node else ())
+    for outer in model.tree.below(node, cst.Global):
+        found.update(item.name.value for item in outer.names)
+    return found
 
 
 def alike_expressions(before: Eraser, after: Eraser, old: Plain, new: Plain) -> tuple[Plain, Plain]:
@@ -165,8 +182,8 @@ def _renamed(tree: Plain, names: dict[str, str]) -> Plain:
 
 def _without_temporaries(function: Function, names: Sequence[str]) -> Plain:
     """The tree with each name that is bound once put where it is first used, if it can be."""
-    tree = function.tree
-    for name in names:
+    tree, inside = function.tree, _bound_inside(function)
+    for name in (name for name in names if name not in inside):
         tree = _inlined(function, tree, name, tree) or tree
     return tree
 
@@ -194,11 +211,23 @@ def _inlined(function: Function, tree: Plain, name: str, whole: Plain) -> Plain 
 def _unnamed(function: Function, block: Sequence[Plain], index: int) -> tuple[Plain, ...]:
     """A block in which a value that nobody reads gets no name; none that only computes."""
     value = block[index].parts[1]
-    kept = () if _is_pure(function, value) else (plain("Expr", _EXPR, [value], block[index].node),)
+    nodes = [part.node for part in _every(value)]
+    is_nothing = _is_pure(function, value) and not any(map(_may_raise, nodes))
+    kept = () if is_nothing else (plain("Expr", _EXPR, [value], block[index].node),)
     return (*block[:index], *kept, *block[index + 1 :])
 
 
 _EXPR = "value:1"
+_RAISING = (cst.BinaryOperation, cst.Subscript)
+_RAISING_METHODS = frozenset({"item", "to", "cuda", "cpu", "half", "float", "bfloat16"})
+"""Of what is no number, or of modules, which they change."""
+
+
+def _may_raise(node: cst.CSTNode) -> bool:
+    """Whether something that nobody reads may raise, or change what is no tensor."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value in _RAISING_METHODS | _FAILING_ATTRIBUTES
+    return isinstance(node, _RAISING) or _may_fail(node)
 
 
 # --- what is only shown -------------------------------------------------------------------------
@@ -211,7 +240,11 @@ def _without_prints(before: Function, after: Function) -> Plain:
     return _unprinted(after, after.tree, known, done)
 
 
-_FAILING = ("BinaryOperation", "Subscript")
+_FAILING = ("BinaryOperation", "Subscript", "Attribute", "Call")
+_FAILING_ATTRIBUTES = frozenset(
+    {"add", "bmm", "double", "expand", "gather", "grad", "matmul", "mm", "reshape", "type", "view"}
+)
+"""What a thing may not have, or not for these shapes; or what changes what is no tensor."""
 
 
 def _unprinted(
@@ -249,6 +282,10 @@ def _is_print(function: Function, statement: Plain, known: AbstractSet[str]) -> 
 
 def _may_fail(part: cst.CSTNode) -> bool:
     """Whether an expression may raise for what it is given: no such item, ``1 / 0``."""
+    if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
+        return True
+    if isinstance(part, cst.Attribute) and part.attr.value in _FAILING_ATTRIBUTES:
+        return True
     if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, _DIVISIONS):
         by = literal(part.right)
         divides = isinstance(by, (int, float)) and by != 0

@@ -44,6 +44,8 @@ _LENGTHS = words("normalize cosine_similarity pairwise_distance CosineSimilarity
 """Functions that divide by lengths, and keep those away from 0 by themselves."""
 _SHARES = words("softmax log_softmax Softmax LogSoftmax logsumexp cross_entropy CrossEntropyLoss")
 """Functions for which a very low number is as good as none."""
+_SHARED = words("softmax Softmax sigmoid Sigmoid cosine_similarity CosineSimilarity")
+"""Functions whose results are at most 1."""
 _LEAST = -1e4
 """The largest number that is taken for none."""
 _EPS = {
@@ -195,14 +197,26 @@ def _inside_guard(op: Op) -> Term | None:
     """What a guard is put around: ``p`` of ``p + 1e-8``, of ``p.clamp(min=1e-7)``."""
     short = op.last
     if short in {"add", "sub"} and len(op.args) == 2:
-        for kept, other in (op.args, op.args[::-1]):
+        for kept, other in (op.args, op.args[::-1])[: 2 if short == "add" else 1]:
             if is_small(other):
                 return kept
     if short in _CLAMPS and len(op.args) > 1 - len(op.keywords):
         least, most = _bounds(op, short)
-        if (is_small(least) or least == Const(None)) and _is_near_one(most):
+        if is_small(least) and most == Const(None):
             return op.args[0]
+        if (is_small(least) or least == Const(None)) and _is_near_one(most):
+            return op.args[0] if _is_share(op.args[0]) else None
     return None
+
+
+def _is_share(term: Term) -> bool:
+    """Whether something is at most 1 by itself, so that a bound of 1 is a guard."""
+    if not isinstance(term, Op):
+        return False
+    if term.form is Form.APPLY and term.args and isinstance(term.args[0], Op):
+        return term.args[0].last in _SHARED
+    through = term.last in _TRANSPARENT - {"sum"} or term.last in ("sub", "rsub", "mul")
+    return term.last in _SHARED or (through and any(map(_is_share, term.args)))
 
 
 def _bounds(op: Op, short: str) -> tuple[Term, Term]:
