@@ -13,7 +13,7 @@ import libcst as cst
 from amp_lint.amp.events import Kind
 from amp_lint.amp.modules import HalfTraining
 from amp_lint.model import Model
-from amp_lint.verify.compare import cover, rewrites
+from amp_lint.verify.compare import cover, places, rewrites
 from amp_lint.verify.compare.aliases import other_object
 from amp_lint.verify.compare.align import Alignment
 from amp_lint.verify.compare.alignment import differing
@@ -66,8 +66,11 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
     uses = [*compare_uses(before.uses, after.uses)]
     entered = {use.place.function for use in uses if not _is_entered(use.before)}
     entered |= {*_with_other_managers(before, after)}
+    chosen = {name_of(after.model, context) for context in _chosen_otherwise(old, new)}
     steps = [
-        step for step in _steps(before, after, entered) if not _is_of_any(step, after, other_losses)
+        step
+        for step in _steps(before, after, entered)
+        if step.place.function not in chosen and not _is_of_any(step, after, other_losses)
     ]
     policies = [p for p in _policies(before, after) if p.place.function not in entered]
     obligations: list[Obligation] = [*_unbound(before, after), *imports(before, after)]
@@ -162,7 +165,11 @@ def _uncompared(
             *_other_states(*both),
             *_other_switches(*both, uses),
             *_other_choices(old, new),
+            *places.decorated(*both),
         ],
+        "place": [*places.made(*both), *places.looped(*both)],
+        "checkpoint": places.keys(*both),
+        "named": places.named(*both),
         "float16": [*_casts(*both), *_half_left(*both)],
         "scaler-state": _states(old, new),
         "scaler-made": _not_made(before, after),
@@ -172,11 +179,14 @@ def _uncompared(
 
 def _other_choices(old: Eraser, new: Eraser) -> Iterator[str]:
     """Regions that may be none, which the old text enters under no such test."""
+    for context in _chosen_otherwise(old, new):
+        side = new.side
+        yield f"line {side.line(context)}: `{shown(side, context)}` depends on something else"
+
+
+def _chosen_otherwise(old: Eraser, new: Eraser) -> Iterator[cst.CSTNode]:
     known = {key for key, _ in old.choices()}
-    for key, context in new.choices():
-        if key not in known:
-            side = new.side
-            yield f"line {side.line(context)}: `{shown(side, context)}` depends on something else"
+    yield from (context for key, context in new.choices() if key not in known)
 
 
 def _states(old: Eraser, new: Eraser) -> Iterator[str]:

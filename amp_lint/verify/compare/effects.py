@@ -56,6 +56,22 @@ class Effect:
         return self.kind, self.guards, self.term
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """A context of AMP that is entered, or a scaler that is made."""
+
+    target: str
+    """What a scaler is bound to, as it is written; "" for a context."""
+    given: tuple[Term, ...]
+    """Its arguments that are no literals."""
+    written: frozenset[str]
+    """The same as they are written."""
+    guards: tuple[Term, ...]
+    at: int
+    """How many effects come before it."""
+    node: cst.CSTNode
+
+
 @dataclass(slots=True)
 class Effects:
     """The effects of one function, and what its parts were found to stand for."""
@@ -65,6 +81,8 @@ class Effects:
     """The events of the training step that stand in the function itself."""
     contexts: list[cst.BaseExpression] = field(default_factory=list)
     """What autocast is entered by in it, or was meant to be."""
+    made: list[Made] = field(default_factory=list)
+    """What of AMP is made, or entered, in it."""
     managers: list[Term] = field(default_factory=list)
     """What else is entered and is nothing imported, so that it may well open a region."""
     regions: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -257,6 +275,7 @@ class Walker:
             if self._is_amp(item.item, env):
                 self._inside = (*self._inside, len(self.found.contexts))
                 self.found.contexts.append(item.item)
+                self._make("", item.item, env, guards)
                 continue
             self._calls(item.item, env, guards)
             named = () if item.asname is None else (Const(text(item.asname.name)),)
@@ -323,6 +342,9 @@ class Walker:
             case cst.Assign(value=value, targets=targets):
                 self._calls(value, env, guards)
                 term = self._lifter.term(value, env)
+                if isinstance(value, cst.Call) and self._lifter.is_amp_call(value):
+                    for target in targets:
+                        self._make(text(target.target), value, env, guards)
                 self._touch(touches.changed(self._model, node), env)
                 for target in targets:
                     self._store(target.target, term, env, guards, node)
@@ -387,7 +409,7 @@ class Walker:
             if not local and not same:
                 self._note(f"store {target.value}", guards, term, node)
         elif is_gradient(target):
-            self._mark(Kind.GRADIENT_WRITE.value, "", node)
+            self._mark(Kind.GRADIENT_WRITE.value, "", guards, node)
         else:
             self._note(f"store {text(target)}", guards, term, node)
             path = dotted(target)
@@ -454,7 +476,7 @@ class Walker:
         if isinstance(value, cst.From):
             kind, value = "yield from", value.item
         term = Const(None) if value is None else self._lifter.term(value, env)
-        self._mark("yield", "", node)
+        self._mark("yield", "", guards, node)
         self._note(kind, guards, term, node)
 
     # --- events -------------------------------------------------------------------------------
@@ -462,14 +484,33 @@ class Walker:
     def _event(
         self, kind: Kind, node: cst.Call, env: dict[str, Term], guards: tuple[Term, ...]
     ) -> None:
-        self._mark(kind.value, about(self._model, kind, node), node)
+        self._mark(kind.value, about(self._model, kind, node), guards, node)
         if kind is Kind.STEP:
             self._lifter.tick(everything=True)  # parameters are others
+        elif kind is Kind.ZERO_GRAD:
+            self._lifter.tick()
         if kind is Kind.BACKWARD:
             self._backward(node, env, guards)
 
-    def _mark(self, kind: str, subject: str, node: cst.CSTNode) -> None:
-        self.found.marks.append(Mark(kind, subject, self._inside, node))
+    def _mark(self, kind: str, subject: str, guards: tuple[Term, ...], node: cst.CSTNode) -> None:
+        self.found.marks.append(Mark(kind, subject, guards, self._inside, node))
+
+    def _make(
+        self,
+        target: str,
+        call: cst.BaseExpression,
+        env: dict[str, Term],
+        guards: tuple[Term, ...],
+    ) -> None:
+        """Note what makes a context or a scaler, with what it is given there."""
+        args = [arg.value for arg in call.args] if isinstance(call, cst.Call) else []
+        nothing: dict[str, Term] = {}
+        plain = (isinstance(self._lifter.term(arg, nothing), (Const, Global)) for arg in args)
+        opened = [arg for arg, is_plain in zip(args, plain, strict=True) if not is_plain]
+        given = tuple(self._lifter.term(arg, env) for arg in opened)
+        written = frozenset(map(text, opened))
+        done = len(self.found.done)
+        self.found.made.append(Made(target, given, written, guards, done, call))
 
     def _backward(self, node: cst.Call, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
         loss = self._model.steps.recognizer.loss(node)

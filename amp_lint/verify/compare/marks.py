@@ -11,6 +11,7 @@ from amp_lint.amp.events import Kind
 from amp_lint.flow.conditions import text
 from amp_lint.flow.values import arguments
 from amp_lint.model import Model
+from amp_lint.verify.terms import Term
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
 
@@ -25,6 +26,8 @@ class Mark:
     """That of the event, or ``yield``."""
     about: str
     """The optimizer that it steps, clears or unscales, as it is written."""
+    guards: tuple[Term, ...]
+    """The tests, loops and contexts around it, outermost first, without those of AMP."""
     regions: tuple[int, ...]
     """The autocast contexts around it, by their number in the function."""
     node: cst.CSTNode

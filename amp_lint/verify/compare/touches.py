@@ -160,7 +160,9 @@ def _base(node: cst.BaseExpression) -> Iterator[str]:
 
 
 def _called(model: Model, call: cst.Call) -> Iterator[str]:
-    if model.steps.recognizer.kind(call) is not None:
+    owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+    of_scaler = owner is not None and model.roles.is_scaler(owner)
+    if of_scaler or model.steps.recognizer.kind(call) is not None:
         return  # the traces say what it does
     known = model.names.qualified(call.func)
     if "torch.set_grad_enabled" in known and not isinstance(model.tree.parent(call), cst.WithItem):
@@ -171,8 +173,8 @@ def _called(model: Model, call: cst.Call) -> Iterator[str]:
     if in_place or any(name.startswith("torch") and name.endswith("_") for name in known):
         yield from handed
         return
-    if isinstance(call.func, cst.Attribute) and not known:
-        method, owner = call.func.attr.value, call.func.value
+    if isinstance(call.func, cst.Attribute) and owner is not None and not known:
+        method = call.func.attr.value
         changes = method.endswith("_") and not method.endswith("__") and not is_gradient(owner)
         if changes or (
             isinstance(owner, cst.Name)
@@ -201,6 +203,6 @@ def _directly(model: Model, part: cst.CSTNode) -> Iterator[str]:
     if isinstance(part, (cst.AssignTarget, cst.AugAssign)):
         yield from _stored(part.target)
     elif isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
-        method = part.func.attr.value
-        if method.endswith("_") and not method.endswith("__"):
+        method, is_event = part.func.attr.value, model.steps.recognizer.kind(part) is not None
+        if method.endswith("_") and not method.endswith("__") and not is_event:
             yield from _base(part.func.value)

@@ -18,7 +18,7 @@ from amp_lint.verify.compare.lift import Lifter, is_amp
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Object, Place, Use
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
-from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST
+from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST, GRAD_SCALER
 from amp_lint.vocabulary.meaning import Part
 
 _TESTS = ("type", "exact type")
@@ -59,11 +59,18 @@ def compare_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[Object]:
         made = tuple(
             (o.use, n.use)
             for o, n in pairs
-            if old.use.kind in _TESTS and o.use.kind == "call" and o.member == old.member
+            if (old.use.kind in _TESTS or _may_ask(old))
+            and o.use.kind == "call"
+            and o.member == old.member
         )
         if old.use != new.use or any(o.name != n.name for o, n in made):
             place = Place(old.line, new.line, old.function)
             yield Object(place, old.use, new.use, old.nested, made)
+
+
+def _may_ask(site: AmpUse) -> bool:
+    """Whether a class of scalers is handed on, or matched, so that somebody may ask for it."""
+    return site.use.kind in ("value", "base") and site.member.endswith(GRAD_SCALER.word)
 
 
 def lonely_uses(before: list[AmpUse], after: list[AmpUse]) -> Iterator[str]:
@@ -130,11 +137,12 @@ def _references(model: Model, within: cst.CSTNode) -> Iterator[Reference]:
         *tree.below(within, cst.Attribute),
     ]
     for node in sorted(nodes, key=tree.order):
-        found = [name for name in names.qualified(node) if is_amp(name)]
+        found = sorted(name for name in names.qualified(node) if is_amp(name))
         holder = tree.parent(node)
         longer = names.qualified(holder) if isinstance(holder, cst.Attribute) else ()
-        if len(found) == 1 and is_read(tree, node) and not any(map(is_amp, longer)):
-            yield reference(tree, names, node, found[0])
+        if found and is_read(tree, node) and not any(map(is_amp, longer)):
+            name = found[0] if len(found) == 1 else f"one of {', '.join(found)}"
+            yield reference(tree, names, node, name)
 
 
 def _bound(model: Model, found: Reference) -> str:
@@ -162,6 +170,10 @@ def _is_nested(model: Model, found: Reference) -> bool:
     """Whether autocast is used where another region may be active."""
     if found.name not in DEVICE_AUTOCAST or found.call is None:
         return False
+    if isinstance(model.tree.parent(found.call), cst.Decorator):
+        return False  # it is made where the function is
+    if any(chain.calls for chain in model.reach.running(found.call)):
+        return True
     device = DEVICE_AUTOCAST[found.name]
     taken = inherited(model.regions, model.names, found.call, device, DEFAULT_DTYPES[device])
     return Part.DTYPE in taken

@@ -112,7 +112,8 @@ def judge(obligation: Object, settings: ProofSettings) -> Judgement:
     for name in (before.name, after.name):
         if not _ALLOWED.fullmatch(name) and not _is_missing(name):
             return Judgement(Verdict.NOT_COMPARABLE, f"{name} is not an interface of torch.amp")
-    if after.kind in _HANDED_ON and _is_other(before, after):
+    is_other = any(was.name != now.name for was, now in obligation.made)
+    if after.kind in _HANDED_ON and (is_other or _is_other(before, after)):
         return Judgement(Verdict.NOT_COMPARABLE, "who calls it, and how, is not known")
     with _as_if_cuda(), torch.random.fork_rng(devices=()):
         found = [*_compared(obligation)]

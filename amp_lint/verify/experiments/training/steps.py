@@ -60,6 +60,8 @@ _COMPILED = (
 )
 _CUT = "there are more paths than are followed, and for one of them no other one like it was found"
 _UNJUDGED = "there is a path that the other text has no path for, as the scaler is on or off there"
+_ADDED = "a path without the clip was added, and when it is taken is not known"
+_BY_PATH = "a region is on by a path in one text, by an option in the other: which is not known"
 _STANDS_FOR = (
     "shown with operations of the verifier's own, such as torch.linalg.inv: they stand for those "
     "that autocast keeps in float32, of which this code need not have one"
@@ -81,6 +83,8 @@ def judge(obligation: Step, settings: ProofSettings) -> Judgement:
         text = f"from {on.before} to {on.after}"
         failure = Failure(SCALER, text)
         return replace(found, verdict=Verdict.REFUTED, statement=text, after=failure, changes=on)
+    if _is_refuted_by_value(found) and _leaves_out_clip(obligation):
+        return replace(found, verdict=Verdict.NOT_COMPARABLE, statement=_ADDED)
     programs = obligation.before, obligation.after
     wanted = (skipped(*programs) if obligation.splits else None) or adopted(*programs)
     if found.verdict is not Verdict.REFUTED or wanted is None:
@@ -109,6 +113,8 @@ def _judged(obligation: Step, settings: ProofSettings) -> Judgement:
     decided = _decide([*_feasible(trials, by_path), *objects])
     if _is_refuted_by_value(decided) and obligation.cut and not trials[-1].pair.equal:
         return Judgement(Verdict.NOT_COMPARABLE, _CUT)
+    if _is_refuted_by_value(decided) and _switches_by_path(obligation):
+        return Judgement(Verdict.NOT_COMPARABLE, _BY_PATH)
     if _is_refuted_by_value(decided) and is_entangled(trials[-1].pair):
         return Judgement(Verdict.NOT_COMPARABLE, _ENTANGLED)
     if _is_refuted_by_value(decided) and any(is_ambiguous(trial.pair) for trial in trials):
@@ -119,6 +125,36 @@ def _judged(obligation: Step, settings: ProofSettings) -> Judgement:
 def _paths(trials: list[Trial]) -> set[tuple[str, Trace]]:
     sides = ("before", "after")
     return {(side, getattr(trial.pair, side)) for trial in trials for side in sides}
+
+
+def _leaves_out_clip(obligation: Step) -> bool:
+    """Whether a new path does what another does but for the clip, which each old one has."""
+    before, after = obligation.before.traces, obligation.after.traces
+    if not all(map(_clips, before)):
+        return False
+    without = {tuple(e.kind for e in trace if e.clip is None) for trace in after if _clips(trace)}
+    unscaled = {tuple(k for k in kinds if k is not Kind.UNSCALE) for kinds in without}
+    bare = [tuple(e.kind for e in trace) for trace in after if not _clips(trace)]
+    return any(kinds in without | unscaled for kinds in bare)
+
+
+def _clips(trace: Trace) -> bool:
+    return any(event.clip is not None for event in trace)
+
+
+def _switches_by_path(obligation: Step) -> bool:
+    """Whether one text has paths with and without a region, and the other an option for it."""
+    switches = [
+        {
+            event.forward.enabled if event.forward is not None else "none"
+            for event in _events(program)
+            if event.kind is Kind.BACKWARD
+        }
+        for program in (obligation.before, obligation.after)
+    ]
+    return any(
+        one == {None} and other <= {True, "none"} for one, other in (switches, switches[::-1])
+    )
 
 
 def _is_refuted_by_value(judgement: Judgement) -> bool:
