@@ -51,7 +51,7 @@ from amp_lint.verify.prover import of_any_change
 PACKAGE = "amp_lint.verify.compare"
 MODULES = (
     "erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes", "uses",
-    "regions",
+    "regions", "touches", "places",
 )  # fmt: skip
 LOST, MORE = "refutation lost", "more to judge"
 IDLE, TYPES = "no change needs it", "only says the type"

@@ -172,7 +172,8 @@ def _is_nested(model: Model, found: Reference) -> bool:
         return False
     if isinstance(model.tree.parent(found.call), cst.Decorator):
         return False  # it is made where the function is
-    if any(chain.calls for chain in model.reach.running(found.call)):
+    around = [each for chain in model.reach.running(found.call) for each in chain.entered]
+    if any(each.region.node is not found.call for each in around):
         return True
     device = DEVICE_AUTOCAST[found.name]
     taken = inherited(model.regions, model.names, found.call, device, DEFAULT_DTYPES[device])
