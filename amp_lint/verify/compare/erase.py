@@ -32,6 +32,7 @@ from amp_lint.verify.compare.plain import (
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
 from amp_lint.vocabulary.amp import DEPRECATED_STATE, IS_ENABLED
+from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import SET_TO_NONE
 
 _READ_DOCSTRINGS = (
@@ -458,6 +459,9 @@ class Eraser:
         """``set_to_none=True``, which is so without being said."""
         if self._kind(call) is not Kind.ZERO_GRAD or not is_a(arg, cst.Arg):
             return False
+        functions = self.model.tree.nodes(cst.FunctionDef)
+        if any(function.name.value in words(Kind.ZERO_GRAD) for function in functions):
+            return False  # it may be called
         named = arg.keyword is not None and arg.keyword.value == SET_TO_NONE
         return named and literal(arg.value) is True
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from amp_lint.amp.events import Kind
+from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.effects import Made
 from amp_lint.verify.compare.lift import is_amp
@@ -15,7 +17,7 @@ from amp_lint.verify.compare.marks import Mark
 from amp_lint.verify.compare.regions import shown
 from amp_lint.verify.compare.side import Side, open_terms
 from amp_lint.verify.compare.units import common
-from amp_lint.verify.terms import Form, Input, Op, Term, mapped, walk
+from amp_lint.verify.terms import Const, Form, Input, Op, Term, mapped, walk
 
 _BY_SCALER = (Kind.UNSCALE.value, Kind.UPDATE.value)
 _EVENTS = (*_BY_SCALER, Kind.STEP.value, Kind.CLIP.value, Kind.ZERO_GRAD.value)
@@ -90,9 +92,44 @@ def looped(before: Side, after: Side) -> Iterator[str]:
                 continue
             of_step = [s for s in steps if mark.kind == Kind.UPDATE.value or s.about == mark.about]
             apart = bool(of_step) and all(_loops(s) != _loops(mark) for s in of_step)
+            apart = apart or _is_repeated(mark, new)
             if not known.issuperset(_loops(mark)) or (mark.kind in _BY_SCALER and apart):
                 line, code = after.line(mark.node), shown(after, mark.node)
                 yield f"line {line}: `{code}` runs in another loop"
+
+
+def _is_repeated(mark: Mark, marks: Sequence[Mark]) -> bool:
+    """Whether a loop repeats an event for the gradients of one backward pass.
+
+    An update, which belongs behind all steps; or an ``unscale_`` with a clip behind each.
+    """
+    backwards = [m for m in marks if m.kind == Kind.BACKWARD.value]
+    clips = [m for m in marks if m.kind == Kind.CLIP.value and _loops(m) == _loops(mark)]
+    clips = [clip for clip in clips if not _is_of_round(clip)]
+    inner = bool(backwards) and all(len(_loops(b)) < len(_loops(mark)) for b in backwards)
+    return inner and (mark.kind == Kind.UPDATE.value or bool(clips))
+
+
+def _is_of_round(clip: Mark) -> bool:
+    """Whether a clip is of what its loop walks over: each round has another one."""
+    loop = _loops(clip)[-1] if _loops(clip) else None
+    target = loop.args[1] if isinstance(loop, Op) and len(loop.args) > 1 else None
+    walked = str(target.value) if isinstance(target, Const) else ""
+    names = (part.value for part in descendants(clip.node) if isinstance(part, cst.Name))
+    return any(_names(walked, name) for name in names)
+
+
+def unlooped(before: Side, after: Side) -> Iterator[str]:
+    """Clips that were repeated for the gradients of one backward pass, and are not any more."""
+    for name in common(before.units, after.units):
+        old, new = before.effects[name].marks, after.effects[name].marks
+        backwards = [len(_loops(m)) for m in old if m.kind == Kind.BACKWARD.value]
+        left = {_loops(m) for m in new if m.kind == Kind.CLIP.value}
+        for mark in old if left else ():
+            inner = bool(backwards) and len(_loops(mark)) > max(backwards)
+            if mark.kind == Kind.CLIP.value and inner and _loops(mark) not in left:
+                line, code = before.line(mark.node), shown(before, mark.node)
+                yield f"line {line}: `{code}` left its loop"
 
 
 def _loops(mark: Mark) -> tuple[Term, ...]:
@@ -233,3 +270,128 @@ def _module_names(side: Side) -> dict[str, frozenset[str]]:
         if binding.kind == "import" and binding.qualified is not None:
             found[binding.name] = found.get(binding.name, frozenset()) | {binding.qualified}
     return found
+
+
+# --- what is run by somebody else, or read in between -------------------------------------------
+
+
+def elsewhere(before: Side, after: Side) -> Iterator[str]:
+    """Events of a scaler that changed in lambdas, or in functions whose calls are not all seen."""
+    old, new = (sorted(_in_lambdas(side)) for side in (before, after))
+    if old != new:
+        yield "what a scaler does in a lambda is something else"
+    for name in common(before.units, after.units):
+        unit = after.units[name]
+        changed = [_of_scaler(side, name) for side in (before, after)]
+        if not isinstance(unit, cst.FunctionDef) or changed[0] == changed[1]:
+            continue
+        if _is_handed_on(after, unit):
+            yield f"line {after.line(unit)}: who calls `{unit.name.value}` is not known"
+        elif not _is_followed(after, unit, name):
+            yield f"line {after.line(unit)}: not all that calls `{unit.name.value}` is followed"
+
+
+def _is_followed(side: Side, function: cst.FunctionDef, name: str) -> bool:
+    """Whether what a function does to scaled gradients is seen wherever it is called."""
+    calls = side.model.program.calls_of(function)
+    programs = side.tracer.programs
+    if name in programs:
+        return not calls
+    inside = any(side.model.tree.contains(function, call) for call in calls)
+    seen = {event.line for made in programs.values() for trace in made.traces for event in trace}
+    marks = [mark for mark in side.effects[name].marks if mark.kind in _BY_SCALER]
+    return not inside and all(side.line(mark.node) in seen for mark in marks)
+
+
+def _in_lambdas(side: Side) -> Iterator[str]:
+    """What scalers do in lambdas, as it is written."""
+    recognizer = side.model.steps.recognizer
+    for inner in side.model.tree.nodes(cst.Lambda):
+        for call in side.model.tree.below(inner, cst.Call):
+            if recognizer.is_scale(call) or recognizer.kind(call) is not None:
+                yield side.model.tree.source(call)
+
+
+def _of_scaler(side: Side, name: str) -> list[tuple[str, str]]:
+    return [(m.kind, m.about) for m in side.effects[name].marks if m.kind in _EVENTS]
+
+
+def _is_handed_on(side: Side, function: cst.FunctionDef) -> bool:
+    """Whether a function is read other than to be called, or named by a text."""
+    tree, name = side.model.tree, function.name.value
+    for node in tree.named(name):
+        holder = tree.parent(node)
+        called = isinstance(holder, cst.Call) and holder.func is node
+        if node is not function.name and not called and _is_value(holder):
+            return True
+    quoted = {f'"{name}"', f"'{name}'"}
+    by_text = any(tree.named(word) for word in ("globals", "getattr", "vars", "methodcaller"))
+    return by_text and any(text.value in quoted for text in tree.nodes(cst.SimpleString))
+
+
+def _is_value(holder: cst.CSTNode | None) -> bool:
+    values = (cst.Arg, cst.Element, cst.DictElement, cst.IfExp, cst.Return, cst.Tuple, cst.List)
+    return isinstance(holder, values)
+
+
+_GRADIENTS, _SCALE, _ALL, _LEAVES = "of gradients", "of the scaler", "of all", "may leave"
+_AHEAD = {
+    Kind.ZERO_GRAD.value: {_GRADIENTS, _ALL, _LEAVES},
+    Kind.UPDATE.value: {_SCALE, _ALL},
+    Kind.STEP.value: {_ALL},
+}
+"""Events by what they must not be moved in front of."""
+_BEHIND = {
+    Kind.UNSCALE.value: {_GRADIENTS, _ALL, _LEAVES},
+    Kind.UPDATE.value: {_ALL, _LEAVES},
+}
+"""Events by what they must not be moved behind."""
+
+
+def moved(before: Side, after: Side) -> Iterator[str]:
+    """Events that changed places with what sees what they do, or may leave in between."""
+    for name in common(before.units, after.units):
+        old, new = (_sequence(side, name) for side in (before, after))
+        for (kind, text), place in new.items():
+            was = old.get((kind, text))
+            for (other, reads), at in new.items() if was is not None and kind in _EVENTS else ():
+                stood = old.get((other, reads))
+                if stood is None or was is None:
+                    continue
+                ahead = was > stood and place < at and other in _AHEAD.get(kind, ())
+                behind = was < stood and place > at and other in _BEHIND.get(kind, ())
+                if ahead or behind:
+                    yield f"`{text}` of `{name}` and `{reads}` changed places"
+
+
+def _sequence(side: Side, name: str) -> dict[tuple[str, str], int]:
+    """Events and what sees them by what they are and how they are written; none that is twice."""
+    tree, unit = side.model.tree, side.units[name]
+    found = [(m.kind, tree.source(m.node), tree.order(m.node)) for m in side.effects[name].marks]
+    for node in (
+        *tree.below(unit, cst.Attribute), *tree.below(unit, cst.Yield),
+        *tree.below(unit, cst.Await), *tree.below(unit, cst.Assert), *tree.below(unit, cst.Del),
+    ):  # fmt: skip
+        what = _sees(side, node) if side.holder(node) is unit else ""
+        if what:
+            statement = tree.statement(node) or node
+            found.append((what, tree.source(statement).strip().splitlines()[0], tree.order(node)))
+    keys = [(kind, text) for kind, text, _ in found]
+    return {(kind, text): at for kind, text, at in found if keys.count((kind, text)) == 1}
+
+
+def _sees(side: Side, node: cst.CSTNode) -> str:
+    """What of a training step something looks at."""
+    recognizer, tree = side.model.steps.recognizer, side.model.tree
+    match node:
+        case cst.Yield() | cst.Await():
+            return _ALL
+        case cst.Assert() | cst.Del():
+            return _LEAVES
+        case cst.Attribute() if is_gradient(node):
+            return _GRADIENTS
+        case cst.Attribute(value=owner) if side.model.roles.is_scaler(owner):
+            call = tree.parent(node)
+            is_event = isinstance(call, cst.Call) and recognizer.kind(call) is not None
+            return "" if is_event else _SCALE
+    return ""
