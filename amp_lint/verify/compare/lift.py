@@ -75,6 +75,11 @@ _COMPARED = {
 }  # fmt: skip
 
 
+_BY_TEXT = frozenset({"builtins.eval", "builtins.exec"})
+_SCOPES = frozenset({"builtins.globals", "builtins.locals", "builtins.vars"})
+_MODULES = frozenset({"sys.modules"})
+
+
 class Lifter:
     """Makes terms of the expressions of one file.
 
@@ -211,17 +216,21 @@ class Lifter:
         if len(names) == 1 and self._is_import(node):
             return _global(names)
         values = list(self.model.values.alternatives(node))
-        constant = literal(values[0]) if len(values) == 1 and not self._sets_names else ...
+        constant = literal(values[0]) if len(values) == 1 and not self.names_by_text else ...
         if constant is None or isinstance(constant, (bool, int, float, str)):
             return Const(constant)
         read = max(self._handed.get(node.value, 0), self._since)
         return Input(self._named(node.value, node), read)
 
     @functools.cached_property
-    def _sets_names(self) -> bool:
-        """Whether the file may bind names by their text, so that no constant is certain."""
-        named = self.model.tree.named
-        return any(named(word) for word in ("exec", "globals", "vars", "locals", "modules"))
+    def names_by_text(self) -> bool:
+        """Whether the file may bind names, or ask for them, by their text."""
+        tree, names = self.model.tree, self.model.names
+        modules = (node for node in tree.nodes(cst.Attribute) if node.attr.value == "modules")
+        return any(names.is_any(node, _MODULES) for node in modules) or any(
+            names.is_any(call.func, _BY_TEXT if call.args else _SCOPES)
+            for call in tree.nodes(cst.Call)
+        )
 
     def _named(self, key: str, node: cst.Name | cst.Attribute) -> str:
         """What an input is called; a guard by its default is one whatever its name."""
@@ -441,7 +450,7 @@ class Lifter:
         given = arguments(node)
         if given.starred or not _is_plain(function):
             return None
-        if self._sets_names or self._is_captured(result, function, node):
+        if self.names_by_text or self._is_captured(result, function, node):
             return None
         bound = self.model.program.bind(function, node)
         inner: dict[str, Term] = {}

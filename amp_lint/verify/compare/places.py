@@ -1,4 +1,8 @@
-"""Where AMP's objects are made and its contexts entered: what they are given is read there."""
+"""What of AMP is erased from both texts and still depends on where, how often or by whom it is run.
+
+Objects that are made and contexts that are entered, loops around events, decorators, keys of
+checkpoints, names in texts, functions that somebody else calls, and what sees an event.
+"""
 
 from __future__ import annotations
 
@@ -238,16 +242,16 @@ def named(before: Side, after: Side) -> Iterator[str]:
     if not lost:
         return
     tree = after.model.tree
-    dynamic = [word for word in ("globals", "eval", "exec", "vars", "modules") if tree.named(word)]
     texts = [node.value for node in tree.nodes(cst.SimpleString)]
-    texts = [text for text in texts if ">>>" in text or len(text) < _LONG]
     for name in sorted(lost):
-        if dynamic or any(_names(text, name) for text in texts):
+        if after.lifter.names_by_text or any(_asks_for(text, name) for text in texts):
             yield f"`{name}` is another name, and may be asked for by its text"
 
 
-_LONG = 80
-"""Characters of what is no name."""
+def _asks_for(text: str, name: str) -> bool:
+    """Whether a text is a name, dotted or not, or holds code that uses it; no sentence."""
+    content = text.strip("rbuRBU").strip("\"'")
+    return content.rpartition(".")[2] == name or (">>>" in text and _names(text, name))
 
 
 def _names(text: str, name: str) -> bool:
