@@ -76,7 +76,8 @@ _COMPARED = {
 
 
 _BY_TEXT = frozenset({"builtins.eval", "builtins.exec"})
-_SCOPES = frozenset({"builtins.globals", "builtins.locals", "builtins.vars"})
+_GLOBALS = frozenset({"builtins.globals"})
+_SCOPES = _GLOBALS | {"builtins.locals", "builtins.vars"}
 _MODULES = frozenset({"sys.modules"})
 
 
@@ -228,9 +229,14 @@ class Lifter:
         tree, names = self.model.tree, self.model.names
         modules = (node for node in tree.nodes(cst.Attribute) if node.attr.value == "modules")
         return any(names.is_any(node, _MODULES) for node in modules) or any(
-            names.is_any(call.func, _BY_TEXT if call.args else _SCOPES)
+            names.is_any(call.func, _BY_TEXT if call.args else self._scopes(call))
             for call in tree.nodes(cst.Call)
         )
+
+    def _scopes(self, call: cst.Call) -> frozenset[str]:
+        """What gives the names of the module: in a function ``locals()`` gives its own."""
+        inside = self.model.tree.ancestor(call, cst.FunctionDef, cst.Lambda) is not None
+        return _GLOBALS if inside else _SCOPES
 
     def _named(self, key: str, node: cst.Name | cst.Attribute) -> str:
         """What an input is called; a guard by its default is one whatever its name."""

@@ -15,6 +15,9 @@ from amp_lint.verify.terms import Term
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
 
+BY_SCALER = (Kind.UNSCALE.value, Kind.UPDATE.value)
+IN_ORDER = (*BY_SCALER, Kind.STEP.value, Kind.CLIP.value, Kind.ZERO_GRAD.value)
+"""Events that must stand where they do, in the loops in which they do."""
 _STRICT = {row.keyword(Part.STRICT) for row in ROWS} - {""}
 
 

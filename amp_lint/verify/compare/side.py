@@ -18,7 +18,7 @@ from amp_lint.verify.compare.traces import Tracer
 from amp_lint.verify.compare.units import Unit, name_of, units
 from amp_lint.verify.compare.uses import AmpUse, amp_uses, argument_term
 from amp_lint.verify.obligations import Autocast
-from amp_lint.verify.terms import Const, Global, Op, Term
+from amp_lint.verify.terms import Const, Global, Input, Op, Term, mapped
 
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__path__", "__class__"}
 States = dict[Term, list[tuple[cst.CSTNode, Autocast | None]]]
@@ -168,6 +168,13 @@ class Side:
 def open_terms(terms: Iterable[Term]) -> frozenset[Term]:
     """Those that are neither literals nor names of torch's."""
     return frozenset(term for term in terms if not isinstance(term, (Const, Global)))
+
+
+def timeless(term: Term) -> Term:
+    """A term, whenever its inputs are read."""
+    if isinstance(term, Input):
+        return Input(term.key)
+    return mapped(term, timeless) if isinstance(term, Op) else term
 
 
 def _casts(state: Autocast | None) -> Autocast | None:

@@ -1,0 +1,54 @@
+"""Functions that a context of AMP decorates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_lint.syntax.names import dotted
+from amp_lint.verify.compare.lift import is_amp
+from amp_lint.verify.compare.side import Side, open_terms
+from amp_lint.verify.compare.units import common
+
+
+def reasons(before: Side, after: Side) -> Iterator[str]:
+    """Functions that a context of AMP decorates, and is not known to be on in all that they run."""
+    for name in common(before.units, after.units):
+        one, other = before.units[name], after.units[name]
+        if not isinstance(one, cst.FunctionDef) or not isinstance(other, cst.FunctionDef):
+            continue
+        old, new = _order(before, one), _order(after, other)
+        changes = old.count("") != new.count("")
+        if old != new and not (changes and _is_plain(after, other) and _is_plain(before, one)):
+            line = after.line(other)
+            yield f"line {line}: the decorators of `{other.name.value}` are others"
+
+
+def _order(side: Side, function: cst.FunctionDef) -> list[str]:
+    """The decorators; AMP's as ""."""
+    return [
+        "" if _is_amp(side, each.decorator) else dotted(each.decorator) or "..."
+        for each in function.decorators
+    ]
+
+
+def _is_amp(side: Side, node: cst.BaseExpression) -> bool:
+    called = node.func if isinstance(node, cst.Call) else node
+    return any(map(is_amp, side.model.names.qualified(called)))
+
+
+def _is_plain(side: Side, function: cst.FunctionDef) -> bool:
+    """Whether a function runs where it is called, alone, and its decorators get literals."""
+    given = [
+        side.lifter.term(arg.value, {})
+        for each in function.decorators
+        if isinstance(each.decorator, cst.Call)
+        for arg in each.decorator.args
+    ]
+    below = side.model.tree.below
+    runs_later = function.asynchronous is not None or bool(below(function, cst.Yield))
+    name = function.name.value
+    calls_itself = any(each.value == name for each in below(function.body, cst.Name))
+    alone = len(function.decorators) == 1
+    return alone and not runs_later and not calls_itself and not open_terms(given)

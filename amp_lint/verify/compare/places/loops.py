@@ -1,0 +1,77 @@
+"""Loops around the events of the training step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from amp_lint.amp.events import Kind
+from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.marks import BY_SCALER, IN_ORDER, Mark
+from amp_lint.verify.compare.places.names import has_word
+from amp_lint.verify.compare.regions import shown
+from amp_lint.verify.compare.side import Side, timeless
+from amp_lint.verify.compare.units import common
+from amp_lint.verify.terms import Const, Form, Op, Term
+
+
+def reasons(before: Side, after: Side) -> Iterator[str]:
+    """Events in a loop in which there was none, or in another one than the step that they serve."""
+    for name in common(before.units, after.units):
+        old, new = before.effects[name].marks, after.effects[name].marks
+        known = {loop for mark in old for loop in _loops(mark)}
+        pairs = {(mark.kind, mark.about, _loops(mark)) for mark in old}
+        steps = [mark for mark in new if mark.kind == Kind.STEP.value]
+        for mark in new:
+            if mark.kind not in IN_ORDER or (mark.kind, mark.about, _loops(mark)) in pairs:
+                continue
+            of_step = [s for s in steps if mark.kind == Kind.UPDATE.value or s.about == mark.about]
+            apart = bool(of_step) and all(_loops(s) != _loops(mark) for s in of_step)
+            apart = apart or _is_repeated(mark, new)
+            if not known.issuperset(_loops(mark)) or (mark.kind in BY_SCALER and apart):
+                line, code = after.line(mark.node), shown(after, mark.node)
+                yield f"line {line}: `{code}` runs in another loop"
+    yield from _unlooped(before, after)
+
+
+def _is_repeated(mark: Mark, marks: Sequence[Mark]) -> bool:
+    """Whether a loop repeats an event for the gradients of one backward pass.
+
+    An update, which belongs behind all steps; or an ``unscale_`` with a clip behind each.
+    """
+    backwards = [m for m in marks if m.kind == Kind.BACKWARD.value]
+    clips = [m for m in marks if m.kind == Kind.CLIP.value and _loops(m) == _loops(mark)]
+    clips = [clip for clip in clips if not _is_of_round(clip)]
+    inner = bool(backwards) and all(len(_loops(b)) < len(_loops(mark)) for b in backwards)
+    return inner and (mark.kind == Kind.UPDATE.value or bool(clips))
+
+
+def _is_of_round(clip: Mark) -> bool:
+    """Whether a clip is of what its loop walks over: each round has another one."""
+    loop = _loops(clip)[-1] if _loops(clip) else None
+    target = loop.args[1] if isinstance(loop, Op) and len(loop.args) > 1 else None
+    walked = str(target.value) if isinstance(target, Const) else ""
+    names = (part.value for part in descendants(clip.node) if isinstance(part, cst.Name))
+    return any(has_word(walked, name) for name in names)
+
+
+def _unlooped(before: Side, after: Side) -> Iterator[str]:
+    """Clips that were repeated for the gradients of one backward pass, and are not any more."""
+    for name in common(before.units, after.units):
+        old, new = before.effects[name].marks, after.effects[name].marks
+        backwards = [len(_loops(m)) for m in old if m.kind == Kind.BACKWARD.value]
+        left = {_loops(m) for m in new if m.kind == Kind.CLIP.value}
+        for mark in old if left else ():
+            inner = bool(backwards) and len(_loops(mark)) > max(backwards)
+            if mark.kind == Kind.CLIP.value and inner and _loops(mark) not in left:
+                line, code = before.line(mark.node), shown(before, mark.node)
+                yield f"line {line}: `{code}` left its loop"
+
+
+def _loops(mark: Mark) -> tuple[Term, ...]:
+    return tuple(
+        timeless(guard)
+        for guard in mark.guards
+        if isinstance(guard, Op) and guard.form is Form.OTHER and guard.name in ("for", "while")
+    )

@@ -1,0 +1,55 @@
+"""Names that are bound no more, or mean something else, and may be asked for by their text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_lint.verify.compare.side import Side
+
+
+def reasons(before: Side, after: Side) -> Iterator[str]:
+    """Names that are bound no more, or mean something else, and that a text names."""
+    inside = [dict(_in_classes(side)) for side in (before, after)]
+    for name in inside[0]:
+        if inside[0][name] != inside[1].get(name):
+            yield f"`{name}` is an attribute of a class, and another one"
+    old, new = (_module_names(side) for side in (before, after))
+    lost = {name for name, means in old.items() if new.get(name) != means}
+    if not lost:
+        return
+    tree = after.model.tree
+    texts = [node.value for node in tree.nodes(cst.SimpleString)]
+    for name in sorted(lost):
+        if after.lifter.names_by_text or any(_asks_for(text, name) for text in texts):
+            yield f"`{name}` is another name, and may be asked for by its text"
+
+
+def _asks_for(text: str, name: str) -> bool:
+    """Whether a text is a name, dotted or not, or holds code that uses it; no sentence."""
+    content = text.strip("rbuRBU").strip("\"'")
+    return content.rpartition(".")[2] == name or (">>>" in text and has_word(text, name))
+
+
+def has_word(text: str, name: str) -> bool:
+    """Whether a name is one of the words of a text."""
+    words = "".join(c if c.isalnum() or c == "_" else " " for c in text).split()
+    return name in words
+
+
+def _in_classes(side: Side) -> Iterator[tuple[str, str]]:
+    """What is imported in classes, and so an attribute of them."""
+    for binding in side.model.names.every_binding():
+        holder = side.model.tree.ancestor(binding.node, cst.FunctionDef, cst.ClassDef)
+        if binding.qualified is not None and isinstance(holder, cst.ClassDef):
+            yield binding.name, binding.qualified
+
+
+def _module_names(side: Side) -> dict[str, frozenset[str]]:
+    """What imports bind in the module and its classes, and what that is."""
+    found: dict[str, frozenset[str]] = {}
+    for binding in side.model.names.every_binding():
+        if binding.kind == "import" and binding.qualified is not None:
+            found[binding.name] = found.get(binding.name, frozenset()) | {binding.qualified}
+    return found
