@@ -167,6 +167,8 @@ class Step:
     """Whether the new program has a path more, and still all that the old one had."""
     cut: bool = False
     """Whether there are more paths than are held against each other."""
+    left: bool = False
+    """Whether some of what differs is not among them, or may not be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from amp_lint.verify.compare.regions import regions, shown, yields
 from amp_lint.verify.compare.rewrites import Function
 from amp_lint.verify.compare.saved import states
 from amp_lint.verify.compare.side import Side, States, open_terms
-from amp_lint.verify.compare.traces import MAX_TRACES, changed, splits
+from amp_lint.verify.compare.traces import MAX_TRACES, are_many, changed, splits
 from amp_lint.verify.compare.units import common, name_of
 from amp_lint.verify.compare.uses import compare_uses, lonely_uses
 from amp_lint.verify.obligations import (
@@ -146,8 +146,15 @@ def _conditional(old: Eraser, new: Eraser) -> Iterator[str]:
     others = Kind.STEP, Kind.CLIP, Kind.GRADIENT_READ
     stacks = (new.stacks(*others, of_all=of_all) for of_all in (False, True))
     beside = {(name, stack) for found in stacks for name, _, stack in found}
-    for (name, kind, stack), call in new.stacks(Kind.UNSCALE, Kind.UPDATE).items():
-        if stack and (name, kind, stack) not in known and (name, stack) not in beside:
+    scaled = new.stacks(Kind.UNSCALE, Kind.UPDATE)
+    for (name, kind, stack), call in scaled.items():
+        wider = kind is Kind.UPDATE and any(
+            (where, each) == (name, Kind.UNSCALE) and not {*around}.issuperset(stack)
+            for where, each, around in scaled
+        )
+        if not stack or (name, kind, stack) in known:
+            continue
+        if (name, stack) not in beside or wider:
             side = new.side
             yield f"line {side.line(call)}: `{shown(side, call)}` runs under other conditions"
 
@@ -191,14 +198,21 @@ def _states(old: Eraser, new: Eraser) -> Iterator[str]:
     """The state of a scaler that is not saved or loaded any more, or from somewhere else."""
     for name in common(old.side.units, new.side.units):
         was, becomes = (
-            [(call, eraser.plain(call).digest) for call in _state_calls(eraser.side, name)]
+            [
+                (call, eraser.plain(call).digest, {*eraser.around(call)})
+                for call in _state_calls(eraser.side, name)
+            ]
             for eraser in (old, new)
         )
-        left = Counter(digest for _, digest in becomes)
-        for call, digest in was:
-            if not left[digest]:
+        for call, digest, around in was:
+            kept = next((each for each in becomes if each[1] == digest), None)
+            if kept is None:
                 yield f"line {old.side.line(call)}: `{shown(old.side, call)}` was removed"
-            left[digest] -= 1
+                continue
+            becomes.remove(kept)
+            if not kept[2] <= around:
+                code = shown(new.side, kept[0])
+                yield f"line {new.side.line(kept[0])}: `{code}` runs under other conditions"
 
 
 def _not_made(before: Side, after: Side) -> Iterator[str]:
@@ -475,7 +489,10 @@ def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
         if different is not None:
             place = Place(_first_line(different[0]), _first_line(different[1]), name)
             cut = max(len(one.traces), len(other.traces)) > MAX_TRACES
-            yield Step(place, *different, splits=splits(one, other), cut=cut)
+            by_steps = changed(_without_regions(one), _without_regions(other)) is not None
+            is_cut = name in before.tracer.cut | after.tracer.cut or are_many(one, other)
+            left = by_steps and is_cut
+            yield Step(place, *different, splits=splits(one, other), cut=cut, left=left)
     if not seen:
         yield from (_training(before, half) for half in removed[:1])
 

@@ -171,11 +171,15 @@ class Cover:
     def _keeps_its_place(self, code: Plain) -> bool:
         """Whether code that the other text has elsewhere, or changed, passes no ordinary call.
 
-        Nor may it leave a context, or the block of a ``try``.
+        Nor may it leave a context, or the block of a ``try``; nor any statement of it.
         """
-        places = [(place.before, place.after) for place in self._found.places]
-        ones = [old for old, _ in places if old is not None and alike(old, code)]
-        others = [new for _, new in places if new is not None and alike(new, code)]
+        return all(map(self._stays, _statements(code)))
+
+    def _stays(self, code: Plain) -> bool:
+        places = self._found.places
+        old = [each for place in places if place.before for each in _statements(place.before)]
+        new = [each for place in places if place.after for each in _statements(place.after)]
+        ones, others = ([each for each in found if alike(each, code)] for found in (old, new))
         passed = [self._position(self._before, 0, one.node) for one in ones]
         ahead = [self._position(self._after, 1, other.node) for other in others]
         return not passed or not ahead or any(each in ahead for each in passed)
@@ -218,6 +222,16 @@ class Cover:
         """Whether both are a call whose difference a trace holds: the limit of a clip."""
         one, other = self._old.held(old), self._new.held(new)
         return one is not None and one == other
+
+
+def _statements(code: Plain) -> Iterator[Plain]:
+    """The statements of a block and of those in it that are none themselves; or the code alone."""
+    blocks = [part for part in code.parts if part.kind == BLOCK]
+    for block in blocks:
+        for each in block.parts:
+            yield from _statements(each)
+    if not blocks:
+        yield code
 
 
 class _Events:

@@ -213,13 +213,15 @@ class Walker:
         test = self._lifter.term(node.test, env)
         self._touch(touches.changed(self._model, node.test), env)
         negated_test = Op(Form.OPERATOR, "not_", (test,))
-        one = self._branch(_statements(node.body), env, (*guards, test))
+        with self._lifter.instead():
+            one = self._branch(_statements(node.body), env, (*guards, test))
         other = dict(env)
         negated = (*guards, negated_test)
         if isinstance(node.orelse, cst.If):
             self._if(node.orelse, other, negated)
         elif node.orelse is not None:
             self._block(_statements(node.orelse.body), other, negated)
+        self._lifter.either()
         for name in sorted({*one, *other}):
             first, second = one.get(name, Input(name)), other.get(name, Input(name))
             if first is second or first == second:

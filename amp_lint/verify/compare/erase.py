@@ -19,6 +19,7 @@ from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.names import PARTIAL, canonical
 from amp_lint.syntax.tree import descendants, is_a
 from amp_lint.verify.compare.annotations import is_type
+from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.formats import format_of
 from amp_lint.verify.compare.lift import is_amp
 from amp_lint.verify.compare.plain import (
@@ -29,8 +30,10 @@ from amp_lint.verify.compare.plain import (
     plain,
     word,
 )
+from amp_lint.verify.compare.settings import Settings
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
+from amp_lint.verify.terms import Term, walk
 from amp_lint.vocabulary.amp import DEPRECATED_STATE, IS_ENABLED
 from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import SET_TO_NONE
@@ -56,6 +59,7 @@ _READ_ANNOTATIONS = (
     "singledispatch", "typeguard", "pydantic", "inspect", "typer", "tyro", "jsonargparse", "plac",
     "defopt", "cyclopts", "beartype", "fire", "Fire",
 )  # fmt: skip
+_SWALLOWING = frozenset({"contextlib.suppress"})
 _EXITS = (cst.Break, cst.Continue, cst.Raise, cst.Return)
 _CONTEXTS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 _SUITES = (cst.BaseSuite, cst.Else, cst.If)
@@ -327,12 +331,12 @@ class Eraser:
         calls = self.model.tree.nodes(cst.Call)
         found = ((call, self._kind(call)) for call in calls)
         return {
-            (name_of(self.model, call), kind, tuple(self._stack(call, of_all))): call
+            (name_of(self.model, call), kind, tuple(self.around(call, of_all=of_all))): call
             for call, kind in found
             if kind in kinds
         }
 
-    def _stack(self, node: cst.CSTNode, of_all: bool) -> Iterator[str]:
+    def around(self, node: cst.CSTNode, *, of_all: bool = True) -> Iterator[str]:
         """What stands around a place in its function, but AMP, from the inside out."""
         inner = node
         for holder in self.model.tree.ancestors(node):
@@ -342,10 +346,49 @@ class Eraser:
                 not self.is_about_amp(holder.test)
                 and (of_all or not self._is_whole(holder, inner, node))
             ):
-                yield f"{inner is holder.body} {self.plain(holder.test).digest.hex()}"
+                yield f"{inner is holder.body} {self._asked(holder)}"
             elif isinstance(holder, (cst.For, cst.While, cst.Try, cst.ExceptHandler)):
                 yield type(holder).__name__
+            elif isinstance(holder, cst.With) and any(map(self._swallows, holder.items)):
+                yield "With"
             inner = holder
+
+    def _asked(self, test: cst.If) -> str:
+        """A test by what it asks, and by how often its function asked it when it may have changed.
+
+        A call may give something else each time.
+        """
+        unit, digest = self.side.holder(test), self.plain(test.test).digest
+        known: list[Term | None] = []
+        for each in self.model.tree.below(unit, cst.If):
+            if self.side.holder(each) is unit and self.plain(each.test).digest == digest:
+                found = self.side.lifter.found.get(id(each.test))
+                asked = None if found is None else self._settings.in_unit(unit, found)
+                if asked is not None and any(map(is_opaque, walk(asked))):
+                    known.append(None)
+                elif asked not in known:
+                    known.append(asked)
+            if each is test:
+                break
+        return f"{digest.hex()} {len(known)}"
+
+    @functools.cached_property
+    def _settings(self) -> Settings:
+        return Settings(self.side)
+
+    def _swallows(self, item: cst.WithItem) -> bool:
+        """Whether a context may end what is in it, and go on behind it."""
+        called = item.item.func if isinstance(item.item, cst.Call) else item.item
+        if self.model.names.is_any(called, _SWALLOWING):
+            return True
+        owner = self.model.values.instance_class(item.item)
+        leave = owner and self.model.values.method(owner, "__exit__")
+        returns = self.model.tree.below(leave, cst.Return) if leave else ()
+        made = self.model.values.function(called)
+        tries = self.model.tree.below(made, cst.Try) if made is not None else ()
+        return any(each.value is not None for each in returns) or any(
+            each.handlers and self.model.tree.below(each.body, cst.Yield) for each in tries
+        )
 
     def _is_whole(self, test: cst.If, arm: cst.CSTNode, event: cst.CSTNode) -> bool:
         """Whether a test says nothing of when an event happens.

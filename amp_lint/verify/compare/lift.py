@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import re
@@ -95,9 +96,10 @@ class Lifter:
         self._paths: dict[int, str] = {}
         self._halves = {id(half.cast): half for half in model.modules.half_trainings}
         self._inlined = 0
-        self._clock = 0
+        self._clock = self._ticks = 0
         self._since = 0
         self._handed: dict[str, int] = {}
+        self._others: list[tuple[int, int, dict[str, int]]] = []
         self._env: Env | None = None
         self._known: dict[int, Term] = {}
         self._inner: list[Env] = []
@@ -120,7 +122,7 @@ class Lifter:
 
     def restart(self) -> None:
         """Nothing was done yet."""
-        self._clock = self._since = 0
+        self._clock = self._ticks = self._since = 0
         self._handed.clear()
 
     def tick(self, *handed: str, everything: bool = False) -> None:
@@ -128,9 +130,25 @@ class Lifter:
 
         So may the values of names, if they were handed to it; or of all.
         """
-        self._clock += 1
+        self._ticks += 1
+        self._clock = self._ticks
         self._handed.update(dict.fromkeys(handed, self._clock))
         self._since = self._clock if everything else self._since
+
+    @contextlib.contextmanager
+    def instead(self) -> Iterator[None]:
+        """What is lifted here is done instead of what is lifted next, not before it."""
+        known = self._clock, self._since, dict(self._handed)
+        yield
+        self._others.append((self._clock, self._since, self._handed))
+        self._clock, self._since, self._handed = known
+
+    def either(self) -> None:
+        """Go on behind what was done, or `instead` of it."""
+        clock, since, handed = self._others.pop()
+        self._clock, self._since = max(clock, self._clock), max(since, self._since)
+        for name, at in handed.items():
+            self._handed[name] = max(at, self._handed.get(name, 0))
 
     def fresh(self, name: str) -> Input:
         """What a name stands for from here on, if nothing is known of it."""

@@ -87,14 +87,31 @@ class Tracer:
                 found[names.get(id(root.function), SCRIPT)] = program
         return found
 
+    @functools.cached_property
+    def cut(self) -> frozenset[str]:
+        """The programs of which paths were dropped, or calls not followed, as there are many."""
+        names = {id(node): name for name, node in units(self._model)}
+        return frozenset(
+            names.get(id(root.function), SCRIPT)
+            for root in self._steps.roots
+            if root.truncated or any(map(self._is_unfollowed, itertools.chain(*root.cycles)))
+        )
+
+    def _is_unfollowed(self, event: model_events.Event) -> bool:
+        """Whether it stands for a call of a function of the file, which was not run."""
+        if event.kind is not Kind.OPAQUE or not isinstance(event.node, cst.Call):
+            return False
+        return self._model.program.target(event.node) is not None
+
     def _program(self, cycles: Sequence[Cycle]) -> Program:
         stepped = {e.optimizer for c in cycles for e in c if e.kind in (Kind.STEP, Kind.UNSCALE)}
         traces = {
             part: None for cycle in cycles for part in self._rounds(self._trace(cycle, stepped))
         }
         nodes = [event for cycle in cycles for event in cycle]
+        steps = [trace for trace in traces if any(e.kind is not Kind.ZERO_GRAD for e in trace)]
         return Program(
-            tuple(trace for trace in traces if trace),
+            tuple(steps or filter(None, traces)),
             tuple(sorted(self._scalers(nodes).items())),
             tuple(sorted(self._optimizers(nodes).items())),
         )
@@ -119,12 +136,13 @@ class Tracer:
         """
         cleared = {_key(key) for key in stepped}
         events = (each for event in self._events(cycle) for each in _of_each(event, cleared))
-        return tuple(
+        plain = (
             event
             if event.kind not in (Kind.ZERO_GRAD, Kind.GRADIENT_WRITE) or event.optimizer in cleared
             else replace(event, optimizer=None)
             for event in events
         )
+        return tuple(_cleared_once(plain))
 
     def _events(self, cycle: Cycle) -> Iterator[Event]:
         last = -1
@@ -481,6 +499,16 @@ def _key(key: str | None) -> str | None:
     return None if key is None else _PLACE.sub("", key)
 
 
+def _cleared_once(events: Iterable[Event]) -> Iterator[Event]:
+    """Events without what clears gradients that were cleared just before."""
+    last: Event | None = None
+    for event in events:
+        again = last is not None and event.kind is last.kind is Kind.ZERO_GRAD
+        if not again or last is None or event.optimizer != last.optimizer:
+            yield event
+        last = event
+
+
 def _of_each(event: Event, optimizers: Iterable[str | None]) -> Iterator[Event]:
     """An event for each of the optimizers, if it is for all."""
     known = sorted(key for key in optimizers if key is not None and key != model_events.EVERY)
@@ -525,6 +553,12 @@ def changed(before: Program, after: Program) -> tuple[Program, Program] | None:
     kept = with_partners(lost, gained, [*old.values()]) or _some(old.values())
     becomes = with_partners(gained, lost, [*new.values()]) or _some(new.values())
     return replace(before, traces=kept), replace(after, traces=becomes)
+
+
+def are_many(before: Program, after: Program) -> bool:
+    """Whether more paths differ than are judged."""
+    old, new = _by_content(before.traces).keys(), _by_content(after.traces).keys()
+    return max(len(old - new), len(new - old)) > MAX_TRACES
 
 
 def splits(before: Program, after: Program) -> bool:

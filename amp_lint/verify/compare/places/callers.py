@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_lint.amp.events import Kind
 from amp_lint.verify.compare.marks import BY_SCALER, IN_ORDER
 from amp_lint.verify.compare.side import Side
-from amp_lint.verify.compare.units import common
+from amp_lint.verify.compare.units import common, name_of
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
@@ -29,14 +30,43 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
 
 def _is_followed(side: Side, function: cst.FunctionDef, name: str) -> bool:
     """Whether what a function does to scaled gradients is seen wherever it is called."""
-    calls = side.model.program.calls_of(function)
+    found = callers(side, function)
+    if name in found or _may_be_overridden(side, function):
+        return False
     programs = side.tracer.programs
+    of_callers = [programs[caller] for caller in found if caller in programs]
     if name in programs:
-        return not calls
-    inside = any(side.model.tree.contains(function, call) for call in calls)
-    seen = {event.line for made in programs.values() for trace in made.traces for event in trace}
-    marks = [mark for mark in side.effects[name].marks if mark.kind in BY_SCALER]
-    return not inside and all(side.line(mark.node) in seen for mark in marks)
+        return not found
+    lines = {side.line(mark.node) for mark in side.effects[name].marks if mark.kind in BY_SCALER}
+    seen = [{e.line for trace in made.traces for e in trace} for made in of_callers]
+    return bool(seen) and all(lines <= each for each in seen)
+
+
+def callers(side: Side, function: cst.FunctionDef) -> set[str]:
+    """The functions that run a function, through whatever others; the script has no name."""
+    by_node = {id(unit): name for name, unit in side.units.items()}
+    found: set[str] = set()
+    fresh: list[cst.CSTNode] = [function]
+    while fresh:
+        called = fresh.pop()
+        calls = side.model.program.calls_of(called) if isinstance(called, cst.FunctionDef) else ()
+        for caller in map(side.holder, calls):
+            name = by_node.get(id(caller), "")
+            if name not in found:
+                found.add(name)
+                fresh.append(caller)
+    return found
+
+
+def _may_be_overridden(side: Side, function: cst.FunctionDef) -> bool:
+    """Whether calls of a method may run that of another class, or the other way round."""
+    values, name = side.model.values, function.name.value
+    owner = values.enclosing_class(function)
+    if owner is None:
+        return False
+    kin = (values.method(each, name) for each in (*values.heirs(owner), *values.lineage(owner)))
+    others = (each for each in kin if each is not None and each is not function)
+    return not all(any(side.model.tree.below(each, cst.Raise)) for each in others)
 
 
 def _in_lambdas(side: Side) -> Iterator[str]:
@@ -55,6 +85,11 @@ def _of_scaler(side: Side, name: str) -> list[tuple[str, str]]:
 def _is_handed_on(side: Side, function: cst.FunctionDef) -> bool:
     """Whether a function is read other than to be called, or named by a text."""
     tree, name = side.model.tree, function.name.value
+    if name.startswith("__") and name != "__init__":
+        return True
+    is_method = side.model.values.enclosing_class(function) is not None
+    if is_method and _is_asked_of_others(side, function):
+        return True
     for node in tree.named(name):
         holder = tree.parent(node)
         called = isinstance(holder, cst.Call) and holder.func is node
@@ -63,6 +98,43 @@ def _is_handed_on(side: Side, function: cst.FunctionDef) -> bool:
     quoted = {f'"{name}"', f"'{name}'"}
     by_text = any(tree.named(word) for word in ("globals", "getattr", "vars", "methodcaller"))
     return by_text and any(text.value in quoted for text in tree.nodes(cst.SimpleString))
+
+
+def _is_asked_of_others(side: Side, method: cst.FunctionDef) -> bool:
+    """Whether an object whose class is not known is asked for a method of that name and shape."""
+    model = side.model
+    for node in model.tree.named(method.name.value):
+        func = model.tree.parent(node)
+        call = model.tree.parent(func) if isinstance(func, cst.Attribute) else None
+        if not isinstance(call, cst.Call) or not isinstance(func, cst.Attribute):
+            continue
+        known = model.program.target(call) is not None or model.names.qualified(func)
+        ordinary = call.func is func and model.steps.recognizer.kind(call) is None
+        if ordinary and not known and _takes(method, call) and _is_in_step(side, call):
+            return True
+    return False
+
+
+def _is_in_step(side: Side, call: cst.Call) -> bool:
+    """Whether a place is between a backward pass and the last event of its function."""
+    order, effects = side.model.tree.order, side.effects.get(name_of(side.model, call))
+    marks = effects.marks if effects is not None else ()
+    backwards = [order(m.node) for m in marks if m.kind == Kind.BACKWARD.value]
+    others = [order(mark.node) for mark in marks if mark.kind in IN_ORDER]
+    return bool(backwards and others) and min(backwards) < order(call) < max(others)
+
+
+def _takes(method: cst.FunctionDef, call: cst.Call) -> bool:
+    """Whether a method could be called with as many arguments."""
+    params = method.params
+    if isinstance(params.star_arg, cst.Param) or any(arg.star for arg in call.args):
+        return True
+    named = [*params.posonly_params, *params.params][1:]
+    every = [*named, *params.kwonly_params]
+    needed = sum(param.default is None for param in every)
+    return needed <= len(call.args) and (
+        len(call.args) <= len(every) or params.star_kwarg is not None
+    )
 
 
 def _is_value(holder: cst.CSTNode | None) -> bool:

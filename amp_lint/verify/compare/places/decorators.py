@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_lint.syntax.names import dotted
+from amp_lint.syntax.references import is_read
 from amp_lint.verify.compare.lift import is_amp
+from amp_lint.verify.compare.places.callers import callers
 from amp_lint.verify.compare.side import Side, open_terms
-from amp_lint.verify.compare.units import common
+from amp_lint.verify.compare.units import common, name_of
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
@@ -48,7 +50,19 @@ def _is_plain(side: Side, function: cst.FunctionDef) -> bool:
     ]
     below = side.model.tree.below
     runs_later = function.asynchronous is not None or bool(below(function, cst.Yield))
-    name = function.name.value
-    calls_itself = any(each.value == name for each in below(function.body, cst.Name))
-    alone = len(function.decorators) == 1
+    calls_itself = name_of(side.model, function.body) in callers(side, function)
+    alone = not any(_order(side, function)) and not _is_read(side, function.name)
     return alone and not runs_later and not calls_itself and not open_terms(given)
+
+
+def _is_read(side: Side, name: cst.Name) -> bool:
+    """Whether something reads a function, or what it knows of itself, other than to call it."""
+    tree = side.model.tree
+    for node in tree.named(name.value):
+        parent = tree.parent(node)
+        whole = parent if isinstance(parent, cst.Attribute) and parent.attr is node else node
+        holder = tree.parent(whole)
+        called = isinstance(holder, cst.Call) and holder.func is whole
+        if node is not name and not called and is_read(tree, node):
+            return True
+    return False

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.effects import Made
-from amp_lint.verify.compare.places.settings import Settings
 from amp_lint.verify.compare.regions import shown
+from amp_lint.verify.compare.settings import Settings
 from amp_lint.verify.compare.side import Side, timeless
 from amp_lint.verify.compare.units import common
 from amp_lint.verify.terms import Term, walk

@@ -8,28 +8,39 @@ import libcst as cst
 
 from amp_lint.amp.events import Kind
 from amp_lint.amp.gradient_values import is_gradient
+from amp_lint.flow.values import literal
+from amp_lint.syntax.references import is_read
+from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.marks import IN_ORDER
 from amp_lint.verify.compare.side import Side
-from amp_lint.verify.compare.units import common
+from amp_lint.verify.compare.touches import shared
+from amp_lint.verify.compare.units import Unit, common
 
 _GRADIENTS, _SCALE, _ALL, _LEAVES = "of gradients", "of the scaler", "of all", "may leave"
+_WEIGHTS, _RAISES = "of weights", "may raise"
 _AHEAD = {
     Kind.ZERO_GRAD.value: {_GRADIENTS, _ALL, _LEAVES},
     Kind.UPDATE.value: {_SCALE, _ALL},
-    Kind.STEP.value: {_ALL},
+    Kind.STEP.value: {_ALL, _WEIGHTS},
 }
 """Events by what they must not be moved in front of."""
 _BEHIND = {
     Kind.UNSCALE.value: {_GRADIENTS, _ALL, _LEAVES},
-    Kind.UPDATE.value: {_ALL, _LEAVES},
+    Kind.UPDATE.value: {_ALL, _LEAVES, _RAISES},
+    Kind.STEP.value: {_ALL, _WEIGHTS},
 }
 """Events by what they must not be moved behind."""
+_DIVISIONS = (cst.Divide, cst.FloorDivide, cst.Modulo)
+_TESTED = (cst.If, cst.While, cst.For)
+
+Sequence = dict[tuple[str, str], int]
+"""Where events and what sees them stand, by what they are and how they are written."""
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
     """Events that changed places with what sees what they do, or may leave in between."""
     for name in common(before.units, after.units):
-        old, new = (_sequence(side, name) for side in (before, after))
+        old, new = (_sequence(side, side.units[name], name) for side in (before, after))
         for (kind, text), place in new.items():
             was = old.get((kind, text))
             for (other, reads), at in new.items() if was is not None and kind in IN_ORDER else ():
@@ -42,34 +53,80 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
                     yield f"`{text}` of `{name}` and `{reads}` changed places"
 
 
-def _sequence(side: Side, name: str) -> dict[tuple[str, str], int]:
-    """Events and what sees them by what they are and how they are written; none that is twice."""
-    tree, unit = side.model.tree, side.units[name]
-    found = [(m.kind, tree.source(m.node), tree.order(m.node)) for m in side.effects[name].marks]
-    for node in (
-        *tree.below(unit, cst.Attribute), *tree.below(unit, cst.Yield),
-        *tree.below(unit, cst.Await), *tree.below(unit, cst.Assert), *tree.below(unit, cst.Del),
-    ):  # fmt: skip
-        what = _sees(side, node) if side.holder(node) is unit else ""
-        if what:
-            statement = tree.statement(node) or node
-            found.append((what, tree.source(statement).strip().splitlines()[0], tree.order(node)))
+def _sequence(side: Side, unit: Unit, name: str) -> Sequence:
+    """None that is written twice."""
+    tree = side.model.tree
+    found = {
+        (m.kind, tree.source(m.node), tree.order(m.node)): None for m in side.effects[name].marks
+    }
+    events = {id(tree.statement(mark.node)) for mark in side.effects[name].marks}
+    for statement in _statements(side, unit):
+        parts = _own(statement)
+        line = tree.source(statement).strip().splitlines()[0]
+        seen = {what for part in parts for what in _sees(side, part)}
+        if id(statement) not in events and _may_read_weights(side, parts):
+            seen.add(_WEIGHTS)
+        found.update(dict.fromkeys((what, line, tree.order(statement)) for what in seen))
     keys = [(kind, text) for kind, text, _ in found]
     return {(kind, text): at for kind, text, at in found if keys.count((kind, text)) == 1}
 
 
-def _sees(side: Side, node: cst.CSTNode) -> str:
+def _statements(side: Side, unit: Unit) -> Iterator[cst.CSTNode]:
+    """Those of a function itself."""
+    for kind in (cst.SimpleStatementLine, *_TESTED, cst.With):
+        for node in side.model.tree.below(unit, kind):
+            if side.holder(node) is unit:
+                yield node
+
+
+def _own(statement: cst.CSTNode) -> list[cst.CSTNode]:
+    """What is computed by a statement itself, not by the ones in it."""
+    match statement:
+        case cst.If(test=head) | cst.While(test=head) | cst.For(iter=head):
+            heads: tuple[cst.CSTNode, ...] = (head,)
+        case cst.With(items=items):
+            heads = tuple(item.item for item in items)
+        case _:
+            heads = (statement,)
+    return [part for head in heads for part in (head, *descendants(head))]
+
+
+def _sees(side: Side, node: cst.CSTNode) -> Iterator[str]:
     """What of a training step something looks at."""
     recognizer, tree = side.model.steps.recognizer, side.model.tree
     match node:
         case cst.Yield() | cst.Await():
-            return _ALL
+            yield _ALL
         case cst.Assert() | cst.Del():
-            return _LEAVES
+            yield _LEAVES
         case cst.Attribute() if is_gradient(node):
-            return _GRADIENTS
+            yield _GRADIENTS
         case cst.Attribute(value=owner) if side.model.roles.is_scaler(owner):
             call = tree.parent(node)
-            is_event = isinstance(call, cst.Call) and recognizer.kind(call) is not None
-            return "" if is_event else _SCALE
-    return ""
+            if not isinstance(call, cst.Call) or recognizer.kind(call) is None:
+                yield _SCALE
+        case cst.Arg(value=value) if side.model.roles.is_scaler(value):
+            call = tree.parent(node)
+            if not isinstance(call, cst.Call) or side.model.program.target(call) is None:
+                yield _SCALE
+        case cst.BinaryOperation(operator=operator, right=right) if isinstance(
+            operator, _DIVISIONS
+        ):
+            if literal(right) in (..., 0):
+                yield _RAISES
+        case cst.Subscript() if not isinstance(tree.parent(node), cst.AssignTarget):
+            yield _RAISES
+
+
+def _may_read_weights(side: Side, parts: list[cst.CSTNode]) -> bool:
+    """Whether a statement reads anything but what was computed for the function's own names."""
+    tree = side.model.tree
+    for part in parts:
+        if not isinstance(part, cst.Name) or not is_read(tree, part):
+            continue
+        for binding in side.model.names.bindings(part):
+            if binding.kind == "parameter" or (
+                binding.value is not None and any(shared(binding.value))
+            ):
+                return True
+    return False

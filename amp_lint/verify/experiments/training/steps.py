@@ -18,6 +18,7 @@ from amp_lint.verify.experiments.modes import not_compiled
 from amp_lint.verify.experiments.training import checks, optimizers
 from amp_lint.verify.experiments.training.checks import (
     BACKWARD,
+    FORWARD,
     RAISES,
     RANGE,
     READ,
@@ -59,8 +60,15 @@ _COMPILED = (
     'unless torch._functorch.config.backward_pass_autocast is "off", as it was here'
 )
 _CUT = "there are more paths than are followed, and for one of them no other one like it was found"
+_LEFT = "there are more paths, or calls within one another, than are followed"
 _UNJUDGED = "there is a path that the other text has no path for, as the scaler is on or off there"
-_ADDED = "a path without the clip was added, and when it is taken is not known"
+_LEFT_OUT = {
+    kind: f"a path without the {name} was added, and when it is taken is not known"
+    for kind, name in ((Kind.CLIP, "clip"), (Kind.STEP, "step"))
+}
+_OTHERS = (
+    "the optimizers that step are called by other names: whether they are the same is not known"
+)
 _BY_PATH = "a region is on by a path in one text, by an option in the other: which is not known"
 _STANDS_FOR = (
     "shown with operations of the verifier's own, such as torch.linalg.inv: they stand for those "
@@ -78,13 +86,16 @@ def judge(obligation: Step, settings: ProofSettings) -> Judgement:
     if obligation.splits and found.verdict is Verdict.PROVEN and found.before is not None:
         text = f"on another path it still fails as before: {found.before.text}"
         return replace(found, verdict=Verdict.NOT_COMPARABLE, statement=text)
+    if obligation.left and found.verdict is Verdict.PROVEN:
+        return replace(found, verdict=Verdict.NOT_COMPARABLE, statement=_LEFT)
     on = switched_on(obligation.before, obligation.after)
     if found.verdict is Verdict.PROVEN and found.before is None and on is not None:
         text = f"from {on.before} to {on.after}"
         failure = Failure(SCALER, text)
         return replace(found, verdict=Verdict.REFUTED, statement=text, after=failure, changes=on)
-    if _is_refuted_by_value(found) and _leaves_out_clip(obligation):
-        return replace(found, verdict=Verdict.NOT_COMPARABLE, statement=_ADDED)
+    for kind, reason in _LEFT_OUT.items():
+        if _is_refuted_by_value(found) and _leaves_out(obligation, kind):
+            return replace(found, verdict=Verdict.NOT_COMPARABLE, statement=reason)
     programs = obligation.before, obligation.after
     wanted = (skipped(*programs) if obligation.splits else None) or adopted(*programs)
     if found.verdict is not Verdict.REFUTED or wanted is None:
@@ -113,12 +124,15 @@ def _judged(obligation: Step, settings: ProofSettings) -> Judgement:
     decided = _decide([*_feasible(trials, by_path), *objects])
     if _is_refuted_by_value(decided) and obligation.cut and not trials[-1].pair.equal:
         return Judgement(Verdict.NOT_COMPARABLE, _CUT)
-    if _is_refuted_by_value(decided) and _switches_by_path(obligation):
+    if _is_refuted_by(decided, VALUE, FORWARD) and _switches_by_path(obligation):
         return Judgement(Verdict.NOT_COMPARABLE, _BY_PATH)
     if _is_refuted_by_value(decided) and is_entangled(trials[-1].pair):
         return Judgement(Verdict.NOT_COMPARABLE, _ENTANGLED)
     if _is_refuted_by_value(decided) and any(is_ambiguous(trial.pair) for trial in trials):
         return Judgement(Verdict.NOT_COMPARABLE, _AMBIGUOUS)
+    renamed = _stepped(obligation.before) != _stepped(obligation.after)
+    if renamed and (_is_refuted_by_value(decided) or any(map(_is_new, _of_optimizers(objects)))):
+        return Judgement(Verdict.NOT_COMPARABLE, _OTHERS)
     return _illustrated(decided, obligation, trials, found, settings)
 
 
@@ -127,19 +141,24 @@ def _paths(trials: list[Trial]) -> set[tuple[str, Trace]]:
     return {(side, getattr(trial.pair, side)) for trial in trials for side in sides}
 
 
-def _leaves_out_clip(obligation: Step) -> bool:
-    """Whether a new path does what another does but for the clip, which each old one has."""
+def _leaves_out(obligation: Step, kind: Kind) -> bool:
+    """Whether a new path does what another does but for such events, which each old one has."""
+
+    def has(trace: Trace) -> bool:
+        return any(event.kind is kind for event in trace)
+
     before, after = obligation.before.traces, obligation.after.traces
-    if not all(map(_clips, before)):
+    if not all(map(has, before)):
         return False
-    without = {tuple(e.kind for e in trace if e.clip is None) for trace in after if _clips(trace)}
+    without = {tuple(e.kind for e in trace if e.kind is not kind) for trace in after if has(trace)}
     unscaled = {tuple(k for k in kinds if k is not Kind.UNSCALE) for kinds in without}
-    bare = [tuple(e.kind for e in trace) for trace in after if not _clips(trace)]
+    bare = [tuple(e.kind for e in trace) for trace in after if not has(trace)]
     return any(kinds in without | unscaled for kinds in bare)
 
 
-def _clips(trace: Trace) -> bool:
-    return any(event.clip is not None for event in trace)
+def _stepped(program: Program) -> set[str | None]:
+    """The optimizers, as they are called where they step."""
+    return {event.optimizer for event in _events(program) if event.kind is Kind.STEP}
 
 
 def _switches_by_path(obligation: Step) -> bool:
@@ -158,9 +177,13 @@ def _switches_by_path(obligation: Step) -> bool:
 
 
 def _is_refuted_by_value(judgement: Judgement) -> bool:
-    return judgement.verdict is Verdict.REFUTED and (
-        judgement.after is not None and judgement.after.check == VALUE
-    )
+    return _is_refuted_by(judgement, VALUE)
+
+
+def _is_refuted_by(judgement: Judgement, *checks: str) -> bool:
+    """Whether one of these checks is what the new code fails."""
+    failure = judgement.after if judgement.verdict is Verdict.REFUTED else None
+    return failure is not None and failure.check in checks
 
 
 # --- what cannot be compared --------------------------------------------------------------------
@@ -240,6 +263,10 @@ def _of_objects(obligation: Step, settings: ProofSettings) -> Iterator[Evidence]
     yield from _scalers(before, after)
     for old, new in optimizers.compared(before, after, settings.device):
         yield Evidence(OPTIMIZER, old, new, same=old == new)
+
+
+def _of_optimizers(found: Iterable[Evidence]) -> Iterator[Evidence]:
+    yield from (evidence for evidence in found if evidence.check == OPTIMIZER)
 
 
 def _scalers(before: Program, after: Program) -> Iterator[Evidence]:
