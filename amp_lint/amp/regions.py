@@ -272,7 +272,7 @@ class Regions:
             return None
         statements = list(holder.body.body)
         at = next(i for i, s in enumerate(statements) if self.tree.contains(s, node))
-        needs = (i for i in range(at, len(statements)) if not self._is_inert(statements[i]))
+        needs = (i for i in range(at, len(statements)) if not self.is_inert(statements[i]))
         stop = next(needs, len(statements))
         if stop == at or (stop < len(statements) and not self._can_be_made_again(item)):
             return None
@@ -296,7 +296,7 @@ class Regions:
         region = self.of(item.item)
         return region is not None and region.node is item.item and item.asname is None
 
-    def _is_inert(self, statement: cst.CSTNode, steps: int = 2) -> bool:
+    def is_inert(self, statement: cst.CSTNode, steps: int = 2) -> bool:
         """Whether autocast makes no difference to a statement, by the calls in it."""
         for node in descendants(statement):
             if isinstance(node, (cst.Yield, cst.Await, cst.FunctionDef)):
@@ -309,10 +309,10 @@ class Regions:
 
     def is_inert_call(self, call: cst.Call, steps: int = 2) -> bool:
         """Whether autocast makes no difference to a call, by its name or by what it runs."""
-        if self._is_inert_by_name(call):
-            return True
         target = self.program.target(call) if steps > 0 else None
-        return target is not None and self._is_inert(target.body, steps - 1)
+        if target is not None:
+            return self.is_inert(target.body, steps - 1)
+        return self._is_inert_by_name(call)
 
     def _is_inert_by_name(self, call: cst.Call) -> bool:
         names = self.names.qualified(call.func)

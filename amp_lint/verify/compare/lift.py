@@ -292,6 +292,13 @@ class Lifter:
         return Op(Form.ATTRIBUTE, node.attr.value, (owner,), self._when(owner, node.attr.value))
 
     @functools.cached_property
+    def _methods(self) -> frozenset[str]:
+        """The names of what classes of the file do: not the methods that tensors have."""
+        functions = self.model.tree.nodes(cst.FunctionDef)
+        is_method = self.model.program.is_method
+        return frozenset(each.name.value for each in functions if is_method(each))
+
+    @functools.cached_property
     def _properties(self) -> frozenset[str]:
         """The attributes of the file's own that are computed when they are read."""
         functions = self.model.tree.nodes(cst.FunctionDef)
@@ -374,11 +381,12 @@ class Lifter:
             return _function(next(iter(names)), args, keywords)
         if isinstance(node.func, cst.Attribute):
             callee = self._attribute(node.func, env)
+            name = node.func.attr.value
             own = isinstance(callee, Op) and callee.form is not Form.ATTRIBUTE
+            own = own or (name in PURE_METHODS | QUERIES and name in self._methods)
             if own or dotted(node.func.value) in ("self", "cls", "super"):
                 return Op(Form.APPLY, "", (callee, *args), keywords)
             owner = self.term(node.func.value, env)
-            name = node.func.attr.value
             when = self._when(owner, name) if name in QUERIES else ()
             return Op(Form.METHOD, name, (owner, *args), (*when, *keywords))
         return Op(Form.APPLY, "", (self.term(node.func, env), *args), keywords)

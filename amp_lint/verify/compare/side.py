@@ -139,10 +139,13 @@ class Side:
         for _, node in sorted(lifted, key=lambda item: item[0]):
             term = terms[id(node)]
             if self._is_cast(node, term) and self.model.tree.contains(self.units[name], node):
-                around = self.model.regions.around(node)
-                state = self.tracer.autocast(around[0], node) if around else None
-                found[term].append((node, _casts(state)))
+                found[term].append((node, self.state(node)))
         return found
+
+    def state(self, node: cst.CSTNode) -> Autocast | None:
+        """The region that a place runs in; None for none."""
+        around = self.model.regions.around(node)
+        return _casts(self.tracer.autocast(around[0], node) if around else None)
 
     def switches(self, node: cst.CSTNode) -> frozenset[Term]:
         """What decides about the region around a node and is no literal."""

@@ -7,11 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_lint.verify.compare.places import callers, decorators, keys, loops, made, names, order
+from amp_lint.verify.compare.places import (
+    callers,
+    decorators,
+    hooks,
+    keys,
+    loops,
+    made,
+    names,
+    order,
+)
 from amp_lint.verify.compare.side import Side
 
 _QUESTIONS = {
-    "region": (decorators,),
+    "region": (decorators, hooks),
     "place": (made, loops, order),
     "elsewhere": (callers,),
     "checkpoint": (keys,),
