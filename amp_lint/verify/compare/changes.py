@@ -230,7 +230,10 @@ def _not_made(before: Side, after: Side) -> Iterator[str]:
         if key not in bound and tree.named(name.rpartition(".")[2]):
             yield f"line {before.line(call)}: `{name}` is not made any more"
         where = [name_of(after.model, other) for other, its in made if its == key]
-        if where and name_of(before.model, call) not in where:
+        known = {
+            name_of(before.model, other) for other, its in _scaler_targets(before) if its == key
+        }
+        if where and (name_of(before.model, call) not in where or not known.issuperset(where)):
             yield f"line {before.line(call)}: `{name}` is made in another function"
 
 

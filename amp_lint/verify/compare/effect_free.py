@@ -45,6 +45,8 @@ def is_opaque(term: Term) -> bool:
         case Form.MODULE | Form.OPERATOR:
             return False
         case Form.METHOD:
+            if term.name == "get" and len(term.args) == 1:
+                return True  # a queue's
             return term.name not in PURE_METHODS and term.name not in QUERIES
         case Form.APPLY:
             return not _is_pure_module(term.args[0])

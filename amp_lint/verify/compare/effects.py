@@ -384,6 +384,8 @@ class Walker:
     ) -> None:
         if value is not None:
             self._calls(value, env, guards)
+        if isinstance(value, cst.Call) and self._lifter.is_amp_call(value):
+            self._make(kind, value, env, guards)
         term = self._lifter.term(value, env) if value is not None else Const(None)
         self._note(kind, guards, term, node)
 
@@ -416,7 +418,23 @@ class Walker:
             self._note(f"store {text(target)}", guards, term, node)
             path = dotted(target)
             if path is not None:
+                self._changed_elsewhere(target, path, env)
                 env[path] = self._bounded(path, term)
+
+    def _changed_elsewhere(
+        self, target: cst.BaseExpression, path: str, env: dict[str, Term]
+    ) -> None:
+        """A store into an attribute changes a module, and what another name of the object has."""
+        last = path.rpartition(".")[2]
+        for name in env:
+            if name != path and name.partition(".")[2] and name.rpartition(".")[2] == last:
+                env[name] = self._lifter.fresh(name)
+        owner = target.value if isinstance(target, cst.Attribute) else None
+        of = dotted(owner) if isinstance(owner, cst.Attribute) else None
+        if owner is not None and of is not None:
+            known = self._lifter.term(owner, env)
+            if isinstance(known, Op) and known.form is Form.MODULE:
+                env[of] = self._lifter.fresh(of)
 
     def _mutated(self, value: cst.BaseExpression, made: Term | None, env: dict[str, Term]) -> None:
         """``x.add_(y)`` makes another x; ``scaler.unscale_(y)`` leaves the scaler as it was."""

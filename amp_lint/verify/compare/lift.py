@@ -261,9 +261,18 @@ class Lifter:
         known = self.model.values.usual(node)
         if EPS_NAME.search(key):
             numbers = [abs(each) for each in known if isinstance(each, (int, float))]
+            numbers += self._given_to(key.rpartition(".")[2])
             return f"{key} as number" if any(each > SMALL for each in numbers) else key
         small = len(known) == 1 and isinstance(known[0], float) and 0 < known[0] <= SMALL
         return f"{key}{AS_EPS}" if small and not self._is_given(node) else key
+
+    def _given_to(self, keyword: str) -> list[float]:
+        """The numbers that some call of this file gives by a keyword."""
+        words = self.model.tree.named(keyword)
+        holders = ((word, self.model.tree.parent(word)) for word in words)
+        args = (h for word, h in holders if isinstance(h, cst.Arg) and h.keyword is word)
+        values = (literal(arg.value) for arg in args)
+        return [abs(each) for each in values if isinstance(each, (int, float))]
 
     def _is_given(self, node: cst.Name | cst.Attribute) -> bool:
         """Whether some call of this file gives something for the parameter that a value is."""
@@ -274,9 +283,20 @@ class Lifter:
         bindings = self.model.names.bindings(node)
         return not bindings or all(binding.kind == "import" for binding in bindings)
 
+    def _is_bound_again(self, node: cst.BaseExpression) -> bool:
+        """Whether some function binds the module behind a dotted name to something unknown."""
+        while isinstance(node, cst.Attribute):
+            node = node.value
+        names = self.model.names
+        bindings = names.bindings(node) if isinstance(node, cst.Name) else ()
+        return any(
+            each.kind == "assign" and (each.value is None or not names.qualified(each.value))
+            for each in bindings
+        ) and any(each.kind == "import" for each in bindings)
+
     def _attribute(self, node: cst.Attribute, env: Env) -> Term:
         names = self.model.names.qualified(node)
-        if len(names) == 1:
+        if len(names) == 1 and not self._is_bound_again(node):
             return _global(names)
         path = self._path(node)
         if path in env:
@@ -347,6 +367,8 @@ class Lifter:
     def _module(self, node: cst.Attribute, env: Env) -> Term | None:
         """The module of torch that ``self.x`` was made as, if there is only one way."""
         values = self.model.values.attribute_values(node)
+        if node.attr.value in self._replaced or self._is_of_heir(node):
+            return None
         if len(values) != 1 or not isinstance(values[0], cst.Call) or id(values[0]) in self._making:
             return None  # ``self.x = DataParallel(self.x)`` is made of what it was before
         names = self.model.names.qualified(values[0].func)
@@ -357,6 +379,22 @@ class Lifter:
             finally:
                 self._making.remove(id(values[0]))
         return None
+
+    @functools.cached_property
+    def _replaced(self) -> frozenset[str]:
+        """The attributes that something else stores than the methods of their own object."""
+        targets = (node.target for node in self.model.tree.nodes(cst.AssignTarget))
+        return frozenset(
+            target.attr.value
+            for target in targets
+            if isinstance(target, cst.Attribute) and dotted(target.value) not in ("self", "cls")
+        )
+
+    def _is_of_heir(self, node: cst.Attribute) -> bool:
+        """Whether a class that is derived from the one around a place stores such an attribute."""
+        owner = self.model.values.enclosing_class(node)
+        heirs = self.model.values.heirs(owner) if owner is not None else ()
+        return any(node.attr.value in self.model.values.class_attributes(each) for each in heirs)
 
     # --- calls --------------------------------------------------------------------------------
 
@@ -377,7 +415,7 @@ class Lifter:
     def _made(self, node: cst.Call, env: Env) -> Term:
         args, keywords = self._arguments(node, env)
         names = self.model.names.qualified(node.func)
-        if len(names) == 1:
+        if len(names) == 1 and not self._is_bound_again(node.func):
             return _function(next(iter(names)), args, keywords)
         if isinstance(node.func, cst.Attribute):
             callee = self._attribute(node.func, env)
@@ -492,6 +530,8 @@ class Lifter:
                 inner[param.name.value] = self.term(value, env)
             elif param.default is not None:
                 inner[param.name.value] = self.term(param.default, {})
+                if not isinstance(inner[param.name.value], (Const, Global)):
+                    return None  # it was computed when the function was made
         self._inlined += 1
         try:
             made = self.term(result, inner)

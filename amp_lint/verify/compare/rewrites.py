@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.amp.events import Kind
 from amp_lint.flow.values import literal
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.effect_free import is_opaque
@@ -212,7 +213,8 @@ def _unnamed(function: Function, block: Sequence[Plain], index: int) -> tuple[Pl
     """A block in which a value that nobody reads gets no name; none that only computes."""
     value = block[index].parts[1]
     nodes = [part.node for part in _every(value)]
-    is_nothing = _is_pure(function, value) and not any(map(_may_raise, nodes))
+    raises = any(_may_raise(each) or _asks_a_number(function, each) for each in nodes)
+    is_nothing = _is_pure(function, value) and not raises
     kept = () if is_nothing else (plain("Expr", _EXPR, [value], block[index].node),)
     return (*block[:index], *kept, *block[index + 1 :])
 
@@ -275,9 +277,79 @@ def _is_print(function: Function, statement: Plain, known: AbstractSet[str]) -> 
         return False
     parts = [part for arg in call.args for part in descendants(arg)]
     return all(
-        _only_computes(function, part) and (not _may_fail(part) or _text(part) in known)
+        _only_computes(function, part)
+        and (_text(part) in known or not (_may_fail(part) or _asks_a_number(function, part)))
         for part in parts
     )
+
+
+def _asks_a_number(function: Function, part: cst.CSTNode) -> bool:
+    """Whether something is asked of a tensor that only one with a single number can answer.
+
+    A loss is one: a backward pass starts from it.
+    """
+    match part:
+        case cst.Call(func=cst.Attribute(value=owner, attr=attr)) if attr.value == "item":
+            return not _is_number(function, owner)
+        case cst.Call(func=cst.Name(value=name), args=[arg]) if name in _NUMBERS:
+            return not _is_number(function, arg.value)
+        case cst.FormattedStringExpression(expression=inner, format_spec=spec):
+            return spec is not None and not _is_number(function, inner)
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return not _is_number(function, inner)
+        case cst.BooleanOperation(left=first) | cst.IfExp(test=first):
+            return not _is_number(function, first)
+        case cst.Comparison(comparisons=comparisons):
+            asks = (cst.In, cst.NotIn)
+            return len(comparisons) > 1 or isinstance(comparisons[0].operator, asks)
+        case cst.Attribute(attr=attr):
+            known = function.eraser.model.names.qualified(part)
+            parent = function.eraser.model.tree.parent(part)
+            called = isinstance(parent, cst.Call) and parent.func is part
+            return not (known or called or attr.value in _OF_TENSORS)
+    return False
+
+
+def _is_number(function: Function, node: cst.BaseExpression) -> bool:
+    """Whether an expression has one number: a loss, what counts rounds, a result of those."""
+    model = function.eraser.model
+    match node:
+        case cst.Integer() | cst.Float():
+            return True
+        case cst.Call(func=cst.Attribute(value=owner, attr=attr)):
+            return attr.value in _OF_NUMBERS or (
+                attr.value in ("item", "detach") and _is_number(function, owner)
+            )
+        case cst.Call(func=cst.Name(value="len")):
+            return True
+        case cst.BinaryOperation(left=left, right=right):
+            return _is_number(function, left) and _is_number(function, right)
+        case cst.Name():
+            bindings = model.names.bindings(node)
+            values = [each.value for each in bindings]
+            computed = (v is not None and v is not node and literal(v) is not ... for v in values)
+            counted = (each.kind == "for" and _counts(each.node) for each in bindings)
+            return _is_loss(function, node) or any(counted) or (bool(values) and all(computed))
+    return False
+
+
+def _counts(loop: cst.CSTNode) -> bool:
+    """Whether a loop counts: ``for i in range(n)``, ``for i, x in enumerate(xs)``."""
+    over = getattr(loop, "iter", None)
+    called = over.func if isinstance(over, cst.Call) else None
+    return isinstance(called, cst.Name) and called.value in ("range", "enumerate")
+
+
+def _is_loss(function: Function, name: cst.Name) -> bool:
+    """Whether a backward pass of the function starts from a name."""
+    model = function.eraser.model
+    for call in model.tree.below(function.tree.node, cst.Call):
+        if model.steps.recognizer.kind(call) is Kind.BACKWARD:
+            loss = model.steps.recognizer.loss(call)
+            parts = (loss, *descendants(loss)) if loss is not None else ()
+            if any(isinstance(n, cst.Name) and n.value == name.value for n in parts):
+                return True
+    return False
 
 
 def _may_fail(part: cst.CSTNode) -> bool:
@@ -296,6 +368,8 @@ def _may_fail(part: cst.CSTNode) -> bool:
     return isinstance(part, cst.Subscript)
 
 
+_OF_NUMBERS = frozenset({"dim", "numel", "size"})
+_OF_TENSORS = frozenset({"device", "dtype", "grad", "ndim", "requires_grad", "shape"})
 _DIVISIONS = (cst.Divide, cst.FloorDivide, cst.Modulo)
 _NUMBERS = frozenset({"float", "int"})
 

@@ -168,7 +168,9 @@ def _called(model: Model, call: cst.Call) -> Iterator[str]:
     if "torch.set_grad_enabled" in known and not isinstance(model.tree.parent(call), cst.WithItem):
         yield EVERYTHING
     handed = (name for arg in call.args for name in _names(arg))
-    given = (arg for arg in call.args if arg.keyword and arg.keyword.value in _IN_PLACE)
+    made = (v for v in model.values.alternatives(call.func) if isinstance(v, cst.Call))
+    every = (*call.args, *(arg for each in made for arg in each.args))
+    given = (arg for arg in every if arg.keyword and arg.keyword.value in _IN_PLACE)
     in_place = any(literal(arg.value) is not False for arg in given)
     if in_place or any(name.startswith("torch") and name.endswith("_") for name in known):
         yield from handed

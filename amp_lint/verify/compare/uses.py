@@ -18,12 +18,14 @@ from amp_lint.verify.compare.lift import Lifter, is_amp
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Object, Place, Use
 from amp_lint.verify.terms import Const, Form, Global, Op, Term
-from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST, GRAD_SCALER
+from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEPRECATED_STATE, DEVICE_AUTOCAST, GRAD_SCALER
 from amp_lint.vocabulary.meaning import Part
 
 _TESTS = ("type", "exact type")
 _Family = tuple[str, str, str]
 """Function, what is used there, what it is bound to."""
+_SETTERS = [name.rpartition(".")[2] for name in DEPRECATED_STATE if ".set_" in name]
+_SETTERS += [new.rpartition(".")[2] for new, _ in DEPRECATED_STATE.values() if ".set_" in new]
 _DEVICE = re.compile(r"_(gpu|cpu|xla|ipu)(?=_|$)")
 
 
@@ -176,8 +178,34 @@ def _is_nested(model: Model, found: Reference) -> bool:
     if any(each.region.node is not found.call for each in around):
         return True
     device = DEVICE_AUTOCAST[found.name]
+    if _may_be_other(model, found.call, DEFAULT_DTYPES[device]):
+        return True
     taken = inherited(model.regions, model.names, found.call, device, DEFAULT_DTYPES[device])
     return Part.DTYPE in taken
+
+
+def _may_be_other(model: Model, call: cst.Call, default: str) -> bool:
+    """Whether what autocast casts to may have been set: by a call, a stack, or who runs this.
+
+    A function that is handed on may be run in each region of the file.
+    """
+    if any(model.tree.named(name) for name in _SETTERS):
+        return True
+    function = model.tree.ancestor(call, cst.FunctionDef)
+    others = [
+        region
+        for region in model.regions.all
+        if region.node is not call
+        and region.dtype is not None
+        and not model.names.is_only(region.dtype, {f"torch.{default}"})
+    ]
+    if function is None or not others:
+        return False
+    stacked = (each.node for each in others if isinstance(model.tree.parent(each.node), cst.Arg))
+    if any(model.tree.contains(function, node) for node in stacked):
+        return True
+    named = model.tree.named(function.name.value)
+    return any(isinstance(model.tree.parent(node), cst.Arg) for node in named)
 
 
 def _use(lifter: Lifter, found: Reference) -> Use:

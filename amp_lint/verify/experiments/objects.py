@@ -12,6 +12,7 @@ import contextlib
 import functools
 import inspect
 import itertools
+import math
 import re
 import warnings
 from collections import defaultdict
@@ -112,6 +113,8 @@ def judge(obligation: Object, settings: ProofSettings) -> Judgement:
     for name in (before.name, after.name):
         if not _ALLOWED.fullmatch(name) and not _is_missing(name):
             return Judgement(Verdict.NOT_COMPARABLE, f"{name} is not an interface of torch.amp")
+    if after.kind == "partial" and _next(before) != _next(after):
+        return Judgement(Verdict.NOT_COMPARABLE, "what it gets later goes to another parameter")
     is_other = any(was.name != now.name for was, now in obligation.made)
     if after.kind in _HANDED_ON and (is_other or _is_other(before, after)):
         return Judgement(Verdict.NOT_COMPARABLE, "who calls it, and how, is not known")
@@ -130,6 +133,11 @@ def judge(obligation: Object, settings: ProofSettings) -> Judgement:
         )
     what = "no numeric effect: an equal object" if before_fails is None else "an equal object"
     return Judgement(Verdict.PROVEN, f"{what}, for all values of its arguments", before_fails)
+
+
+def _next(use: Use) -> str:
+    """The parameter that the next argument by position would go to."""
+    return next(iter(_parameters(use.name)[len(use.args) :]), "")
 
 
 def _setting(obligation: Object, found: Sequence[Failures]) -> Changed | None:
@@ -325,7 +333,7 @@ def _shown(values: Values, ambient: _Ambient) -> str:
 
 
 def _cases(*uses: Use) -> list[Values]:
-    """Every combination of values for the arguments that are not literals."""
+    """Every combination of values for the arguments that are not literals, if there are few."""
     candidates: defaultdict[str, dict[object, None]] = defaultdict(dict)
     for use in uses:
         for parameter, term in _named(use):
@@ -334,8 +342,16 @@ def _cases(*uses: Use) -> list[Values]:
                 kind = term.name if isinstance(term, Op) else ""
                 known = _CANDIDATES.get(parameter, (True, False))
                 candidates[found.text] |= dict.fromkeys(_BY_KIND.get(kind, known))
-    product = itertools.product(*candidates.values())
-    return [dict(zip(candidates, row, strict=True)) for row in itertools.islice(product, MAX_CASES)]
+    if math.prod(map(len, candidates.values())) <= MAX_CASES:
+        rows = [*itertools.product(*candidates.values())]
+    else:  # each by itself is all that it may be
+        usual = tuple(next(iter(values)) for values in candidates.values())
+        rows = [
+            (*usual[:at], each, *usual[at + 1 :])
+            for at, values in enumerate(candidates.values())
+            for each in values
+        ]
+    return [dict(zip(candidates, row, strict=True)) for row in rows]
 
 
 def _named(use: Use) -> Iterator[tuple[str, Term]]:

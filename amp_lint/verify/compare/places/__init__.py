@@ -11,20 +11,22 @@ from amp_lint.verify.compare.places import (
     callers,
     decorators,
     hooks,
+    identity,
     keys,
     loops,
     made,
     names,
     order,
+    reentered,
 )
 from amp_lint.verify.compare.side import Side
 
 _QUESTIONS = {
-    "region": (decorators, hooks),
+    "region": (decorators, hooks, reentered),
     "place": (made, loops, order),
     "elsewhere": (callers,),
     "checkpoint": (keys,),
-    "named": (names,),
+    "named": (names, identity),
 }
 """By the code of their reasons."""
 CODES = ("place", "elsewhere", "checkpoint", "named")

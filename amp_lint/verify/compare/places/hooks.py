@@ -122,8 +122,9 @@ def _asks_for(side: Side, node: cst.CSTNode) -> Iterator[str]:
         case cst.Call(func=cst.Name(value=name)):
             yield from _OF_BUILTINS.get(name, ())
             yield from (_GENERATOR,) if _OF_BUILTINS.get(name) is _ROUNDS else ()
-        case cst.For() | cst.CompFor():
-            yield from (*_ROUNDS, _GENERATOR)
+        case cst.For(iter=walked) | cst.CompFor(iter=walked):
+            if not _is_display(side, walked):
+                yield from (*_ROUNDS, _GENERATOR)
         case cst.FormattedString():
             yield from _TEXT
         case cst.BinaryOperation(operator=operator) | cst.AugAssign(operator=operator):
@@ -131,3 +132,11 @@ def _asks_for(side: Side, node: cst.CSTNode) -> Iterator[str]:
         case cst.Comparison(comparisons=comparisons):
             for each in comparisons:
                 yield from _OF_OPERATORS.get(type(each.operator), ())
+
+
+def _is_display(side: Side, node: cst.BaseExpression) -> bool:
+    """Whether something is a list or the like that stands in the function."""
+    kinds = (cst.List, cst.Tuple, cst.Dict, cst.Set, cst.ListComp)
+    bindings = side.model.names.bindings(node) if isinstance(node, cst.Name) else ()
+    values = [each.value for each in bindings] or [node]
+    return all(isinstance(each, kinds) for each in values)

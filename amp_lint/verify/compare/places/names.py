@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_lint.verify.compare.lift import is_amp
 from amp_lint.verify.compare.side import Side
+from amp_lint.vocabulary.amp import DEPRECATED
+from amp_lint.vocabulary.table import BY_NAME
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
@@ -15,15 +18,55 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
     for name in inside[0]:
         if inside[0][name] != inside[1].get(name):
             yield f"`{name}` is an attribute of a class, and another one"
+    yield from _tried(before, after)
     old, new = (_module_names(side) for side in (before, after))
     lost = {name for name, means in old.items() if new.get(name) != means}
     if not lost:
         return
     tree = after.model.tree
     texts = [node.value for node in tree.nodes(cst.SimpleString)]
+    texts += [node.value for node in tree.nodes(cst.FormattedStringText)]
     for name in sorted(lost):
         if after.lifter.names_by_text or any(_asks_for(text, name) for text in texts):
             yield f"`{name}` is another name, and may be asked for by its text"
+
+
+def _tried(before: Side, after: Side) -> Iterator[str]:
+    """Imports in a ``try`` that fail in another case, or are tried in another order."""
+    old, new = ([*_tries(side)] for side in (before, after))
+    if len(old) != len(new):
+        return
+    for (_, was), (node, becomes) in zip(old, new, strict=True):
+        if was == becomes:
+            continue
+        kept = all(
+            name in (known, *_new_names(known))
+            for names, others in zip(was, becomes, strict=False)
+            for known, name in zip(names, others, strict=False)
+        )
+        shape = [*map(len, was)], [*map(len, becomes)]
+        if not kept or shape[0] != shape[1]:
+            yield f"line {after.line(node)}: what is imported in a `try` fails in another case"
+
+
+def _tries(side: Side) -> Iterator[tuple[cst.Try, list[list[str]]]]:
+    """Each ``try`` that imports something of AMP: by block what it imports, and what is caught."""
+    tree = side.model.tree
+    imports = [b for b in side.model.names.every_binding() if b.kind == "import" and b.qualified]
+    for node in tree.nodes(cst.Try):
+        blocks = [node.body, *node.handlers]
+        found = [
+            [b.qualified or "" for b in imports if tree.contains(block, b.node)] for block in blocks
+        ]
+        if any(is_amp(name) for names in found for name in names):
+            types = [tree.source(h.type) if h.type is not None else "" for h in node.handlers]
+            yield node, [*found, types]
+
+
+def _new_names(name: str) -> Iterator[str]:
+    """What there is in the place of a name of AMP that is deprecated."""
+    new = DEPRECATED.get(BY_NAME[name]) if name in BY_NAME else None
+    yield from new.names if new is not None else ()
 
 
 def _asks_for(text: str, name: str) -> bool:
