@@ -100,7 +100,7 @@ def test_what_no_check_looks_at_is_told(name: str) -> None:
             "if first and second:",
             "if (\n                first\n                and second  # both\n            ):",
         ),
-        ("old = model", "before = model.weight; old = model"),
+        ("old = model", "before = model; old = model"),
         ("moved = (model", "change = (model"),
     ],
 )

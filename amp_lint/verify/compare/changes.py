@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +47,7 @@ from amp_lint.verify.obligations import (
     Unbound,
     Use,
 )
-from amp_lint.verify.terms import Form, Global, Op, Term, show, walk
+from amp_lint.verify.terms import Form, Global, Input, Op, Term, show, walk
 from amp_lint.vocabulary.amp import AUTOCAST, DEVICE_AUTOCAST
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.table import words
@@ -346,6 +347,7 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
     for name in common(one.units, other.units):
         if before.header(name) != after.header(name):
             continue  # names may stand for something else
+        arrays = {*_arrays(one, name)}
         pairs = [*differing(one.effects[name].done, other.effects[name].done)]
         changed_effects = [(old, new) for old, new in pairs if old is not None and new is not None]
         for old, new in changed_effects:
@@ -357,7 +359,7 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
                     made = Expression(place, *item.pair, item.contexts, given_to)
                     known = found.get(item.pair, made)
                     found[item.pair] = min(known, made, key=lambda each: each.given_to)
-                    how = other_object(item)
+                    how = other_object(item) or _is_of_array(arrays, item.pair)
                     if how:
                         text = f"line {place.after}: `{show(item.pair[1])}` {how}"
                         other_objects[text] = None
@@ -367,6 +369,27 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
                 if is_loss and old.term not in walk(new.term) and new.term not in walk(old.term):
                     other_losses.add(name)
     return [*found.values()], other_losses, [*other_objects]
+
+
+_ARRAYS = "numpy."
+
+
+def _arrays(side: Side, name: str) -> Iterator[str]:
+    """The parameters of a function that are said to be arrays of NumPy."""
+    unit = side.units[name]
+    for param in (
+        side.model.tree.below(unit, cst.Param) if isinstance(unit, cst.FunctionDef) else ()
+    ):
+        note = param.annotation.annotation if param.annotation is not None else None
+        known = side.model.names.qualified(note) if note is not None else ()
+        if any(each.startswith(_ARRAYS) for each in known):
+            yield param.name.value
+
+
+def _is_of_array(arrays: AbstractSet[str], pair: tuple[Term, Term]) -> str:
+    """How an expression of arrays is shown by tensors: not at all."""
+    inputs = {part.key for term in pair for part in walk(term) if isinstance(part, Input)}
+    return "is computed of an array, not of a tensor" if inputs & arrays else ""
 
 
 def _given_to(old: Effect, new: Effect, changed: Sequence[tuple[Effect, Effect]]) -> str:

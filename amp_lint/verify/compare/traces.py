@@ -109,9 +109,8 @@ class Tracer:
             part: None for cycle in cycles for part in self._rounds(self._trace(cycle, stepped))
         }
         nodes = [event for cycle in cycles for event in cycle]
-        steps = [trace for trace in traces if any(e.kind is not Kind.ZERO_GRAD for e in trace)]
         return Program(
-            tuple(steps or filter(None, traces)),
+            tuple(trace for trace in traces if trace),
             tuple(sorted(self._scalers(nodes).items())),
             tuple(sorted(self._optimizers(nodes).items())),
         )
@@ -544,6 +543,7 @@ def changed(before: Program, after: Program) -> tuple[Program, Program] | None:
     Each keeps the path besides that one of the other's belongs to: what was lost or gained is held
     against that. Where there is none, a side on which nothing differs keeps all of its paths.
     """
+    before, after = _without_ends(before, after), _without_ends(after, before)
     old, new = _by_content(before.traces), _by_content(after.traces)
     same = old.keys() == new.keys()
     if same and _objects(before) == _objects(after):
@@ -553,6 +553,14 @@ def changed(before: Program, after: Program) -> tuple[Program, Program] | None:
     kept = with_partners(lost, gained, [*old.values()]) or _some(old.values())
     becomes = with_partners(gained, lost, [*new.values()]) or _some(new.values())
     return replace(before, traces=kept), replace(after, traces=becomes)
+
+
+def _without_ends(program: Program, other: Program) -> Program:
+    """A program without what only clears gradients, if each path of the other one steps."""
+    if not all(any(e.kind is Kind.STEP for e in trace) for trace in other.traces):
+        return program
+    kept = [t for t in program.traces if any(e.kind is not Kind.ZERO_GRAD for e in t)]
+    return replace(program, traces=tuple(kept)) if kept else program
 
 
 def are_many(before: Program, after: Program) -> bool:

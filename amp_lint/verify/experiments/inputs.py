@@ -314,7 +314,7 @@ def _plain(kind: InputKind, size: int, device: str) -> Torch:
 
 _OTHERS: dict[InputKind, tuple[Any, ...]] = {
     InputKind.DIM: (0, 1),
-    InputKind.SCALAR: (0.07, 0.5, 8.0),
+    InputKind.SCALAR: (0.07, 0.5, 8.0, 0.0),
     InputKind.FLAG: (True,),
     InputKind.DTYPE: (torch.float16,),
     InputKind.REDUCTION: ("sum", "none"),

@@ -113,8 +113,6 @@ def judge(obligation: Object, settings: ProofSettings) -> Judgement:
     for name in (before.name, after.name):
         if not _ALLOWED.fullmatch(name) and not _is_missing(name):
             return Judgement(Verdict.NOT_COMPARABLE, f"{name} is not an interface of torch.amp")
-    if after.kind == "partial" and _next(before) != _next(after):
-        return Judgement(Verdict.NOT_COMPARABLE, "what it gets later goes to another parameter")
     is_other = any(was.name != now.name for was, now in obligation.made)
     if after.kind in _HANDED_ON and (is_other or _is_other(before, after)):
         return Judgement(Verdict.NOT_COMPARABLE, "who calls it, and how, is not known")
@@ -131,6 +129,8 @@ def judge(obligation: Object, settings: ProofSettings) -> Judgement:
             after_fails,
             changes=_setting(obligation, found),
         )
+    if after.kind == "partial" and _next(before) != _next(after):
+        return Judgement(Verdict.NOT_COMPARABLE, "what it gets later goes to another parameter")
     what = "no numeric effect: an equal object" if before_fails is None else "an equal object"
     return Judgement(Verdict.PROVEN, f"{what}, for all values of its arguments", before_fails)
 

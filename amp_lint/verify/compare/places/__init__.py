@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from amp_lint.verify.compare.places import (
     callers,
     decorators,
+    derived,
     hooks,
     identity,
     keys,
@@ -23,7 +24,7 @@ from amp_lint.verify.compare.side import Side
 
 _QUESTIONS = {
     "region": (decorators, hooks, reentered),
-    "place": (made, loops, order),
+    "place": (made, loops, order, derived),
     "elsewhere": (callers,),
     "checkpoint": (keys,),
     "named": (names, identity),

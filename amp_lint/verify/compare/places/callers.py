@@ -85,7 +85,8 @@ def _of_scaler(side: Side, name: str) -> list[tuple[str, str]]:
 def _is_handed_on(side: Side, function: cst.FunctionDef) -> bool:
     """Whether a function is read other than to be called, or named by a text."""
     tree, name = side.model.tree, function.name.value
-    if name.startswith("__") and name != "__init__":
+    is_special = name.startswith("__") and name != "__init__"
+    if is_special and not side.model.program.calls_of(function) and not _is_whole(side, function):
         return True
     is_method = side.model.values.enclosing_class(function) is not None
     if is_method and _is_asked_of_others(side, function):
@@ -98,6 +99,12 @@ def _is_handed_on(side: Side, function: cst.FunctionDef) -> bool:
     quoted = {f'"{name}"', f"'{name}'"}
     by_text = any(tree.named(word) for word in ("globals", "getattr", "vars", "methodcaller"))
     return by_text and any(text.value in quoted for text in tree.nodes(cst.SimpleString))
+
+
+def _is_whole(side: Side, function: cst.FunctionDef) -> bool:
+    """Whether a function is a training step by itself, from its backward pass to its step."""
+    kinds = {side.model.steps.recognizer.kind(c) for c in side.model.tree.below(function, cst.Call)}
+    return {Kind.BACKWARD, Kind.STEP} <= kinds
 
 
 def _is_asked_of_others(side: Side, method: cst.FunctionDef) -> bool:

@@ -71,11 +71,11 @@ def _is_same(one: Made, other: Made, script: bool) -> bool:
     if one.written == other.written and {*one.given} != {*other.given}:
         return False
     kept = [*map(timeless, one.guards)], [*map(timeless, other.guards)]
-    if any(_asked(other)) or "." in one.target or (script and one.target):
+    if any(_asked(other)) or "." in one.target:
         return kept[0] == kept[1] and one.at == other.at
     if not one.target:
         return not _may_fail(other) or {*kept[0]} <= {*kept[1]}
-    return kept[0][: len(kept[1])] == kept[1]
+    return kept[0][: len(kept[1])] == kept[1] and (other.at <= one.at or not script)
 
 
 def _may_fail(each: Made) -> bool:

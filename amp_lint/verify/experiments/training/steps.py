@@ -63,8 +63,8 @@ _CUT = "there are more paths than are followed, and for one of them no other one
 _LEFT = "there are more paths, or calls within one another, than are followed"
 _UNJUDGED = "there is a path that the other text has no path for, as the scaler is on or off there"
 _LEFT_OUT = {
-    kind: f"a path without the {name} was added, and when it is taken is not known"
-    for kind, name in ((Kind.CLIP, "clip"), (Kind.STEP, "step"))
+    kind: f"a path without the {kind.value} was added, and when it is taken is not known"
+    for kind in (Kind.CLIP, Kind.STEP)
 }
 _OTHERS = (
     "the optimizers that step are called by other names: whether they are the same is not known"
@@ -130,7 +130,8 @@ def _judged(obligation: Step, settings: ProofSettings) -> Judgement:
         return Judgement(Verdict.NOT_COMPARABLE, _ENTANGLED)
     if _is_refuted_by_value(decided) and any(is_ambiguous(trial.pair) for trial in trials):
         return Judgement(Verdict.NOT_COMPARABLE, _AMBIGUOUS)
-    renamed = _stepped(obligation.before) != _stepped(obligation.after)
+    stepped = _stepped(obligation.before), _stepped(obligation.after)
+    renamed = all(stepped) and stepped[0].isdisjoint(stepped[1])
     if renamed and (_is_refuted_by_value(decided) or any(map(_is_new, _of_optimizers(objects)))):
         return Judgement(Verdict.NOT_COMPARABLE, _OTHERS)
     return _illustrated(decided, obligation, trials, found, settings)
