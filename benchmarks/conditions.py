@@ -1,6 +1,7 @@
 """Does each condition of the comparison earn its place?
 
-    python benchmarks/conditions.py [--mutants N] [--seed N] [--only WORD ...] [--list] [--types]
+    python benchmarks/conditions.py [--mutants N] [--seed N] [--modules NAME ...] [--only WORD ...]
+        [--list] [--types]
 
 Takes one condition after the other out of what erases, aligns, rewrites and owns: an operand of an
 ``and`` or ``or``, a test that leaves, an ``if`` of a comprehension, a check that gives reasons. A
@@ -51,7 +52,9 @@ from amp_lint.verify.prover import of_any_change
 PACKAGE = "amp_lint.verify.compare"
 MODULES = (
     "erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes", "uses",
-    "regions", "touches", "places",
+    "regions", "settings", "touches", "places.callers", "places.decorators", "places.derived",
+    "places.hooks", "places.identity", "places.keys", "places.loops", "places.made",
+    "places.names", "places.order", "places.reentered",
 )  # fmt: skip
 LOST, MORE = "refutation lost", "more to judge"
 IDLE, TYPES = "no change needs it", "only says the type"
@@ -112,7 +115,7 @@ def main() -> int:
     for is_wrong, word in ((True, "wrong"), (False, "right")):
         comparable, others = kinds[is_wrong, False], kinds[is_wrong, True]
         print(f"{comparable + others} {word} changes, {comparable} of them comparable")
-    modules = [importlib.import_module(f"{PACKAGE}.{name}") for name in MODULES]
+    modules = [importlib.import_module(f"{PACKAGE}.{name}") for name in args.modules]
     conditions = [c for module in modules for c in _conditions(module) if c.is_in(args.only)]
     decided = _decided(modules, samples)
     found = {each: _outcome(each, decided[each.name, each.number]) for each in conditions}
@@ -130,7 +133,7 @@ def _table(found: dict[Condition, str]) -> Iterator[str]:
     yield "| file | conditions | " + " | ".join(OUTCOMES) + " |"
     yield "|---|" + "--:|" * (1 + len(OUTCOMES))
     counts = Counter((each.path.name, outcome) for each, outcome in found.items())
-    for name in (f"{each}.py" for each in MODULES):
+    for name in (f"{each.rpartition('.')[2]}.py" for each in MODULES):
         row = [counts[name, each] for each in OUTCOMES]
         yield f"| `{name}` | {sum(row)} | " + " | ".join(map(str, row)) + " |"
 
@@ -144,6 +147,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", metavar="WORD", nargs="+", default=(), help="functions with these in their names"
     )
+    parser.add_argument("--modules", metavar="NAME", nargs="+", default=MODULES, choices=MODULES)
     parser.add_argument("--list", action="store_true", help="show what no change needs")
     parser.add_argument("--types", action="store_true", help="ask mypy about what no change needs")
     return parser.parse_args()

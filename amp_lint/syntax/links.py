@@ -334,7 +334,8 @@ class _Linker:
         bases, body = found
         if any(map(_OF_TORCH.search, bases)):
             return False
-        return not any(map(_MODULE.search, bases)) or written.EVENTS.found_in(body)
+        enters = written.REGION.encode() in body
+        return not any(map(_MODULE.search, bases)) or enters or written.EVENTS.found_in(body)
 
     def _is_made(self, name: bytes) -> bool:
         """Whether the file calls a name, or gives what it stands for another one."""
@@ -555,8 +556,6 @@ def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
         return _updates(parts) or any(kind(part) for part in parts for kind in kinds)
     if _bases(node, _OF_TORCH):
         return False
-    if _bases(node, _MODULE):
-        return any(map(_is_event, parts))
     return any(_is_event(part) or _is_context(part) for part in parts)
 
 

@@ -624,6 +624,33 @@ def test_the_switch_is_the_argument(tmp_path: Path) -> None:
     assert findings(tmp_path, {"train.py": off, "utils.py": AUTOCAST}) == []
 
 
+def test_the_region_of_a_module_is_seen_where_it_is_trained(tmp_path: Path) -> None:
+    module = """\
+        import torch
+        from torch import nn
+
+        class Net(nn.Module):
+            def forward(self, x):
+                with torch.autocast("cuda", dtype={}):
+                    return self.body(x)
+        """
+    program = """\
+        from net import Net
+
+        def train(optimizer, loader):
+            model = Net().cuda()
+            for x in loader:
+                loss = model(x).float().sum()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        """
+    files = {"train.py": program, "net.py": module.format("torch.float16")}
+    assert findings(tmp_path, files) == ["train.py:7 AMP110"]
+    files["net.py"] = module.format("torch.bfloat16")
+    assert findings(tmp_path / "wide", files) == []
+
+
 # --- which file, and what it costs --------------------------------------------------------------
 
 
