@@ -6,6 +6,7 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 
 import libcst as cst
 
@@ -18,8 +19,8 @@ from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.vocabulary.amp import STATE_DICT
 from amp_lint.vocabulary.frameworks import NOT_TORCH
-from amp_lint.vocabulary.meaning import Part, Role
-from amp_lint.vocabulary.table import ROWS, methods, names, place
+from amp_lint.vocabulary.meaning import Kind, Part, Role
+from amp_lint.vocabulary.table import ROWS, methods, names, place, words
 from amp_lint.vocabulary.training import OPTIMIZERS, SCHEDULERS
 
 SCALERS = names(Role.SCALER)
@@ -218,7 +219,32 @@ class Roles:
             return True
         if any(map(_SCALER_NAME.search, names)) and not methods.isdisjoint(_PROTOCOL):
             return True
+        if methods >= _STEPPED_AND_UPDATED and self._steps_optimizers(names):
+            return True
         return self._is_given(node, self.is_scaler)
+
+    def _steps_optimizers(self, names: AbstractSet[str]) -> bool:
+        """Whether each ``step`` of an object gets an optimizer, by its name or origin."""
+        return bool(names) and all(self._given_to_steps.get(name, False) for name in names)
+
+    @functools.cached_property
+    def _given_to_steps(self) -> dict[str, bool]:
+        """Last part of an object's name -> whether each of its steps gets an optimizer."""
+        found: dict[str, bool] = {}
+        for call in self.tree.nodes(cst.Call):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _STEPS:
+                given = arguments(call).get(*_GIVEN.get(call.func.attr.value, (None, None)))
+                is_given = given is not None and self._is_named_or_made_optimizer(given)
+                name = _last(call.func.value)
+                found[name] = found.get(name, True) and is_given
+        return found
+
+    def _is_named_or_made_optimizer(self, node: cst.BaseExpression) -> bool:
+        made = (v for v in self.values.alternatives(node) if isinstance(v, cst.Call))
+        known = (self.names.qualified(each.func) for each in made)
+        return _names_optimizer(_last(node)) or any(
+            name.startswith(OPTIMIZERS) for names in known for name in names
+        )
 
     def _is_given(
         self, node: cst.BaseExpression, asked: Callable[[cst.BaseExpression], bool]
@@ -320,6 +346,8 @@ _GIVEN = {
 """What a scaler does for an optimizer, and where that is given."""
 _OPTIMIZING = methods(Role.OPTIMIZER)
 _BACKWARDS = methods(Role.LOSS)
+_STEPS = words(Kind.STEP) & _GIVEN.keys()
+_STEPPED_AND_UPDATED = _STEPS | words(Kind.UPDATE) & _DONE
 _STEPPING = _OPTIMIZING | _BACKWARDS | _GIVEN.keys()
 _TELLING = _PROTOCOL | _PREPROCESSING
 """Methods that say what an object is."""

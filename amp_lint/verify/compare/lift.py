@@ -679,7 +679,7 @@ def unscaled(term: Term) -> Term:
     """A term without the scale of what it is linear in: ``scaler.scale(a) + scaler.scale(b)``."""
     match term:
         case Op(Form.OTHER, name, (inner,)) if name == SCALED:
-            return unscaled(inner)
+            return inner  # once: what is scaled twice is not unscaled by a step
         case Op(Form.OPERATOR, "add" | "sub" | "neg" | "pos", args):
             return Op(term.form, term.name, tuple(map(unscaled, args)))
         case Op(Form.OPERATOR | Form.METHOD, "truediv" | "div" | "sum" | "mean", (first, *rest)):

@@ -64,6 +64,8 @@ _ORDINARY = InputCase(std=1.0)
 _ANOTHER_SEED = 12345
 _MOST_CHANGE = 1e-3
 """How much of an ordinary row an eps may change."""
+_SAME_DTYPE = "to have the same dtype, but got"
+"""What torch says of a product of two dtypes."""
 _NO_WORSE = 16.0
 """Errors up to this are not held against new code if the old code had them as well."""
 _COMPILED_CASES = 24
@@ -134,7 +136,7 @@ class Examination:
     def verdict(self) -> Verdict:
         """The verdict of eager mode."""
         refuted = self._refuted_at_once or self._refuted_by_search
-        if not self.is_comparable or (refuted is None and self._doubt):
+        if not self.is_comparable or (refuted is None and self._doubt) or self._mixed:
             return Verdict.NOT_COMPARABLE
         return Verdict.PROVEN if refuted is None else Verdict.REFUTED
 
@@ -145,6 +147,18 @@ class Examination:
             return self.verdict is Verdict.PROVEN
         found = self._refuted_at_once or self._refuted_by_search
         return isinstance(found, Finding) and found.is_as_before
+
+    @functools.cached_property
+    def _mixed(self) -> str:
+        """That a cast meets what was not cast, where all else has a low precision by itself.
+
+        In a region autocast casts both; whether the code is run without one is not known.
+        """
+        found = self._refuted_at_once or self._refuted_by_search
+        if not isinstance(found, Finding) or found.precision.autocast:
+            return ""
+        text, alone = found.problem.text, found.precision.name
+        return f"{text}, if all is in {alone} without autocast" if _SAME_DTYPE in text else ""
 
     @functools.cached_property
     def _doubt(self) -> str:
@@ -188,7 +202,9 @@ class Examination:
         elif self.verdict is Verdict.PROVEN:
             found = self._tried(self._proof)
         if found is None or not self.is_comparable:
-            found = Judgement(Verdict.NOT_COMPARABLE, self._not_lifted or self._doubt)
+            found = Judgement(
+                Verdict.NOT_COMPARABLE, self._not_lifted or self._mixed or self._doubt
+            )
         return replace(found, seconds=time.perf_counter() - self._began)
 
     def _refutation(self, experiment: Experiment) -> Judgement:

@@ -73,7 +73,7 @@ _STATE = {*IS_ON, *DEPRECATED_STATE, *(new for new, _ in DEPRECATED_STATE.values
 _ALL = ("cuda", "cpu")
 _CAST_INPUTS = CUSTOM_FWD.order[-1]
 _DEVICES = {row.keyword(Part.DEVICE) for row in DEPRECATED.values()}
-_SETTINGS = {AUTOCAST.keyword(Part.DTYPE), *_NUMBERS, *_SWITCHES, *_DEVICES}
+_SETTINGS = {AUTOCAST.keyword(Part.DTYPE), *_NUMBERS, *_SWITCHES, *_DEVICES, _CAST_INPUTS}
 """Arguments that somebody may want to be others."""
 _CANDIDATES: dict[str | None, tuple[object, ...]] = {
     AUTOCAST.keyword(Part.DTYPE): (torch.float16, torch.bfloat16),
@@ -86,6 +86,8 @@ _BY_KIND: dict[str, tuple[object, ...]] = {
     "bool": (True, False),
     "device": (torch.device("cuda"), torch.device("cpu")),
 }
+
+_WHAT_FORWARD = "what forward"
 
 Values = Mapping[str, object]
 
@@ -151,6 +153,8 @@ def _setting(obligation: Object, found: Sequence[Failures]) -> Changed | None:
     failures = [new for _, new in found if new is not None]
     shown = {*others, *_SHOWN_AS, *(["device"] if _DEVICES.intersection(others) else [])}
     renamed = uses[0].name != uses[1].name
+    if _CAST_INPUTS in others:
+        shown |= {_told(each) for each in failures if each.text.startswith(_WHAT_FORWARD)}
     may_warn = renamed or "device" in shown
     if not _SETTINGS.issuperset(others) or not all(
         may_warn if each.check == WARNS else each.check == EQUAL and _told(each) in shown
@@ -544,7 +548,7 @@ def _of_forward(decorated: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN401
             with torch.autocast(device, dtype=torch.float16, enabled=enabled):
                 got = decorated(context, given)
             where = f"on {device} {'in' if enabled else 'outside'} a region"
-            yield f"what forward gets {where}", got
+            yield f"{_WHAT_FORWARD} gets {where}", got
             yield f"what it leaves for backward {where}", sorted(vars(context).items())
 
 
