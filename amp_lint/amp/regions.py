@@ -301,11 +301,15 @@ class Regions:
         for node in descendants(statement):
             if isinstance(node, (cst.Yield, cst.Await, cst.FunctionDef)):
                 return False
-            if isinstance(getattr(node, "operator", None), _CAST_OPERATORS):
-                return False
-            if isinstance(node, cst.Call) and not self.is_inert_call(node, steps):
+            if self.may_be_cast(node, steps):
                 return False
         return True
+
+    def may_be_cast(self, node: cst.CSTNode, steps: int = 2) -> bool:
+        """Whether autocast may make a difference to an expression by itself."""
+        if isinstance(getattr(node, "operator", None), _CAST_OPERATORS):
+            return True
+        return isinstance(node, cst.Call) and not self.is_inert_call(node, steps)
 
     def is_inert_call(self, call: cst.Call, steps: int = 2) -> bool:
         """Whether autocast makes no difference to a call, by its name or by what it runs."""

@@ -19,13 +19,14 @@ from amp_lint.verify.compare.places import (
     names,
     order,
     reentered,
+    scalers,
 )
 from amp_lint.verify.compare.side import Side
 
 _QUESTIONS = {
     "region": (decorators, hooks, reentered),
     "place": (made, loops, order, derived),
-    "elsewhere": (callers,),
+    "elsewhere": (callers, scalers),
     "checkpoint": (keys,),
     "named": (names, identity),
 }

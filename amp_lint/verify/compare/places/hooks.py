@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.regions import shown
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import common
@@ -71,7 +72,7 @@ def _hooks(side: Side) -> frozenset[str]:
     found: set[str] = set()
     for function in model.tree.nodes(cst.FunctionDef):
         owner = model.values.enclosing_class(function)
-        if model.regions.is_inert(function.body) and not model.tree.below(function, cst.Yield):
+        if not any(map(model.regions.may_be_cast, descendants(function.body))):
             continue
         if model.tree.below(function, cst.Yield):
             found.add(_GENERATOR)
