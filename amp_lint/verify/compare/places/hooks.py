@@ -40,6 +40,7 @@ _OF_BUILTINS = {
     "bool": ("__bool__", "__len__"),
 }  # fmt: skip
 _GENERATOR = "generator"
+_CONTEXTS = ("contextmanager", "asynccontextmanager")
 _ASKING: tuple[type[cst.CSTNode], ...] = (
     cst.Attribute, cst.AugAssign, cst.BinaryOperation, cst.Call, cst.Comparison, cst.CompFor,
     cst.Del, cst.For, cst.FormattedString, cst.Subscript,
@@ -75,10 +76,15 @@ def _hooks(side: Side) -> frozenset[str]:
         if not any(map(model.regions.may_be_cast, descendants(function.body))):
             continue
         if model.tree.below(function, cst.Yield):
-            found.add(_GENERATOR)
+            found |= {_GENERATOR} if not any(map(_is_context, function.decorators)) else set()
         elif owner is not None and not _is_dataset(side, owner):
             found.update(_names(function))
     return frozenset(found)
+
+
+def _is_context(decorator: cst.Decorator) -> bool:
+    """Whether a generator is made a context, which nobody walks over."""
+    return (dotted(decorator.decorator) or "").rpartition(".")[2] in _CONTEXTS
 
 
 def _names(method: cst.FunctionDef) -> Iterator[str]:
