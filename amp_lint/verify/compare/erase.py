@@ -505,6 +505,11 @@ class Eraser:
         functions = self.model.tree.nodes(cst.FunctionDef)
         if any(function.name.value in words(Kind.ZERO_GRAD) for function in functions):
             return False  # it may be called
+        owner = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+        made = (v for v in self.model.values.alternatives(owner) if isinstance(v, cst.Call))
+        known = {name for each in made for name in self.model.names.qualified(each.func)}
+        if not all(name.startswith("torch.") for name in known):
+            return False  # it may have no such parameter
         named = arg.keyword is not None and arg.keyword.value == SET_TO_NONE
         return named and literal(arg.value) is True
 

@@ -29,6 +29,7 @@ _SEE_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir"})
 """What asks for the names of locals."""
 _FRAMES = frozenset({"currentframe", "_getframe", "stack", "getargvalues"})
 """What gives all locals."""
+_FRAME_LOCALS = ("f_locals", "f_back")
 _READERS = frozenset({"eval", "evaluate", "execute", "query", "sql"})
 """What looks for names in a text that it is given."""
 _LAZY = ("BooleanOperation", "IfExp", "Lambda", "ListComp", "SetComp", "DictComp", "GeneratorExp",
@@ -142,7 +143,11 @@ def _sees_names(function: Function) -> bool:
     """Whether a function may see how its locals are called, also in what is erased of it."""
     texts = {part.text for part in _every(function.tree)}
     calls = function.eraser.model.tree.below(function.tree.node, cst.Call)
-    return not texts.isdisjoint(_SEEN) or any(map(_reads_text, calls))
+    tree = function.eraser.model.tree
+    texts_of_names = tree.below(function.tree.node, cst.FormattedStringExpression)
+    shown = any(each.equal is not None for each in texts_of_names)
+    looks = any(tree.named(name) for name in (*_FRAMES, *_FRAME_LOCALS))
+    return shown or looks or not texts.isdisjoint(_SEEN) or any(map(_reads_text, calls))
 
 
 def _reads_text(call: cst.Call) -> bool:
@@ -212,24 +217,28 @@ def _inlined(function: Function, tree: Plain, name: str, whole: Plain) -> Plain 
 def _unnamed(function: Function, block: Sequence[Plain], index: int) -> tuple[Plain, ...]:
     """A block in which a value that nobody reads gets no name; none that only computes."""
     value = block[index].parts[1]
-    nodes = [part.node for part in _every(value)]
-    raises = any(_may_raise(each) or _asks_a_number(function, each) for each in nodes)
-    is_nothing = _is_pure(function, value) and not raises
+    is_nothing = all(_is_plain_value(function, part.node) for part in _every(value))
     kept = () if is_nothing else (plain("Expr", _EXPR, [value], block[index].node),)
     return (*block[:index], *kept, *block[index + 1 :])
 
 
 _EXPR = "value:1"
-_RAISING = (cst.BinaryOperation, cst.Subscript)
-_RAISING_METHODS = frozenset({"item", "to", "cuda", "cpu", "half", "float", "bfloat16"})
-"""Of what is no number, or of modules, which they change."""
+_NO_CODE = (cst.Name, cst.BaseNumber, cst.BaseString, cst.Tuple, cst.List, cst.Element, cst.Arg)
 
 
-def _may_raise(node: cst.CSTNode) -> bool:
-    """Whether something that nobody reads may raise, or change what is no tensor."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return node.func.attr.value in _RAISING_METHODS | _FAILING_ATTRIBUTES
-    return isinstance(node, _RAISING) or _may_fail(node)
+def _is_plain_value(function: Function, node: cst.CSTNode) -> bool:
+    """Whether something computes nothing that may raise, and changes nothing."""
+    match node:
+        case cst.Attribute():
+            return not _asks_a_number(function, node)
+        case cst.Call(func=cst.Attribute(value=owner, attr=attr), args=[]):
+            return attr.value in _FREE or _is_number(function, owner)
+        case cst.FormattedString() | cst.BinaryOperation() | cst.Call() | cst.Subscript():
+            return isinstance(node, cst.BinaryOperation) and _is_number(function, node)
+    return isinstance(node, _NO_CODE)
+
+
+_FREE = frozenset({"clone", "contiguous", "detach"})
 
 
 # --- what is only shown -------------------------------------------------------------------------
@@ -275,12 +284,51 @@ def _is_print(function: Function, statement: Plain, known: AbstractSet[str]) -> 
     names = function.eraser.model.names
     if not any(map(_SHOWING.fullmatch, names.qualified(call.func))):
         return False
-    parts = [part for arg in call.args for part in descendants(arg)]
-    return all(
-        _only_computes(function, part)
-        and (_text(part) in known or not (_may_fail(part) or _asks_a_number(function, part)))
-        for part in parts
-    )
+    return all(_is_shown(function, arg.value, known) for arg in call.args)
+
+
+def _is_shown(function: Function, node: cst.BaseExpression, known: AbstractSet[str]) -> bool:
+    """Whether a value can be shown whatever it is, or is computed anyway.
+
+    A name, a text, what each tensor knows of itself, what a loss or a counter gives as a number.
+    """
+    if _text(node) in known and not isinstance(node, cst.Name):
+        return all(_only_computes(function, part) for part in (node, *descendants(node)))
+    match node:
+        case cst.Name(value=name):
+            return name not in ("self", "cls")
+        case cst.BaseNumber() | cst.SimpleString():
+            return True
+        case cst.FormattedString(parts=parts):
+            inner = [p for p in parts if isinstance(p, cst.FormattedStringExpression)]
+            return all(_is_formatted(function, each, known) for each in inner)
+        case cst.Attribute(value=owner):
+            whole = not _asks_a_number(function, node)
+            return whole and (_is_imported(function, node) or _is_shown(function, owner, known))
+        case cst.Call(func=cst.Attribute(value=owner, attr=attr), args=[]):
+            return attr.value in _OF_NUMBERS | _FREE or _is_number(function, node)
+        case cst.Call(func=cst.Name(value=name), args=[arg]) if name in _NUMBERS:
+            return _is_number(function, arg.value)
+    return _is_number(function, node)
+
+
+def _is_imported(function: Function, node: cst.BaseExpression) -> bool:
+    return bool(function.eraser.model.names.qualified(node))
+
+
+def _is_formatted(
+    function: Function, part: cst.FormattedStringExpression, known: AbstractSet[str]
+) -> bool:
+    """Whether a part of a text can be shown in its format: one of numbers, for a number."""
+    spec = function.eraser.model.tree.source(part.format_spec[0]) if part.format_spec else ""
+    if part.equal is not None or (part.format_spec and len(part.format_spec) > 1):
+        return False
+    if not spec:
+        return _is_shown(function, part.expression, known)
+    counted = isinstance(part.expression, (cst.Name, cst.Integer))
+    fits = spec[-1] in "eEfFgG%" or (spec[-1] in _DIGITS + "d" and counted)
+    is_loss = isinstance(part.expression, cst.Name) and _is_loss(function, part.expression)
+    return fits and _is_number(function, part.expression) and not (is_loss and spec[-1] == "d")
 
 
 def _asks_a_number(function: Function, part: cst.CSTNode) -> bool:
@@ -320,24 +368,28 @@ def _is_number(function: Function, node: cst.BaseExpression) -> bool:
             return attr.value in _OF_NUMBERS or (
                 attr.value in ("item", "detach") and _is_number(function, owner)
             )
-        case cst.Call(func=cst.Name(value="len")):
-            return True
         case cst.BinaryOperation(left=left, right=right):
-            return _is_number(function, left) and _is_number(function, right)
+            both = _is_number(function, left) and _is_number(function, right)
+            return both and not _may_fail(node)
         case cst.Name():
             bindings = model.names.bindings(node)
             values = [each.value for each in bindings]
             computed = (v is not None and v is not node and literal(v) is not ... for v in values)
-            counted = (each.kind == "for" and _counts(each.node) for each in bindings)
+            counted = (_counts(each.node, node.value) for each in bindings)
             return _is_loss(function, node) or any(counted) or (bool(values) and all(computed))
     return False
 
 
-def _counts(loop: cst.CSTNode) -> bool:
-    """Whether a loop counts: ``for i in range(n)``, ``for i, x in enumerate(xs)``."""
-    over = getattr(loop, "iter", None)
-    called = over.func if isinstance(over, cst.Call) else None
-    return isinstance(called, cst.Name) and called.value in ("range", "enumerate")
+def _counts(loop: cst.CSTNode, name: str) -> bool:
+    """Whether a name counts: ``for i in range(n)``, ``for i, x in enumerate(xs)``."""
+    if not isinstance(loop, (cst.For, cst.CompFor)) or not isinstance(loop.iter, cst.Call):
+        return False
+    called = loop.iter.func
+    target: cst.BaseExpression = loop.target
+    if isinstance(target, cst.Tuple) and getattr(called, "value", "") == "enumerate":
+        target = target.elements[0].value
+    known = isinstance(called, cst.Name) and called.value in ("range", "enumerate")
+    return known and isinstance(target, cst.Name) and target.value == name
 
 
 def _is_loss(function: Function, name: cst.Name) -> bool:
@@ -372,6 +424,7 @@ _OF_NUMBERS = frozenset({"dim", "numel", "size"})
 _OF_TENSORS = frozenset({"device", "dtype", "grad", "ndim", "requires_grad", "shape"})
 _DIVISIONS = (cst.Divide, cst.FloorDivide, cst.Modulo)
 _NUMBERS = frozenset({"float", "int"})
+_DIGITS = "0123456789"
 
 
 def _text(part: cst.CSTNode) -> str:

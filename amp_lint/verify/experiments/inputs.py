@@ -207,6 +207,8 @@ class Scenario:
     kinds: Mapping[str, InputKind] = field(default_factory=dict)
     constant: frozenset[str] = frozenset()
     """Tensors that no gradient is taken of."""
+    ignores: bool = False
+    """Whether an index is one that losses of classes leave out."""
 
     @property
     def differentiable(self) -> tuple[str, ...]:
@@ -327,6 +329,8 @@ def variations(scenario: Scenario, kinds: Mapping[str, InputKind]) -> Iterator[S
         for other in _OTHERS.get(kinds[key], ()):
             if other != value:
                 yield replace(scenario, static={**scenario.static, key: other})
+    if InputKind.INDEX in scenario.kinds.values():
+        yield replace(scenario, ignores=True)
 
 
 def bounds(*terms: Term) -> frozenset[int]:
@@ -516,6 +520,8 @@ def _numbers(key: tuple[InputCase, str], shape: Shape, position: int) -> torch.T
     return key[0].tensor(shape, position)
 
 
+_IGNORED = -100
+"""What losses of classes leave out, if they are not told another one."""
 _ROWS = 4
 """Rows of a mask of which two are all alike."""
 
@@ -535,7 +541,10 @@ def _discrete(kind: InputKind, shape: Shape, scenario: Scenario, position: int) 
         if _is_data(scenario, name)
     ]
     least = min((size for size in axes if size > 1), default=1)
-    return (count % least).view(shape)
+    found = count % least
+    if scenario.ignores and len(found) > 1:
+        found[0] = _IGNORED
+    return found.view(shape)
 
 
 def _is_data(scenario: Scenario, name: str) -> bool:

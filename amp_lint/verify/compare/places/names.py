@@ -11,6 +11,8 @@ from amp_lint.verify.compare.side import Side
 from amp_lint.vocabulary.amp import DEPRECATED
 from amp_lint.vocabulary.table import BY_NAME
 
+_MEMBERS = "getmembers"
+
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
     """Names that are bound no more, or mean something else, and that a text names."""
@@ -21,6 +23,9 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
     yield from _tried(before, after)
     old, new = (_module_names(side) for side in (before, after))
     lost = {name for name, means in old.items() if new.get(name) != means}
+    gained = new.keys() - old.keys()
+    if gained and (after.lifter.names_by_text or any(after.model.tree.named(_MEMBERS))):
+        yield f"`{min(gained)}` is a name more, and all names are asked for"
     if not lost:
         return
     tree = after.model.tree

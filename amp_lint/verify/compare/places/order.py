@@ -33,7 +33,7 @@ _BEHIND = {
 _DIVISIONS = (cst.Divide, cst.FloorDivide, cst.Modulo)
 _TESTED = (cst.If, cst.While, cst.For)
 
-Sequence = dict[tuple[str, str], int]
+_Placed = dict[tuple[str, str], int]
 """Where events and what sees them stand, by what they are and how they are written."""
 
 
@@ -53,7 +53,7 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
                     yield f"`{text}` of `{name}` and `{reads}` changed places"
 
 
-def _sequence(side: Side, unit: Unit, name: str) -> Sequence:
+def _sequence(side: Side, unit: Unit, name: str) -> _Placed:
     """None that is written twice."""
     tree = side.model.tree
     found = {
