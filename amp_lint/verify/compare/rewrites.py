@@ -230,12 +230,12 @@ def _is_plain_value(function: Function, node: cst.CSTNode) -> bool:
     """Whether something computes nothing that may raise, and changes nothing."""
     match node:
         case cst.Attribute():
-            return not _asks_a_number(function, node)
-        case cst.Call(func=cst.Attribute(value=owner, attr=attr), args=[]):
-            return attr.value in _FREE or _is_number(function, owner)
-        case cst.FormattedString() | cst.BinaryOperation() | cst.Call() | cst.Subscript():
-            return isinstance(node, cst.BinaryOperation) and _is_number(function, node)
-    return isinstance(node, _NO_CODE)
+            return not _may_lack(function, node)
+        case cst.Call(func=cst.Attribute(attr=attr), args=[]) if attr.value in _FREE:
+            return True
+        case cst.BinaryOperation() | cst.Call():
+            return _is_number(function, node)
+    return isinstance(node, _NO_CODE) and not isinstance(node, cst.FormattedString)
 
 
 _FREE = frozenset({"clone", "contiguous", "detach"})
@@ -252,10 +252,6 @@ def _without_prints(before: Function, after: Function) -> Plain:
 
 
 _FAILING = ("BinaryOperation", "Subscript", "Attribute", "Call")
-_FAILING_ATTRIBUTES = frozenset(
-    {"add", "bmm", "double", "expand", "gather", "grad", "matmul", "mm", "reshape", "type", "view"}
-)
-"""What a thing may not have, or not for these shapes; or what changes what is no tensor."""
 
 
 def _unprinted(
@@ -303,7 +299,7 @@ def _is_shown(function: Function, node: cst.BaseExpression, known: AbstractSet[s
             inner = [p for p in parts if isinstance(p, cst.FormattedStringExpression)]
             return all(_is_formatted(function, each, known) for each in inner)
         case cst.Attribute(value=owner):
-            whole = not _asks_a_number(function, node)
+            whole = not _may_lack(function, node)
             return whole and (_is_imported(function, node) or _is_shown(function, owner, known))
         case cst.Call(func=cst.Attribute(value=owner, attr=attr), args=[]):
             return attr.value in _OF_NUMBERS | _FREE or _is_number(function, node)
@@ -331,31 +327,11 @@ def _is_formatted(
     return fits and _is_number(function, part.expression) and not (is_loss and spec[-1] == "d")
 
 
-def _asks_a_number(function: Function, part: cst.CSTNode) -> bool:
-    """Whether something is asked of a tensor that only one with a single number can answer.
-
-    A loss is one: a backward pass starts from it.
-    """
-    match part:
-        case cst.Call(func=cst.Attribute(value=owner, attr=attr)) if attr.value == "item":
-            return not _is_number(function, owner)
-        case cst.Call(func=cst.Name(value=name), args=[arg]) if name in _NUMBERS:
-            return not _is_number(function, arg.value)
-        case cst.FormattedStringExpression(expression=inner, format_spec=spec):
-            return spec is not None and not _is_number(function, inner)
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            return not _is_number(function, inner)
-        case cst.BooleanOperation(left=first) | cst.IfExp(test=first):
-            return not _is_number(function, first)
-        case cst.Comparison(comparisons=comparisons):
-            asks = (cst.In, cst.NotIn)
-            return len(comparisons) > 1 or isinstance(comparisons[0].operator, asks)
-        case cst.Attribute(attr=attr):
-            known = function.eraser.model.names.qualified(part)
-            parent = function.eraser.model.tree.parent(part)
-            called = isinstance(parent, cst.Call) and parent.func is part
-            return not (known or called or attr.value in _OF_TENSORS)
-    return False
+def _may_lack(function: Function, node: cst.Attribute) -> bool:
+    """Whether something need not have an attribute: it is none of a tensor, nor of a module."""
+    parent = function.eraser.model.tree.parent(node)
+    called = isinstance(parent, cst.Call) and parent.func is node
+    return not (called or node.attr.value in _OF_TENSORS or _is_imported(function, node))
 
 
 def _is_number(function: Function, node: cst.BaseExpression) -> bool:
@@ -364,13 +340,13 @@ def _is_number(function: Function, node: cst.BaseExpression) -> bool:
     match node:
         case cst.Integer() | cst.Float():
             return True
-        case cst.Call(func=cst.Attribute(value=owner, attr=attr)):
+        case cst.Call(func=cst.Attribute(value=owner, attr=attr), args=[]):
             return attr.value in _OF_NUMBERS or (
-                attr.value in ("item", "detach") and _is_number(function, owner)
+                attr.value in _OF_ONE and _is_number(function, owner)
             )
         case cst.BinaryOperation(left=left, right=right):
             both = _is_number(function, left) and _is_number(function, right)
-            return both and not _may_fail(node)
+            return both and _gives_a_number(node)
         case cst.Name():
             bindings = model.names.bindings(node)
             values = [each.value for each in bindings]
@@ -404,22 +380,16 @@ def _is_loss(function: Function, name: cst.Name) -> bool:
     return False
 
 
-def _may_fail(part: cst.CSTNode) -> bool:
-    """Whether an expression may raise for what it is given: no such item, ``1 / 0``."""
-    if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
-        return True
-    if isinstance(part, cst.Attribute) and part.attr.value in _FAILING_ATTRIBUTES:
-        return True
-    if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, _DIVISIONS):
-        by = literal(part.right)
-        divides = isinstance(by, (int, float)) and by != 0
-        return not divides or isinstance(part.left, cst.BaseString)
-    if isinstance(part, cst.Call):
-        texts = [arg.value for arg in part.args if isinstance(arg.value, cst.BaseString)]
-        return bool(texts) and isinstance(part.func, cst.Name) and part.func.value in _NUMBERS
-    return isinstance(part, cst.Subscript)
+def _gives_a_number(node: cst.BinaryOperation) -> bool:
+    """Whether an operation of two numbers gives one, whatever they are: no division by zero."""
+    if isinstance(node.operator, _DIVISIONS):
+        by = literal(node.right)
+        return isinstance(by, (int, float)) and by != 0
+    return not isinstance(node.operator, cst.MatrixMultiply)
 
 
+_OF_ONE = frozenset({"abs", "detach", "exp", "item", "log", "mean", "neg", "sqrt", "sum"})
+"""What a tensor with a single number gives another one for."""
 _OF_NUMBERS = frozenset({"dim", "numel", "size"})
 _OF_TENSORS = frozenset({"device", "dtype", "grad", "ndim", "requires_grad", "shape"})
 _DIVISIONS = (cst.Divide, cst.FloorDivide, cst.Modulo)
