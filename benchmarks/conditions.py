@@ -15,8 +15,9 @@ pages, and random edits of the pages that, played, do something else. Each is co
 conditions noting what they say, so that a condition need be taken out only of those in which it
 decides anything.
 
-Prints how many conditions of each file are needed for what, and those that no change needs. With
-``--types``, mypy is asked about the latter: it may need one to know a type.
+Prints how many conditions of each file are needed for what - by the first change that needs them,
+wrong ones before right ones - and, as it goes, those that no change needs. With ``--types``, mypy
+is asked about the latter: it may need one to know a type.
 """
 
 from __future__ import annotations
@@ -118,7 +119,11 @@ def main() -> int:
     modules = [importlib.import_module(f"{PACKAGE}.{name}") for name in args.modules]
     conditions = [c for module in modules for c in _conditions(module) if c.is_in(args.only)]
     decided = _decided(modules, samples)
-    found = {each: _outcome(each, decided[each.name, each.number]) for each in conditions}
+    found = {}
+    for each in conditions:
+        found[each] = _outcome(each, decided[each.name, each.number])
+        if found[each] == IDLE:
+            print(f"{each.name}: {each.text}", file=sys.stderr, flush=True)
     if args.types:
         idle = (each for each, outcome in found.items() if outcome == IDLE)
         found |= {each: TYPES for each in idle if _says_the_type(each)}
@@ -376,18 +381,23 @@ def _says_the_type(condition: Condition) -> bool:
 
 
 def _outcome(condition: Condition, samples: Sequence[Sample]) -> str:
-    """What happens without a condition, the worst of all changes."""
+    """What happens without a condition to the first change that needs it."""
     function = condition.function
     kept, function.__code__ = function.__code__, condition.without
     try:
         found = IDLE
-        for sample in sorted(samples, key=lambda each: not each.is_wrong):
+        for sample in sorted(samples, key=_is_last):
             found = min(found, _without(sample), key=OUTCOMES.index)
-            if found == OUTCOMES[0] or (found == OUTCOMES[1] and not sample.is_wrong):
+            if found not in (MORE, IDLE):
                 break
     finally:
         function.__code__ = kept
     return found
+
+
+def _is_last(sample: Sample) -> tuple[bool, int]:
+    """Wrong changes first, and of these those with the fewest reasons: one may be all they have."""
+    return not sample.is_wrong, len(sample.whole.reasons)
 
 
 def _without(sample: Sample) -> str:
