@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import libcst as cst
@@ -31,6 +32,10 @@ class Objects(Protocol):
 
     def given(self, name: cst.Name) -> Sequence[cst.BaseExpression]:
         """What calls give for the parameter that a name is; nothing for other names."""
+
+
+_HOOK = re.compile(r"(?:on|before|after|pre|post)_\w")
+"""What methods are called that a trainer runs of whatever it is given."""
 
 
 class Program:
@@ -194,6 +199,9 @@ class Program:
         if isinstance(func, cst.Attribute):
             if not isinstance(func.value, (cst.Name, cst.Attribute, cst.Call)):
                 return None
+            own = self.values.enclosing_class(func) if dotted(func.value) == "self" else None
+            if own is not None:
+                return self._of_heir(own, func.attr.value, self.function_of(func))
             owner = self.values.instance_class(func.value)
             if owner is None:
                 return None if isinstance(func.value, cst.Call) else self._of_object(func)
@@ -210,7 +218,17 @@ class Program:
             return None
         owners = self._objects.classes(func.value)
         found = {id(m): m for each in owners if (m := self.values.method(each, name))}
+        if not owners and _HOOK.match(name):
+            found = {id(m): m for m in self._hooks(name)}
         return next(iter(found.values())) if len(found) == 1 else None
+
+    def _hooks(self, name: str) -> list[cst.FunctionDef]:
+        """The methods that something is done in, of classes from which none of them is derived."""
+        functions = self.tree.nodes(cst.FunctionDef)
+        named = [f for f in functions if f.name.value == name and self.is_method(f)]
+        owners = {id(f): self.values.enclosing_class(f) for f in named if not is_stub(f)}
+        above = {id(c) for o in owners.values() if o for c in self.values.lineage(o)[1:]}
+        return [f for f in named if id(f) in owners and id(owners[id(f)]) not in above]
 
     @functools.cached_property
     def _methods(self) -> frozenset[str]:
@@ -229,7 +247,53 @@ class Program:
             same = self.values.method(heir, caller.name.value) is caller
             if method is not None and same and not is_stub(method):
                 found[id(method)] = method
-        return next(iter(found.values())) if len(found) == 1 else None
+        if len(found) == 1:
+            return next(iter(found.values()))
+        return self._of_heir(owner, stub.name.value, caller)
+
+    def _of_heir(
+        self, owner: cst.ClassDef, name: str, caller: cst.FunctionDef | None
+    ) -> cst.FunctionDef | None:
+        """What a class leaves to those derived from it, as the first of these does it all.
+
+        If that is the one which runs what calls it.
+        """
+        heir = self._heir(owner) if caller is not None and name in self._left(owner) else None
+        if heir is None or caller is None:
+            return None
+        runs = self.values.method(heir, caller.name.value) is caller
+        return self.values.method(heir, name) if runs else None
+
+    @per_node
+    def _heir(self, owner: cst.ClassDef) -> cst.ClassDef | None:
+        """The first of the classes derived from a class that has all which that leaves to them."""
+        left = self._left(owner)
+        heirs = ((each, self._filling(each, left)) for each in self.values.heirs(owner))
+        known = [(each, filled) for each, filled in heirs if filled]
+        every = frozenset().union(*(filled for _, filled in known))
+        return next((each for each, filled in known if filled == every), None)
+
+    def _filling(self, heir: cst.ClassDef, names: frozenset[str]) -> frozenset[str]:
+        """Those of some names for which a class has a method that does something."""
+        methods = ((name, self.values.method(heir, name)) for name in names)
+        return frozenset(name for name, each in methods if each is not None and not is_stub(each))
+
+    @per_node
+    def _left(self, owner: cst.ClassDef) -> frozenset[str]:
+        """The methods that a class calls of itself, and has none of, or only a stub."""
+        called = {
+            call.func.attr.value
+            for call in self.tree.below(owner, cst.Call)
+            if isinstance(call.func, cst.Attribute) and dotted(call.func.value) == "self"
+        }
+        attributes = [self.values.class_attributes(each) for each in self.values.lineage(owner)]
+        return frozenset(name for name in called if self._is_left(owner, name, attributes))
+
+    def _is_left(
+        self, owner: cst.ClassDef, name: str, attributes: Iterable[Container[str]]
+    ) -> bool:
+        method = self.values.method(owner, name)
+        return is_stub(method) if method else not any(name in each for each in attributes)
 
     @functools.cached_property
     def _calls_of(self) -> dict[int, list[cst.Call]]:

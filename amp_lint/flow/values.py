@@ -14,12 +14,14 @@ import libcst as cst
 
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Binding, Names, dotted
-from amp_lint.syntax.tree import Tree, is_a
+from amp_lint.syntax.tree import Tree, descendants, is_a
 from amp_lint.vocabulary.training import OPTIMIZERS
 
 _MAX_BITS = 1024  # a float has no larger numbers
 _MAX_NAMES = 5  # for one thing
 _MOST_CACHED = 64  # characters of a literal: long ones are seldom asked for twice
+_UNBOUND = frozenset({"classmethod", "staticmethod"})
+"""What makes methods that a class runs without an object."""
 _READING = frozenset({"copy", "get", "items", "keys", "values"})  # of a dict
 Slot = tuple[int, str]
 """Where an object is held: a name in a scope, or an attribute of a class."""
@@ -43,6 +45,23 @@ class Arguments:
         if position is not None and position < len(self.positional):
             return self.positional[position]
         return None
+
+
+def _put(node: cst.CSTNode, name: str) -> list[cst.BaseExpression]:
+    """What a statement puts at the end of the list that has a name."""
+    match node:
+        case cst.Assign(targets=[cst.AssignTarget(target=target)], value=cst.List(elements=put)):
+            return [each.value for each in put] if dotted(target) == name else []
+        case cst.AugAssign(target=target, operator=cst.AddAssign(), value=cst.List(elements=put)):
+            return [each.value for each in put] if dotted(target) == name else []
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value="append")), args=[given]):
+            return [given.value] if dotted(owner) == name else []
+        case cst.Call(
+            func=cst.Attribute(value=owner, attr=cst.Name(value="extend")),
+            args=[cst.Arg(value=cst.List(elements=put) | cst.Tuple(elements=put))],
+        ):
+            return [each.value for each in put] if dotted(owner) == name else []
+    return []
 
 
 def arguments(call: cst.Call) -> Arguments:
@@ -191,6 +210,26 @@ class Values:
         named = [(literal(pair.key), pair.value) for pair in pairs]
         return [(name, value) for name, value in named if isinstance(name, str)]
 
+    def gathered(self, node: cst.BaseExpression) -> list[tuple[cst.BaseExpression, bool]]:
+        """What a list holds that a function fills, in that order, and whether each is certain.
+
+        [] for anything else: a list of which something else is made, or that is handed on.
+        """
+        if isinstance(node, cst.List):
+            return [(each.value, True) for each in node.elements]
+        bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
+        home = self.tree.ancestor(node, cst.FunctionDef)
+        if home is None or not bindings or not isinstance(bindings[0].value, cst.List):
+            return []
+        found: list[tuple[cst.BaseExpression, bool]] = []
+        for part in descendants(home.body):
+            put = _put(part, dotted(node) or "")
+            certain = self.tree.ancestor(part, cst.If, cst.For, cst.While, cst.FunctionDef) is home
+            if put and isinstance(part, cst.Assign) and certain:
+                found.clear()
+            found += ((value, certain) for value in put)
+        return found
+
     def is_changed(self, node: cst.BaseExpression) -> bool:
         """Whether something in the file may change the items of a variable's value."""
         return isinstance(node, cst.Name) and node.value in self._changed
@@ -281,7 +320,17 @@ class Values:
             methods = (self._own_method(each, node.attr.value) for each in above)
             return next(filter(None, methods), None)
         found = self.names.definition(node)
+        if found is None and isinstance(node, cst.Attribute):
+            found = self._of_class(node)
         return found if isinstance(found, cst.FunctionDef) else None
+
+    def _of_class(self, node: cst.Attribute) -> cst.FunctionDef | None:
+        """The static or class method that ``Class.f`` is."""
+        owner = self.names.definition(node.value)
+        method = self.method(owner, node.attr.value) if isinstance(owner, cst.ClassDef) else None
+        decorators = method.decorators if method is not None else ()
+        is_bound = any(dotted(each.decorator) in _UNBOUND for each in decorators)
+        return method if is_bound else None
 
     def method(self, owner: cst.ClassDef, name: str) -> cst.FunctionDef | None:
         """The method of a class, its own or inherited from a class that is known."""

@@ -480,7 +480,8 @@ class Mistakes:
         around = self.steps.program.loop(call) or self.tree.ancestor(call, cst.FunctionDef)
         body = self.tree.module if around is None else around.body
         of_round = relevance.has_backward(body) and not relevance.holds_training_loop(body)
-        known = {text(test) for test, _ in deciding(self.tree, update.node)}
+        ways = (update.node, *self._leading(update.node, self.steps.program.function_of(call)))
+        known = {text(test) for way in ways for test, _ in deciding(self.tree, way)}
         tests = (test for test, _ in deciding(self.tree, call) if text(test) not in known)
         return (
             update.enabled is not False
@@ -489,6 +490,13 @@ class Mistakes:
             and all(map(is_mode_test, tests))
             and not self._is_skipped_too(schedule)
         )
+
+    def _leading(self, node: cst.CSTNode, home: cst.FunctionDef | None) -> list[cst.Call]:
+        """The calls in a function that run the one around a node."""
+        program = self.steps.program
+        function = program.function_of(node)
+        calls = program.calls_of(function) if function is not None else ()
+        return [call for call in calls if program.function_of(call) is home]
 
     def _are_beside(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
         """Whether two nodes are run as often: by a helper, in no loop of its own or the same."""
