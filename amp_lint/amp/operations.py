@@ -86,7 +86,7 @@ class Operations:
         """The operation whose result an expression is, if it is one."""
         if isinstance(node, cst.Call):
             called = self._of_call(node)
-            return _canonical(called) if called is not None else None
+            return self._squared(_canonical(called)) if called is not None else None
         if isinstance(node, cst.BinaryOperation) and type(node.operator) in _OPERATORS:
             return self._of_operator(node)
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
@@ -97,13 +97,20 @@ class Operations:
 
     def _of_operator(self, node: cst.BinaryOperation) -> Operation:
         name, left, right = _OPERATORS[type(node.operator)], node.left, node.right
-        if name == "mul" and self.tree.linked.source(left) == self.tree.linked.source(right):
-            return Operation("square", node, Form.OPERATOR, left, _NOTHING)
         if name != "pow" and self._is_number(left):
             left, right = right, left
             name = f"r{name}" if name in ("sub", "div") else name
         given = Arguments((right,), {}, False)
-        return _canonical(Operation(name, node, Form.OPERATOR, left, given))
+        return self._squared(_canonical(Operation(name, node, Form.OPERATOR, left, given)))
+
+    def _squared(self, operation: Operation) -> Operation:
+        """A product of something with itself as what it is: a square."""
+        other, source = operation.args.get(0, "other"), self.tree.linked.source
+        if operation.name != "mul" or operation.input is None or other is None:
+            return operation
+        if source(operation.input) != source(other):
+            return operation
+        return replace(operation, name="square", args=_NOTHING)
 
     def _is_number(self, node: cst.BaseExpression) -> bool:
         """Whether an operand is a number, written out or under a name, and no tensor."""

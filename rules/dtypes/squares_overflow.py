@@ -39,6 +39,7 @@ class SquaresOverflow(Rule):
     preview = True
     requires = (LOWERING | {"forward"}, _MEANS, ROOTS | {"var", "norm", "loss"})
     elsewhere = REGIONS
+    reads_models = True
     observed = (
         Account(
             Mistake.SUMMED_SQUARES,
@@ -53,6 +54,7 @@ class SquaresOverflow(Rule):
         )
         | written.pattern(r"\b([A-Za-z_]\w{0,200})\.mul(?:tiply)?\((?:other=)?\1\)", ".mul")
     )
+    called_for = pattern
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every square that is summed."""
@@ -78,18 +80,15 @@ class SquaresOverflow(Rule):
 
 def _squared(model: Model, node: cst.BaseExpression) -> cst.Name | None:
     """What is multiplied by itself and may be large: ``x * x``, ``x.mul(x)``; no power."""
-    one, other = None, None
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
-        one, other = node.left, node.right
-    elif isinstance(node, cst.Call) and _last(node.func) in _PRODUCTS:
-        product = model.operations.of(node)
-        if product is not None and product.name == "mul":
-            one, other = product.input, product.args.get(0, "other")
-    if not isinstance(one, cst.Name) or not isinstance(other, cst.Name):
+    is_product = isinstance(getattr(node, "operator", None), cst.Multiply)
+    if not is_product and _last(getattr(node, "func", None)) not in _PRODUCTS:
         return None
-    made = (getattr(value, "func", None) for value in model.values.alternatives(one))
-    is_large = all(_last(func) not in BOUNDED for func in made)
-    return one if one.value == other.value and is_large else None
+    square = model.operations.of(node)
+    base = square.input if square is not None and square.name == "square" else None
+    if not isinstance(base, cst.Name):
+        return None
+    made = (getattr(value, "func", None) for value in model.values.alternatives(base))
+    return base if all(_last(func) not in BOUNDED for func in made) else None
 
 
 def _is_summed(model: Model, node: cst.CSTNode) -> bool:
