@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -21,6 +21,7 @@ from amp_lint.amp.dtypes import (
     Value,
     applied,
     held,
+    join,
     number,
     progressed,
     record,
@@ -88,7 +89,8 @@ class Calls:
         given = arguments(call)
         if (out := given.keywords.get("out")) is not None:
             return run.of(out)
-        names = self.names.qualified(call.func)
+        defined = self.names.definition(call.func)
+        names = self.names.qualified(call.func) if defined is None else None
         if names:
             return self._function(call, names, given, run, ambient)
         if isinstance(call.func, cst.Attribute) and dotted(call.func.value) not in ("self", "cls"):
@@ -98,7 +100,7 @@ class Calls:
         module = self._module(call, given, run, ambient)
         if module is not None:
             return module
-        if isinstance(self.names.definition(call.func), cst.ClassDef):
+        if isinstance(defined, cst.ClassDef):
             self.follow(call, run, ambient)
             return self._record(given, run)
         followed = self.follow(call, run, ambient)
@@ -425,6 +427,14 @@ class Calls:
         first = results[0]
         return first if len(known) == 1 and None not in results else None
 
+    def _layers(self, sequential: cst.Call) -> Iterator[tuple[cst.BaseExpression, bool]]:
+        """What a container of modules is made of, in order, and whether each is certain."""
+        for arg in sequential.args:
+            if arg.star == "*":
+                yield from self.values.gathered(arg.value) or ((arg.value, True),)
+            elif arg.keyword is None:
+                yield arg.value, True
+
     def _applied(
         self,
         constructor: cst.Call,
@@ -440,14 +450,13 @@ class Calls:
             return None
         (name,) = names
         if name in _CONTAINERS:
-            value: Value | None = operands[0]
-            for part in arguments(constructor).positional:
+            value = operands[0]
+            for part, certain in self._layers(constructor):
                 made = [*self.values.alternatives(part)]
                 one = made[0] if len(made) == 1 and isinstance(made[0], cst.Call) else None
-                is_known = one is not None and value is not None
-                value = (
-                    self._applied(one, [value], given, call, run, ambient) if is_known else None  # type: ignore[arg-type, list-item]
-                ) or UNKNOWN
+                applied = self._applied(one, [value], given, call, run, ambient) if one else None
+                known = applied or UNKNOWN
+                value = known if certain else join(value, known)
             return value
         if name in _SAME:
             return operands[0]
