@@ -467,7 +467,7 @@ class Regions:
 
     def _of_helper(self, call: cst.Call, function: cst.BaseExpression, steps: int) -> Region | None:
         """The region of a function that returns a context or yields inside one."""
-        definition = self.values.function(function)
+        definition = self.values.function(function) or self._method(function)
         if definition is None:
             return None
         for context in _contexts_made(definition):
@@ -475,6 +475,12 @@ class Regions:
             if region is not None:
                 return self._seen_from(call, region, definition)
         return None
+
+    def _method(self, function: cst.BaseExpression) -> cst.FunctionDef | None:
+        """The method of an object that is made here: ``precision.context``."""
+        owner = function.value if isinstance(function, cst.Attribute) else None
+        made = self.values.instance_class(owner) if owner is not None else None
+        return self.values.method(made, function.attr.value) if made is not None else None  # type: ignore[attr-defined]
 
     def _seen_from(
         self, call: cst.Call, region: Region | None, helper: cst.FunctionDef | None = None
