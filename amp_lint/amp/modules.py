@@ -125,7 +125,7 @@ class Modules:
             trace = _Trace(self, call, self.in_place_casts if in_place is None else in_place)
             for cast in trace.casts(module) if in_place is None else trace.in_place(module):
                 released = any(self._is_released(slot, cast, call) for slot in trace.slots)
-                if not released and self._counts(cast, call, module):
+                if self.tree.is_own(cast) and not released and self._counts(cast, call, module):
                     found.setdefault(id(cast), self._half_training(cast, call))
         return sorted(found.values(), key=lambda each: self.tree.order(each.cast))
 
@@ -452,6 +452,9 @@ class Modules:
             return True
         if isinstance(dtype, cst.IfExp):
             return any(self._may_be_half(arm, steps) for arm in (dtype.body, dtype.orelse))
+        if isinstance(dtype, (cst.Subscript, cst.Call)) and steps > 0:
+            entries = (each for each in self.values.alternatives(dtype) if each is not dtype)
+            return any(self._may_be_half(each, steps - 1) for each in entries)
         if not isinstance(dtype, cst.Name) or steps <= 0:
             return False
         reaching = (b.value for b in self.flow.reaching(dtype) if b.kind == "assign")

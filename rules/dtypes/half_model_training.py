@@ -10,6 +10,7 @@ from amp_lint.edit import edits
 from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.amp import AUTOCAST
 from amp_lint.vocabulary.meaning import Kind, Part
 from amp_lint.vocabulary.table import words
@@ -49,6 +50,7 @@ class HalfModelTraining(Rule):
         frozenset({"parameters", "named_parameters"}),
         OPTIMIZER_WORDS | words(Kind.CLIP),
     )
+    called_for = written.HALVED
     observed = (
         Account(
             Mistake.HALF_PARAMETERS,

@@ -11,6 +11,7 @@ from amp_lint.edit import edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.amp import GET_SCALE
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
@@ -35,6 +36,7 @@ class SchedulerAfterSkippedStep(Rule):
     preview = True
     fixes = (Applicability.SUGGEST,)
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.UPDATE))
+    called_for = written.SCHEDULED
     observed = (
         Account(
             Mistake.SCHEDULED,
