@@ -17,6 +17,7 @@ from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT
 from amp_lint.vocabulary.modules import CASTING, KEEPING
+from amp_lint.vocabulary.written import BACKWARD
 
 _MODEL = re.compile(
     r"(^|_)(model|net|network|module|pipeline|generator)(_?[gd])?(_func|_fn)?\d*$", re.IGNORECASE
@@ -29,6 +30,15 @@ _TESTING = re.compile(
 
 _ASIDE = KEEPING | CASTING | LOAD_STATE_DICT.words
 """Methods of modules that take something and compute nothing."""
+
+
+def _parted(node: cst.BaseExpression) -> tuple[str, str, str]:
+    return (dotted(node) or "").rpartition(".")
+
+
+def is_model(name: str) -> bool:
+    """Whether something is called like a model, between underscores or not."""
+    return _MODEL.search(name.strip("_")) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +73,28 @@ class Trainings:
 
     @functools.cached_property
     def trains(self) -> bool:
-        """Whether the file runs backward."""
+        """Whether the file runs backward, or something of another file that is called so."""
         calls = self.tree.nodes(cst.Call)
-        return any(self.recognizer.kind(call) is Kind.BACKWARD for call in calls)
+        return any(
+            self.recognizer.kind(call) is Kind.BACKWARD or self._names_backward(call)
+            for call in calls
+        )
+
+    def _names_backward(self, call: cst.Call) -> bool:
+        """``self._backward(loss)``, of a base class in another file."""
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        is_own = self.values.function(call.func) is not None
+        return name.strip("_") in BACKWARD and bool(call.args) and not is_own
 
     @functools.cached_property
     def outside(self) -> frozenset[str]:
         """The methods of models that the file calls, and none of them in a region for CUDA."""
         found: dict[str, bool] = {}
         for call in self.tree.nodes(cst.Call):
-            owner, _, method = (dotted(call.func) or "").rpartition(".")
-            if method != "forward" and _MODEL.search(owner.rpartition(".")[2]):
-                inside = next(self.reach.running(call), None) is not None
-                found[method] = found.get(method, False) or inside
+            for owner, _, method in map(_parted, self._called(call.func)):
+                if method != "forward" and is_model(owner.rpartition(".")[2]):
+                    inside = next(self.reach.running(call), None) is not None
+                    found[method] = found.get(method, False) or inside
         return frozenset(method for method, inside in found.items() if not inside)
 
     def _regions(self) -> Iterator[cst.CSTNode]:
@@ -85,14 +104,29 @@ class Trainings:
                     yield chain.entered[0].region.node
 
     def _is_unknown_model(self, call: cst.Call) -> bool:
-        name = (dotted(call.func) or "").removesuffix(".forward")
-        owner, _, last = name.rpartition(".")
-        is_model = _MODEL.search(last) or (
-            _MODEL.search(owner.rpartition(".")[2]) and self._computes(call, last)
-        )
-        if not is_model or self.names.qualified(call.func):
+        names = (dotted(each) or "" for each in self._called(call.func))
+        named = any(self._names_model(call, name.removesuffix(".forward")) for name in names)
+        if not named or self.names.qualified(call.func):
             return False
         return not self.reach.targets(call)
+
+    def _called(self, func: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What is called, and what it may be called for: ``f = f or self.model.loss``."""
+        yield func
+        bindings = self.names.bindings(func) if isinstance(func, cst.Name) else []
+        todo = [binding.value for binding in bindings]
+        for value in todo:  # grows while it is read
+            if isinstance(value, cst.BooleanOperation):
+                todo += [value.left, value.right]
+            elif isinstance(value, cst.IfExp):
+                todo += [value.body, value.orelse]
+            elif isinstance(value, cst.Attribute):
+                yield value
+
+    def _names_model(self, call: cst.Call, name: str) -> bool:
+        """Whether a dotted name is that of a model, or of a method of one that computes."""
+        owner, _, last = name.rpartition(".")
+        return is_model(last) or (is_model(owner.rpartition(".")[2]) and self._computes(call, last))
 
     def _computes(self, call: cst.Call, method: str) -> bool:
         """Whether a method of a model computes with what it is given, as ``model.loss(x)`` does."""
