@@ -98,11 +98,15 @@ def survivors(
     sieve = selection.sieve
     if links is not None and (rules := sieve.by_own_bytes(source.data)):
         found = facts(parse(source.data))
-        asking = sieve.asking(source.data, rules) if links.callers else ()
+        asked = sieve.asking(source.data, rules)
+        defined = tuple(rule for rule in asked if rule.reads_models and links.models)
+        asking = tuple(r for r in asked if links.callers and not r.reads_models)
         others = tuple(rule for rule in rules if rule not in asking)
         groups = [
             _attached(source, links, asking, found, calling=True),
             _attached(source, links, others, found),
+            # who is not in sight may do more: so they are asked without, too
+            _attached(source, links, defined, found, calling=True, models=True),
         ]
         return [group for group in groups if group[0]]
     rules = sieve.by_bytes(source.data)
@@ -120,6 +124,7 @@ def _attached(
     found: Facts,
     *,
     calling: bool = False,
+    models: bool = False,
 ) -> _Group:
     """Those of some rules that may find something, and what they see of other files.
 
@@ -130,7 +135,7 @@ def _attached(
 
     if not rules:
         return (), None
-    attached = attachments(source.data, links, calling=calling)
+    attached = attachments(source.data, links, calling=calling, models=models)
     elsewhere = {word for rule in rules for word in rule.elsewhere} if links.trainers else set()
     run = {"forward"} if links.run else set()
     others = {*attached.words, *elsewhere, *run}

@@ -168,13 +168,14 @@ class Model:
         if trainer is None or not trainer.dtypes:
             return None
         place = f"{trainer.name}:{trainer.line}"
-        known = Ambient("cuda", trainer.dtypes, certain=False, elsewhere=place)
+        does = "may run it" if self.is_loaded else "runs it"
+        known = Ambient("cuda", trainer.dtypes, certain=False, elsewhere=f"{place} {does}")
         return replace(known, outside=trainer.outside)
 
     @functools.cached_property
     def modules(self) -> Modules:
         """Modules, and what is done to them before they are trained."""
-        parts = self.program, self.tree, self.names, self.values, self.flow
+        parts = self.program, self.linked, self.names, self.values, self.flow
         return Modules(*parts, self.roles.frameworks)
 
     @functools.cached_property
@@ -217,6 +218,11 @@ class Model:
     def trainer(self) -> Trainer | None:
         """Where another file may train what this one defines under autocast: the nearest place."""
         return next(self.trainers(), None)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the trainers are those of programs that may load this file by its name."""
+        return self._attached.is_loaded
 
     def trainers(self, naming: str = "") -> Iterator[Trainer]:
         """All such places, the nearest first, or those in files that have the word ``naming``."""

@@ -56,6 +56,11 @@ class Rule:
 
     The calls in them are part of the model then.
     """
+    reads_models: ClassVar[bool] = False
+    """Whether it matters what modules and functions of other files give, not only what they do.
+
+    Their code is part of the model then, and that of the files that import this one.
+    """
     moves_names: ClassVar[bool] = False
     """Whether a fix may take a name away, which other files must not import from this one then."""
     since: ClassVar[Mapping[str, tuple[int, int]]] = {}

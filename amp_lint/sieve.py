@@ -73,6 +73,10 @@ class Sieve:
         found = {pattern for pattern in patterns if pattern.found_in(data)}
         return tuple(rule for rule in rules if rule.called_for in found)
 
+    def wants_models(self, data: bytes) -> bool:
+        """Whether a rule asks what modules of other files give to a file with these bytes."""
+        return bool(self.asking(data, [rule for rule in self.rules if rule.reads_models]))
+
     def wants_exports(self, data: bytes) -> bool:
         """Whether a rule may take away a name that others import from a file with these bytes."""
         return self._any(data, (rule for rule in self.rules if rule.moves_names))
@@ -97,7 +101,10 @@ class Sieve:
 
     def _mentions(self, rule: Rule, texts: _Texts) -> bool:
         """Whether the file itself has one of a rule's identifiers, and what anchors it."""
-        return bool(self._needs[rule] & texts.own_groups) and all(
+        is_own = self._needs[rule] & texts.own_groups or (
+            rule.called_for is not None and rule.called_for.found_in(texts.own)
+        )
+        return bool(is_own) and all(
             any(part.encode() in texts.own for part in group) for group in rule.anchors
         )
 

@@ -42,7 +42,7 @@ from amp_lint.vocabulary.operations import (
 )
 from amp_lint.vocabulary.table import words
 
-_MAX_TARGETS = 4  # of one call: modules that settings choose from
+_MAX_TARGETS = 8  # of one call: modules that settings choose from
 _MAX_DEPTH = 4
 """Calls that are followed one below the other."""
 _MAX_RUNS = 8
@@ -113,10 +113,13 @@ class DtypeFlow:
 
     @functools.cached_property
     def _everything(self) -> None:
-        """Every function of the file run, as it is called and by itself."""
+        """Every function of the file, and those that call one, run as called and by themselves."""
         self._module  # noqa: B018
         own = [f for f in self.tree.nodes(cst.FunctionDef) if self.names.part(f) == 0]
-        for function in sorted(own, key=self._is_helper):
+        calls = (call for function in own for call in self.reach.callers(function))
+        callers = (self.program.function_of(call) for call in calls)
+        others = {id(f): f for f in callers if f is not None and self.names.part(f)}
+        for function in sorted((*others.values(), *own), key=self._is_helper):
             if self._is_helper(function) and self._by_function.get(id(function)):
                 continue  # it has run with what it is given
             for ambient in self._states(function):
@@ -157,7 +160,7 @@ class DtypeFlow:
                 found[self.inside(entered[0].region, WHATEVER)] = None
             elif self._configures(function) or self._is_turned_off(function, chain):
                 found[OFF] = None
-            elif self._runs_with_modules(function) and assumed is not None:
+            elif self.runs_with_modules(function) and assumed is not None:
                 outside = self._is_seen_outside(function, chain, assumed)
                 found[WHATEVER if outside else assumed] = None
             else:
@@ -230,7 +233,7 @@ class DtypeFlow:
     def _assumed(self) -> Ambient | None:
         return self._assume()
 
-    def _runs_with_modules(self, function: cst.FunctionDef) -> bool:
+    def runs_with_modules(self, function: cst.FunctionDef) -> bool:
         """Whether it is a method of a module, or a function that modules of other files call."""
         name, around = function.name.value, self.tree.ancestor(function, cst.FunctionDef)
         is_run = name in self._run_elsewhere and around is None

@@ -25,6 +25,8 @@ MAX_CHARACTERS = 25_000
 """Text that one file is linked with."""
 MAX_CALLING = 75_000
 """Text of those that call it."""
+MAX_DEFINING = 40_000
+"""Text that one file is linked with where it matters what modules of others give."""
 
 _CLASS = re.compile(rb"^class[ \t]+(\w+)", re.MULTILINE)
 _NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
@@ -39,10 +41,16 @@ _MODULE = re.compile(r"Module$")
 _OF_TORCH = re.compile(r"(Function|Optimizer|Scheduler|Dataset)$")
 """Bases of classes whose methods are called by torch, or mean what they mean in torch."""
 _AIDS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Try, ast.If)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEFINING = (ast.ClassDef, ast.FunctionDef)
 _DOING = frozenset({ast.Call, ast.Assign, ast.AugAssign})
 _TELLING = _DOING | {ast.Name, ast.Attribute, ast.Subscript, ast.alias, ast.Return}
 """Kinds of nodes that may say something about a training step."""
 _MAX_AID = 500  # characters
+_LARGE = 10_000
+"""Characters of a class from which only those of its methods are taken that say something."""
+_SMALL = 400
+"""Characters of a method that is taken anyway."""
 _RUNNING = {
     kind: tuple(name for name in names if name not in ("annotation", "returns"))
     for kind, names in FIELDS.items()
@@ -69,18 +77,22 @@ class Attachments:
     exported: frozenset[str] = frozenset()
     is_plain: bool = False
     run: frozenset[str] = frozenset()
-    """All four as in `Links`."""
+    is_loaded: bool = False
+    """All five as in `Links`."""
 
 
 @dataclass(slots=True)
 class _Statement:
     """One statement of a module."""
 
-    lines: range
+    lines: Sequence[int]
+    """Counted from 0; without those of a large class that say nothing."""
     size: int
     """Characters."""
-    matters: bool
+    tells: bool
     """Whether it may say something about a training step elsewhere."""
+    matters: bool
+    """Whether it does, or defines something, if that matters."""
     aids: bool
     """Whether it is an import or a small assignment, that others may need."""
     chains: frozenset[str]
@@ -104,8 +116,9 @@ class _Reach:
 class _File:
     """The statements of one file, each looked at when somebody asks for it."""
 
-    def __init__(self, body: list[ast.stmt], lines: list[str]) -> None:
+    def __init__(self, body: list[ast.stmt], lines: list[str], *, models: bool) -> None:
         self.lines = lines
+        self._models = models
         self._body = body
         self._known: dict[int, _Statement] = {}
         self._reached: dict[str, _Reach] = {}
@@ -126,9 +139,14 @@ class _File:
     def statement(self, rank: int) -> _Statement:
         """What is in a statement."""
         if rank not in self._known:
-            rows = _rows(self._body[rank])
-            size = sum(map(len, self.lines[rows.start : rows.stop]))
-            self._known[rank] = _statement(self._body[rank], rows, size)
+            node = self._body[rank]
+            rows: Sequence[int] = _rows(node)
+            size = sum(len(self.lines[row]) for row in rows)
+            if isinstance(node, ast.ClassDef) and size > _LARGE and not self._models:
+                rows = [*_telling(node, self.lines)]
+                size = sum(len(self.lines[row]) for row in rows)
+            known = _statement(node, rows, size, defining=self._models)
+            self._known[rank] = known
         return self._known[rank]
 
     def reach(self, name: str) -> _Reach:
@@ -186,29 +204,39 @@ def leads(data: bytes, links: Links) -> bool:
 
     A file that others call has those to look at.
     """
-    return bool(links.callers) or _Linker(data, links).leads()
+    return bool(links.callers) or _Linker(data, links, models=links.models).leads()
 
 
-def attachments(data: bytes, links: Links, *, calling: bool = False) -> Attachments:
-    """What to attach to the file with these bytes; who calls it among that, if asked."""
+def attachments(
+    data: bytes, links: Links, *, calling: bool = False, models: bool = False
+) -> Attachments:
+    """What to attach to the file with these bytes.
+
+    Who calls it among that, if asked, and all of what is only defined, for what it gives.
+    """
     callers = sorted(links.callers) if calling else ()
-    return _Linker(data, links, callers).attachments()
+    return _Linker(data, links, callers, models=models).attachments()
 
 
 class _Linker:
     """Follows the names that a file imports into the files that define them."""
 
-    def __init__(self, data: bytes, links: Links, callers: Sequence[int] = ()) -> None:
+    def __init__(
+        self, data: bytes, links: Links, callers: Sequence[int] = (), *, models: bool = False
+    ) -> None:
         self._data = data
         self._links = links
         self._callers = callers
+        self._models = models
 
     def attachments(self) -> Attachments:
         """The texts, in the order of ``links``, and how they are linked."""
         graph = self._graph()
         taken: set[Place] = set()
-        room = {True: MAX_CALLING, False: MAX_CHARACTERS}
-        for place in self._that_matter(graph):
+        room = {True: MAX_CALLING, False: MAX_DEFINING if self._models else MAX_CHARACTERS}
+        places = self._that_matter(graph)
+        places.sort(key=lambda place: not self._statement(place).tells)
+        for place in places:
             wanted = {place, *self._aids(graph, place)} - taken
             size = sum(self._statement(each).size for each in wanted)
             if size <= room[place in graph.calling]:
@@ -334,6 +362,8 @@ class _Linker:
         bases, body = found
         if any(map(_OF_TORCH.search, bases)):
             return False
+        if self._models:
+            return True
         enters = written.REGION.encode() in body
         return not any(map(_MODULE.search, bases)) or enters or written.EVENTS.found_in(body)
 
@@ -395,7 +425,8 @@ class _Linker:
         return {aid for aid in needed if self._statement(aid).aids}
 
     def _file(self, file: int) -> _File:
-        return _parsed(self._links.files[file - 1] if file else self._data)
+        data = self._links.files[file - 1] if file else self._data
+        return _parsed(data, self._models)
 
     def _statement(self, place: Place) -> _Statement:
         return self._file(place[0]).statement(place[1])
@@ -452,7 +483,7 @@ class _Linker:
         found = [self._text(file, {rank for at, rank in taken if at == file}) for file in files]
         words = (word for text in found for word in identifiers(parse(text)))
         links = self._links
-        others = links.trainers, links.exported, links.is_plain, links.run
+        others = links.trainers, links.exported, links.is_plain, links.run, links.is_loaded
         return Attachments(tuple(found), table, frozenset(words), *others)
 
     def _text(self, file: int, ranks: set[int]) -> str:
@@ -481,13 +512,16 @@ def _classes(data: bytes) -> dict[str, tuple[tuple[str, ...], bytes]]:
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed(data: bytes) -> _File:
-    """The statements of a file; none, where it cannot be read as Python."""
+def _parsed(data: bytes, models: bool = False) -> _File:
+    """The statements of a file; none, where it cannot be read as Python.
+
+    With ``models``, all that it defines matters.
+    """
     try:
         text = Source(data, "").text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "")
-        return _File(parse(text).body, text.split("\n"))
+        return _File(parse(text).body, text.split("\n"), models=models)
     except (SourceError, SyntaxError, TooDeepError):
-        return _File([], [])
+        return _File([], [], models=models)
 
 
 def _is_python(text: str) -> bool:
@@ -504,13 +538,54 @@ def _rows(node: ast.stmt) -> range:
     return range(min([node.lineno, *above]) - 1, node.end_lineno or node.lineno)
 
 
-def _statement(node: ast.AST, rows: range = range(0), size: int = 0) -> _Statement:
+def _telling(owner: ast.ClassDef, lines: Sequence[str]) -> Iterator[int]:
+    """The lines of a class without the methods that say nothing, and run none that does."""
+    methods = [each for each in owner.body if isinstance(each, _FUNCTIONS)]
+    sizes = {each: sum(len(lines[row]) for row in _rows(each)) for each in methods}
+    kept = {each.name for each in methods if _matters(each, _parts(each))}
+    calls = {each: {*_called_of_itself(each)} for each in methods}
+    while fresh := {each.name for each in methods if not calls[each].isdisjoint(kept)} - kept:
+        kept |= fresh
+    kept |= {
+        each.name
+        for each in methods
+        if sizes[each] < _SMALL or each.name == "__init__" or _sets_up(each)
+    }
+    left_out = {row for each in methods if each.name not in kept for row in _rows(each)}
+    return (row for row in _rows(owner) if row not in left_out)
+
+
+def _sets_up(method: ast.AST) -> bool:
+    """Whether a method gives its object an optimizer or a scaler."""
+    targets = (
+        target
+        for part in ast.walk(method)
+        if isinstance(part, ast.Assign)
+        for target in part.targets
+    )
+    return any(
+        isinstance(target, ast.Attribute) and written.is_stepped(target.attr) for target in targets
+    )
+
+
+def _called_of_itself(method: ast.AST) -> Iterator[str]:
+    """The names of the attributes of ``self`` that a method reads."""
+    for part in ast.walk(method):
+        match part:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                yield name
+
+
+def _statement(
+    node: ast.AST, rows: Sequence[int] = (), size: int = 0, *, defining: bool = False
+) -> _Statement:
     parts = [*_parts(node)]
-    matters = _matters(node, parts)
+    tells = _matters(node, parts)
+    matters = tells or (defining and isinstance(node, _DEFINING))
     closed = isinstance(node, ast.ClassDef) and _bases(node, _MODULE) and not matters
     chains = () if closed else _chains(node)
     aids = isinstance(node, _AIDS) and size < _MAX_AID
-    statement = _Statement(rows, size, matters, aids, frozenset(chains), defaultdict(list))
+    statement = _Statement(rows, size, tells, matters, aids, frozenset(chains), defaultdict(list))
     for part in parts:
         if isinstance(part, ast.Import):
             for alias in part.names:
@@ -552,7 +627,7 @@ def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
     """Whether a statement may say something about a training step elsewhere."""
     parts = [part for part in parts if type(part) in _TELLING]
     if not isinstance(node, ast.ClassDef):
-        kinds = (_is_event, _is_context, _is_gradient, _gives_dtype)
+        kinds = (_is_event, _is_context, _is_gradient, _is_half, _is_refused)
         return _updates(parts) or any(kind(part) for part in parts for kind in kinds)
     if _bases(node, _OF_TORCH):
         return False
@@ -591,10 +666,17 @@ def _is_event(node: ast.AST) -> bool:
     return False
 
 
-def _gives_dtype(node: ast.AST) -> bool:
-    """Whether a function returns a half dtype."""
-    returned = node.value if isinstance(node, ast.Return) else None
-    return isinstance(returned, ast.Attribute) and returned.attr in written.HALVES
+def _is_half(node: ast.AST) -> bool:
+    """Whether a node names a half dtype."""
+    match node:
+        case ast.Attribute(value=ast.Name(), attr=name):
+            return name in written.HALVES
+    return False
+
+
+def _is_refused(node: ast.AST) -> bool:
+    """Whether a node names a loss that autocast refuses."""
+    return _last(node) in written.REFUSED
 
 
 def _is_context(node: ast.AST) -> bool:

@@ -47,6 +47,12 @@ MAX_PROGRAM = 2_000
 _REGION, _BACKWARD = written.look({written.REGION}), written.look(written.BACKWARD)
 _MAKES = written.look(written.MAKERS)
 _TRAINING = tuple(written.look(done, r"\.", r"\(") for done in (written.BACKWARD, written.STEPS))
+_LOADS = written.look(
+    {"import_module", "__import__", "instantiate", "get_obj_from_str", "instantiate_from_config"},
+    after=r"\((?!\s*['\"][\w.]*['\"]\s*[,)])",
+)
+"""What imports a module whose name is computed."""
+_MODULES = re.compile(rb"^class \w+\([^)]*Module\b", re.MULTILINE)
 _BEGINNING = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
 _KEYWORD = re.compile(rb"import(?<!\wimport)(?!\w)")
 _CONTINUED = (b"\\\n", b"\\\r\n")
@@ -66,6 +72,9 @@ class Wishes(Protocol):
 
     def wants_callers(self, data: bytes) -> bool:
         """Whether one of them asks who calls what a file with these bytes defines."""
+
+    def wants_models(self, data: bytes) -> bool:
+        """Whether one of them asks what modules of others give to a file with these bytes."""
 
     def wants_exports(self, data: bytes) -> bool:
         """Whether a fix of one of them may take names away from a file with these bytes."""
@@ -89,6 +98,10 @@ class Links:
     """Whether programs train what this file defines, and none of them has half precision."""
     run: frozenset[str] = frozenset()
     """Functions of this file that run with modules of others, or in their autocast regions."""
+    models: bool = False
+    """Whether files are among them that only define modules and functions."""
+    is_loaded: bool = False
+    """Whether the trainers are those of programs that may load this file by its name."""
 
     @property
     def contents(self) -> tuple[bytes, ...]:
@@ -152,9 +165,12 @@ class Project:
             return None
         callers = self._callers(start) if wishes and wishes.wants_callers(data) else []
         is_linked = callers or _says(data, written.TRAINS)
-        linked = self._linked(start, data, callers) if is_linked else None
+        models = wishes is not None and is_linked and wishes.wants_models(data)
+        linked = self._linked(start, data, callers, models=models) if is_linked else None
         wants_trainers = wishes is not None and wishes.wants_trainers(data)
         trainers = self._trainers(start) if wants_trainers else ()
+        is_loaded = wants_trainers and not trainers and _MODULES.search(data) is not None
+        trainers = self._loading_trainers(start) if is_loaded else trainers
         plain = wants_trainers and not trainers and self._is_trained_plainly(start)
         moving = self._fixing and wishes is not None and wishes.wants_exports(data)
         exported = self._exported(start) if moving else frozenset()
@@ -162,7 +178,8 @@ class Project:
         if not (trainers or exported or plain or run):
             return linked
         known = linked or Links((), {})
-        return replace(known, trainers=trainers, exported=exported, is_plain=plain, run=run)
+        known = replace(known, trainers=trainers, is_loaded=is_loaded and bool(trainers))
+        return replace(known, exported=exported, is_plain=plain, run=run)
 
     def misses(self, path: Path, data: bytes, is_file: Callable[[str], bool]) -> bool:
         """Whether a file imports, directly or through others, what is none of the files.
@@ -238,7 +255,7 @@ class Project:
         """All files of the run, each read and forgotten."""
         return ((file, self._read(file)) for file in self._paths)
 
-    def _linked(self, start: str, data: bytes, callers: list[str]) -> Links | None:
+    def _linked(self, start: str, data: bytes, callers: list[str], *, models: bool) -> Links | None:
         own = [*self._resolved(start, data)]  # the file itself may lie there in another state
         todo = [*dict.fromkeys((start, *callers))]
         hops, room = dict.fromkeys(todo, 1) | {start: 0}, MAX_BYTES
@@ -248,7 +265,9 @@ class Project:
             for module, file in own if importer == start else self._imports(importer):
                 if file not in numbers:
                     left = MAX_HOPS - hops[importer] - 1
-                    if left < 0 or len(self._bytes(file)) > room or not self._leads(file, left):
+                    if left < 0 or len(self._bytes(file)) > room:
+                        continue
+                    if not (models or self._leads(file, left)):
                         continue
                     room -= len(self._bytes(file))
                     hops[file], numbers[file] = hops[importer] + 1, len(numbers)
@@ -256,18 +275,38 @@ class Project:
                 table[numbers[importer], module] = numbers[file]
         calling = frozenset(range(1, len(callers) + 1))
         found = tuple(map(self._bytes, todo[1:]))
-        return Links(found, table, calling) if found else None
+        return Links(found, table, calling, models=models) if found else None
 
     def _trainers(self, start: str) -> tuple[tuple[str, bytes], ...]:
         """The files that run models under autocast and that meet this one in some program.
 
         They do where one file imports both, directly or through others. The nearest comes first.
         """
-        programs = _closure({start}, self._survey.importers)
-        met = self._running_models & _closure(programs, self._survey.imported)
+        return self._running_with(start, {start})
 
+    def _loading_trainers(self, start: str) -> tuple[tuple[str, bytes], ...]:
+        """The same where no file imports this one, but one near it loads modules by name."""
+        loading = self._loading(start)
+        return self._running_with(start, loading) if loading else ()
+
+    def _running_with(self, start: str, files: set[str]) -> tuple[tuple[str, bytes], ...]:
+        """The files that run models in programs with some files."""
+        programs = _closure(files, self._survey.importers)
+        met = self._running_models & _closure(programs, self._survey.imported)
         near = self._nearest(start, met - {start})[:MAX_TRAINERS]
         return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
+
+    def _loading(self, start: str) -> set[str]:
+        """The files that import by name what nobody writes down, and may have a file: near ones.
+
+        They reach what is below the folder around theirs.
+        """
+        above = {*map(str, Path(start).parents)}
+        return {file for file in self._loaders if str(Path(file).parent.parent) in above}
+
+    @functools.cached_property
+    def _loaders(self) -> set[str]:
+        return {file for file in self._paths if _says(self._read(file), _LOADS)}
 
     def _is_trained_plainly(self, start: str) -> bool:
         """Whether programs with a file train, and nothing in them may run in half precision."""

@@ -111,6 +111,12 @@ STEP_ALONE = pattern(
     *(f".{step}(" for step in STEPS),
 )
 """A file that steps through a scaler, and never updates one."""
+SCHEDULED = pattern(rf"sched\w{{0,20}}\.(?:{any_of(STEPS)})\(", *(f".{step}(" for step in STEPS))
+"""How a scheduler steps."""
+HALVED = pattern(
+    r"\.half\(\)|\btorch\.(?:float16|half)\b", ".half()", "torch.float16", "torch.half"
+)
+"""What makes float16 of something."""
 UPDATED = pattern(rf"\b(?:{any_of(UPDATES)})\b(?!\s*\([^()\[\]{{}}]*,\s*[^\s)])", *UPDATES)
 """The update of a scaler, which takes one argument at most: a dict's or a cache's may take more."""
 _MIXED = rf"_?(?:amp|fp16|bf16|half|bfloat16|float16|{REGION}|mixed[-_]?precision)(?![a-z])"
@@ -120,8 +126,12 @@ AMP_SWITCH = rf"(?i)(?<![a-z])(?:use|enable)?{_MIXED}"
 """The same, if true stands for on."""
 HALVES = frozenset({"bfloat16", "float16", "half"})
 """What half dtypes are called, after the module."""
-_RETURNED = look(HALVES, r"\breturn[ \t]+\w+\.", r"\b")
-MATTERS = EVENTS | look({REGION}) | pattern(r"\.grad\b", ".grad") | KEPT | _RETURNED
+_NAMED_HALF = look(HALVES, r"\b(?:torch|th)\.", r"\b")
+REFUSED = frozenset({"BCELoss", "binary_cross_entropy"})
+"""The losses that autocast refuses."""
+MATTERS = (
+    EVENTS | look({REGION}) | pattern(r"\.grad\b", ".grad") | KEPT | _NAMED_HALF | look(REFUSED)
+)
 """What a function has that may say something about a training step elsewhere."""
 NO_TEXT = r"(?![ \t]+(?!(?:and|as|async|else|for|from|if|import|in|is|not|or)\b)[a-z])"
 """Behind an identifier: what follows is no word of a sentence, as in a message."""

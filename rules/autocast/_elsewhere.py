@@ -24,8 +24,10 @@ def _place(trainer: Trainer) -> str:
 
 
 def _is_of_a_model(model: Model, node: cst.CSTNode) -> bool:
-    """Whether a place is in a function that knows of no region, in a file that trains nothing."""
-    known = any(chain.entered for chain in model.reach.chains(node))
-    return model.tree.ancestor(node, cst.FunctionDef) is not None and not (
-        known or model.trainings.trains
-    )
+    """Whether a place is in what runs with modules and knows of no region; here nothing trains."""
+    home, chains = model.tree.ancestor(node, cst.FunctionDef), model.reach.chains(node)
+    if home is None or model.trainings.trains or any(chain.entered for chain in chains):
+        return False
+    callers = (model.program.function_of(call) for chain in chains for call in chain.calls)
+    every = {home, *(each for each in callers if each is not None)}
+    return any(map(model.dtypes.runs_with_modules, every))

@@ -44,7 +44,11 @@ class IndexedWriteDtype(Rule):
     fixes = (Applicability.SUGGEST,)
     requires = (LOWERING.union(INDEXED_WRITES, {"forward"}),)
     elsewhere = REGIONS
+    reads_models = True
     pattern = written.pattern(_BY_NAME, "]") | written.look(INDEXED_WRITES)
+    called_for = written.look(INDEXED_WRITES, r"\b", r"\(") | written.pattern(
+        r"(?:mask|idx|ind|indices|index|keep|valid)\w{0,20}\]\s*=(?!=)", "]"
+    )
 
     def may(self, facts: Facts) -> bool:
         """Whether there may be anything low, or what is made or written as modules do it."""

@@ -9,13 +9,17 @@ from amp_lint._lazy import cst
 from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import LIKELIHOODS
 
-from ._low import LOWERING, cast, first, is_made_by, shown
+from ._low import LOWERING, cast, first, is_in_unknown_context, is_made_by, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
     from amp_lint.model import Model
+
+_ASKED = frozenset({"cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "log_softmax",
+                    "LogSoftmax", "kl_div", "KLDivLoss", "logsumexp"})  # fmt: skip
 
 
 class LogitsLeaveRegion(Rule):
@@ -33,11 +37,12 @@ class LogitsLeaveRegion(Rule):
         ),
     )
     fixes = (Applicability.SUGGEST,)
+    reads_models = True
+    called_for = written.look(_ASKED, r"\b", r"\(")
     requires = (
         LOWERING,
-        frozenset({"cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "log_softmax",
-                   "LogSoftmax", "kl_div", "KLDivLoss", "logsumexp"}),
-    )  # fmt: skip
+        _ASKED,
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every such call that autocast does not cast."""
@@ -49,8 +54,10 @@ class LogitsLeaveRegion(Rule):
         if known is None or state is None or state.is_on or known[0] not in LIKELIHOODS:
             return None
         value, made = run.of(known[1]), run.of(call)
-        if not value.low or not made.low or is_made_by(model, run, known[1], LIKELIHOODS):
-            return None  # else it is found where that is computed
+        if not value.low or not made.low or is_in_unknown_context(model, call):
+            return None
+        if is_made_by(model, run, known[1], LIKELIHOODS):  # then it is found there
+            return None
         dtype = sorted(value.low)[0]
         error = "0.25" if dtype == "bfloat16" else "0.03"
         message = (

@@ -57,10 +57,14 @@ class OverflowingConstant(Rule):
     fixes = (Applicability.SAFE, Applicability.SUGGEST)
     requires = (LOWERING | _MASKS,)
     elsewhere = REGIONS
+    reads_models = True
     pattern = (
         written.pattern(r"\d[eE]\+?0*(?:[5-9]|[1-9]\d)|\d{5}")
         | written.pattern(r"\bfinfo\b", "finfo")
         | written.pattern(r"10\.?\s*\*\*", "10")
+    )
+    called_for = written.pattern(
+        r"-\s*\d+(?:\.\d*)?[eE]\+?0*(?:[5-9]|[1-9]\d)|-\s*\d{5}|\bfinfo\b", "-", "finfo"
     )
 
     def may(self, facts: Facts) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import COMPOSITES, WINDOWED, operations
 
 from ._low import LOWERING, REGIONS, cast, certain, elsewhere, first, shown
@@ -31,16 +33,20 @@ class UnsupportedHalfOp(Rule):
     fixes = (Applicability.SAFE, Applicability.SUGGEST)
     requires = (LOWERING.union(WINDOWED, {"forward", "dtype"}),)
     elsewhere = REGIONS
+    reads_models = True
+    called_for = written.pattern(r"\b(?:fft|linalg)\.\w", "fft.", "linalg.") | written.look(
+        {"ctc_loss", "histc", "inverse", "quantile", "stft", "svd"}, r"\b", r"\("
+    )
 
     def may(self, facts: Facts) -> bool:
         """Whether one of them is named, here or in a file that this one imports from."""
-        names = {name.rpartition(".")[2] for name in operations().no_half | COMPOSITES}
-        return not names.isdisjoint(facts.words | facts.linked)
+        return not _names().isdisjoint(facts.words | facts.linked)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every call of such an operation."""
         for call in model.tree.nodes(cst.Call):
-            yield from first(model, call, self._judge, call, supposing=True)
+            if _may_be_one(model, call):  # else no function need be run
+                yield from first(model, call, self._judge, call, supposing=True)
 
     def _judge(self, model: Model, run: Run, call: cst.Call) -> Diagnostic | None:
         known = model.dtypes.operation(call, run)
@@ -92,6 +98,22 @@ class UnsupportedHalfOp(Rule):
         message = f"stft raises RuntimeError where {quoted(known)} is float16{where}"
         help = "give it `.float()`, and a window in float32"
         return replace(self.report(model, call, message, help=help), severity=Severity.WARNING)
+
+
+@functools.cache
+def _names() -> frozenset[str]:
+    """What such operations are called, after their modules."""
+    return frozenset(name.rpartition(".")[2] for name in operations().no_half | COMPOSITES)
+
+
+def _may_be_one(model: Model, call: cst.Call) -> bool:
+    """Whether a call is one of such an operation by its name, or may be of a module that is."""
+    func, known = call.func, model.names.qualified(call.func)
+    last = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
+    if not _names().isdisjoint({name.rpartition(".")[2] for name in known} or {last}):
+        return True
+    modules = (m for m, name in operations().modules.items() if name in operations().no_half)
+    return not known and any(model.tree.named(module) for module in modules)
 
 
 def _asks_for_powers_of_2(model: Model, run: Run) -> bool:

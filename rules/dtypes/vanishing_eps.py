@@ -49,6 +49,7 @@ class VanishingEps(Rule):
     )
     requires = (LOWERING | {"forward"},)
     elsewhere = REGIONS
+    reads_models = True
     pattern = (
         written.pattern(r"[eE]-0*(?:[89]|[1-9]\d)", "e-", "E-")
         | written.pattern(r"\.0000000", ".0000000")
@@ -56,10 +57,13 @@ class VanishingEps(Rule):
         | written.pattern(r"\b1\.?0*\s*-\s*(?:[\d.]+[eE]-|[\w.]*eps|0?\.0)", "clamp", "clip")
         | written.pattern(r"\b0?\.999\d", ".999")
     )
+    called_for = pattern
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every number that is added, or that a tensor is kept above."""
         for node, tensor, eps in _places(model):
+            if not _may_be_small(model, eps):
+                continue  # before any function is run
             supposing = _is_small(model, node, eps)
             yield from first(model, node, self._judge, (tensor, eps), supposing=supposing)
         bounds = [*_bounds(model)]
@@ -150,6 +154,17 @@ def _is_spread(model: Model, run: Run, tensor: cst.BaseExpression) -> bool:
     calls = [value for value in made if isinstance(value, cst.Call)]
     return len(calls) == len(made) and all(
         getattr(getattr(call.func, "attr", call.func), "value", "") in SPREADS for call in calls
+    )
+
+
+def _may_be_small(model: Model, eps: cst.BaseExpression) -> bool:
+    """Whether a small number is written for an operand: where it stands, or where it is given."""
+    written = [*model.values.alternatives(eps)]
+    given = (g for each in written if isinstance(each, cst.Name) for g in model.origins.given(each))
+    numbers = (n for each in (*written, *given) for n in model.values.usual(each))
+    return any(isinstance(n, float) and 0 < n <= VANISHING for n in numbers) or any(
+        isinstance(each, cst.BinaryOperation) and isinstance(each.operator, cst.Power)
+        for each in written
     )
 
 

@@ -29,6 +29,7 @@ class UnscaledDoubleBackward(Rule):
     preview = True
     fixes = (Applicability.SUGGEST,)
     requires = (words(Role.REGION), frozenset({AUTOGRAD_GRAD.keyword(Part.GRAPH)}))
+    elsewhere = words(Role.REGION)
     calls = frozenset(AUTOGRAD_GRAD.names)
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
@@ -41,4 +42,6 @@ class UnscaledDoubleBackward(Rule):
             related = [(node, "computed in float16")]
             if state.region is not None and model.tree.is_own(state.region):
                 related.append((state.region, "autocast is on here"))
-            yield self.report(model, call, _MESSAGE, related, fix(model, call), help=_HELP)
+            where = f"; {state.elsewhere} so" if state.elsewhere else ""
+            message = f"{_MESSAGE}{where}"
+            yield self.report(model, call, message, related, fix(model, call), help=_HELP)

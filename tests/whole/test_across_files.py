@@ -1,0 +1,440 @@
+"""Mistakes that take several files: each is where its line is, whichever file knows the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Result
+
+Run = Callable[..., Result]
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
+STEP = """\
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+NET = f"""\
+{HEAD}
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.body(x)
+"""
+TRAIN = f"""\
+{HEAD}from net import Net
+from losses import compare
+
+
+def train(loader, optimizer):
+    net, scaler = Net().cuda(), torch.amp.GradScaler()
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = compare(net(x), y)
+{STEP}"""
+OUTSIDE = TRAIN.replace("            loss =", "            out = net(x)\n        loss =").replace(
+    "compare(net(x), y)", "F.cross_entropy(out, y)"
+)
+BASE = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scheduler = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, 0.1, 100)
+
+    def fit(self, loader):
+        for batch in loader:
+            if self.is_done():
+                break
+            self.step(batch)
+            self.scheduler.step()
+
+    def step(self, batch):
+        raise NotImplementedError
+"""
+
+
+def heir(name: str) -> str:
+    """A class that fills in what the base leaves to it."""
+    return f"""\
+import torch
+from base import Trainer
+
+
+class {name}(Trainer):
+    def __init__(self, model):
+        super().__init__(model)
+        self.scaler = torch.amp.GradScaler()
+
+    def step(self, batch):
+        self.optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = self.model(*batch)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+"""
+
+
+BUILD = f"""\
+{HEAD}
+
+def build(cfg):
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    if cfg.fp16:
+        model = model.half()
+    return model
+"""
+PLAIN = """\
+import torch
+from build import build
+
+
+def main(cfg, loader):
+    model = build(cfg)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        optimizer.step()
+"""
+LOADED = """\
+import importlib
+
+
+def build(name):
+    return getattr(importlib.import_module(f"parts.{name}"), "Net")()
+"""
+RUNS = f"""\
+import torch
+from tools.build import build
+
+
+def main(loader, optimizer):
+    model, scaler = build("spectral"), torch.amp.GradScaler()
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = model(x).mean()
+{STEP}"""
+SPECTRAL = f"""\
+{HEAD}
+
+class Inner(nn.Module):
+    def forward(self, q):
+        return torch.fft.rfft(q).abs()
+
+
+class Layer(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+        layers = [nn.Linear(8, 8)]
+        for _ in range(3):
+            layers.append(nn.ReLU())
+        layers += [nn.Linear(8, 8)]
+        self.project = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.inner(self.project(x))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = Layer(Inner())
+
+    def forward(self, x):
+        return self.layer(x)
+"""
+TASK = """\
+import torch
+from trainer import Trainer
+
+
+class Task(torch.nn.Module):
+    def on_before_step(self):
+        torch.nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+
+    @classmethod
+    def start(cls):
+        Trainer(cls).fit()
+"""
+OTHER = """
+
+class Other:
+    def on_before_step(self):
+        self.steps = 1
+"""
+TABLE = 'import torch\n\nDTYPES = {"half": torch.float16, "brain": torch.bfloat16}\n'
+LOOP = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, make):
+        self.task = make()
+        self.scaler = torch.amp.GradScaler()
+
+    def fit(self):
+        for batch in self.task.loader():
+            self.optimizer.zero_grad()
+            with torch.autocast("cuda"):
+                loss = self.task.loss(batch)
+            self.scaler.scale(loss).backward()
+            self.task.on_before_step()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+"""
+FILLING = "\n".join(f"    def other_{n}(self):\n        return '{'x' * 500}'\n" for n in range(30))
+AGENT = f"""\
+import torch
+
+
+class Agent:
+    def __init__(self, net):
+        self.net = net
+        self.scaler = torch.amp.GradScaler()
+
+{FILLING}
+    def build(self):
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def update(self, x):
+        self.optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = self.net(x)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+"""
+SAVES = """\
+import torch
+import agent as agents
+
+
+def save(agent, path):
+    optimizer = agent.optimizer
+    torch.save({"net": agent.net.state_dict(), "optimizer": optimizer.state_dict()}, path)
+
+
+def load(agent, path):
+    state = torch.load(path)
+    agent.optimizer.load_state_dict(state["optimizer"])
+
+
+def main(net, loader, path):
+    agent = agents.Agent(net)
+    agent.build()
+    load(agent, path)
+    for x in loader:
+        agent.update(x)
+        save(agent, path)
+"""
+STATIC = """\
+import torch
+
+
+class Driver:
+    @staticmethod
+    def save(path, optimizer):
+        Driver._write(path, optimizer)
+
+    @staticmethod
+    def _write(path, optimizer):
+        torch.save({"optimizer": optimizer.state_dict()}, path)
+
+    @staticmethod
+    def load(path, optimizer):
+        optimizer.load_state_dict(torch.load(path)["optimizer"])
+"""
+DRIVES = f"""\
+import torch
+from driver import Driver
+
+
+def main(model, loader, path):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler()
+    Driver.load(path, optimizer)
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = model(x)
+{STEP}        Driver.save(path, optimizer)
+"""
+FORCES = f"""\
+{HEAD}
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 1)
+
+    def forward(self, x):
+        energy = self.body(x)
+        return torch.autograd.grad(energy.sum(), x, create_graph=True)[0]
+"""
+
+
+def losses(line: str) -> str:
+    """The file of a loss."""
+    return f"{HEAD}\n\ndef compare(a, b):\n    {line}\n"
+
+
+MISTAKES = {
+    "an eps of a loss": (
+        {
+            "train.py": TRAIN,
+            "net.py": NET,
+            "losses.py": losses("return (a / (a.amax() + 1e-8) - b).abs().mean()"),
+        },
+        "losses.py:7:29: AMP312",
+    ),
+    "a transform of a loss": (
+        {
+            "train.py": TRAIN,
+            "net.py": NET,
+            "losses.py": losses("return (torch.fft.rfft(a) - b).abs().mean()"),
+        },
+        "losses.py:7:13: AMP319",
+    ),
+    "logits of a model": (
+        {"train.py": OUTSIDE, "net.py": NET, "losses.py": losses("return a")},
+        "train.py:14:16: AMP318",
+    ),
+    "a loss that a factory gives": (
+        {
+            "train.py": TRAIN.replace("compare(net", "compare()(net"),
+            "net.py": NET,
+            "losses.py": f"{HEAD}\n\ndef compare():\n    return nn.BCELoss()\n",
+        },
+        "train.py:13:20: AMP204",
+    ),
+    "a model that a builder casts": (
+        {"build.py": BUILD, "main.py": PLAIN},
+        "build.py:9:17: AMP203",
+    ),
+    "a scheduler of a base class": (
+        {"base.py": BASE, "one.py": heir("One"), "two.py": heir("Two")},
+        "base.py:15:13: AMP112",
+    ),
+    "a dtype of a table": (
+        {
+            "config.py": TABLE,
+            "train.py": TRAIN.replace("from losses import compare", "from config import DTYPES")
+            .replace("dtype=torch.float16", "dtype=DTYPES['brain']")
+            .replace("compare(net(x), y)", "net(x).mean()"),
+            "net.py": NET,
+        },
+        "train.py:9:33: AMP109",
+    ),
+    "a module that is loaded by its name": (
+        {
+            "tools/build.py": LOADED,
+            "tools/__init__.py": "",
+            "main.py": RUNS,
+            "parts/spectral.py": SPECTRAL,
+        },
+        "parts/spectral.py:8:16: AMP319",
+    ),
+    "a gradient of a model that is loaded by its name": (
+        {
+            "tools/build.py": LOADED,
+            "tools/__init__.py": "",
+            "main.py": RUNS,
+            "parts/spectral.py": FORCES,
+        },
+        "parts/spectral.py:13:16: AMP321",
+    ),
+    "a hook of what a trainer is given": (
+        {"task.py": TASK, "trainer.py": LOOP},
+        "task.py:7:9: AMP101",
+    ),
+    "an optimizer of an object of a large class": (
+        {"agent.py": AGENT, "main.py": SAVES},
+        "main.py:7:16: AMP111",
+    ),
+    "a static method of a class": (
+        {"driver.py": STATIC, "main.py": DRIVES},
+        "driver.py:11:20: AMP111",
+    ),
+}
+RIGHT = {
+    "a loss in float32": (
+        {
+            "train.py": TRAIN.replace("net(x), y", "net(x).float(), y"),
+            "net.py": NET,
+            "losses.py": losses("return (torch.fft.rfft(a) - b).abs().mean()"),
+        },
+        "AMP319",
+    ),
+    "a base class whose heir does not scale": (
+        {
+            "base.py": BASE,
+            "one.py": heir("One")
+            .replace("self.scaler.scale(loss).backward()", "loss.backward()")
+            .replace("self.scaler.step(self.optimizer)", "self.optimizer.step()")
+            .replace("        self.scaler.update()\n", ""),
+        },
+        "AMP112",
+    ),
+    "a hook of two classes that are not related": (
+        {
+            "task.py": f"{TASK}{OTHER}",
+            "trainer.py": LOOP,
+        },
+        "AMP101",
+    ),
+    "a model that a builder casts, and nobody trains": (
+        {
+            "build.py": BUILD,
+            "main.py": PLAIN.replace("torch.optim.SGD(model.parameters(),", "dict("),
+        },
+        "AMP203",
+    ),
+    "a module that nobody loads": (
+        {
+            "tools/build.py": LOADED.replace('f"parts.{name}"', '"parts.other"'),
+            "tools/__init__.py": "",
+            "main.py": RUNS,
+            "parts/spectral.py": FORCES,
+        },
+        "AMP321",
+    ),
+}
+
+
+def found(folder: Path, main: Run, files: Mapping[str, str], code: str) -> list[str]:
+    """What a rule reports for a project, a line for each finding."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    options = "--select", code, "--preview", "--output-format", "concise", "-q"
+    return main(*options, str(folder)).out.splitlines()
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_takes_several_files(name: str, tmp_path: Path, main: Run) -> None:
+    files, place = MISTAKES[name]
+    lines = found(tmp_path, main, files, place.rpartition(" ")[2])
+    assert len(lines) == 1, lines
+    assert place in lines[0]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_in_several_files(name: str, tmp_path: Path, main: Run) -> None:
+    files, code = RIGHT[name]
+    assert found(tmp_path, main, files, code) == []
