@@ -216,12 +216,25 @@ class Mistakes:
                 gradients = self.steps.after(gradients, event)
                 if event.kind is Kind.LEAVE and judged:
                     gradients = gradients.left()
+            yield from self._in_turn(cycle, root)
         for update, event in root.early:
             if event.kind is Kind.SCHEDULE:
                 if self._is_scheduled(update, event):
                     yield Found(Mistake.SCHEDULED, event, update, root, ())
             elif self._home(update.node) is self._home(event.node):
                 yield Found(Mistake.EARLY_UPDATE, update, event, root, ())
+
+    def _in_turn(self, cycle: Cycle, root: Root) -> Iterator[Found]:
+        """The updates of a loop over optimizers: another one of them steps after each."""
+        program, trained = self.steps.program, any(e.kind is Kind.BACKWARD for e in cycle)
+        for index, update in enumerate(cycle if trained else ()):
+            loop = program.loop(update.node) if update.kind is Kind.UPDATE else None
+            if not isinstance(loop, cst.For) or self.steps.relevance.has_backward(loop.body):
+                continue
+            for step in cycle[:index]:
+                each = step.kind is Kind.STEP and step.scaler == update.scaler is not None
+                if each and program.loop(step.node) is loop and _is_of_each(step.optimizer):
+                    yield Found(Mistake.EARLY_UPDATE, update, step, root, ())
 
     # --- for fixes ----------------------------------------------------------------------------
 
@@ -682,3 +695,8 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """The names and attributes in an expression."""
     nodes = (node, *descendants(node))
     return (part for part in nodes if isinstance(part, (cst.Name, cst.Attribute)))
+
+
+def _is_of_each(key: str | None) -> bool:
+    """Whether something is each of what a loop walks over."""
+    return key is not None and key.endswith("[*]")

@@ -29,5 +29,19 @@ class ApexAmp(Rule):
     calls = frozenset({APEX_AMP})
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
-        """Report where a training is set up so."""
+        """Report where a training is set up so, not only with a torch that has no autocast yet."""
+        imported = [each.node for each in model.names.every_binding() if _is_apex(each.qualified)]
+        if imported and all(_asks_for_version(model, node) for node in imported):
+            return
         yield replace(self.report(model, call, _MESSAGE, help=_HELP), deprecated=name)
+
+
+def _is_apex(name: str | None) -> bool:
+    return (name or "").partition(".")[0] == APEX_AMP.partition(".")[0]
+
+
+def _asks_for_version(model: Model, node: cst.CSTNode) -> bool:
+    """Whether a test of the version of torch decides about a place."""
+    from amp_lint.flow.branches import arms
+
+    return any("torch.__version__" in model.tree.source(test) for test, _ in arms(model.tree, node))

@@ -17,6 +17,7 @@ from amp_lint.vocabulary.training import SAME_NUMBERS
 if TYPE_CHECKING:
     from amp_lint.model import Model
 
+_MAX_STEPS = 6
 _KEEPS = SAME_NUMBERS | {"item", "mean", "sum"}
 _MESSAGE = (
     "the scale is that of the next step: where it just changed, this is twice or half the loss"
@@ -45,12 +46,17 @@ class ScaleReadAfterUpdate(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every division by a scale that was read too late."""
         for division, top, bottom in _divisions(model):
-            read, scaled = _value(model, bottom), _value(model, top)
-            if read is None or scaled is None or not _reads(model, read):
+            reads = [call for call in _values(model, bottom) if _reads(model, call)]
+            if not reads:
                 continue
-            update = _update_between(model, scaled, read)
-            if update is not None and model.steps.recognizer.is_scale(scaled):
-                related = [(scaled, "scaled here"), (update, "updated here")]
+            is_scale = model.steps.recognizer.is_scale
+            scaled = (call for call in _values(model, top) if is_scale(call))
+            pairs = (
+                (call, _update_between(model, call, read)) for call in scaled for read in reads
+            )
+            known = next(((call, update) for call, update in pairs if update is not None), None)
+            if known is not None:
+                related = [(known[0], "scaled here"), (known[1], "updated here")]
                 yield self.report(model, division, _MESSAGE, related, help=_HELP)
 
 
@@ -88,24 +94,28 @@ def _held(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:
     return held.value if held is not None and held.value is not None else node
 
 
-def _value(model: Model, node: cst.BaseExpression) -> cst.Call | None:
-    """The call that an expression has the numbers of."""
-    while True:
-        held = _held(model, node)
-        if held is not node:
-            node = held
-        elif isinstance(node, cst.Attribute) and node.attr.value == "data":
-            node = node.value
-        elif isinstance(node, cst.Call) and model.names.is_any(node.func, {"builtins.float"}):
-            if len(node.args) != 1:
-                return None
-            node = node.args[0].value
-        elif not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-            return None
-        elif node.func.attr.value not in _KEEPS:
-            return node
-        else:
-            node = node.func.value
+def _values(model: Model, node: cst.BaseExpression, steps: int = _MAX_STEPS) -> Iterator[cst.Call]:
+    """The calls that an expression may have the numbers of, or a part of them."""
+    inner: list[cst.BaseExpression | None] = []
+    match node:
+        case cst.Name():
+            inner += [each.value for each in model.flow.reaching(node) if each.kind == "assign"]
+        case cst.IfExp(body=body, orelse=orelse):
+            inner += [body, orelse]
+        case cst.BinaryOperation(left=left, operator=cst.Divide()):
+            inner.append(left)
+        case cst.Attribute(value=owner, attr=cst.Name(value="data")):
+            inner.append(owner)
+        case cst.Call(func=func, args=[one]) if model.names.is_any(func, {"builtins.float"}):
+            inner.append(one.value)
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=name))):
+            if name in _KEEPS:
+                inner.append(owner)
+            else:
+                yield node
+    for each in inner if steps else ():
+        if each is not None:
+            yield from _values(model, each, steps - 1)
 
 
 def _reads(model: Model, call: cst.Call) -> bool:
@@ -123,11 +133,15 @@ def _owner(model: Model, call: cst.Call) -> str:
 def _update_between(model: Model, first: cst.Call, last: cst.Call) -> cst.Call | None:
     """The update after one call and before another one, in one round of one function."""
     program, order = model.program, model.tree.order
+    home = program.function_of(first)
     for update in model.steps.recognizer.updates:
-        places = first, update, last
-        homes = {id(program.function_of(each)) for each in places}
-        loops = {id(program.loop(each)) for each in places}
-        same = len({_owner(model, each) for each in places}) == 1
-        if same and len(homes) == len(loops) == 1 and order(first) < order(update) < order(last):
-            return update
+        function = program.function_of(update)
+        calls = program.calls_of(function) if function is not None and function is not home else ()
+        for done in (update, *(call for call in calls if program.function_of(call) is home)):
+            places = first, done, last
+            homes = {id(program.function_of(each)) for each in places}
+            loops = {id(program.loop(each)) for each in places}
+            same = len({_owner(model, each) for each in (first, update, last)}) == 1
+            if same and len(homes) == len(loops) == 1 and order(first) < order(done) < order(last):
+                return done
     return None

@@ -40,6 +40,7 @@ _SETTING = re.compile(
 )
 """In the names of what says how a scaler is made or used."""
 TRAINS = re.compile(r"^_?train(?!er)|_train$|_epoch$")
+_EPOCH = re.compile(r"(^|_)epoch$")
 _NOT_WORD = re.compile(r"\W")
 
 
@@ -401,6 +402,8 @@ class Checkpoints:
         optimizer = state.func.value
         step = next((s for s in self._steps if self._is_of(s, optimizer)), None)
         scaler = self._scaler_for(holder, step)
+        if self._is_of_an_epoch(scaler, step, function):
+            return None
         if step is None and self._is_stepped_directly(optimizer):
             return None
         if scaler is not None:
@@ -413,6 +416,22 @@ class Checkpoints:
         if not any(map(self.own.is_own, self.loads)) and not self._is_loaded(optimizer):
             return None
         return Checkpoint(holder, optimizer, step.call, None, None) if step is not None else None
+
+    def _is_of_an_epoch(
+        self, scaler: _Scaler | None, step: _Step | None, saving: cst.FunctionDef | None
+    ) -> bool:
+        """Whether a scaler is made in each epoch, and a checkpoint in none: nothing is lost."""
+        made = [scaler.call] if scaler is not None else []
+        made += self.roles.scaler_origins(step.scaler) if step is not None else []
+        return bool(made) and all(self._is_ended(call, saving) for call in made)
+
+    def _is_ended(self, made: cst.Call, saving: cst.FunctionDef | None) -> bool:
+        """Whether a scaler is a variable of the function of an epoch that does not run another."""
+        home, target = self.tree.ancestor(made, cst.FunctionDef), self.target(made)
+        if home is None or not isinstance(target, cst.Name) or not _EPOCH.search(home.name.value):
+            return False
+        run = [function for c in self.tree.below(home, cst.Call) for function in self._reached(c)]
+        return all(function is not saving for function in (home, *run))
 
     def _scaler_for(self, holder: cst.BaseExpression, step: _Step | None) -> _Scaler | None:
         """The scaler of the code that makes a checkpoint; of several that which takes the step."""

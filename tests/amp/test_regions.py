@@ -328,3 +328,31 @@ def test_own_backward_of_an_autograd_function(decorators: str, moves: bool) -> N
         + "    def backward(ctx, g):\n        return g\n"
     )
     assert (tail("loss = k()\nloss.backward()\n", rest=rest) is not None) is moves
+
+
+OF_AN_OBJECT = """\
+class Precision:
+    def __init__(self, on):
+        self.on = on
+
+    def context(self):
+        return autocast("cuda") if self.on else nullcontext()
+
+
+precision = Precision(True)
+with precision.context():
+    inside
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "opens"),
+    [
+        ("", "", True),
+        ("precision = Precision(True)", "precision = make()", False),
+        ('autocast("cuda") if self.on else nullcontext()', "nullcontext()", False),
+    ],
+)
+def test_a_context_that_a_method_of_an_object_gives(old: str, new: str, opens: bool) -> None:
+    text = OF_AN_OBJECT.replace(old, new) if old else OF_AN_OBJECT
+    assert (opened(text) is not None) is opens

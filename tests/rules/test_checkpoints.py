@@ -550,3 +550,32 @@ def test_a_scaler_that_is_called_takes_the_step() -> None:
     assert not incomplete(STEPPER, '"opt": opt.state_dict()', saved)
     assert not incomplete(STEPPER, "        whole(net(x), opt, ", "        print(net(x), opt, ")
     assert not incomplete(STEPPER, "timm.utils", "elsewhere.utils")
+
+
+OF_EACH_EPOCH = """\
+import torch
+from torch.amp import GradScaler
+class Trainer:
+    def train_epoch(self, loader):
+        s = GradScaler()
+        for x in loader:
+            s.scale(x).backward()
+            s.step(self.opt)
+            s.update()
+    def save(self, path):
+        torch.save({"opt": self.opt.state_dict()}, path)
+    def load(self, path):
+        self.opt.load_state_dict(torch.load(path)["opt"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 0),
+        ("            s.update()", "            s.update()\n            self.save(path)", 1),
+        ("train_epoch", "train", 1),
+    ],
+)
+def test_a_scaler_of_each_epoch_has_no_state_to_save(old: str, new: str, count: int) -> None:
+    assert len(incomplete(OF_EACH_EPOCH, old, new)) == count

@@ -9,7 +9,7 @@ import libcst as cst
 from amp_lint.amp.events import Kind
 from amp_lint.verify.compare.marks import BY_SCALER, IN_ORDER
 from amp_lint.verify.compare.side import Side
-from amp_lint.verify.compare.units import common, name_of
+from amp_lint.verify.compare.units import common
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
@@ -88,9 +88,6 @@ def _is_handed_on(side: Side, function: cst.FunctionDef) -> bool:
     is_special = name.startswith("__") and name != "__init__"
     if is_special and not side.model.program.calls_of(function) and not _is_whole(side, function):
         return True
-    is_method = side.model.values.enclosing_class(function) is not None
-    if is_method and _is_asked_of_others(side, function):
-        return True
     for node in tree.named(name):
         holder = tree.parent(node)
         called = isinstance(holder, cst.Call) and holder.func is node
@@ -105,43 +102,6 @@ def _is_whole(side: Side, function: cst.FunctionDef) -> bool:
     """Whether a function is a training step by itself, from its backward pass to its step."""
     kinds = {side.model.steps.recognizer.kind(c) for c in side.model.tree.below(function, cst.Call)}
     return {Kind.BACKWARD, Kind.STEP} <= kinds
-
-
-def _is_asked_of_others(side: Side, method: cst.FunctionDef) -> bool:
-    """Whether an object whose class is not known is asked for a method of that name and shape."""
-    model = side.model
-    for node in model.tree.named(method.name.value):
-        func = model.tree.parent(node)
-        call = model.tree.parent(func) if isinstance(func, cst.Attribute) else None
-        if not isinstance(call, cst.Call) or not isinstance(func, cst.Attribute):
-            continue
-        known = model.program.target(call) is not None or model.names.qualified(func)
-        ordinary = call.func is func and model.steps.recognizer.kind(call) is None
-        if ordinary and not known and _takes(method, call) and _is_in_step(side, call):
-            return True
-    return False
-
-
-def _is_in_step(side: Side, call: cst.Call) -> bool:
-    """Whether a place is between a backward pass and the last event of its function."""
-    order, effects = side.model.tree.order, side.effects.get(name_of(side.model, call))
-    marks = effects.marks if effects is not None else ()
-    backwards = [order(m.node) for m in marks if m.kind == Kind.BACKWARD.value]
-    others = [order(mark.node) for mark in marks if mark.kind in IN_ORDER]
-    return bool(backwards and others) and min(backwards) < order(call) < max(others)
-
-
-def _takes(method: cst.FunctionDef, call: cst.Call) -> bool:
-    """Whether a method could be called with as many arguments."""
-    params = method.params
-    if isinstance(params.star_arg, cst.Param) or any(arg.star for arg in call.args):
-        return True
-    named = [*params.posonly_params, *params.params][1:]
-    every = [*named, *params.kwonly_params]
-    needed = sum(param.default is None for param in every)
-    return needed <= len(call.args) and (
-        len(call.args) <= len(every) or params.star_kwarg is not None
-    )
 
 
 def _is_value(holder: cst.CSTNode | None) -> bool:
