@@ -70,7 +70,9 @@ class Sieve:
     def asking(self, data: bytes, rules: Sequence[Rule]) -> tuple[Rule, ...]:
         """Those of some rules that ask who calls what a file with these bytes defines."""
         patterns = {rule.called_for for rule in rules if rule.called_for}
-        found = {pattern for pattern in patterns if pattern.found_in(data)}
+        said = {pattern for pattern in patterns if pattern.found_in(data)}
+        code = without_prose(data) if said else data
+        found = {pattern for pattern in said if pattern.found_in(code)}
         return tuple(rule for rule in rules if rule.called_for in found)
 
     def wants_models(self, data: bytes) -> bool:

@@ -113,10 +113,11 @@ STEP_ALONE = pattern(
 """A file that steps through a scaler, and never updates one."""
 SCHEDULED = pattern(rf"sched\w{{0,20}}\.(?:{any_of(STEPS)})\(", *(f".{step}(" for step in STEPS))
 """How a scheduler steps."""
-HALVED = pattern(
-    r"\.half\(\)|\btorch\.(?:float16|half)\b", ".half()", "torch.float16", "torch.half"
+_MODEL = r"(?i:model|module|net|encoder|decoder|backbone|pipe(?:line)?)\d?"
+HALVED = pattern(rf"{_MODEL}\.half\(\)", ".half()") | pattern(
+    rf"{_MODEL}\.to\([^()\n]{{0,80}}\btorch\.(?:float16|half)\)", "torch.float16)", "torch.half)"
 )
-"""What makes float16 of something."""
+"""How something that is called like a model is cast to float16."""
 UPDATED = pattern(rf"\b(?:{any_of(UPDATES)})\b(?!\s*\([^()\[\]{{}}]*,\s*[^\s)])", *UPDATES)
 """The update of a scaler, which takes one argument at most: a dict's or a cache's may take more."""
 _MIXED = rf"_?(?:amp|fp16|bf16|half|bfloat16|float16|{REGION}|mixed[-_]?precision)(?![a-z])"
