@@ -52,7 +52,8 @@ _LOADS = written.look(
     after=r"\((?!\s*['\"][\w.]*['\"]\s*[,)])",
 )
 """What imports a module whose name is computed."""
-_MODULES = re.compile(rb"^class \w+\([^)]*Module\b", re.MULTILINE)
+_MODULES = re.compile(rb"^class \w+\([^)]*Module\b|^[ \t]+def forward\(", re.MULTILINE)
+"""What defines modules, whatever their base is called."""
 _BEGINNING = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
 _KEYWORD = re.compile(rb"import(?<!\wimport)(?!\w)")
 _CONTINUED = (b"\\\n", b"\\\r\n")

@@ -349,6 +349,15 @@ MISTAKES = {
         },
         "parts/spectral.py:8:16: AMP319",
     ),
+    "a module of a library's base that is loaded by its name": (
+        {
+            "tools/build.py": LOADED,
+            "tools/__init__.py": "",
+            "main.py": RUNS,
+            "parts/spectral.py": SPECTRAL.replace("nn.Module", "library.Base"),
+        },
+        "parts/spectral.py:8:16: AMP319",
+    ),
     "a gradient of a model that is loaded by its name": (
         {
             "tools/build.py": LOADED,
