@@ -52,7 +52,7 @@ _LOADS = written.look(
     after=r"\((?!\s*['\"][\w.]*['\"]\s*[,)])",
 )
 """What imports a module whose name is computed."""
-_MODULES = re.compile(rb"^class \w+\([^)]*Module\b|^[ \t]+def forward\(", re.MULTILINE)
+_MODULES = re.compile(rb"^class \w+\([^)]{0,500}Module\b|^[ \t]+def forward\(", re.MULTILINE)
 """What defines modules, whatever their base is called."""
 _BEGINNING = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
 _KEYWORD = re.compile(rb"import(?<!\wimport)(?!\w)")
