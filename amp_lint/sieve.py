@@ -37,6 +37,7 @@ class Sieve:
             for rule in self.rules
         }
         self._words = _Words(bits)
+        self._called_for = frozenset(rule.called_for for rule in self.rules if rule.called_for)
 
     def by_bytes(self, data: bytes, *linked: bytes) -> tuple[Rule, ...]:
         """The rules whose identifiers all occur in the bytes of a file, or of those linked to it.
@@ -69,10 +70,7 @@ class Sieve:
 
     def asking(self, data: bytes, rules: Sequence[Rule]) -> tuple[Rule, ...]:
         """Those of some rules that ask who calls what a file with these bytes defines."""
-        patterns = {rule.called_for for rule in rules if rule.called_for}
-        said = {pattern for pattern in patterns if pattern.found_in(data)}
-        code = without_prose(data) if said else data
-        found = {pattern for pattern in said if pattern.found_in(code)}
+        found = _said(self._called_for, data)
         return tuple(rule for rule in rules if rule.called_for in found)
 
     def wants_models(self, data: bytes) -> bool:
@@ -188,6 +186,14 @@ class _Texts:
 @functools.lru_cache(maxsize=1024)
 def _found_in_linked(what: Look, text: bytes) -> bool:
     return what.found_in(text)
+
+
+@functools.lru_cache(maxsize=2)  # of one file it is asked several times in a row
+def _said(looks: frozenset[Look], data: bytes) -> frozenset[Look]:
+    """What of some looks is in the code of a file."""
+    found = [look for look in looks if look.found_in(data)]
+    code = without_prose(data) if found else data
+    return frozenset(look for look in found if look.found_in(code))
 
 
 def wanted(rules: Sequence[Rule], words: Set[str], done: Set[str]) -> tuple[Rule, ...]:

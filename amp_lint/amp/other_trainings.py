@@ -36,7 +36,7 @@ def _parted(node: cst.BaseExpression) -> tuple[str, str, str]:
     return (dotted(node) or "").rpartition(".")
 
 
-def is_model(name: str) -> bool:
+def _is_model(name: str) -> bool:
     """Whether something is called like a model, between underscores or not."""
     return _MODEL.search(name.strip("_")) is not None
 
@@ -92,7 +92,7 @@ class Trainings:
         found: dict[str, bool] = {}
         for call in self.tree.nodes(cst.Call):
             for owner, _, method in map(_parted, self._called(call.func)):
-                if method != "forward" and is_model(owner.rpartition(".")[2]):
+                if method != "forward" and _is_model(owner.rpartition(".")[2]):
                     inside = next(self.reach.running(call), None) is not None
                     found[method] = found.get(method, False) or inside
         return frozenset(method for method, inside in found.items() if not inside)
@@ -126,7 +126,9 @@ class Trainings:
     def _names_model(self, call: cst.Call, name: str) -> bool:
         """Whether a dotted name is that of a model, or of a method of one that computes."""
         owner, _, last = name.rpartition(".")
-        return is_model(last) or (is_model(owner.rpartition(".")[2]) and self._computes(call, last))
+        return _is_model(last) or (
+            _is_model(owner.rpartition(".")[2]) and self._computes(call, last)
+        )
 
     def _computes(self, call: cst.Call, method: str) -> bool:
         """Whether a method of a model computes with what it is given, as ``model.loss(x)`` does."""

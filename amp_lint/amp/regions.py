@@ -242,6 +242,17 @@ class Regions:
             child = holder
         return found
 
+    def enters_unknown(self, node: cst.CSTNode) -> bool:
+        """Whether something nobody knows is entered around a place: it may be autocast."""
+        holders = (each for each in self.tree.ancestors(node) if isinstance(each, cst.With))
+        calls = (item.item for each in holders for item in each.items)
+        return any(
+            isinstance(call, cst.Call)
+            and self.of(call) is None
+            and not self.names.qualified(call.func)
+            for call in calls
+        )
+
     @functools.cached_property
     def entries(self) -> list[Entered]:
         """Every place of the file that enters a region, the decorators first."""

@@ -218,17 +218,25 @@ class Program:
             return None
         owners = self._objects.classes(func.value)
         found = {id(m): m for each in owners if (m := self.values.method(each, name))}
-        if not owners and _HOOK.match(name):
+        if not owners:
             found = {id(m): m for m in self._hooks(name)}
         return next(iter(found.values())) if len(found) == 1 else None
 
     def _hooks(self, name: str) -> list[cst.FunctionDef]:
         """The methods that something is done in, of classes from which none of them is derived."""
-        functions = self.tree.nodes(cst.FunctionDef)
-        named = [f for f in functions if f.name.value == name and self.is_method(f)]
-        owners = {id(f): self.values.enclosing_class(f) for f in named if not is_stub(f)}
-        above = {id(c) for o in owners.values() if o for c in self.values.lineage(o)[1:]}
-        return [f for f in named if id(f) in owners and id(owners[id(f)]) not in above]
+        named = [f for f in self._hooks_of.get(name, ()) if not is_stub(f)]
+        owners = [self.values.enclosing_class(f) for f in named]
+        above = {id(c) for owner in owners if owner for c in self.values.lineage(owner)[1:]}
+        return [f for f, owner in zip(named, owners, strict=True) if id(owner) not in above]
+
+    @functools.cached_property
+    def _hooks_of(self) -> dict[str, list[cst.FunctionDef]]:
+        """Name -> the methods that are called so, of those that a trainer may run."""
+        found: dict[str, list[cst.FunctionDef]] = defaultdict(list)
+        for each in self.tree.nodes(cst.FunctionDef):
+            if _HOOK.match(each.name.value) and self.is_method(each):
+                found[each.name.value].append(each)
+        return dict(found)
 
     @functools.cached_property
     def _methods(self) -> frozenset[str]:

@@ -235,7 +235,8 @@ class _Linker:
         taken: set[Place] = set()
         room = {True: MAX_CALLING, False: MAX_DEFINING if self._models else MAX_CHARACTERS}
         places = self._that_matter(graph)
-        places.sort(key=lambda place: not self._statement(place).tells)
+        if self._models:  # what a training step does has room before what is only defined
+            places.sort(key=lambda place: not self._statement(place).tells)
         for place in places:
             wanted = {place, *self._aids(graph, place)} - taken
             size = sum(self._statement(each).size for each in wanted)

@@ -67,22 +67,6 @@ def is_somewhere(model: Model) -> bool:
     return model.trainer is not None or any(model.tree.named(word) for word in LOWERING)
 
 
-def is_in_unknown_context(model: Model, node: cst.CSTNode) -> bool:
-    """Whether something nobody knows is entered around a place: it may be autocast."""
-    items = (
-        item.item
-        for holder in model.tree.ancestors(node)
-        if isinstance(holder, cst.With)
-        for item in holder.items
-    )
-    return any(
-        isinstance(each, cst.Call)
-        and model.regions.of(each) is None
-        and not model.names.qualified(each.func)
-        for each in items
-    )
-
-
 def shown(model: Model, run: Run, value: Value) -> list[tuple[cst.CSTNode, str]]:
     """What made a value low: the operation, the region, the calls that lead there."""
     found: list[tuple[cst.CSTNode, str]] = []

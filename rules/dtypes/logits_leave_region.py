@@ -12,7 +12,7 @@ from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import LIKELIHOODS
 
-from ._low import LOWERING, cast, first, is_in_unknown_context, is_made_by, shown
+from ._low import LOWERING, cast, first, is_made_by, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
@@ -54,7 +54,7 @@ class LogitsLeaveRegion(Rule):
         if known is None or state is None or state.is_on or known[0] not in LIKELIHOODS:
             return None
         value, made = run.of(known[1]), run.of(call)
-        if not value.low or not made.low or is_in_unknown_context(model, call):
+        if not value.low or not made.low or model.regions.enters_unknown(call):
             return None
         if is_made_by(model, run, known[1], LIKELIHOODS):  # then it is found there
             return None

@@ -135,13 +135,14 @@ def _update_between(model: Model, first: cst.Call, last: cst.Call) -> cst.Call |
     program, order = model.program, model.tree.order
     home = program.function_of(first)
     for update in model.steps.recognizer.updates:
+        if len({_owner(model, each) for each in (first, update, last)}) > 1:
+            continue
         function = program.function_of(update)
         calls = program.calls_of(function) if function is not None and function is not home else ()
         for done in (update, *(call for call in calls if program.function_of(call) is home)):
             places = first, done, last
             homes = {id(program.function_of(each)) for each in places}
             loops = {id(program.loop(each)) for each in places}
-            same = len({_owner(model, each) for each in (first, update, last)}) == 1
-            if same and len(homes) == len(loops) == 1 and order(first) < order(done) < order(last):
+            if len(homes) == len(loops) == 1 and order(first) < order(done) < order(last):
                 return done
     return None

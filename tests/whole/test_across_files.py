@@ -389,6 +389,16 @@ RIGHT = {
         },
         "AMP319",
     ),
+    "logits in a context that nobody knows": (
+        {
+            "train.py": OUTSIDE.replace("optimizer):", "optimizer, precision):").replace(
+                "        loss = F", "        with precision.context():\n            loss = F"
+            ),
+            "net.py": NET,
+            "losses.py": losses("return a"),
+        },
+        "AMP318",
+    ),
     "a base class whose heir does not scale": (
         {
             "base.py": BASE,
