@@ -1,7 +1,7 @@
 """Does each condition of the comparison earn its place?
 
     python benchmarks/conditions.py [--mutants N] [--seed N] [--modules NAME ...] [--only WORD ...]
-        [--list] [--types]
+        [--list] [--types] [--changes FILE ...]
 
 Takes one condition after the other out of what erases, aligns, rewrites and owns: an operand of an
 ``and`` or ``or``, a test that leaves, an ``if`` of a comprehension, a check that gives reasons. A
@@ -17,7 +17,7 @@ decides anything.
 
 Prints how many conditions of each file are needed for what - by the first change that needs them,
 wrong ones before right ones - and, as it goes, those that no change needs. With ``--types``, mypy
-is asked about the latter: it may need one to know a type.
+is asked about the latter: it may need one to know a type. ``--changes`` asks other changes, alone.
 """
 
 from __future__ import annotations
@@ -111,7 +111,10 @@ class Condition:
 def main() -> int:
     args = _arguments()
     worker.start_torch(EAGER)
-    samples = [*_samples(args.mutants, args.seed)]
+    cases = _cases(args.mutants, args.seed)
+    if args.changes:
+        cases = ((case, False) for case in adversary.read(args.changes))
+    samples = [*_samples(cases)]
     kinds = Counter((each.is_wrong, bool(each.whole.reasons)) for each in samples)
     for is_wrong, word in ((True, "wrong"), (False, "right")):
         comparable, others = kinds[is_wrong, False], kinds[is_wrong, True]
@@ -153,6 +156,7 @@ def _arguments() -> argparse.Namespace:
         "--only", metavar="WORD", nargs="+", default=(), help="functions with these in their names"
     )
     parser.add_argument("--modules", metavar="NAME", nargs="+", default=MODULES, choices=MODULES)
+    parser.add_argument("--changes", type=Path, metavar="FILE", nargs="+", help="only these")
     parser.add_argument("--list", action="store_true", help="show what no change needs")
     parser.add_argument("--types", action="store_true", help="ask mypy about what no change needs")
     return parser.parse_args()
@@ -161,9 +165,9 @@ def _arguments() -> argparse.Namespace:
 # --- the changes ----------------------------------------------------------------------------------
 
 
-def _samples(mutants: int, seed: int) -> Iterator[Sample]:
+def _samples(cases: Iterable[tuple[adversary.Case, bool]]) -> Iterator[Sample]:
     """All changes that can be read."""
-    for case, is_fix in _cases(mutants, seed):
+    for case, is_fix in cases:
         old, new = (lifted(text, case.name) for text in (case.before, case.after))
         if isinstance(old, Eraser) and isinstance(new, Eraser):
             whole = changes.compared(old, new)
