@@ -10,10 +10,11 @@ import libcst as cst
 
 from amp_lint.amp.frameworks import is_owner
 from amp_lint.amp.kinds import imported_as
-from amp_lint.flow.forwarding import completed, passed_on, returned, spread
+from amp_lint.flow.forwarding import completed, passed_on, spread
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Arguments, arguments, literal
 from amp_lint.syntax.names import PARTIAL, dotted
+from amp_lint.syntax.returns import is_property, returned
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.amp import CUDA_CUSTOM_FWD, CUSTOM_BWD, CUSTOM_FWD, IS_ENABLED
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
@@ -23,7 +24,6 @@ from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, names, words
 _MAX_STEPS = 6
 _MAX_CALLS = 20  # that give something for one parameter
 _ENDING = frozenset({"close", "pop_all"})  # what a stack holds
-_PROPERTIES = frozenset({"property", "cached_property"})
 _CUSTOM_FWD = frozenset({*CUSTOM_FWD.names, *CUDA_CUSTOM_FWD.names})
 _CAST_INPUTS = CUSTOM_FWD.order[-1]
 _FUNCTION = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
@@ -399,8 +399,7 @@ class Regions:
     def _of_property(self, node: cst.BaseExpression, steps: int) -> Region | None:
         """The region that ``self.context`` makes anew each time, where that is a method."""
         made = self.values.function(node) if isinstance(node, cst.Attribute) else None
-        decorators = made.decorators if made is not None else ()
-        if made is None or not any(_makes_property(each) for each in decorators):
+        if made is None or not is_property(made):
             return None
         region = _common([self._region(each, steps - 1) for each in _contexts_made(made)])
         hidden = region is not None and self.tree.is_own(node) > self.tree.is_own(region.node)
@@ -524,10 +523,6 @@ def _common(found: list[Region | None]) -> Region | None:
     alike = len(on) == 1 or all(region.dtype is None for region in on)
     conditional = len(on) < len(found) or on[0].conditional
     return replace(on[0], conditional=conditional, starred=on[0].starred or not alike)
-
-
-def _makes_property(decorator: cst.Decorator) -> bool:
-    return (dotted(decorator.decorator) or "").rpartition(".")[2] in _PROPERTIES
 
 
 def _contexts_made(function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from amp_lint.flow.forwarding import returned
 from amp_lint.flow.program import Program
 from amp_lint.syntax.names import Binding
+from amp_lint.syntax.returns import returned
 from amp_lint.vocabulary.amp import CUSTOM_FWD
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words

@@ -11,12 +11,13 @@ from collections.abc import Set as AbstractSet
 import libcst as cst
 
 from amp_lint.amp.frameworks import Frameworks
-from amp_lint.flow.forwarding import completed, merged, passed_on, returned
+from amp_lint.flow.forwarding import completed, merged, passed_on
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import MAX_ALTERNATIVES, arguments, literal
 from amp_lint.syntax.assignments import held_in
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import PARTIAL, dotted
+from amp_lint.syntax.returns import returned
 from amp_lint.vocabulary.amp import STATE_DICT
 from amp_lint.vocabulary.frameworks import NOT_TORCH
 from amp_lint.vocabulary.meaning import Kind, Part, Role

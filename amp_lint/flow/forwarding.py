@@ -10,30 +10,10 @@ import libcst as cst
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Arguments, Values, arguments
 from amp_lint.syntax.names import PARTIAL
-from amp_lint.syntax.tree import children
+from amp_lint.syntax.returns import returned
 
-_INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _HIDDEN = cst.Name("kwargs")
 """What stands in a call that has no place in the tree for arguments that are not known."""
-
-
-def own_nodes(function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
-    """The nodes of a function's body, but for those of functions and classes inside it."""
-    todo: list[cst.CSTNode] = [function.body]
-    while todo:
-        node = todo.pop()
-        yield node
-        if not isinstance(node, _INNER):
-            todo.extend(reversed(tuple(children(node))))
-
-
-@functools.lru_cache(maxsize=1024)
-def returned(function: cst.FunctionDef) -> tuple[cst.BaseExpression, ...]:
-    """The values that a function returns, in source order; () for a generator or a coroutine."""
-    nodes = [*own_nodes(function)]
-    if function.asynchronous is not None or any(isinstance(node, cst.Yield) for node in nodes):
-        return ()
-    return tuple(n.value for n in nodes if isinstance(n, cst.Return) and n.value is not None)
 
 
 def spread(call: cst.Call, values: Values) -> Arguments:

@@ -13,12 +13,12 @@ from collections.abc import Hashable, Iterator
 
 import libcst as cst
 
-from amp_lint.flow.forwarding import returned
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import MAX_ALTERNATIVES, literal
 from amp_lint.syntax.assignments import assignments, held_in
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, dotted
+from amp_lint.syntax.returns import returned
 from amp_lint.vocabulary.modules import (
     CASTING,
     CONTAINERS,

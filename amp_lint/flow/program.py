@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -135,9 +134,26 @@ class Program:
         """Parameter -> what a call gives for it; without what stars hide, and without defaults."""
         names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
         names = names[1:] if self.is_method(function) else names
-        plain = itertools.takewhile(lambda arg: not arg.star, call.args)
-        positional = [arg.value for arg in plain if arg.keyword is None]
+        positional = self._positional(call)
         return {**dict(zip(names, positional, strict=False)), **arguments(call).keywords}
+
+    def _positional(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """What a call gives by position, up to a star behind which something is hidden."""
+        for arg in call.args:
+            if arg.star:
+                spread = self._spread(arg)
+                if spread is None:
+                    return
+                yield from spread
+            elif arg.keyword is None:
+                yield arg.value
+
+    def _spread(self, arg: cst.Arg) -> list[cst.BaseExpression] | None:
+        """What ``*parts`` gives, if that is a tuple which is written out."""
+        match [*self.values.alternatives(arg.value)] if arg.star == "*" else []:
+            case [cst.Tuple(elements=parts)] if all(isinstance(p, cst.Element) for p in parts):
+                return [part.value for part in parts]
+        return None
 
     @functools.cached_property
     def _targets(self) -> dict[int, cst.FunctionDef]:

@@ -14,6 +14,7 @@ import libcst as cst
 
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Binding, Names, dotted
+from amp_lint.syntax.returns import is_property, returned
 from amp_lint.syntax.tree import Tree, descendants, is_a
 from amp_lint.vocabulary.training import OPTIMIZERS
 
@@ -420,6 +421,10 @@ class Values:
                 holder = self.enclosing_class(target)
                 if holder is not None and value is not None:
                     found[id(holder)][target.attr.value].append(value)
+        for function in filter(is_property, self.tree.nodes(cst.FunctionDef)):
+            holder = self.enclosing_class(function)
+            if holder is not None:
+                found[id(holder)][function.name.value] += returned(function)
         return found
 
 

@@ -30,9 +30,9 @@ from amp_lint.flow.conditions import (
     size,
     text,
 )
-from amp_lint.flow.forwarding import returned
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import arguments, literal
+from amp_lint.syntax.returns import returned
 from amp_lint.syntax.tree import is_a, last_statement
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS

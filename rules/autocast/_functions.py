@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
-from amp_lint.flow.forwarding import returned
 from amp_lint.flow.values import arguments
 from amp_lint.syntax.names import dotted
+from amp_lint.syntax.returns import returned
 from amp_lint.vocabulary.amp import CUDA_CUSTOM_BWD, CUDA_CUSTOM_FWD, CUSTOM_BWD, CUSTOM_FWD
 from amp_lint.vocabulary.operations import CASTS, FUNCTION_METHODS, operations
 

@@ -38,11 +38,12 @@ from amp_lint.flow.conditions import (
     size,
     text,
 )
-from amp_lint.flow.forwarding import merged, returned, spread
+from amp_lint.flow.forwarding import merged, spread
 from amp_lint.flow.values import arguments, literal, lookup
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Binding, dotted
+from amp_lint.syntax.returns import returned
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.amp import BFLOAT16_FLAGS, SCALE_ATTRIBUTES

@@ -14,11 +14,11 @@ from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_untracked
 from amp_lint.amp.regions import Region
 from amp_lint.flow.branches import Guard, arms, excludes, guards
-from amp_lint.flow.forwarding import returned
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.names import Binding, dotted
 from amp_lint.syntax.references import is_read
+from amp_lint.syntax.returns import returned
 from amp_lint.syntax.tree import children
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 from amp_lint.vocabulary.frameworks import ASIDE, OWNERS, OWNING_THE_STEP
