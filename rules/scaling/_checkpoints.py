@@ -10,18 +10,21 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.amp.events import stepped
-from amp_lint.flow.forwarding import returned
 from amp_lint.flow.values import arguments, literal, lookup
 from amp_lint.model import Model
-from amp_lint.syntax.assignments import assigned, targets_of
+from amp_lint.syntax.assignments import assigned, assignments, held_in, targets_of
 from amp_lint.syntax.names import dotted
+from amp_lint.syntax.returns import returned
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT, STEPPER_CALL
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.purity import DICT_CHANGES
 from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.training import OPTIMIZERS
 from amp_lint.vocabulary.written import SCALER, STEPS
 
 _INERT_BASES = frozenset({"torch.nn.Module", "builtins.object"})
+_WHOLE = (cst.Call, cst.DictComp, cst.ListComp, cst.Name)
+"""What may be saved as it is: a state, those of several things, or what they are called."""
 Unit = cst.FunctionDef | cst.ClassDef | cst.Module
 _STATE = STATE_DICT.words | LOAD_STATE_DICT.words
 _SAVE = re.compile(
@@ -109,7 +112,7 @@ class Checkpoints:
         if not self.loads or not (self._scalers or self._steps) or self._mentions_state:
             return []
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
-        found += self._handed_on()
+        found += (*self._handed_on(), *self._registered())
         unique = {self._identity(checkpoint.node): checkpoint for checkpoint in reversed(found)}
         return sorted(unique.values(), key=lambda checkpoint: self.tree.order(checkpoint.node))
 
@@ -226,7 +229,9 @@ class Checkpoints:
     def _may_save_scaler(self, call: cst.Call) -> bool:
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value in _STATE:
-            asks = func.attr.value in STATE_DICT.words and self.is_scaler(func.value)
+            asks = func.attr.value in STATE_DICT.words and (
+                self.is_scaler(func.value) or self._may_hold_scaler(func.value)
+            )
             left_out = asks and self.program.is_left_out(func.value)
             return asks and not left_out and not self._is_passed_on(call)
         target = self.program.target(call)
@@ -259,6 +264,10 @@ class Checkpoints:
             return False
         known = self.origins.classes(node)
         return any(id(owner) in self._wrappers for owner in known) or self._is_stepper(node)
+
+    def _may_hold_scaler(self, node: cst.BaseExpression) -> bool:
+        """Whether something is a scaler, be it one of several things with a state."""
+        return any(map(self.roles.is_constructor, self.origins.makers(node)))
 
     def _is_stepper(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a library's scaler that takes a whole step when it is called."""
@@ -366,13 +375,56 @@ class Checkpoints:
         """``optimizer.state_dict()``."""
         return (call for call in calls if self._asked(call) is not None)
 
+    def _registered(self) -> Iterator[Checkpoint]:
+        """The optimizers that are put into what a class of another file saves and loads."""
+        puts = [
+            (target, value)
+            for target, value in assignments(self.own)
+            if isinstance(target, cst.Subscript) and value is not None
+        ]
+        known = [(target, value) for target, value in puts if self.roles.is_optimizer(value)]
+        far = [*self._far_states] if known else []
+        for target, optimizer in known:
+            saved = any(self.origins.same(optimizer, owner) for owner in far)
+            step = next((s for s in self._steps if saved and self._is_of(s, optimizer)), None)
+            if step is not None and self._is_loaded(optimizer):
+                yield Checkpoint(target, optimizer, step.call, None, None)
+
+    @property
+    def _far_states(self) -> Iterator[cst.BaseExpression]:
+        """The optimizers of containers whose states other files put into what they save."""
+        for call in self.tree.nodes(cst.Call):
+            owner = self._asked(call) if not self.own.is_own(call) else None
+            held = self.names.bindings(owner) if isinstance(owner, cst.Name) else ()
+            if owner is not None and any(map(held_in, held)) and self.is_kept(call):
+                yield owner
+
     def _asked(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """The optimizer whose state an expression asks for."""
-        match node:
-            case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=name))):
-                asked = name in STATE_DICT.words and self.roles.is_optimizer(owner)
-                return owner if asked else None
-        return None
+        """The optimizer whose state an expression asks for, itself or by a helper."""
+        if not isinstance(node, cst.Call):
+            return None
+        owner = _asked_for_state(node) or self._asked_by(node)
+        return owner if owner is not None and self._may_be_optimizer(owner) else None
+
+    def _asked_by(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What a helper that gives the state of its argument is given."""
+        function = self.program.target(call) if call.args else None
+        if function is None:
+            return None
+        values = (v for each in returned(function) for v in self.values.alternatives(each))
+        names = (dotted(owner) for owner in map(_asked_for_state, values) if owner is not None)
+        bound = self.program.bind(function, call)
+        return next((bound[name] for name in names if name in bound), None)
+
+    def _may_be_optimizer(self, node: cst.BaseExpression) -> bool:
+        """Whether something is an optimizer, be it one of several things with a state."""
+        if self.roles.is_optimizer(node):
+            return True
+        given = self.origins.given(node) if isinstance(node, cst.Name) else ()
+        made = (call.func for call in self.origins.makers(node))
+        return any(map(self.roles.is_optimizer, given)) or any(
+            name.startswith(OPTIMIZERS) for func in made for name in self.names.qualified(func)
+        )
 
     def is_kept(self, state: cst.Call) -> bool:
         """Whether a state is put into a checkpoint that is saved."""
@@ -552,7 +604,7 @@ class Checkpoints:
             if parent.keyword is not None:
                 kept = self._is_record(call) or self._shows(call, parent)
                 return call if kept else None
-            alone = isinstance(entry, cst.Call) and self._saves(call, parent)
+            alone = isinstance(entry, _WHOLE) and self._saves(call, parent)
             return entry if alone and isinstance(entry, cst.BaseExpression) else None
         added = any(isinstance(t, cst.Subscript) for t in targets_of(self.tree, entry))
         return entry if added and isinstance(entry, cst.BaseExpression) else None
@@ -806,7 +858,7 @@ class Checkpoints:
             for call in self.tree.nodes(cst.Call)
             if isinstance(call.func, cst.Attribute)
             and call.func.attr.value in LOAD_STATE_DICT.words
-            and self.roles.is_optimizer(call.func.value)
+            and self._may_be_optimizer(call.func.value)
         ]
 
     @functools.cached_property
@@ -839,6 +891,14 @@ class Checkpoints:
 
     def _scope(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
         return self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
+
+
+def _asked_for_state(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """``x`` of ``x.state_dict()``."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=name))):
+            return owner if name in STATE_DICT.words else None
+    return None
 
 
 def _key(given: cst.BaseExpression) -> str:

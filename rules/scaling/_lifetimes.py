@@ -32,6 +32,8 @@ _ONCE = re.compile(r"^_*(test|main|bench|check|demo|run_test)|test$", re.IGNOREC
 """In the names of functions that train, and of which each call is a training of its own."""
 _EPOCH = re.compile(r"^(i_|cur_|curr_|current_)?epoch(_?(i|id|idx|index))?$", re.IGNORECASE)
 """What tells a function which epoch it is; ``epochs`` says how many there are."""
+_ONE_EPOCH = re.compile(r"(^|_)train(_one)?_epoch$")
+"""The name of a function that trains an epoch, whichever."""
 (_LOAD,) = LOAD_STATE_DICT.words
 _MAX_CALLS = 2  # in each other, that a scaler is followed through
 _THROUGH = (cst.With, cst.Try, cst.TryStar, cst.IndentedBlock, cst.SimpleStatementLine)
@@ -181,6 +183,15 @@ class Lifetimes:
             passed = any(dotted(value) == made.name for value in given)
             if passed and target is not None and id(target) in self.recognizer.eventful:
                 yield from (value for value in given if self.roles.is_optimizer(value))
+            if passed and (stepping := self._stepping(call)) is not None:
+                yield original(stepping)
+
+    def _stepping(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The optimizer of ``optimizer.step(scaler=scaler)``: one that takes the step itself."""
+        match call.func:
+            case cst.Attribute(value=owner, attr=cst.Name(value=name)) if name in STEPS:
+                return owner if self.roles.is_optimizer(owner) else None
+        return None
 
     def _restores(self, made: _Made, node: cst.CSTNode) -> bool:
         """Whether the new scaler gets the state of an old one."""
@@ -255,7 +266,7 @@ class Lifetimes:
         if scales and not any(self.program.loop(call) for call in scales):
             return True
         told = any(_EPOCH.search(param.name.value) for param in function.params.params)
-        return told and self._is_one_epoch(made, function)
+        return (told or _ONE_EPOCH.search(function.name.value) is not None) and self._is_one_epoch(made, function)
 
     def _is_older(self, optimizer: cst.BaseExpression, function: cst.FunctionDef) -> bool:
         """Whether an optimizer is a parameter of a function, or an attribute it leaves alone."""

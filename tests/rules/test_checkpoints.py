@@ -579,3 +579,79 @@ class Trainer:
 )
 def test_a_scaler_of_each_epoch_has_no_state_to_save(old: str, new: str, count: int) -> None:
     assert len(incomplete(OF_EACH_EPOCH, old, new)) == count
+
+
+HELPED = PROGRAM.replace(
+    'self.opt.load_state_dict(state["opt"])',
+    """self.put(self.net, state["net"]); self.put(self.opt, state["opt"])
+    def put(self, part, state):
+        part.load_state_dict(state)""",
+)
+REGISTRY = """\
+import torch
+from torch.amp import GradScaler
+class Agent:
+    def __init__(self):
+        self.kept = {}
+    def state(self, part):
+        return part.state_dict() if hasattr(part, "state_dict") else part
+    def save(self, path):
+        torch.save({name: self.state(part) for name, part in self.kept.items()}, path)
+    def load(self, path):
+        for name, state in torch.load(path).items():
+            part = self.kept.get(name)
+            part.load_state_dict(state)
+class Actor(Agent):
+    def __init__(self, net):
+        super().__init__()
+        self.s = GradScaler()
+        self.adam = torch.optim.Adam(net.parameters())
+        self.kept["net"] = net
+        self.kept["adam"] = self.adam
+    def step(self, x):
+        self.s.scale(x).backward()
+        self.s.step(self.adam)
+        self.s.update()
+"""
+RECORD = """\
+import torch
+from torch.amp import GradScaler
+class State:
+    def __init__(self, optimizer):
+        self._optimizer = optimizer
+    @property
+    def optimizer(self):
+        return self._optimizer
+    def save(self, path):
+        torch.save({"o": self.optimizer.state_dict()}, path)
+    def load(self, path):
+        self.optimizer.load_state_dict(torch.load(path)["o"])
+def step(loss, state, scaler):
+    scaler.scale(loss).backward()
+    scaler.step(state.optimizer)
+    scaler.update()
+def main(net, loader):
+    state = State(torch.optim.Adam(net.parameters()))
+    scaler = GradScaler()
+    for x in loader:
+        given = x, state
+        step(*given, scaler)
+    state.save("x.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "old", "new", "count"),
+    [
+        (HELPED, "", "", 1),
+        (HELPED, "self.put(self.opt,", "self.put(self.net,", 0),
+        (REGISTRY, "", "", 1),
+        (REGISTRY, '["adam"] = self.adam', '["adam"] = self.adam; self.kept["amp"] = self.s', 0),
+        (REGISTRY, '["adam"] = self.adam', '["adam"] = net', 0),
+        (RECORD, "", "", 1),
+        (RECORD, "scaler.step(state.optimizer)", "scaler.step(state.other)", 0),
+        (RECORD, "given = x, state", "given = x, 0", 0),
+    ],
+)
+def test_an_optimizer_by_another_way(program: str, old: str, new: str, count: int) -> None:
+    assert len(incomplete(program, old, new)) == count

@@ -269,3 +269,31 @@ def test_found_but_not_moved(old: str, new: str) -> None:
     assert old in IN_LOOP
     (found,) = recreated(IN_LOOP.replace(old, new))
     assert (found.before is not None) is ("break" in new)
+
+
+OWN_STEP = """\
+class Trainer:
+    def train_epoch(self):
+        s = GradScaler() if self.half else None
+        for x in self.data:
+            s.scale(self.loss(x)).backward()
+            self.optimizer.step("net", scaler=s)
+"""
+
+
+def test_an_optimizer_that_takes_the_step_itself() -> None:
+    (found,) = recreated(OWN_STEP)
+    assert isinstance(found.again, cst.FunctionDef)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("scaler=s", "scaler=None"),
+        ("train_epoch", "train"),
+        ("self.optimizer.step", "self.log.step"),
+        ("        for", "        self.optimizer = self.make()\n        for"),
+    ],
+)
+def test_an_optimizer_that_starts_anew(old: str, new: str) -> None:
+    assert not recreated(OWN_STEP.replace(old, new))
