@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.names import dotted
@@ -22,14 +21,14 @@ EVERYTHING = "*"
 _SCOPES = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _IN_PLACE = ("out", "inplace")
 """Keywords by which a function changes what it is given."""
-_STATE = frozenset({"data"})
-"""Attributes that are the tensor itself."""
 _VIEWS = frozenset(
     {
-        "T", "chunk", "contiguous", "data", "detach", "diag", "diagonal", "expand", "expand_as",
-        "flatten", "float", "getitem", "mT", "movedim", "narrow", "permute", "ravel", "real",
-        "reshape", "select", "split", "squeeze", "swapaxes", "t", "to", "transpose", "type",
-        "type_as", "unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as",
+        "T", "as_strided", "as_tensor", "asarray", "bfloat16", "broadcast_to", "chunk",
+        "contiguous", "cpu", "cuda", "data", "detach", "diag", "diagonal", "double", "expand",
+        "expand_as", "flatten", "float", "from_numpy", "getitem", "half", "imag", "mT", "moveaxis",
+        "movedim", "narrow", "numpy", "permute", "ravel", "real", "reshape", "reshape_as", "select",
+        "split", "squeeze", "swapaxes", "swapdims", "t", "to", "transpose", "type", "type_as",
+        "unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as",
     }
 )  # fmt: skip
 """What may give a tensor that shares the memory of its own."""
@@ -43,11 +42,9 @@ def roots(term: Term) -> frozenset[str]:
             return frozenset({key})
         case Seq(items=items):
             return frozenset().union(*map(roots, items))
-        case Op(form, name, args):
-            last = name.rpartition(".")[2]
-            is_same = last in _VIEWS or last.endswith("_")
-            if form in _COMPUTED and not is_same:
-                return frozenset()
+        case Op(form, _, args) if (
+            form not in _COMPUTED or term.last in _VIEWS or term.last.endswith("_")
+        ):
             return frozenset().union(*map(roots, args))
     return frozenset()
 
@@ -138,11 +135,9 @@ def _names(node: cst.CSTNode) -> Iterator[str]:
 
 def _stored(target: cst.BaseExpression) -> Iterator[str]:
     """What a store into an element, or into the memory of a tensor, changes."""
-    if is_gradient(target):
-        return
-    is_state = isinstance(target, cst.Attribute) and target.attr.value in _STATE
-    if isinstance(target, cst.Subscript) or (isinstance(target, cst.Attribute) and is_state):
-        yield from _base(target.value)
+    match target:
+        case cst.Subscript(value=owner) | cst.Attribute(value=owner, attr=cst.Name(value="data")):
+            yield from _base(owner)
 
 
 def _base(node: cst.BaseExpression) -> Iterator[str]:
@@ -172,17 +167,13 @@ def _called(model: Model, call: cst.Call) -> Iterator[str]:
     every = (*call.args, *(arg for each in made for arg in each.args))
     given = (arg for arg in every if arg.keyword and arg.keyword.value in _IN_PLACE)
     in_place = any(literal(arg.value) is not False for arg in given)
-    if in_place or any(name.startswith("torch") and name.endswith("_") for name in known):
+    if in_place or any(name.endswith("_") for name in known):
         yield from handed
         return
     if isinstance(call.func, cst.Attribute) and owner is not None and not known:
         method = call.func.attr.value
-        changes = method.endswith("_") and not method.endswith("__") and not is_gradient(owner)
-        if changes or (
-            isinstance(owner, cst.Name)
-            and owner.value not in ("self", "cls")
-            and method not in PURE_METHODS | QUERIES
-        ):
+        asks = method in PURE_METHODS | QUERIES
+        if method.endswith("_") or (isinstance(owner, cst.Name) and not asks):
             yield from _base(owner)
     function = model.program.target(call)
     if function is not None:
@@ -206,5 +197,5 @@ def _directly(model: Model, part: cst.CSTNode) -> Iterator[str]:
         yield from _stored(part.target)
     elif isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
         method, is_event = part.func.attr.value, model.steps.recognizer.kind(part) is not None
-        if method.endswith("_") and not method.endswith("__") and not is_event:
+        if method.endswith("_") and not is_event:
             yield from _base(part.func.value)
