@@ -155,8 +155,8 @@ class Walker:
         self, name: str, term: Term, env: dict[str, Term], value: cst.BaseExpression | None
     ) -> None:
         shared = touches.shared(value) if value is not None else ()
-        self._roots[name] = frozenset({name}) | touches.roots(term)
-        self._roots[name] = self._roots[name].union(*map(self._shares, shared))
+        held = touches.roots(term, env).union(shared)
+        self._roots[name] = frozenset({name}).union(*map(self._shares, held))
         env[name] = self._bounded(name, term)
 
     def _certain(
@@ -247,9 +247,9 @@ class Walker:
         changed = {n for t in self._model.program.assigned(node) for n in _names(t)}
         touched = {*touches.changed(self._model, node)}
         if isinstance(node, cst.For):
-            held = touches.roots(self._lifter.term(head, env))
-            held = held.union(*(self._shares(name) for name in touches.shared(head)))
-            self._roots |= {name: held | {name} for name in _names(node.target)}
+            held = touches.roots(self._lifter.term(head, env), env).union(touches.shared(head))
+            shared = frozenset().union(*map(self._shares, held))
+            self._roots |= {name: shared | {name} for name in _names(node.target)}
         for name in sorted(changed):
             if env.get(name, Input(name)) != Input(name):
                 self._note(f"start {name}", guards, env[name], node)

@@ -6,10 +6,11 @@ that reads it there is not the one that was computed earlier.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
+from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.names import dotted
@@ -35,18 +36,24 @@ _VIEWS = frozenset(
 _COMPUTED = (Form.FUNCTION, Form.METHOD, Form.OPERATOR, Form.MODULE)
 
 
-def roots(term: Term) -> frozenset[str]:
-    """The inputs that a value may be, or share memory with."""
+def roots(term: Term, env: Mapping[str, Term]) -> frozenset[str]:
+    """The inputs, and the names for what was computed, that a value may share memory with."""
+    parts = [*_same(term)]
+    held = {*map(id, parts)}
+    named = (name for name, known in env.items() if id(known) in held)
+    return frozenset(part.key for part in parts if isinstance(part, Input)).union(named)
+
+
+def _same(term: Term) -> Iterator[Term]:
+    """What a value may be, or share memory with."""
+    yield term
     match term:
-        case Input(key):
-            return frozenset({key})
         case Seq(items=items):
-            return frozenset().union(*map(roots, items))
-        case Op(form, _, args) if (
-            form not in _COMPUTED or term.last in _VIEWS or term.last.endswith("_")
-        ):
-            return frozenset().union(*map(roots, args))
-    return frozenset()
+            yield from (part for item in items for part in _same(item))
+        case Op(form, _, args):
+            is_same = term.last in _VIEWS or term.last.endswith("_")
+            if form not in _COMPUTED or is_same:
+                yield from (part for arg in args for part in _same(arg))
 
 
 def shared(value: cst.BaseExpression) -> Iterator[str]:
@@ -54,9 +61,7 @@ def shared(value: cst.BaseExpression) -> Iterator[str]:
     match value:
         case cst.Name() | cst.Attribute() | cst.Subscript():
             yield from _base(value)
-        case cst.Call(func=cst.Attribute(value=owner, attr=attr)) if (
-            attr.value in _VIEWS or attr.value.endswith("_")
-        ):
+        case cst.Call(func=cst.Attribute(value=owner, attr=attr)) if attr.value.endswith("_"):
             yield from shared(owner)
         case cst.Tuple(elements=elements) | cst.List(elements=elements):
             for element in elements:
@@ -158,7 +163,9 @@ def _called(model: Model, call: cst.Call) -> Iterator[str]:
     owner = call.func.value if isinstance(call.func, cst.Attribute) else None
     of_scaler = owner is not None and model.roles.is_scaler(owner)
     if of_scaler or model.steps.recognizer.kind(call) is not None:
-        return  # the traces say what it does
+        if owner is not None and is_gradient(owner):
+            yield from _base(owner)
+        return  # the traces say what else it does
     known = model.names.qualified(call.func)
     if "torch.set_grad_enabled" in known and not isinstance(model.tree.parent(call), cst.WithItem):
         yield EVERYTHING
