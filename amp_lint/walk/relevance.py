@@ -202,12 +202,26 @@ class Relevance:
             return None
         body, other = self._sides(node)
         used = any(map(self.uses_scaler, body))
-        if used is any(map(self.uses_scaler, other)):
+        if used is any(map(self.uses_scaler, other)) or self._is_asked_for_clips(node):
             return None
         constant = self.recognizer.values.constant(node.test)
         if isinstance(constant, bool) and constant is not used and self._is_on:
             return constant  # the file has both: a scaler that is on, and the side that uses none
         return None if any(map(self.serves_both_modes, body if used else other)) else used
+
+    def _is_asked_for_clips(self, node: cst.If) -> bool:
+        """Whether an ``if`` tests what another one of its function asks, to say whether to clip."""
+        home = self.tree.ancestor(node, cst.FunctionDef)
+        return (id(home), text(node.test)) in self._tests_of_clips
+
+    @functools.cached_property
+    def _tests_of_clips(self) -> frozenset[tuple[int, str]]:
+        """Each test behind which a function clips alone, with the function's id."""
+        tests = (each for each in self.tree.nodes(cst.If) if each.orelse is None)
+        clipping = (each for each in tests if self._guards_clip(each.body))
+        return frozenset(
+            (id(self.tree.ancestor(each, cst.FunctionDef)), text(each.test)) for each in clipping
+        )
 
     @functools.cached_property
     def _is_on(self) -> bool:
