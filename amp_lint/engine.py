@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
+from amp_lint.run.garbage import uncollected
 from amp_lint.selection import Scope, Selection
 from amp_lint.sieve import allowed, wanted
 from amp_lint.syntax.facts import Facts, facts
@@ -55,7 +56,8 @@ def check(
     """
     told = named or not links or bool(selection.sieve.by_bytes(source.data))
     try:
-        groups = survivors(source, selection, named, links)
+        with uncollected():
+            groups = survivors(source, selection, named, links)
     except SyntaxError as error:
         found = [_syntax_error(source, error)] if told else []
         return _suppress(source, found, selection)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from amp_lint import engine, fixing
 from amp_lint.engine import AnalysisError
+from amp_lint.run.garbage import uncollected
 from amp_lint.run.overtime import OvertimeError, allowed, limited
 from amp_lint.selection import Scope, Selection
 from amp_lint.syntax.cells import opened
@@ -155,7 +156,8 @@ def _leads(data: bytes, links: Links) -> bool:
     from amp_lint.syntax.links import leads  # where there is anything to follow
 
     try:
-        return limited(allowed(len(data)), leads, data, links)
+        with uncollected():
+            return limited(allowed(len(data)), leads, data, links)
     except (OvertimeError, MemoryError):
         return True
 
