@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_lint.syntax.names import dotted
 from amp_lint.syntax.references import is_read
 from amp_lint.verify.compare.lift import is_amp
 from amp_lint.verify.compare.places.callers import callers
@@ -20,19 +19,15 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
         one, other = before.units[name], after.units[name]
         if not isinstance(one, cst.FunctionDef) or not isinstance(other, cst.FunctionDef):
             continue
-        old, new = _order(before, one), _order(after, other)
-        changes = old.count("") != new.count("")
-        if old != new and not (changes and _is_plain(after, other) and _is_plain(before, one)):
+        is_same = _order(before, one) == _order(after, other)
+        if not is_same and not (_is_plain(after, other) and _is_plain(before, one)):
             line = after.line(other)
             yield f"line {line}: the decorators of `{other.name.value}` are others"
 
 
-def _order(side: Side, function: cst.FunctionDef) -> list[str]:
-    """The decorators; AMP's as ""."""
-    return [
-        "" if _is_amp(side, each.decorator) else dotted(each.decorator) or "..."
-        for each in function.decorators
-    ]
+def _order(side: Side, function: cst.FunctionDef) -> list[bool]:
+    """Of each decorator, whether it is AMP's: the others are compared like all code."""
+    return [_is_amp(side, each.decorator) for each in function.decorators]
 
 
 def _is_amp(side: Side, node: cst.BaseExpression) -> bool:
@@ -51,18 +46,16 @@ def _is_plain(side: Side, function: cst.FunctionDef) -> bool:
     below = side.model.tree.below
     runs_later = function.asynchronous is not None or bool(below(function, cst.Yield))
     calls_itself = name_of(side.model, function.body) in callers(side, function)
-    alone = not any(_order(side, function)) and not _is_read(side, function.name)
+    alone = all(_order(side, function)) and not _is_read(side, function.name.value)
     return alone and not runs_later and not calls_itself and not open_terms(given)
 
 
-def _is_read(side: Side, name: cst.Name) -> bool:
+def _is_read(side: Side, name: str) -> bool:
     """Whether something reads a function, or what it knows of itself, other than to call it."""
     tree = side.model.tree
-    for node in tree.named(name.value):
+    for node in tree.named(name):
         parent = tree.parent(node)
         whole = parent if isinstance(parent, cst.Attribute) and parent.attr is node else node
-        holder = tree.parent(whole)
-        called = isinstance(holder, cst.Call) and holder.func is whole
-        if node is not name and not called and is_read(tree, node):
+        if not isinstance(tree.parent(whole), cst.Call) and is_read(tree, whole):
             return True
     return False
