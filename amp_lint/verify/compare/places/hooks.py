@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -46,14 +46,13 @@ _ASKING: tuple[type[cst.CSTNode], ...] = (
     cst.Del, cst.For, cst.FormattedString, cst.Subscript,
 )  # fmt: skip
 _DATASETS = frozenset({"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"})
-"""Whose items a loader asks for, in no region of a step."""
+_LOADED = "loaded "
+"""Before what a loader asks a data set for, in no region of a step."""
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
     """What may compute behind plain syntax, and runs in another region than before."""
     hooks = _hooks(before), _hooks(after)
-    if not any(hooks):
-        return
     for name in common(before.units, after.units):
         old, new = (
             [*_asked(side, name, its)] for side, its in zip((before, after), hooks, strict=True)
@@ -77,8 +76,10 @@ def _hooks(side: Side) -> frozenset[str]:
             continue
         if model.tree.below(function, cst.Yield):
             found |= {_GENERATOR} if not any(map(_is_context, function.decorators)) else set()
-        elif owner is not None and not _is_dataset(side, owner):
-            found.update(_names(function))
+        elif owner is not None:
+            for name in _names(function):
+                loaded = name in _ROUNDS and _is_dataset(side, owner)
+                found.add(f"{_LOADED}{name}" if loaded else name)
     return frozenset(found)
 
 
@@ -122,8 +123,10 @@ def _asks_for(side: Side, node: cst.CSTNode) -> Iterator[str]:
     match node:
         case cst.Attribute(attr=attr):
             yield from (*_SET, f"set {attr.value}") if is_target else (*_GET, f"get {attr.value}")
-        case cst.Subscript():
+        case cst.Subscript(value=owner, slice=index):
             yield "__setitem__" if is_target else "__getitem__"
+            if not _is_named(index) and _may_be_dataset(side, owner):
+                yield f"{_LOADED}__getitem__"
         case cst.Del():
             yield from ("__delitem__", "__delattr__", "__del__")
         case cst.Call(func=cst.Name(value=name)):
@@ -139,6 +142,22 @@ def _asks_for(side: Side, node: cst.CSTNode) -> Iterator[str]:
         case cst.Comparison(comparisons=comparisons):
             for each in comparisons:
                 yield from _OF_OPERATORS.get(type(each.operator), ())
+
+
+def _is_named(index: Sequence[cst.SubscriptElement]) -> bool:
+    """Whether an item is asked for by a word: those of a data set are numbered."""
+    return any(isinstance(getattr(each.slice, "value", None), cst.SimpleString) for each in index)
+
+
+def _may_be_dataset(side: Side, node: cst.BaseExpression) -> bool:
+    """Whether a data set may be asked for an item: not a batch, nor what a model gives."""
+    bindings = side.model.names.bindings(node) if isinstance(node, cst.Name) else ()
+    made = side.model.values.instance_class
+    return not bindings or any(
+        each.kind not in ("for", "unpack")
+        and not (isinstance(each.value, cst.Call) and made(each.value) is None)
+        for each in bindings
+    )
 
 
 def _is_display(side: Side, node: cst.BaseExpression) -> bool:
