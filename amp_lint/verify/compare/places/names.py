@@ -26,8 +26,6 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
     gained = new.keys() - old.keys()
     if gained and (after.lifter.names_by_text or any(after.model.tree.named(_MEMBERS))):
         yield f"`{min(gained)}` is a name more, and all names are asked for"
-    if not lost:
-        return
     tree = after.model.tree
     texts = [node.value for node in tree.nodes(cst.SimpleString)]
     texts += [node.value for node in tree.nodes(cst.FormattedStringText)]
@@ -42,8 +40,6 @@ def _tried(before: Side, after: Side) -> Iterator[str]:
     if len(old) != len(new):
         return
     for (_, was), (node, becomes) in zip(old, new, strict=True):
-        if was == becomes:
-            continue
         kept = all(
             name in (known, *_new_names(known))
             for names, others in zip(was, becomes, strict=False)
@@ -57,12 +53,11 @@ def _tried(before: Side, after: Side) -> Iterator[str]:
 def _tries(side: Side) -> Iterator[tuple[cst.Try, list[list[str]]]]:
     """Each ``try`` that imports something of AMP: by block what it imports, and what is caught."""
     tree = side.model.tree
-    imports = [b for b in side.model.names.every_binding() if b.kind == "import" and b.qualified]
+    bindings = side.model.names.every_binding()
+    imports = [(b.node, b.qualified) for b in bindings if b.qualified is not None]
     for node in tree.nodes(cst.Try):
         blocks = [node.body, *node.handlers]
-        found = [
-            [b.qualified or "" for b in imports if tree.contains(block, b.node)] for block in blocks
-        ]
+        found = [[name for at, name in imports if tree.contains(block, at)] for block in blocks]
         if any(is_amp(name) for names in found for name in names):
             types = [tree.source(h.type) if h.type is not None else "" for h in node.handlers]
             yield node, [*found, types]
@@ -98,6 +93,6 @@ def _module_names(side: Side) -> dict[str, frozenset[str]]:
     """What imports bind in the module and its classes, and what that is."""
     found: dict[str, frozenset[str]] = {}
     for binding in side.model.names.every_binding():
-        if binding.kind == "import" and binding.qualified is not None:
+        if binding.qualified is not None:
             found[binding.name] = found.get(binding.name, frozenset()) | {binding.qualified}
     return found
