@@ -58,9 +58,7 @@ def _asked_for(each: Made) -> list[str]:
 
 
 def _is_like(one: Made, other: Made) -> bool:
-    if one.target or other.target:
-        return one.target == other.target
-    return bool(one.written) and one.written == other.written
+    return one.target == other.target and (bool(one.target) or one.written == other.written)
 
 
 def _is_same(one: Made, other: Made, script: bool) -> bool:
