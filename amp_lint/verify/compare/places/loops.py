@@ -13,7 +13,7 @@ from amp_lint.verify.compare.places.names import has_word
 from amp_lint.verify.compare.regions import shown
 from amp_lint.verify.compare.side import Side, timeless
 from amp_lint.verify.compare.units import common
-from amp_lint.verify.terms import Const, Form, Op, Term
+from amp_lint.verify.terms import Const, Op, Term
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
@@ -38,33 +38,31 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
 def _is_repeated(mark: Mark, marks: Sequence[Mark]) -> bool:
     """Whether a loop repeats an event for the gradients of one backward pass.
 
-    An update, which belongs behind all steps; or an ``unscale_`` with a clip behind each.
+    One that is of no round of the loop, as an update; or with one that is not: a clip of all.
     """
     backwards = [m for m in marks if m.kind == Kind.BACKWARD.value]
-    clips = [m for m in marks if m.kind == Kind.CLIP.value and _loops(m) == _loops(mark)]
-    clips = [clip for clip in clips if not _is_of_round(clip)]
     inner = bool(backwards) and all(len(_loops(b)) < len(_loops(mark)) for b in backwards)
-    return inner and (mark.kind == Kind.UPDATE.value or bool(clips))
+    same = (m for m in marks if _loops(m) == _loops(mark))
+    return inner and not all(map(_is_of_round, same))
 
 
-def _is_of_round(clip: Mark) -> bool:
-    """Whether a clip is of what its loop walks over: each round has another one."""
-    loop = _loops(clip)[-1] if _loops(clip) else None
+def _is_of_round(mark: Mark) -> bool:
+    """Whether an event is of what its loop walks over: each round has another one."""
+    loop = _loops(mark)[-1] if _loops(mark) else None
     target = loop.args[1] if isinstance(loop, Op) and len(loop.args) > 1 else None
     walked = str(target.value) if isinstance(target, Const) else ""
-    names = (part.value for part in descendants(clip.node) if isinstance(part, cst.Name))
+    names = (part.value for part in descendants(mark.node) if isinstance(part, cst.Name))
     return any(has_word(walked, name) for name in names)
 
 
 def _unlooped(before: Side, after: Side) -> Iterator[str]:
-    """Clips that were repeated for the gradients of one backward pass, and are not any more."""
+    """Clips that were repeated by a loop, and are not any more."""
     for name in common(before.units, after.units):
         old, new = before.effects[name].marks, after.effects[name].marks
-        backwards = [len(_loops(m)) for m in old if m.kind == Kind.BACKWARD.value]
-        left = {_loops(m) for m in new if m.kind == Kind.CLIP.value}
-        for mark in old if left else ():
-            inner = bool(backwards) and len(_loops(mark)) > max(backwards)
-            if mark.kind == Kind.CLIP.value and inner and _loops(mark) not in left:
+        clips = [_loops(m) for m in new if m.kind == Kind.CLIP.value]
+        kept = {loop for loops in clips for loop in loops}
+        for mark in old if clips else ():
+            if mark.kind == Kind.CLIP.value and not kept.issuperset(_loops(mark)):
                 line, code = before.line(mark.node), shown(before, mark.node)
                 yield f"line {line}: `{code}` left its loop"
 
@@ -73,5 +71,5 @@ def _loops(mark: Mark) -> tuple[Term, ...]:
     return tuple(
         timeless(guard)
         for guard in mark.guards
-        if isinstance(guard, Op) and guard.form is Form.OTHER and guard.name in ("for", "while")
+        if isinstance(guard, Op) and guard.name in ("for", "while")
     )
