@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_lint.amp.events import Kind
+from amp_lint.syntax.references import is_read
 from amp_lint.verify.compare.marks import BY_SCALER, IN_ORDER
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import common
@@ -39,7 +40,7 @@ def _is_followed(side: Side, function: cst.FunctionDef, name: str) -> bool:
         return not found
     lines = {side.line(mark.node) for mark in side.effects[name].marks if mark.kind in BY_SCALER}
     seen = [{e.line for trace in made.traces for e in trace} for made in of_callers]
-    return bool(seen) and all(lines <= each for each in seen)
+    return all(lines <= each for each in seen)
 
 
 def callers(side: Side, function: cst.FunctionDef) -> set[str]:
@@ -74,7 +75,7 @@ def _in_lambdas(side: Side) -> Iterator[str]:
     recognizer = side.model.steps.recognizer
     for inner in side.model.tree.nodes(cst.Lambda):
         for call in side.model.tree.below(inner, cst.Call):
-            if recognizer.is_scale(call) or recognizer.kind(call) is not None:
+            if recognizer.kind(call) is not None:
                 yield side.model.tree.source(call)
 
 
@@ -89,9 +90,9 @@ def _is_handed_on(side: Side, function: cst.FunctionDef) -> bool:
     if is_special and not side.model.program.calls_of(function) and not _is_whole(side, function):
         return True
     for node in tree.named(name):
-        holder = tree.parent(node)
-        called = isinstance(holder, cst.Call) and holder.func is node
-        if node is not function.name and not called and _is_value(holder):
+        parent = tree.parent(node)
+        whole = parent if isinstance(parent, cst.Attribute) else node
+        if not isinstance(tree.parent(whole), cst.Call) and _is_function(side, whole):
             return True
     quoted = {f'"{name}"', f"'{name}'"}
     by_text = any(tree.named(word) for word in ("globals", "getattr", "vars", "methodcaller"))
@@ -104,6 +105,12 @@ def _is_whole(side: Side, function: cst.FunctionDef) -> bool:
     return {Kind.BACKWARD, Kind.STEP} <= kinds
 
 
-def _is_value(holder: cst.CSTNode | None) -> bool:
-    values = (cst.Arg, cst.Element, cst.DictElement, cst.IfExp, cst.Return, cst.Tuple, cst.List)
-    return isinstance(holder, values)
+def _is_function(side: Side, node: cst.Name | cst.Attribute) -> bool:
+    """Whether what is read may be a function of the file, and not only something of its name."""
+    values = side.model.values
+    if isinstance(node, cst.Attribute):
+        owner = values.instance_class(node.value)
+        method = values.method(owner, node.attr.value) if owner is not None else None
+        return isinstance(method or values.function(node), cst.FunctionDef)
+    bindings = side.model.names.bindings(node) if is_read(side.model.tree, node) else ()
+    return any(isinstance(each.node, cst.FunctionDef) for each in bindings)
