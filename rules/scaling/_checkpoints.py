@@ -356,9 +356,9 @@ class Checkpoints:
                 grows = holder is None or any(map(self._may_grow, self._uses(holder)))
                 if saved and not grows and self.names.is_passed_on(function):
                     continue  # it is found there
-                if saved or _SAVE.search(function.name.value):
-                    assert isinstance(state.func, cst.Attribute)
-                    yield state.func.value
+                optimizer = self._asked(state)
+                if optimizer is not None and (saved or _SAVE.search(function.name.value)):
+                    yield optimizer
 
     def _leaves_out(self, function: cst.FunctionDef) -> bool:
         """Whether a function would save a scaler that no call gives it."""
@@ -450,8 +450,9 @@ class Checkpoints:
         function = self.tree.ancestor(holder, cst.FunctionDef)
         if function is not None and self._leaves_out(function):
             return None  # which is the mistake of those who call it
-        assert isinstance(state.func, cst.Attribute)
-        optimizer = state.func.value
+        optimizer = self._asked(state)
+        if optimizer is None:
+            return None
         step = next((s for s in self._steps if self._is_of(s, optimizer)), None)
         scaler = self._scaler_for(holder, step)
         if self._is_of_an_epoch(scaler, step, function):

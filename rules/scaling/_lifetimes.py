@@ -266,7 +266,9 @@ class Lifetimes:
         if scales and not any(self.program.loop(call) for call in scales):
             return True
         told = any(_EPOCH.search(param.name.value) for param in function.params.params)
-        return (told or _ONE_EPOCH.search(function.name.value) is not None) and self._is_one_epoch(made, function)
+        return (told or _ONE_EPOCH.search(function.name.value) is not None) and self._is_one_epoch(
+            made, function
+        )
 
     def _is_older(self, optimizer: cst.BaseExpression, function: cst.FunctionDef) -> bool:
         """Whether an optimizer is a parameter of a function, or an attribute it leaves alone."""

@@ -581,6 +581,10 @@ def test_a_scaler_of_each_epoch_has_no_state_to_save(old: str, new: str, count: 
     assert len(incomplete(OF_EACH_EPOCH, old, new)) == count
 
 
+ASKED = f"""{PROGRAM.replace("self.opt.state_dict()", "state_of(self.opt)")}
+def state_of(part):
+    return part.state_dict()
+"""
 HELPED = PROGRAM.replace(
     'self.opt.load_state_dict(state["opt"])',
     """self.put(self.net, state["net"]); self.put(self.opt, state["opt"])
@@ -643,6 +647,8 @@ def main(net, loader):
 @pytest.mark.parametrize(
     ("program", "old", "new", "count"),
     [
+        (ASKED, "", "", 1),
+        (ASKED, "state_of(self.opt)", "state_of(self.net)", 0),
         (HELPED, "", "", 1),
         (HELPED, "self.put(self.opt,", "self.put(self.net,", 0),
         (REGISTRY, "", "", 1),
