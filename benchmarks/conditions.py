@@ -390,7 +390,7 @@ def _outcome(condition: Condition, samples: Sequence[Sample]) -> str:
     kept, function.__code__ = function.__code__, condition.without
     try:
         found = IDLE
-        for sample in sorted(samples, key=_is_last):
+        for sample in sorted(reversed(samples), key=_is_last):  # the newest may be for it
             found = min(found, _without(sample), key=OUTCOMES.index)
             if found not in (MORE, IDLE):
                 break
