@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ _INFINITE = {
 }
 """What is infinite, or its gradient, where a number is 1 -> what is done to that before."""
 _KEEPING = SELECTS | CASTS
+_ON_BOTH_SIDES = frozenset(name for name, place in UPPER_BOUNDS.items() if place)
 
 
 class VanishingEps(Rule):
@@ -69,7 +71,7 @@ class VanishingEps(Rule):
         bounds = [*_bounds(model)]
         taken = _taken_from_one(model) if bounds else frozenset()
         for call, tensor, bound in bounds:
-            if id(call) in taken:
+            if id(call) in taken or _is_kept_apart(model, call, bound):
                 supposing = any(_rounds(run, bound) for run in model.dtypes.reaching(call))
                 place = (tensor, bound)
                 yield from first(model, call, self._judge_bound, place, supposing=supposing)
@@ -127,6 +129,20 @@ def _bounds(
             bound = made.args.get(UPPER_BOUNDS[made.name], "max")
             if bound is not None:
                 yield call, made.input, bound
+
+
+def _is_kept_apart(model: Model, call: cst.Call, bound: cst.BaseExpression) -> bool:
+    """Whether a sigmoid is kept as far from 1 as from 0: for logarithms of both."""
+    made = model.operations.of(call)
+    low = made.args.get(UPPER_BOUNDS[made.name] - 1, "min") if made is not None else None
+    if made is None or low is None or made.name not in _ON_BOTH_SIDES:
+        return False
+    if not any(step.name.rstrip("_") == "sigmoid" for step in model.operations.chain(made.input)):
+        return False
+    return any(
+        math.isclose(run.of(low).number or 0.0, 1 - (run.of(bound).number or 0.0), rel_tol=1e-3)
+        for run in model.dtypes.reaching(call)
+    )
 
 
 def _taken_from_one(model: Model) -> frozenset[int]:
