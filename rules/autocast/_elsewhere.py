@@ -12,10 +12,10 @@ from amp_lint.text.diagnostic import LONGEST_CODE
 def runs_elsewhere(model: Model, node: cst.CSTNode) -> str:
     """Path and line of where that may be, for a place in a model that knows of no region."""
     trainer = model.trainer if _is_of_a_model(model, node) else None
-    return _place(trainer) if trainer is not None else ""
+    return shown_place(trainer) if trainer is not None else ""
 
 
-def _place(trainer: Trainer) -> str:
+def shown_place(trainer: Trainer) -> str:
     """Path and line; of a long path the end, which says more than the beginning."""
     name = trainer.name
     if len(name) > LONGEST_CODE:

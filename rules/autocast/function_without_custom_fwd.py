@@ -9,7 +9,9 @@ from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary.amp import CUSTOM_BWD, CUSTOM_FWD
+from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.operations import FUNCTION_METHODS
+from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -24,6 +26,13 @@ _MISPLACED = (
 _HELP = "decorate forward with `torch.amp.custom_fwd` and backward with `custom_bwd`"
 
 
+_AGAIN = (
+    "autocast is off in backward: this is computed again in float32, or raises where the input "
+    "is float16"
+)
+_HELP_AGAIN = "use `torch.utils.checkpoint.checkpoint`, or enter autocast here as well"
+
+
 class FunctionWithoutCustomFwd(Rule):
     """``class Product(Function)`` whose backward multiplies two dtypes."""
 
@@ -35,6 +44,8 @@ class FunctionWithoutCustomFwd(Rule):
         frozenset({"Function"}),
         frozenset({"save_for_backward", "apply"}) | CUSTOM_FWD.words | CUSTOM_BWD.words,
     )
+
+    elsewhere = words(Role.REGION)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge each Function that is not decorated, and casts nothing."""
@@ -57,6 +68,24 @@ class FunctionWithoutCustomFwd(Rule):
                 yield self.report(model, mixed.product, message, applied, help=_HELP)
             elif (given := _functions.mixed_call(model, owner, function)) is not None:
                 yield self._mixed(model, given)
+            elif (again := _functions.recomputed(model, function)) is not None:
+                yield from self._recomputed(model, owner, again)
+
+    def _recomputed(
+        self, model: Model, owner: cst.ClassDef, again: cst.Call
+    ) -> Iterator[Diagnostic]:
+        """What runs in backward without the region that it ran in before, if there is one."""
+        from ._elsewhere import shown_place
+        from ._functions import applied
+
+        calls = [*applied(model, owner)]
+        chain = next((c for call in calls for c in model.reach.running(call)), None)
+        if chain is not None:
+            related = [(chain.entered[0].region.node, "autocast is on here")]
+            yield self.report(model, again, _AGAIN, related, help=_HELP_AGAIN)
+        elif calls and (trainer := model.trainer) is not None:
+            message = f"{_AGAIN}; {shown_place(trainer)} may run it so"
+            yield self.report(model, again, message, help=_HELP_AGAIN)
 
     def _mixed(self, model: Model, given: Given) -> Diagnostic:
         """A call that is given two dtypes, or a cast of some of what it is given."""
