@@ -48,11 +48,11 @@ def _is_repeated(mark: Mark, marks: Sequence[Mark]) -> bool:
 
 def _is_of_round(mark: Mark) -> bool:
     """Whether an event is of what its loop walks over: each round has another one."""
-    loop = _loops(mark)[-1] if _loops(mark) else None
-    target = loop.args[1] if isinstance(loop, Op) and len(loop.args) > 1 else None
-    walked = str(target.value) if isinstance(target, Const) else ""
-    names = (part.value for part in descendants(mark.node) if isinstance(part, cst.Name))
-    return any(has_word(walked, name) for name in names)
+    match _loops(mark)[-1]:
+        case Op(args=(_, Const(value=target))):
+            names = (part.value for part in descendants(mark.node) if isinstance(part, cst.Name))
+            return any(has_word(str(target), name) for name in names)
+    return False
 
 
 def _unlooped(before: Side, after: Side) -> Iterator[str]:
