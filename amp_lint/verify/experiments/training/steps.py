@@ -29,6 +29,7 @@ from amp_lint.verify.experiments.training.checks import (
 )
 from amp_lint.verify.experiments.training.optimizers import OPTIMIZER
 from amp_lint.verify.experiments.training.pairs import (
+    Pair,
     incomparable,
     is_ambiguous,
     is_entangled,
@@ -314,17 +315,40 @@ def _is_new(evidence: Evidence) -> bool:
 def _feasible(trials: list[Trial], by_path: list[list[Evidence]]) -> Iterator[Evidence]:
     """What was found on paths, but not that both programs raise the same on one.
 
-    Such a path may be one that the code never takes. It counts if no path that trains as often
-    comes to its end.
+    Such a path may be one that the code never takes, and one that goes on to it as well, where
+    both raise, be it something else. It counts if no path that trains as often comes to its end.
     """
     ended = [
         _rounds(trial)
         for trial, found in zip(trials, by_path, strict=True)
         if not any(_stops(evidence) for evidence in found)
     ]
+    dead = [
+        trial.pair
+        for trial, found in zip(trials, by_path, strict=True)
+        if any(_stops(evidence) for evidence in found)
+    ]
     for trial, found in zip(trials, by_path, strict=True):
         counts = _rounds(trial) > max(ended, default=0)
-        yield from (evidence for evidence in found if counts or not _stops(evidence))
+        is_dead = any(_goes_on_to(trial.pair, pair) for pair in dead)
+        for evidence in found:
+            both = evidence.check == RAISES and None not in (evidence.before, evidence.after)
+            if counts or not (_stops(evidence) or (is_dead and both)):
+                yield evidence
+
+
+def _goes_on_to(pair: Pair, start: Pair) -> bool:
+    """Whether a path does something first, and then what another one does up to its first step."""
+    texts = (pair.before, _first_round(start.before)), (pair.after, _first_round(start.after))
+    return all(
+        any(trace[at : at + len(first)] == first for at in range(1, len(trace)))
+        for trace, first in texts
+    )
+
+
+def _first_round(trace: Trace) -> Trace:
+    kinds = [event.kind for event in trace]
+    return trace[: kinds.index(Kind.STEP) + 1] if Kind.STEP in kinds else trace
 
 
 def _stops(evidence: Evidence) -> bool:
