@@ -52,8 +52,8 @@ from amp_lint.verify.prover import of_any_change
 
 PACKAGE = "amp_lint.verify.compare"
 MODULES = (
-    "erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes", "uses",
-    "regions", "settings", "touches", "places.callers", "places.decorators", "places.derived",
+    "active", "erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes", "uses",
+    "regions", "settings", "touches", "places.asked", "places.callers", "places.decorators", "places.derived",
     "places.hooks", "places.identity", "places.keys", "places.loops", "places.made",
     "places.names", "places.order", "places.reentered", "places.scalers",
 )  # fmt: skip

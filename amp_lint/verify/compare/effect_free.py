@@ -47,6 +47,8 @@ def is_opaque(term: Term) -> bool:
         case Form.METHOD:
             if term.name == "get" and len(term.args) == 1:
                 return True  # a queue's
+            if term.name == "replace" and len(term.args) < 3:
+                return True  # a path's
             return term.name not in PURE_METHODS and term.name not in QUERIES
         case Form.APPLY:
             return not _is_pure_module(term.args[0])

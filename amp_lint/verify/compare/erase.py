@@ -57,7 +57,7 @@ _READ_DOCSTRINGS = (
 _READ_ANNOTATIONS = (
     "__annotations__", "get_type_hints", "get_annotations", "signature", "jit", "script",
     "singledispatch", "typeguard", "pydantic", "inspect", "typer", "tyro", "jsonargparse", "plac",
-    "defopt", "cyclopts", "beartype", "fire", "Fire",
+    "defopt", "cyclopts", "beartype", "fire", "Fire", "LightningModule", "LightningDataModule",
 )  # fmt: skip
 _SWALLOWING = frozenset({"contextlib.suppress"})
 _EXITS = (cst.Break, cst.Continue, cst.Raise, cst.Return)

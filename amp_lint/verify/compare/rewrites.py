@@ -30,7 +30,7 @@ _SEE_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir"})
 _FRAMES = frozenset({"currentframe", "_getframe", "stack", "getargvalues"})
 """What gives all locals."""
 _FRAME_LOCALS = ("f_locals", "f_back")
-_READERS = frozenset({"eval", "evaluate", "execute", "query", "sql"})
+_READERS = frozenset({"eval", "evaluate", "execute", "query", "sql", "sqldf"})
 """What looks for names in a text that it is given."""
 _LAZY = ("BooleanOperation", "IfExp", "Lambda", "ListComp", "SetComp", "DictComp", "GeneratorExp",
          "FunctionDef", "ClassDef", "While", BLOCK)  # fmt: skip
@@ -44,7 +44,7 @@ _SIMPLE = (
 )  # fmt: skip
 """What binds no name by itself."""
 _HEAD = frozenset({"Name", "known", "literal", "Attribute", "Arg", "AssignTarget"})
-"""What may be evaluated before or after a call."""
+"""What computes nothing by itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,7 +201,10 @@ def _inlined(function: Function, tree: Plain, name: str, whole: Plain) -> Plain 
             value = _bound(statement, name)
             if value is not None:
                 if _count(function.tree, name) == 1:
-                    return plain(BLOCK, "", _unnamed(function, tree.parts, index), tree.node)
+                    kept = _unnamed(function, tree.parts, index)
+                    return plain(BLOCK, "", kept, tree.node) if kept else None
+                if _count(whole, name) > sum(_count(part, name) for part in tree.parts[index:]):
+                    return None
                 kept = _put(function, tree.parts[index + 1 :], name, value, _rank(whole, value))
                 if kept is None:
                     return None
@@ -214,9 +217,14 @@ def _inlined(function: Function, tree: Plain, name: str, whole: Plain) -> Plain 
     return None
 
 
-def _unnamed(function: Function, block: Sequence[Plain], index: int) -> tuple[Plain, ...]:
-    """A block in which a value that nobody reads gets no name; none that only computes."""
+def _unnamed(function: Function, block: Sequence[Plain], index: int) -> tuple[Plain, ...] | None:
+    """A block in which a value that nobody reads gets no name; none that only computes.
+
+    None if it is an object that may live as long as it has one.
+    """
     value = block[index].parts[1]
+    if _may_end(function, value.node):
+        return None
     is_nothing = all(_is_plain_value(function, part.node) for part in _every(value))
     kept = () if is_nothing else (plain("Expr", _EXPR, [value], block[index].node),)
     return (*block[:index], *kept, *block[index + 1 :])
@@ -228,6 +236,8 @@ _NO_CODE = (cst.Name, cst.BaseNumber, cst.BaseString, cst.Tuple, cst.List, cst.E
 
 def _is_plain_value(function: Function, node: cst.CSTNode) -> bool:
     """Whether something computes nothing that may raise, and changes nothing."""
+    if any(_is_active(function, part) for part in (node, *descendants(node))):
+        return False
     match node:
         case cst.Attribute():
             return not _may_lack(function, node)
@@ -280,7 +290,15 @@ def _is_print(function: Function, statement: Plain, known: AbstractSet[str]) -> 
     names = function.eraser.model.names
     if not any(map(_SHOWING.fullmatch, names.qualified(call.func))):
         return False
+    side, tree = function.eraser.side, function.eraser.model.tree
+    if any(tree.named(word) for word in _ABOUT_PRINTS) or not side.active.isdisjoint(_TEXTS):
+        return False
     return all(_is_shown(function, arg.value, known) for arg in call.args)
+
+
+_ABOUT_PRINTS = frozenset({"basicConfig", "fullgraph", "jit", "script"})
+"""What makes a difference of it whether something was logged, or is printed at all."""
+_TEXTS = frozenset({"__format__", "__repr__", "__str__"})
 
 
 def _is_shown(function: Function, node: cst.BaseExpression, known: AbstractSet[str]) -> bool:
@@ -288,6 +306,8 @@ def _is_shown(function: Function, node: cst.BaseExpression, known: AbstractSet[s
 
     A name, a text, what each tensor knows of itself, what a loss or a counter gives as a number.
     """
+    if any(_is_active(function, part) for part in (node, *descendants(node))):
+        return False
     if _text(node) in known and not isinstance(node, cst.Name):
         return all(_only_computes(function, part) for part in (node, *descendants(node)))
     match node:
@@ -331,7 +351,18 @@ def _may_lack(function: Function, node: cst.Attribute) -> bool:
     """Whether something need not have an attribute: it is none of a tensor, nor of a module."""
     parent = function.eraser.model.tree.parent(node)
     called = isinstance(parent, cst.Call) and parent.func is node
+    if not called and _is_display(function, node.value):
+        return True
     return not (called or node.attr.value in _OF_TENSORS or _is_imported(function, node))
+
+
+def _is_display(function: Function, node: cst.BaseExpression) -> bool:
+    """Whether something may be a list, a dict or the like that is written out somewhere."""
+    bound = function.eraser.model.names.bindings(node) if isinstance(node, cst.Name) else ()
+    return any(isinstance(each.value, _DISPLAYS) for each in bound)
+
+
+_DISPLAYS = (cst.List, cst.Tuple, cst.Set, cst.Dict, cst.ListComp, cst.SetComp, cst.DictComp)
 
 
 def _is_number(function: Function, node: cst.BaseExpression) -> bool:
@@ -374,10 +405,18 @@ def _is_loss(function: Function, name: cst.Name) -> bool:
     for call in model.tree.below(function.tree.node, cst.Call):
         if model.steps.recognizer.kind(call) is Kind.BACKWARD:
             loss = model.steps.recognizer.loss(call)
-            parts = (loss, *descendants(loss)) if loss is not None else ()
-            if any(isinstance(n, cst.Name) and n.value == name.value for n in parts):
+            if isinstance(loss, cst.Call) and model.steps.recognizer.is_scale(loss):
+                loss = loss.args[0].value if loss.args else None
+            if loss is not None and name.value in _terms(loss):
                 return True
     return False
+
+
+def _terms(node: cst.BaseExpression) -> set[str]:
+    """The names that a sum or a product is made of."""
+    if isinstance(node, cst.BinaryOperation):
+        return _terms(node.left) | _terms(node.right)
+    return {node.value} if isinstance(node, cst.Name) else set()
 
 
 def _gives_a_number(node: cst.BinaryOperation) -> bool:
@@ -423,7 +462,7 @@ def _put(
     function: Function, rest: Sequence[Plain], name: str, value: Plain, rank: int
 ) -> tuple[Plain, ...] | None:
     """The statements behind a binding with the value in the place of the name."""
-    if not all(part.kind in _SIMPLE for part in _every(value)):
+    if not all(part.kind in _SIMPLE for part in _every(value)) or _may_end(function, value.node):
         return None
     pure = _is_pure(function, value)
     for index, statement in enumerate(rest):
@@ -434,6 +473,24 @@ def _put(
         if not pure or not _is_quiet(function, statement, value):
             return None
     return None
+
+
+def _may_end(function: Function, node: cst.CSTNode) -> bool:
+    """Whether something is an object that may do something when nobody has it any more.
+
+    One of a class, but for those of torch and its like.
+    """
+    if not isinstance(node, cst.Call):
+        return False
+    known = function.eraser.model.names.qualified(node.func)
+    func = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+    name = func.value if isinstance(func, cst.Name) else ""
+    is_class = name[:1].isupper() or "builtins.open" in known
+    return is_class and not all(each.partition(".")[0] in _ENDLESS for each in known or ("",))
+
+
+_ENDLESS = frozenset({"collections", "datetime", "numpy", "pandas", "pathlib", "torch"})
+"""Packages whose objects do nothing when they end."""
 
 
 def _rank(whole: Plain, value: Plain) -> int:
@@ -457,7 +514,14 @@ def _is_pure(function: Function, value: Plain) -> bool:
         term = found.get(id(part.node))
         if part.kind not in _SIMPLE or (part.kind == "Call" and (term is None or is_opaque(term))):
             return False
+        if _is_active(function, part.node):
+            return False
     return True
+
+
+def _is_active(function: Function, node: cst.CSTNode) -> bool:
+    """Whether an attribute may be that of a class of this file, and change something."""
+    return isinstance(node, cst.Attribute) and node.attr.value in function.eraser.side.active
 
 
 def _is_quiet(function: Function, statement: Plain, value: Plain) -> bool:
@@ -482,12 +546,33 @@ def _first_replaced(
         return value
     for index, part in enumerate(tree.parts):
         if _count(part, name):
-            if tree.kind in _LAZY or (index == 0 and tree.kind in _BINDING):
+            if _may_be_left_out(tree, index) or (index == 0 and tree.kind in _BINDING):
                 return None
             made = _first_replaced(function, part, name, value, pure=pure)
             parts = (*tree.parts[:index], made, *tree.parts[index + 1 :]) if made else ()
             return plain(tree.kind, tree.text, parts, tree.node) if made else None
-        heads = all(each.kind in _HEAD for each in _every(part))
-        if not heads and not (pure and _is_pure(function, part)):
+        if not (_is_late(tree, index) if not pure else _is_inert(function, part)):
             return None
     return None
+
+
+def _may_be_left_out(tree: Plain, index: int) -> bool:
+    """Whether a part need not be evaluated: an arm, what is asserted only in a message."""
+    return tree.kind in _LAZY or (tree.kind, min(index, 2)) in (("Assert", 1), ("Comparison", 2))
+
+
+def _is_late(tree: Plain, index: int) -> bool:
+    """Whether a part may be evaluated before or after a call that stands behind it.
+
+    A name, or what is called or bound; not an attribute that is read, which the call may change.
+    """
+    part = tree.parts[index]
+    is_read = tree.kind != "Call" or index > 0
+    is_read = is_read and part.kind != "AssignTarget"
+    kinds = _HEAD - {"Attribute"} if is_read else _HEAD
+    return all(each.kind in kinds for each in _every(part))
+
+
+def _is_inert(function: Function, part: Plain) -> bool:
+    """Whether a part may be evaluated before or after what only computes."""
+    return all(each.kind in _HEAD for each in _every(part)) or _is_pure(function, part)

@@ -12,6 +12,7 @@ import libcst as cst
 
 from amp_lint.model import Model
 from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.active import active
 from amp_lint.verify.compare.effects import Effects, Walker
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.traces import Tracer
@@ -56,6 +57,11 @@ class Side:
     def uses(self) -> list[AmpUse]:
         """Where torch's AMP interface is used."""
         return [*amp_uses(self.lifter)]
+
+    @functools.cached_property
+    def active(self) -> frozenset[str]:
+        """The names of functions and methods that change something."""
+        return active(self.model)
 
     @property
     def tracer(self) -> Tracer:

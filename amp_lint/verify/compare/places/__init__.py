@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amp_lint.verify.compare.places import (
+    asked,
     callers,
     decorators,
     derived,
@@ -24,7 +25,7 @@ from amp_lint.verify.compare.places import (
 from amp_lint.verify.compare.side import Side
 
 _QUESTIONS = {
-    "region": (decorators, hooks, reentered),
+    "region": (asked, decorators, hooks, reentered),
     "place": (made, loops, order, derived),
     "elsewhere": (callers, scalers),
     "checkpoint": (keys,),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_lint.flow.values import literal
+from amp_lint.syntax.assignments import targets_of
+from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.regions import shown
 from amp_lint.verify.compare.side import Side
+
+_LOAD = frozenset({"torch.load"})
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
@@ -25,6 +31,44 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
         other = known.get(key, owner) != owner
         if twice or other or behind:
             yield f"line {after.line(element)}: `{shown(after, element)}` may not be what is saved"
+    yield from _added(before, after)
+
+
+def _added(before: Side, after: Side) -> Iterator[str]:
+    """Keys that are new, where something asks for all that was saved, or expects them of all."""
+    known = {_keys(display) for display, *_ in _saved_at(before)}
+    for display, element, _ in _saved_at(after):
+        key, line = literal(element.key), after.line(element)
+        if _keys(display) in known:
+            continue
+        if any(map(functools.partial(_walks, after), after.model.tree.nodes(cst.FunctionDef))):
+            yield f"line {line}: all that is loaded is asked for, be it new or not"
+        rest = _keys(display) - {key}
+        others = map(_keys, after.model.tree.nodes(cst.Dict))
+        if any(rest <= other and key not in other for other in others):
+            yield f"line {line}: what is saved like this elsewhere lacks the state of the scaler"
+
+
+def _keys(display: cst.Dict) -> frozenset[object]:
+    elements = (each for each in display.elements if isinstance(each, cst.DictElement))
+    return frozenset(literal(each.key) for each in elements)
+
+
+def _walks(side: Side, function: cst.FunctionDef) -> bool:
+    """Whether a function walks over what it loads, or hands all of it on by name."""
+    tree, names = side.model.tree, side.model.names
+    loads = [c for c in tree.below(function, cst.Call) if names.is_any(c.func, _LOAD)]
+    targets = (target for call in loads for target in targets_of(tree, call))
+    held = {target.value for target in targets if isinstance(target, cst.Name)}
+
+    def is_loaded(node: cst.CSTNode) -> bool:
+        parts = (node, *descendants(node))
+        return any(part in loads or getattr(part, "value", "") in held for part in parts)
+
+    walked = [loop.iter for loop in tree.below(function, cst.For)]
+    walked += [loop.iter for loop in tree.below(function, cst.CompFor)]
+    walked += [arg.value for arg in tree.below(function, cst.Arg) if arg.star == "**"]
+    return any(map(is_loaded, walked))
 
 
 def _saved_at(side: Side) -> Iterator[tuple[cst.Dict, cst.DictElement, str]]:

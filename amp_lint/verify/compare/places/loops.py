@@ -29,10 +29,18 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
             of_step = [s for s in steps if mark.kind == Kind.UPDATE.value or s.about == mark.about]
             apart = bool(of_step) and all(_loops(s) != _loops(mark) for s in of_step)
             apart = apart or _is_repeated(mark, new)
-            if not known.issuperset(_loops(mark)) or (mark.kind in BY_SCALER and apart):
+            served = mark.kind in BY_SCALER or not _is_cleared(mark, new)
+            if not known.issuperset(_loops(mark)) or (served and apart):
                 line, code = after.line(mark.node), shown(after, mark.node)
                 yield f"line {line}: `{code}` runs in another loop"
     yield from _unlooped(before, after)
+
+
+def _is_cleared(mark: Mark, marks: Sequence[Mark]) -> bool:
+    """Whether gradients are cleared in each round that goes backward as well."""
+    rounds = {_loops(m) for m in marks if m.kind == Kind.BACKWARD.value}
+    cleared = (m for m in marks if (m.kind, m.about) == (Kind.ZERO_GRAD.value, mark.about))
+    return any(_loops(m) in rounds and len(m.guards) == len(_loops(m)) for m in cleared)
 
 
 def _is_repeated(mark: Mark, marks: Sequence[Mark]) -> bool:

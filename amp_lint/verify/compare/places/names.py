@@ -21,6 +21,9 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
         if inside[0][name] != inside[1].get(name):
             yield f"`{name}` is an attribute of a class, and another one"
     yield from _tried(before, after)
+    for name in sorted(after.units.keys() - before.units.keys()):
+        if name.rpartition(".")[2].lower().startswith("test"):
+            yield f"`{name}` is called as a test is that others look for"
     old, new = (_module_names(side) for side in (before, after))
     lost = {name for name, means in old.items() if new.get(name) != means}
     gained = new.keys() - old.keys()
