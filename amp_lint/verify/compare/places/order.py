@@ -11,7 +11,6 @@ from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.values import literal
 from amp_lint.syntax.references import is_read
 from amp_lint.syntax.tree import descendants
-from amp_lint.verify.compare.marks import IN_ORDER
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.touches import shared
 from amp_lint.verify.compare.units import Unit, common
@@ -43,9 +42,9 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
         old, new = (_sequence(side, side.units[name], name) for side in (before, after))
         for (kind, text), place in new.items():
             was = old.get((kind, text))
-            for (other, reads), at in new.items() if was is not None and kind in IN_ORDER else ():
+            for (other, reads), at in new.items():
                 stood = old.get((other, reads))
-                if stood is None or was is None:
+                if was is None or stood is None:
                     continue
                 ahead = was > stood and place < at and other in _AHEAD.get(kind, ())
                 behind = was < stood and place > at and other in _BEHIND.get(kind, ())
