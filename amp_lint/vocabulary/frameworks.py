@@ -221,6 +221,13 @@ ASIDE = frozenset(
     {"set_seed", "seed_everything", "isolate_rng", "fix_random_seed", "Config", "mkdir_or_exist"}
 )
 """What people take from such packages that has nothing to do with a step."""
+ASIDE_MODULES = (
+    "accelerate.logging.", "apex.contrib.", "apex.normalization.", "apex.optimizers.",
+    "deepspeed.ops.", "deepspeed.profiling.", "fairscale.nn.checkpoint.", "fairscale.nn.misc.",
+    "fairscale.nn.model_parallel.", "fairseq.data.", "ignite.metrics.", "mmcv.cnn.", "mmcv.ops.",
+    "speechbrain.dataio.", "speechbrain.lobes.", "speechbrain.nnet.", "speechbrain.processing.",
+)  # fmt: skip
+"""Parts of such packages that have nothing to do with one either: layers, optimizers, data."""
 KEEPING_MASTER_WEIGHTS = (
     r"fp16_?optim|float16optim|half_?precision_?optim|apex|\bamp\.initialize|deepspeed\.initialize"
     r"|fullysharded|\bfsdp|fully_shard|master_?(param|weight)|colossal|megatron"

@@ -21,7 +21,7 @@ from amp_lint.syntax.references import is_read
 from amp_lint.syntax.returns import returned
 from amp_lint.syntax.tree import children
 from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
-from amp_lint.vocabulary.frameworks import ASIDE, OWNERS, OWNING_THE_STEP
+from amp_lint.vocabulary.frameworks import ASIDE, ASIDE_MODULES, OWNERS, OWNING_THE_STEP
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.operations import FLOAT16
 from amp_lint.vocabulary.written import AMP_SWITCH, STATES
@@ -171,7 +171,10 @@ class Unscaled:
             whole = parent
         names = self.names.qualified(whole) if isinstance(whole, (cst.Name, cst.Attribute)) else ()
         owned = [name for name in names if _root(name) in OWNING_THE_STEP]
-        return any(name.rpartition(".")[2] not in ASIDE for name in owned)
+        return any(
+            name.rpartition(".")[2] not in ASIDE and not f"{name}.".startswith(ASIDE_MODULES)
+            for name in owned
+        )
 
     def _is_used(self, name: cst.Name) -> bool:
         """Whether a name is about scaling, and more than imported, made, saved and loaded."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from amp_lint.edit import call_edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.operations import FLOAT16
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from ._options import Option
 
+_BF16 = re.compile(r"bf(loat)?_?16", re.IGNORECASE)
 _SETS_DTYPE = frozenset(
     {
         "torch.set_autocast_cpu_dtype", "torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype",
@@ -34,12 +37,13 @@ class AutocastDtypeIgnored(Rule):
     severity = Severity.WARNING
     preview = True
     fixes = (Applicability.SUGGEST,)
-    requires = (words(Role.REGION), frozenset({"add_argument"}))
+    requires = (words(Role.REGION), frozenset({"add_argument", "float16", "half"}))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the regions, if none has a dtype and the option does not decide about them."""
         from ._options import CommandLineOptions
 
+        yield from self._contradicted(model)
         option = next(
             (each for each in model.part(CommandLineOptions).all if each.offers_bf16), None
         )
@@ -60,6 +64,24 @@ class AutocastDtypeIgnored(Rule):
                 _fix(model, option, region),
                 help="pass the chosen one as `dtype=`",
             )
+
+    def _contradicted(self, model: Model) -> Iterator[Diagnostic]:
+        """Regions in float16 whose own switch is called after bfloat16."""
+        for region in {id(e.region.node): e.region for e in model.regions.entries}.values():
+            dtype, switch = region.dtype, region.enabled
+            if dtype is None or not isinstance(switch, (cst.Name, cst.Attribute)):
+                continue
+            name = switch.value if isinstance(switch, cst.Name) else switch.attr.value
+            if _BF16.search(name) and model.names.is_only(dtype, FLOAT16):
+                code = quoted(model.tree.source(switch))
+                message = f"{code} turns float16 on, in which what is beyond 65504 is inf"
+                yield self.report(
+                    model,
+                    dtype,
+                    message,
+                    [(switch, "bfloat16 is chosen here")],
+                    help="pass `torch.bfloat16`, which needs no scaler",
+                )
 
 
 def _fix(model: Model, option: Option, region: Region) -> Fix | None:

@@ -241,6 +241,8 @@ def test_a_method_stands_for_the_one_that_it_overrides() -> None:
 @pytest.mark.parametrize(
     "more",
     [
+        "import fairscale.nn.model_parallel.initialize as ranks\nranks.get_model_parallel_rank()",
+        "from apex.normalization import FusedLayerNorm\nFusedLayerNorm(8)",
         "import apex",
         "from torch.amp import GradScaler",
         "from accelerate.utils import set_seed\nset_seed(1)",
