@@ -35,6 +35,7 @@ from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.terms import Term, walk
 from amp_lint.vocabulary.amp import DEPRECATED_STATE, IS_ENABLED
+from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import SET_TO_NONE
 
@@ -57,7 +58,8 @@ _READ_DOCSTRINGS = (
 _READ_ANNOTATIONS = (
     "__annotations__", "get_type_hints", "get_annotations", "signature", "jit", "script",
     "singledispatch", "typeguard", "pydantic", "inspect", "typer", "tyro", "jsonargparse", "plac",
-    "defopt", "cyclopts", "beartype", "fire", "Fire", "LightningModule", "LightningDataModule",
+    "defopt", "cyclopts", "beartype", "fire", "Fire",
+    *words(Role.LIGHTNING),
 )  # fmt: skip
 _SWALLOWING = frozenset({"contextlib.suppress"})
 _EXITS = (cst.Break, cst.Continue, cst.Raise, cst.Return)

@@ -153,9 +153,7 @@ def _sees_names(function: Function) -> bool:
 def _reads_text(call: cst.Call) -> bool:
     """Whether a call may read locals that a text names: ``frame.query("loss > @limit")``."""
     word = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    if not isinstance(word, cst.Name):
-        return False
-    return word.value in _FRAMES or (word.value in _READERS and bool(call.args))
+    return isinstance(word, cst.Name) and word.value in _READERS and bool(call.args)
 
 
 _SEEN = frozenset(f"value={name!r}" for name in _SEE_NAMES)
