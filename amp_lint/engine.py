@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from amp_lint.garbage import uncollected
 from amp_lint.rule import Rule
-from amp_lint.run.garbage import uncollected
 from amp_lint.selection import Scope, Selection
 from amp_lint.sieve import allowed, wanted
 from amp_lint.syntax.facts import Facts, facts

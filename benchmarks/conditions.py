@@ -52,9 +52,9 @@ from amp_lint.verify.prover import of_any_change
 
 PACKAGE = "amp_lint.verify.compare"
 MODULES = (
-    "active", "erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes", "uses",
-    "regions", "settings", "touches", "places.asked", "places.callers", "places.decorators", "places.derived",
-    "places.hooks", "places.identity", "places.keys", "places.loops", "places.made",
+    "erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes", "uses",
+    "regions", "settings", "touches", "places.asked", "places.callers", "places.decorators",
+    "places.derived", "places.hooks", "places.identity", "places.keys", "places.loops", "places.made",
     "places.names", "places.order", "places.reentered", "places.scalers",
 )  # fmt: skip
 LOST, MORE = "refutation lost", "more to judge"
@@ -114,7 +114,7 @@ def main() -> int:
     cases = _cases(args.mutants, args.seed)
     if args.changes:
         cases = ((case, False) for case in adversary.read(args.changes))
-    samples = [*_samples(cases)]
+    samples = [*_samples(cases)][::-1]  # the newest may be for the condition that is asked
     kinds = Counter((each.is_wrong, bool(each.whole.reasons)) for each in samples)
     for is_wrong, word in ((True, "wrong"), (False, "right")):
         comparable, others = kinds[is_wrong, False], kinds[is_wrong, True]
@@ -390,7 +390,7 @@ def _outcome(condition: Condition, samples: Sequence[Sample]) -> str:
     kept, function.__code__ = function.__code__, condition.without
     try:
         found = IDLE
-        for sample in sorted(reversed(samples), key=_is_last):  # the newest may be for it
+        for sample in sorted(samples, key=_is_last):
             found = min(found, _without(sample), key=OUTCOMES.index)
             if found not in (MORE, IDLE):
                 break

@@ -16,7 +16,7 @@ from amp_lint.census.block import Block, key_of
 from amp_lint.census.judge import Judge, Options, Rows
 from amp_lint.census.output import Output, OutputError
 from amp_lint.census.parquet import ParquetBlock
-from amp_lint.run.garbage import collect_seldom
+from amp_lint.garbage import collect_seldom
 
 MAX_BEGUN = 3
 """How often a block may end its worker, as by using up all memory."""

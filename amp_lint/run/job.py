@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from amp_lint import engine, fixing
 from amp_lint.engine import AnalysisError
-from amp_lint.run.garbage import uncollected
+from amp_lint.garbage import uncollected
 from amp_lint.run.overtime import OvertimeError, allowed, limited
 from amp_lint.selection import Scope, Selection
 from amp_lint.syntax.cells import opened

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from amp_lint import report
+from amp_lint.garbage import collect_seldom
 from amp_lint.report import Finding, Style, digest, statistics
 from amp_lint.report.summary import diff_summary, summary
 from amp_lint.report.terminal import style_of
@@ -17,7 +18,6 @@ from amp_lint.run import runner, streams
 from amp_lint.run.choice import resolve
 from amp_lint.run.config import Choice, ConfigError, Settings
 from amp_lint.run.discover import Discovery, Found, unreadable
-from amp_lint.run.garbage import collect_seldom
 from amp_lint.run.job import Action, Job, Outcome, linked, passes
 from amp_lint.run.progress import Progress
 from amp_lint.selection import Scope

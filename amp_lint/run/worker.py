@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import BinaryIO
 
-from amp_lint.run.garbage import collect_seldom
+from amp_lint.garbage import collect_seldom
 from amp_lint.run.overtime import hasten
 
 TOO_DEEP = "nests too deeply"

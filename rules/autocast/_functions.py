@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
 from amp_lint.flow.values import arguments
-from amp_lint.syntax.assignments import assigned
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.returns import returned
-from amp_lint.syntax.tree import descendants
+from amp_lint.text.diagnostic import quoted
 from amp_lint.vocabulary.amp import CUDA_CUSTOM_BWD, CUDA_CUSTOM_FWD, CUSTOM_BWD, CUSTOM_FWD
 from amp_lint.vocabulary.operations import CASTS, FUNCTION_METHODS, operations
 
@@ -21,7 +19,6 @@ from ..dtypes._low import REGIONS
 if TYPE_CHECKING:
     from amp_lint.model import Model
 
-_TRACKING = frozenset({"torch.enable_grad", "torch.set_grad_enabled"})
 _SAVED = "saved_tensors"
 """The attribute of a context that has what was saved."""
 _FUNCTIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
@@ -231,6 +228,15 @@ class Given(NamedTuple):
     """What is not cast where others are, by ``source``."""
 
 
+def said(given: Given) -> tuple[cst.Call, str, list[tuple[cst.CSTNode, str]]]:
+    """Where a finding about such a call stands, what it says, and what goes with it."""
+    if given.left:
+        message = f"{quoted(given.left)} is not cast, as this is that goes with it"
+        return given.source, message, [(given.call, "this is given both")]
+    message = "autocast makes float16 of some of these tensors, and not of others"
+    return given.call, message, [(given.source, "this is what it is given")]
+
+
 def mixed_call(model: Model, owner: cst.ClassDef, function: Function) -> Given | None:
     """Where forward gives unknown code tensors of which autocast makes two dtypes."""
     gradients = _with_gradients(function)
@@ -304,71 +310,3 @@ def _is_mixed(model: Model, call: cst.Call, taken: list[int]) -> bool:
             if wide and low and (run.ambient.is_on or run.ambient.supposed):
                 return True
     return False
-
-
-# --- what backward computes again -------------------------------------------------------------
-
-
-def recomputed(model: Model, function: Function) -> cst.Call | None:
-    """Where backward runs again, with gradients, what forward was given and ran."""
-    first, second = function.forward, function.backward
-    kept = {*_kept(model, function)}
-    if not _runs(model, first, {*function.given, *_of_context(first, kept)}):
-        return None
-    names = _held(model, second, _of_context(second, kept))
-    again = (call for call in _runs(model, second, names) if _tracks(model, call))
-    return next(again, None) or next(_backwards(model, second, names), None)
-
-
-def _kept(model: Model, function: Function) -> Iterator[str]:
-    """The attributes of the context in which forward keeps what it is given."""
-    context = function.forward.params.params[0].name.value
-    for assign in model.tree.below(function.forward, cst.Assign):
-        for target, value in assigned(assign):
-            owner, _, name = (dotted(target) or "").partition(".")
-            if owner == context and name and value and dotted(value) in function.given:
-                yield name
-
-
-def _of_context(method: cst.FunctionDef, attributes: AbstractSet[str]) -> set[str]:
-    return {f"{method.params.params[0].name.value}.{name}" for name in attributes}
-
-
-def _held(model: Model, function: cst.FunctionDef, names: AbstractSet[str]) -> set[str]:
-    """Some names, and those of variables that hold the same, or a part of it."""
-    found = {*names}
-    for assign in model.tree.below(function, cst.Assign):
-        if dotted(assign.value) in names:
-            found.update(filter(None, (dotted(target.target) for target in assign.targets)))
-    for loop in model.tree.below(function, cst.For):
-        parts = (loop.iter, *descendants(loop.iter))
-        if any(isinstance(p, (cst.Name, cst.Attribute)) and dotted(p) in found for p in parts):
-            targets = (loop.target, *descendants(loop.target))
-            found.update(each.value for each in targets if isinstance(each, cst.Name))
-    return found
-
-
-def _runs(model: Model, function: cst.FunctionDef, names: AbstractSet[str]) -> list[cst.Call]:
-    """The calls of what has one of some names, or of a part of it."""
-    every = _held(model, function, names)
-    return [call for call in model.tree.below(function, cst.Call) if dotted(call.func) in every]
-
-
-def _backwards(
-    model: Model, function: cst.FunctionDef, names: AbstractSet[str]
-) -> Iterator[cst.Call]:
-    """The calls of a method of a part that runs it with gradients, as reversible blocks have."""
-    for call in model.tree.below(function, cst.Call):
-        match call.func:
-            case cst.Attribute(value=cst.Name(value=owner), attr=cst.Name(value=name)):
-                named = [f for f in model.tree.nodes(cst.FunctionDef) if f.name.value == name]
-                inner = (c for each in named for c in model.tree.below(each, cst.Call))
-                if owner in names and any(_tracks(model, each) for each in inner):
-                    yield call
-
-
-def _tracks(model: Model, call: cst.Call) -> bool:
-    """Whether a call stands where gradients are switched on again."""
-    around = (each for each in model.tree.ancestors(call) if isinstance(each, cst.With))
-    items = (item.item for each in around for item in each.items)
-    return any(isinstance(i, cst.Call) and model.names.is_any(i.func, _TRACKING) for i in items)

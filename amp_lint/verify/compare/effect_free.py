@@ -1,10 +1,19 @@
-"""Which operations only compute, so that it makes no difference when they run, or how often."""
+"""What only computes, so that it makes no difference when it runs, or how often; and what does not.
+
+Operations by their terms, and functions of a file by what they store.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
+import libcst as cst
+
+from amp_lint.model import Model
+from amp_lint.syntax.assignments import assigned
+from amp_lint.syntax.returns import own_nodes
 from amp_lint.verify.terms import Const, Form, Op, Term, walk
 from amp_lint.vocabulary.purity import PURE_METHODS, QUERIES
 
@@ -33,6 +42,7 @@ _CHANGING_MODULE = re.compile(
 )
 """Modules that draw random numbers or keep statistics; and those that may hold such ones."""
 _UNKNOWN = ("if", "lambda", "either", "loop")
+_STORED = (cst.Attribute, cst.Subscript)
 
 
 def is_opaque(term: Term) -> bool:
@@ -87,3 +97,36 @@ def does_more(term: Term, *given: Term) -> bool:
     own = Counter(part for part in walk(term) if is_opaque(part))
     known = {part for one in given for part in walk(one)}
     return any(part not in known for part in own)
+
+
+def active(model: Model) -> frozenset[str]:
+    """The names of functions and methods that store something, or call what does.
+
+    Or call something for nothing but what it does.
+    """
+    functions = model.tree.nodes(cst.FunctionDef)
+    bodies = [(each.name.value, [*own_nodes(each)]) for each in functions]
+    found = {name for name, nodes in bodies if any(map(_stores, nodes))}
+    fresh = found
+    while fresh:
+        fresh = {name for name, nodes in bodies if not found.isdisjoint(_read(nodes))} - found
+        found |= fresh
+    return frozenset(found)
+
+
+def _stores(node: cst.CSTNode) -> bool:
+    match node:
+        case cst.Expr(value=value):
+            return isinstance(value, cst.Call)
+        case cst.AugAssign(target=target):
+            return isinstance(target, _STORED)
+        case cst.Global() | cst.Nonlocal() | cst.Del():
+            return True
+    return any(isinstance(target, _STORED) for target, _ in assigned(node))
+
+
+def _read(nodes: Iterable[cst.CSTNode]) -> set[str]:
+    """The names of what is called, and of attributes."""
+    calls = (each.func for each in nodes if isinstance(each, cst.Call))
+    named = (each.value for each in calls if isinstance(each, cst.Name))
+    return {*named, *(each.attr.value for each in nodes if isinstance(each, cst.Attribute))}

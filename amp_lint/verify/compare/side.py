@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_lint.model import Model
 from amp_lint.syntax.tree import descendants
-from amp_lint.verify.compare.active import active
+from amp_lint.verify.compare.effect_free import active
 from amp_lint.verify.compare.effects import Effects, Walker
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.traces import Tracer
