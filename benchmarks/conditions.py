@@ -54,8 +54,8 @@ PACKAGE = "amp_lint.verify.compare"
 MODULES = (
     "erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes", "uses",
     "regions", "settings", "touches", "places.asked", "places.callers", "places.decorators",
-    "places.derived", "places.hooks", "places.identity", "places.keys", "places.loops", "places.made",
-    "places.names", "places.order", "places.reentered", "places.scalers",
+    "places.derived", "places.hooks", "places.identity", "places.keys", "places.loops",
+    "places.made", "places.names", "places.order", "places.reentered", "places.scalers",
 )  # fmt: skip
 LOST, MORE = "refutation lost", "more to judge"
 IDLE, TYPES = "no change needs it", "only says the type"

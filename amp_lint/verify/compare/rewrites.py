@@ -243,7 +243,7 @@ def _is_plain_value(function: Function, node: cst.CSTNode) -> bool:
             return True
         case cst.BinaryOperation() | cst.Call():
             return _is_number(function, node)
-    return isinstance(node, _NO_CODE) and not isinstance(node, cst.FormattedString)
+    return isinstance(node, _NO_CODE)
 
 
 _FREE = frozenset({"clone", "contiguous", "detach"})
