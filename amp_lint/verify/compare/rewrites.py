@@ -304,9 +304,7 @@ def _is_shown(function: Function, node: cst.BaseExpression, known: AbstractSet[s
 
     A name, a text, what each tensor knows of itself, what a loss or a counter gives as a number.
     """
-    if any(_is_active(function, part) for part in (node, *descendants(node))):
-        return False
-    if _text(node) in known and not isinstance(node, cst.Name):
+    if _text(node) in known:
         return all(_only_computes(function, part) for part in (node, *descendants(node)))
     match node:
         case cst.Name(value=name):
@@ -317,10 +315,7 @@ def _is_shown(function: Function, node: cst.BaseExpression, known: AbstractSet[s
             inner = [p for p in parts if isinstance(p, cst.FormattedStringExpression)]
             return all(_is_formatted(function, each, known) for each in inner)
         case cst.Attribute(value=owner):
-            whole = not _may_lack(function, node)
-            return whole and (_is_imported(function, node) or _is_shown(function, owner, known))
-        case cst.Call(func=cst.Attribute(value=owner, attr=attr), args=[]):
-            return attr.value in _OF_NUMBERS | _FREE or _is_number(function, node)
+            return not _may_lack(function, node) and _is_shown(function, owner, known)
         case cst.Call(func=cst.Name(value=name), args=[arg]) if name in _NUMBERS:
             return _is_number(function, arg.value)
     return _is_number(function, node)
@@ -334,9 +329,9 @@ def _is_formatted(
     function: Function, part: cst.FormattedStringExpression, known: AbstractSet[str]
 ) -> bool:
     """Whether a part of a text can be shown in its format: one of numbers, for a number."""
-    spec = function.eraser.model.tree.source(part.format_spec[0]) if part.format_spec else ""
-    if part.equal is not None or (part.format_spec and len(part.format_spec) > 1):
+    if len(part.format_spec or ()) > 1:
         return False
+    spec = function.eraser.model.tree.source(part.format_spec[0]) if part.format_spec else ""
     if not spec:
         return _is_shown(function, part.expression, known)
     counted = isinstance(part.expression, (cst.Name, cst.Integer))
@@ -347,10 +342,9 @@ def _is_formatted(
 
 def _may_lack(function: Function, node: cst.Attribute) -> bool:
     """Whether something need not have an attribute: it is none of a tensor, nor of a module."""
-    parent = function.eraser.model.tree.parent(node)
-    called = isinstance(parent, cst.Call) and parent.func is node
-    if not called and _is_display(function, node.value):
+    if _is_display(function, node.value):
         return True
+    called = isinstance(function.eraser.model.tree.parent(node), cst.Call)
     return not (called or node.attr.value in _OF_TENSORS or _is_imported(function, node))
 
 
@@ -377,24 +371,25 @@ def _is_number(function: Function, node: cst.BaseExpression) -> bool:
             both = _is_number(function, left) and _is_number(function, right)
             return both and _gives_a_number(node)
         case cst.Name():
-            bindings = model.names.bindings(node)
-            values = [each.value for each in bindings]
-            computed = (v is not None and v is not node and literal(v) is not ... for v in values)
-            counted = (_counts(each.node, node.value) for each in bindings)
-            return _is_loss(function, node) or any(counted) or (bool(values) and all(computed))
+            counted = (_counts(each.node, node.value) for each in model.names.bindings(node))
+            return _is_loss(function, node) or any(counted)
     return False
 
 
 def _counts(loop: cst.CSTNode, name: str) -> bool:
     """Whether a name counts: ``for i in range(n)``, ``for i, x in enumerate(xs)``."""
-    if not isinstance(loop, (cst.For, cst.CompFor)) or not isinstance(loop.iter, cst.Call):
-        return False
-    called = loop.iter.func
-    target: cst.BaseExpression = loop.target
-    if isinstance(target, cst.Tuple) and getattr(called, "value", "") == "enumerate":
-        target = target.elements[0].value
-    known = isinstance(called, cst.Name) and called.value in ("range", "enumerate")
-    return known and isinstance(target, cst.Name) and target.value == name
+    match loop:
+        case cst.For(target=target, iter=cst.Call(func=cst.Name(value="range"))):
+            return _names(target, name)
+        case cst.For(
+            target=cst.Tuple(elements=[first, *_]), iter=cst.Call(func=cst.Name(value="enumerate"))
+        ):
+            return _names(first.value, name)
+    return False
+
+
+def _names(node: cst.BaseExpression, name: str) -> bool:
+    return isinstance(node, cst.Name) and node.value == name
 
 
 def _is_loss(function: Function, name: cst.Name) -> bool:
@@ -565,9 +560,8 @@ def _is_late(tree: Plain, index: int) -> bool:
     A name, or what is called or bound; not an attribute that is read, which the call may change.
     """
     part = tree.parts[index]
-    is_read = tree.kind != "Call" or index > 0
-    is_read = is_read and part.kind != "AssignTarget"
-    kinds = _HEAD - {"Attribute"} if is_read else _HEAD
+    is_head = (tree.kind, index) == ("Call", 0) or part.kind == "AssignTarget"
+    kinds = _HEAD if is_head else _HEAD - {"Attribute"}
     return all(each.kind in kinds for each in _every(part))
 
 
