@@ -117,7 +117,6 @@ def amp_uses(lifter: Lifter) -> Iterator[AmpUse]:
     inside = {
         id(part)
         for call in model.tree.nodes(cst.Call)
-        if lifter.is_amp_call(call)
         for arg in call.args[lifter.is_partial(call) :]
         for part in descendants(arg)
     }
@@ -178,13 +177,13 @@ def _is_nested(model: Model, found: Reference) -> bool:
     if any(each.region.node is not found.call for each in around):
         return True
     device = DEVICE_AUTOCAST[found.name]
-    if _may_be_other(model, found.call, DEFAULT_DTYPES[device]):
+    if _may_be_other(model, found.call):
         return True
     taken = inherited(model.regions, model.names, found.call, device, DEFAULT_DTYPES[device])
     return Part.DTYPE in taken
 
 
-def _may_be_other(model: Model, call: cst.Call, default: str) -> bool:
+def _may_be_other(model: Model, call: cst.Call) -> bool:
     """Whether what autocast casts to may have been set: by a call, a stack, or who runs this.
 
     A function that is handed on may be run in each region of the file.
@@ -192,13 +191,7 @@ def _may_be_other(model: Model, call: cst.Call, default: str) -> bool:
     if any(model.tree.named(name) for name in _SETTERS):
         return True
     function = model.tree.ancestor(call, cst.FunctionDef)
-    others = [
-        region
-        for region in model.regions.all
-        if region.node is not call
-        and region.dtype is not None
-        and not model.names.is_only(region.dtype, {f"torch.{default}"})
-    ]
+    others = [region for region in model.regions.all if region.dtype is not None]
     if function is None or not others:
         return False
     stacked = (each.node for each in others if isinstance(model.tree.parent(each.node), cst.Arg))
