@@ -99,8 +99,10 @@ class Facts:
         search = self._answers.pop(key, None)  # what it has seen, and found nothing, leads nowhere
         if not isinstance(search, _Search):
             search = _Search(self, way, through, entering=entering)
+        search.facts = self
         found = search.leads(node)
         if not found:
+            del search.facts  # no circle: what is kept for a while shall end with the last name
             self._answers[key] = search
         return found
 
@@ -317,7 +319,7 @@ class _Search:
         self, facts: Facts, way: tuple[Stage, ...], through: Set[str], *, entering: bool = False
     ) -> None:
         self._entering = entering
-        self._facts = facts
+        self.facts = facts
         self._way = way
         self._through = through
         self._seen: set[tuple[int, int]] = set()
@@ -347,13 +349,13 @@ class _Search:
         match node:
             case ast.Name(id=name):
                 yield from ((each, stage) for each in self._given(node))
-                for call, at in self._facts.shares.get(name, ()):
-                    if self._facts.is_seen(call, node):
+                for call, at in self.facts.shares.get(name, ()):
+                    if self.facts.is_seen(call, node):
                         yield from self._gives(call, stage, at)
             case ast.Attribute(attr=name) if self._entering and _is_own(node):
-                home = self._facts.home(node.lineno)
-                given = self._facts.values.get(name, ())
-                yield from ((v, stage) for v in given if self._facts.home(v.lineno) is home)
+                home = self.facts.home(node.lineno)
+                given = self.facts.values.get(name, ())
+                yield from ((v, stage) for v in given if self.facts.home(v.lineno) is home)
             case ast.Subscript(value=value) | ast.NamedExpr(value=value) | ast.Starred(value=value):
                 yield value, stage
             case ast.BinOp():
@@ -375,7 +377,7 @@ class _Search:
             yield from ((each, stage) for each in _factors(node) if self._entering)
 
     def _of_call(self, call: ast.Call, stage: int) -> Iterator[_At]:
-        name, end = self._facts.name(call), len(self._way)
+        name, end = self.facts.name(call), len(self._way)
         made_here = self._made_here(call.func, name)
         if not name or self._is_unclear(call.func) or (made_here and self.mentions(name)):
             yield call, end
@@ -397,7 +399,7 @@ class _Search:
 
     def _given(self, name: ast.Name) -> Iterator[ast.expr]:
         """What a variable is given where it is seen; a parameter by calls."""
-        facts, function = self._facts, self._facts.home(name.lineno)
+        facts, function = self.facts, self.facts.home(name.lineno)
         yield from (v for v in facts.values.get(name.id, ()) if facts.is_seen(v, name))
         if self._entering and function is not None and name.id not in _SELF:
             at = _position(function, name.id)
@@ -407,7 +409,7 @@ class _Search:
 
     def _gives(self, call: ast.Call, stage: int, at: int | None = None) -> Iterator[_At]:
         """What may be returned by what is called, as the value with a number if there is one."""
-        key = self._facts.name(call), isinstance(call.func, ast.Name), at, stage
+        key = self.facts.name(call), isinstance(call.func, ast.Name), at, stage
         if not self._entering or key in self._called:
             return
         self._called.add(key)
@@ -421,7 +423,7 @@ class _Search:
 
     def _entered(self, call: ast.Call) -> Iterable[Definition]:
         """What a call may run: a function or method, or the ``forward`` of a module."""
-        facts, name = self._facts, self._facts.name(call)
+        facts, name = self.facts, self.facts.name(call)
         forwards = facts.functions.get("forward", [])
         if name in facts.functions:
             return facts.functions[name]
@@ -438,11 +440,11 @@ class _Search:
         spelled = function.id if isinstance(function, ast.Name) else name
         if isinstance(function, ast.Attribute) and not _is_own(function):
             return False
-        return spelled in self._facts.functions or spelled in self._facts.values
+        return spelled in self.facts.functions or spelled in self.facts.values
 
     def _is_unclear(self, function: ast.expr) -> bool:
         """Whether what is called may come from another file that is looked into."""
-        facts = self._facts
+        facts = self.facts
         match function:
             case ast.Name(id=name):
                 foreign = name in facts.imported and name not in facts.known
@@ -454,7 +456,7 @@ class _Search:
 
     def mentions(self, name: str) -> bool:
         """Whether a function or variable of this file may have to do with a target."""
-        facts = self._facts
+        facts = self.facts
         if name in self._without:
             return False
         todo, seen = [name], {name}
