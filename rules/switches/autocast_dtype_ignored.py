@@ -69,19 +69,26 @@ class AutocastDtypeIgnored(Rule):
         """Regions in float16 whose own switch is called after bfloat16."""
         for region in {id(e.region.node): e.region for e in model.regions.entries}.values():
             dtype, switch = region.dtype, region.enabled
-            if dtype is None or not isinstance(switch, (cst.Name, cst.Attribute)):
+            if dtype is None or switch is None or not model.names.is_only(dtype, FLOAT16):
                 continue
-            name = switch.value if isinstance(switch, cst.Name) else switch.attr.value
-            if _BF16.search(name) and model.names.is_only(dtype, FLOAT16):
+            if any(map(_BF16.search, _options(model, switch))):
                 code = quoted(model.tree.source(switch))
                 message = f"{code} turns float16 on, in which what is beyond 65504 is inf"
-                yield self.report(
-                    model,
-                    dtype,
-                    message,
-                    [(switch, "bfloat16 is chosen here")],
-                    help="pass `torch.bfloat16`, which needs no scaler",
-                )
+                related = [(switch, "bfloat16 is chosen here")]
+                help = "pass `torch.bfloat16`, which needs no scaler"
+                yield self.report(model, dtype, message, related, help=help)
+
+
+def _options(model: Model, switch: cst.BaseExpression) -> Iterator[str]:
+    """What the settings are called that a switch may be: attributes, and keys of what is loaded."""
+    from amp_lint.flow.values import literal, lookup
+
+    given = [switch, *(model.origins.given(switch) if isinstance(switch, cst.Name) else ())]
+    for value in (end for each in given for end in model.values.alternatives(each)):
+        if isinstance(value, cst.Attribute):
+            yield value.attr.value
+        elif isinstance(value, (cst.Subscript, cst.Call)) and (found := lookup(value)):
+            yield str(literal(found[1]))
 
 
 def _fix(model: Model, option: Option, region: Region) -> Fix | None:
