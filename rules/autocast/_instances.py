@@ -101,6 +101,8 @@ class Instances:
         owner, name = self.values.enclosing_class(attribute), attribute.attr.value
         if owner is None or dotted(attribute.value) not in _ME:
             return None
+        if self.values.function(attribute) is not None:
+            return None  # a property may make a new one each time
         assigned_once = len(self.values.attribute_values(attribute)) == 1
         return Instance(id(owner), name, own=True) if assigned_once else None
 

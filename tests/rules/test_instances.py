@@ -144,6 +144,19 @@ def reentries(text: str) -> list[tuple[str, str, int]]:
         (
             """
             class A:
+                @property
+                def ctx(self):
+                    return autocast("cuda")
+                def f(self):
+                    with self.ctx:
+                        with self.ctx:
+                            pass
+            """,
+            [],
+        ),
+        (
+            """
+            class A:
                 def __init__(self):
                     self.ctx = autocast("cuda")
                 def set(self):

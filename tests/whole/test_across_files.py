@@ -293,6 +293,43 @@ def losses(line: str) -> str:
     return f"{HEAD}\n\ndef compare(a, b):\n    {line}\n"
 
 
+KEEPS = """\
+import torch
+
+
+class Agent:
+    def __init__(self):
+        self.kept = {}
+        self.optimizer = None
+
+    def save(self, path):
+        torch.save({name: part.state_dict() for name, part in self.kept.items()}, path)
+
+    def load(self, path):
+        for name, state in torch.load(path).items():
+            self.kept[name].load_state_dict(state)
+
+    def clear(self):
+        self.optimizer.zero_grad()
+        self.optimizer.step()
+"""
+KEPT = """\
+import torch
+from base import Agent
+
+
+class PPO(Agent):
+    def __init__(self, net):
+        super().__init__()
+        self.scaler = torch.amp.GradScaler("cuda")
+        self.adam = torch.optim.Adam(net.parameters())
+        self.kept["adam"] = self.adam
+
+    def update(self, loss):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.adam)
+        self.scaler.update()
+"""
 MISTAKES = {
     "an eps of a loss": (
         {
@@ -374,6 +411,10 @@ MISTAKES = {
     "an optimizer of an object of a large class": (
         {"agent.py": AGENT, "main.py": SAVES},
         "main.py:7:16: AMP111",
+    ),
+    "an optimizer in what a base class saves": (
+        {"base.py": KEEPS, "ppo.py": KEPT},
+        "ppo.py:10:9: AMP111",
     ),
     "a static method of a class": (
         {"driver.py": STATIC, "main.py": DRIVES},

@@ -200,7 +200,7 @@ def _inlined(function: Function, tree: Plain, name: str, whole: Plain) -> Plain 
             if value is not None:
                 if _count(function.tree, name) == 1:
                     kept = _unnamed(function, tree.parts, index)
-                    return plain(BLOCK, "", kept, tree.node) if kept else None
+                    return plain(BLOCK, "", kept, tree.node) if kept is not None else None
                 if _count(whole, name) > sum(_count(part, name) for part in tree.parts[index:]):
                     return None
                 kept = _put(function, tree.parts[index + 1 :], name, value, _rank(whole, value))
