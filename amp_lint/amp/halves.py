@@ -57,7 +57,7 @@ class Halves:
         if known and not any(self._may_be_half(region) for region in known):
             return None  # the scaler, if there is one, is for bf16 or float32
         scalers = self.roles.scaler_calls
-        on = [scaler for scaler in scalers if literal(self.roles.switch(scaler)) is not False]
+        on = [scaler for scaler in scalers if not self.roles.is_never_on(scaler)]
         return on[0] if on else None
 
     @functools.cached_property

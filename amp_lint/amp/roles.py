@@ -12,6 +12,7 @@ import libcst as cst
 
 from amp_lint.amp.frameworks import Frameworks
 from amp_lint.flow.forwarding import completed, merged, passed_on
+from amp_lint.flow.options import Options
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import MAX_ALTERNATIVES, arguments, literal
 from amp_lint.syntax.assignments import held_in
@@ -44,6 +45,7 @@ class Roles:
         self.names = program.names
         self.values = program.values
         self.frameworks = Frameworks(program)
+        self.options = Options(program.values)
         self._origins: dict[int, list[cst.Call]] = {}
         self._made: dict[int, list[cst.Call]] = {}
         self._places: dict[int, cst.Call] = {}
@@ -193,6 +195,13 @@ class Roles:
     def switch(self, constructor: cst.Call) -> cst.BaseExpression | None:
         """What a constructor call gives as ``enabled``, in any of its places."""
         return self._given(constructor, Part.ENABLED)
+
+    def is_never_on(self, constructor: cst.Call) -> bool:
+        """Whether a GradScaler is made disabled, whatever the options."""
+        enabled = self.switch(constructor)
+        return enabled is not None and (
+            literal(enabled) is False or bool(self.options.words(enabled))
+        )
 
     def is_switchable(self, constructor: cst.Call) -> bool:
         """Whether a GradScaler may be made disabled."""

@@ -279,6 +279,8 @@ class Evaluator(ABC):
         enabled = self.roles.switch(constructor)
         if enabled is None:
             return None
+        if self.roles.is_never_on(constructor):
+            return False
         condition = self.formula(enabled, path, frame)
         may = [truth for truth in (True, False) if path.facts.assume(condition, truth)]
         return may[0] if len(may) == 1 else None

@@ -90,9 +90,7 @@ class Reads:
     def _scaling(self) -> cst.CSTNode | None:
         scaled = (e.place for e in self.steps.backwards if e.scaler is not None)
         made = (
-            call
-            for call in self.steps.roles.scaler_calls
-            if literal(self.steps.roles.switch(call)) is not False
+            call for call in self.steps.roles.scaler_calls if not self.steps.roles.is_never_on(call)
         )
         return next(filter(self.tree.is_own, (*scaled, *made)), None)
 

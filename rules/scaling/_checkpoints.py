@@ -129,7 +129,7 @@ class Checkpoints:
         found = []
         for call in (*self.roles.scaler_calls, *filter(self.own.is_own, self.roles.steppers)):
             target = self.target(call)
-            if target is None or literal(self.roles.switch(call)) is False:
+            if target is None or self.roles.is_never_on(call):
                 continue
             scaler = _Scaler(call, target, self._unit(call))
             if dotted(target) and (self._updates_in(scaler.unit) or self._is_trained_with(scaler)):
@@ -503,7 +503,7 @@ class Checkpoints:
                 continue
             if optimizer is not None and self.roles.is_scaler(func.value):
                 made = self.roles.scaler_origins(func.value)
-                if not made or any(literal(self.roles.switch(each)) is not False for each in made):
+                if not made or not all(map(self.roles.is_never_on, made)):
                     found.append(_Step(call, func.value, optimizer))
         return [*found, *self._whole_steps]
 

@@ -92,7 +92,7 @@ class Lifetimes:
         assign = self.tree.ancestor(call, cst.Assign, cst.AnnAssign)
         if (
             not isinstance(assign, (cst.Assign, cst.AnnAssign))
-            or literal(self.roles.switch(call)) is False
+            or self.roles.is_never_on(call)
             or self._continues(call)
             or is_recovery(self.tree, call, self.program.loop(call))
         ):

@@ -114,6 +114,8 @@ class Precision:
 
     def _bf16_scaler(self, call: cst.Call) -> Bf16Scaler | None:
         made = self.roles.constructors(call)
+        if all(map(self.roles.is_never_on, made)):
+            return None
         given = [spread(each, self.values) for each in made]
         switches = [
             self.roles.switch(merged(each, all_)) for each, all_ in zip(made, given, strict=True)

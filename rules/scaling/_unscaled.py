@@ -51,6 +51,8 @@ class UnscaledForward:
     """The region, or the backward where that is in another file."""
     option: cst.BaseExpression | None = None
     """The option that is false there, without which nothing is scaled; None if nothing ever is."""
+    never: cst.BaseExpression | None = None
+    """The test that turns on the scaler there, which fails whatever the options."""
 
 
 class Unscaled:
@@ -72,7 +74,8 @@ class Unscaled:
         if not any(map(self._is_float16, self.regions.all)):
             return []
         if self._may_scale:
-            return self._switched
+            found_here = [*self._switched, *self._never_scaled]
+            return sorted(found_here, key=lambda forward: self.tree.order(forward.place))
         found: dict[int, UnscaledForward] = {}
         for backward, step in self._first_steps():
             for region in self._regions_of(backward):
@@ -93,7 +96,41 @@ class Unscaled:
                     found.setdefault(
                         id(node), UnscaledForward(region, backward, step, node, option)
                     )
-        return sorted(found.values(), key=lambda forward: self.tree.order(forward.place))
+        return [*found.values()]
+
+    @property
+    def _never_scaled(self) -> Iterator[UnscaledForward]:
+        """The same where the test that a scaler is made on under knows none of the options."""
+        seen: set[int] = set()
+        for backward, step in self._idle_steps():
+            for test in self._failing(backward):
+                region = next(self._regions_of(backward), None)
+                if region is not None and self.tree.is_own(test) and id(test) not in seen:
+                    seen.add(id(test))
+                    yield UnscaledForward(region, backward, step, test, never=test)
+
+    def _idle_steps(self) -> Iterator[tuple[cst.Call, cst.CSTNode]]:
+        """Backward calls of a loss that went through a scaler which is off, and its next step."""
+        for root in self.steps.roots:
+            for cycle in root.cycles:
+                backward: Event | None = None
+                for event in cycle:
+                    if event.kind is Kind.BACKWARD:
+                        backward = event if event.idle is not None else None
+                    elif event.kind is Kind.STEP and backward is not None:
+                        assert isinstance(backward.node, cst.Call)
+                        if event.scaler == backward.idle:
+                            yield backward.node, event.node
+
+    def _failing(self, backward: cst.Call) -> Iterator[cst.BaseExpression]:
+        """The tests that fail for every option, and turn on the scalers of a function's losses."""
+        roles = self.steps.roles
+        for scale in self._scales.get(id(self.steps.program.function_of(backward)), ()):
+            assert isinstance(scale.func, cst.Attribute)
+            for made in roles.scaler_origins(scale.func.value):
+                switch = roles.switch(made)
+                if switch is not None and roles.options.words(switch):
+                    yield switch
 
     def _option(self, backward: cst.Call) -> cst.BaseExpression | None:
         """``amp`` of ``if amp: scaler.scale(loss).backward()``, where this is the other arm."""

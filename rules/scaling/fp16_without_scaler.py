@@ -27,10 +27,16 @@ _OF_BACKWARD = (
     "its forward runs in float16{} and nothing scales the loss: gradients below 6e-8 become 0"
 )
 _SWITCHED = "where {} is false, nothing scales this float16 forward: gradients below 6e-8 become 0"
+_NEVER = (
+    "this is false for each of {}, so the scaler is off in float16 too: gradients below 6e-8 "
+    "become 0"
+)
+_WRITE = "compare with the word that chooses float16"
 _TOO = "give the region {}, too"
 HELP = "scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"
 BY_DEFAULT, CHOSEN = " by default", ", if chosen,"
 _PLAIN, _STEP = "gradients are not scaled here", "and stepped here"
+_REGION = "the region, float16 if chosen"
 
 
 class Fp16WithoutScaler(Rule):
@@ -54,6 +60,9 @@ class Fp16WithoutScaler(Rule):
             if forward.option is not None:
                 yield self._switched(model, forward, forward.option)
                 continue
+            if forward.never is not None:
+                yield self._never_on(model, forward, forward.never)
+                continue
             own = forward.place is forward.region.node
             plain = [(forward.backward, _PLAIN)] if own else []
             yield self.report(
@@ -75,6 +84,18 @@ class Fp16WithoutScaler(Rule):
             _SWITCHED.format(quoted(written)),
             related=[(forward.backward, _PLAIN), (forward.step, _STEP)],
             help=_TOO.format(quoted(f"enabled={written}")),
+        )
+
+    def _never_on(
+        self, model: Model, forward: UnscaledForward, test: cst.BaseExpression
+    ) -> Diagnostic:
+        words = sorted(model.roles.options.words(test))
+        return self.report(
+            model,
+            test,
+            _NEVER.format(", ".join(map(repr, words))),
+            related=[(forward.region.node, _REGION), (forward.step, _STEP)],
+            help=_WRITE,
         )
 
 

@@ -1,0 +1,154 @@
+"""Which words an option may be, where the file says so."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_lint.flow.attempts import is_attempt
+from amp_lint.flow.branches import deciding
+from amp_lint.flow.conditions import Equals, Facts, atoms, both, either, formula, text
+from amp_lint.flow.values import Values, arguments, literal
+from amp_lint.syntax.assignments import assignments
+from amp_lint.syntax.tree import descendants
+
+Words = frozenset[str]
+_DEFAULTS = "set_defaults"
+_REPEATED = (cst.For, cst.While, cst.BaseComp, cst.Lambda, cst.Match, cst.ExceptHandler)
+"""What may run its parts never."""
+
+
+class Options:
+    """Options that raise for every other word: keys of a table, choices of an argument."""
+
+    def __init__(self, values: Values) -> None:
+        self.tree = values.tree
+        self.values = values
+
+    def is_never(self, test: cst.BaseExpression) -> bool:
+        """Whether a test fails for every word that what it asks about may be.
+
+        ``dtype == "float16"`` is one where ``{"fp16": ..., "bf16": ...}[dtype]`` is read as well.
+        """
+        return bool(self.words(test))
+
+    def words(self, test: cst.BaseExpression) -> Words:
+        """The words that a test fails for, where there are no others; empty if it may hold."""
+        asked = formula(test, lambda _: None)
+        keys = atoms(asked)
+        compared = {text(node): node for node in _compared(test)}
+        for key in sorted(keys & compared.keys()):
+            words = self._of(compared[key], key)
+            known = either(*(Equals(key, word) for word in sorted(words)))
+            if words and not Facts().assume(both(asked, known)):
+                return words
+        return frozenset()
+
+    def _of(self, node: cst.BaseExpression, key: str) -> Words:
+        """All words that an option may be; empty where that is not known."""
+        looked_up = (words for place, words in self._lookups[key] if self._is_with(place, node))
+        found = next(looked_up, None)
+        if found is None and isinstance(node, cst.Attribute):
+            offered = self._choices[node.attr.value]
+            found = offered[0] if len(set(offered)) == 1 else None
+        return found if found is not None and not self._is_set(node, key) else frozenset()
+
+    def _is_with(self, place: cst.CSTNode, node: cst.CSTNode) -> bool:
+        """Whether a place of the same function is reached whenever an expression is."""
+        home = self.tree.ancestor(node, cst.FunctionDef)
+        if home is None or self.tree.ancestor(place, cst.FunctionDef) is not home:
+            return False
+        around = {(id(test), holds) for test, holds in deciding(self.tree, node)}
+        ways = {(id(test), holds) for test, holds in deciding(self.tree, place)}
+        repeated = (each for each in self.tree.ancestors(place) if isinstance(each, _REPEATED))
+        inner = (each for each in repeated if self.tree.contains(home, each))
+        always = all(self.tree.contains(each, node) for each in inner)
+        return ways <= around and always and not is_attempt(self.tree, place)
+
+    def _is_set(self, node: cst.BaseExpression, key: str) -> bool:
+        """Whether an option may have been another word at first, or be one afterwards."""
+        if isinstance(node, cst.Name):
+            return len(self.values.names.bindings(node)) != 1
+        return key in self._targets
+
+    @functools.cached_property
+    def _targets(self) -> set[str]:
+        """What is assigned to anywhere, as it is written."""
+        targets = (target for target, _ in assignments(self.tree))
+        return {text(target) for target in targets if isinstance(target, cst.Attribute)}
+
+    @functools.cached_property
+    def _lookups(self) -> dict[str, list[tuple[cst.CSTNode, Words]]]:
+        """How a key is written -> where it is looked up in a table of words, and those words."""
+        found: dict[str, list[tuple[cst.CSTNode, Words]]] = defaultdict(list)
+        for node in self.tree.nodes(cst.Subscript):
+            match node:
+                case cst.Subscript(
+                    value=table, slice=[cst.SubscriptElement(slice=cst.Index(value=key))]
+                ) if isinstance(key, (cst.Name, cst.Attribute)):
+                    if words := self._keys(table):
+                        found[text(key)].append((node, words))
+        return found
+
+    def _keys(self, table: cst.BaseExpression) -> Words:
+        """The keys of a dict that is written out and stays as it is, if all are words."""
+        if isinstance(table, cst.Name) and self.values.is_changed(table):
+            return frozenset()
+        held = [*self.values.alternatives(table)]
+        if len(held) != 1 or not isinstance(held[0], cst.Dict):
+            return frozenset()
+        pairs = self.values.items(held[0]) or ()
+        is_all = len(pairs) == len(held[0].elements)
+        return frozenset(key for key, _ in pairs) if is_all else frozenset()
+
+    @functools.cached_property
+    def _choices(self) -> dict[str, list[Words]]:
+        """The attribute that an argument is read from -> the words that it takes."""
+        found: dict[str, list[Words]] = defaultdict(list)
+        if self.tree.named(_DEFAULTS):
+            return found  # which are not checked
+        for call in self.tree.nodes(cst.Call):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
+                given = arguments(call)
+                words = frozenset(_offered(given.keywords.get("choices"), given.keywords))
+                for name in _read_from(given.positional, given.keywords):
+                    found[name].append(words)
+        return found
+
+
+def _compared(test: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
+    """What is itself compared in a test, and not only as a part of something else."""
+    for node in descendants(test):
+        match node:
+            case cst.Comparison(left=left, comparisons=targets):
+                sides = (left, *(target.comparator for target in targets))
+                yield from (s for s in sides if isinstance(s, (cst.Name, cst.Attribute)))
+
+
+def _offered(
+    choices: cst.BaseExpression | None, keywords: dict[str, cst.BaseExpression]
+) -> Iterator[str]:
+    """The words that are offered, and the default; nothing if another value may be had."""
+    if not isinstance(choices, (cst.List, cst.Tuple, cst.Set)) or "nargs" in keywords:
+        return
+    offered = [literal(each.value) for each in choices.elements]
+    default = keywords.get("default")
+    offered += [literal(default)] if default is not None else []
+    if all(isinstance(each, str) for each in offered):
+        yield from map(str, offered)
+
+
+def _read_from(
+    positional: tuple[cst.BaseExpression, ...], keywords: dict[str, cst.BaseExpression]
+) -> Iterator[str]:
+    """The attribute of the parsed arguments that an option becomes."""
+    told = literal(keywords.get("dest"))
+    if isinstance(told, str):
+        yield told
+        return
+    flags = [flag for flag in map(literal, positional) if isinstance(flag, str)]
+    long = [flag for flag in flags if flag.startswith("--")] or flags
+    yield from (flag.lstrip("-").replace("-", "_") for flag in long[:1])
