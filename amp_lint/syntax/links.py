@@ -12,6 +12,7 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,8 @@ from amp_lint.vocabulary import written
 
 MAX_CHARACTERS = 25_000
 """Text that one file is linked with."""
+MAX_SHORT, MAX_RESERVED = 2_500, 7_500
+"""Characters of a helper for which there is room after a long function took all, and that room."""
 MAX_CALLING = 75_000
 """Text of those that call it."""
 MAX_DEFINING = 40_000
@@ -46,6 +49,8 @@ _DEFINING = (ast.ClassDef, ast.FunctionDef)
 _DOING = frozenset({ast.Call, ast.Assign, ast.AugAssign})
 _TELLING = _DOING | {ast.Name, ast.Attribute, ast.Subscript, ast.alias, ast.Return}
 """Kinds of nodes that may say something about a training step."""
+_ITEMS, _KEEPS = frozenset({"items"}), written.STATES | {"save"}
+"""What a class does with a dict of its own, and with what is in it, where that is what it saves."""
 _MAX_AID = 500  # characters
 _LARGE = 10_000
 """Characters of a class from which only those of its methods are taken that say something."""
@@ -233,15 +238,18 @@ class _Linker:
         """The texts, in the order of ``links``, and how they are linked."""
         graph = self._graph()
         taken: set[Place] = set()
-        room = {True: MAX_CALLING, False: MAX_DEFINING if self._models else MAX_CHARACTERS}
+        defining = MAX_DEFINING if self._models else MAX_CHARACTERS
+        room = {True: MAX_CALLING, False: defining, None: MAX_RESERVED}
         places = self._that_matter(graph)
         if self._models:  # what a training step does has room before what is only defined
             places.sort(key=lambda place: not self._statement(place).tells)
         for place in places:
             wanted = {place, *self._aids(graph, place)} - taken
             size = sum(self._statement(each).size for each in wanted)
-            if size <= room[place in graph.calling]:
-                room[place in graph.calling] -= size
+            kept = size <= MAX_SHORT and size > room[place in graph.calling]
+            pool = None if kept else place in graph.calling
+            if size <= room[pool]:
+                room[pool] -= size
                 taken |= wanted
         return self._cut(taken)
 
@@ -629,10 +637,31 @@ def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
     parts = [part for part in parts if type(part) in _TELLING]
     if not isinstance(node, ast.ClassDef):
         kinds = (_is_event, _is_context, _is_gradient, _is_half, _is_refused)
-        return _updates(parts) or any(kind(part) for part in parts for kind in kinds)
+        tells = _updates(parts) or _keeps_registry(parts, _ITEMS | {"get"})
+        return tells or any(kind(part) for part in parts for kind in kinds)
     if _bases(node, _OF_TORCH):
         return False
-    return any(_is_event(part) or _is_context(part) for part in parts)
+    return _keeps_registry(parts, _ITEMS) or any(
+        _is_event(part) or _is_context(part) for part in parts
+    )
+
+
+def _keeps_registry(parts: Iterable[ast.AST], reading: AbstractSet[str]) -> bool:
+    """Whether something saves or loads what is in a dict of its own, be it states.
+
+    ``reading`` is how it reads that dict.
+    """
+    of_own: set[str] = set()
+    called: set[str] = set()
+    for part in parts:
+        match part:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name("self")), attr=name)
+            ):
+                of_own.add(name)
+            case ast.Call(func=ast.Attribute(attr=name)):
+                called.add(name)
+    return not (reading.isdisjoint(of_own) or _KEEPS.isdisjoint(called))
 
 
 def _updates(parts: Iterable[ast.AST]) -> bool:

@@ -102,7 +102,13 @@ EVENTS = (
     | pattern(r"\.grad(?:\.data)?(?:\.\w+_\(|\s*[*/+-]?=(?!=))", ".grad")
 )
 """What is done in a training step."""
-KEPT = look(STATES, rf"(?:opt|sgd|adam|{SCALER})\w{{0,20}}(?:\[\w{{1,20}}\])?\.", r"\(")
+_REGISTRY = pattern(
+    rf"\A(?=[\s\S]*torch\.save\()(?=[\s\S]*\.(?:{any_of(STATES)})\()"
+    r"[\s\S]*?\bin\s+self\.\w{1,40}\.items\(\)",
+    "torch.save(",
+)
+"""A file that saves what is in a dict of its own, be it states."""
+KEPT = look(STATES, rf"(?:opt|sgd|adam|{SCALER})\w{{0,20}}(?:\[\w{{1,20}}\])?\.", r"\(") | _REGISTRY
 """How the state of an optimizer or a scaler is saved or loaded."""
 _OF_SCALER = rf"(?i:{SCALER})\w{{0,20}}\."
 STEP_ALONE = pattern(

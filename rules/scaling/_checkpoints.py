@@ -368,8 +368,20 @@ class Checkpoints:
         )
 
     def _optimizer_states(self) -> Iterator[cst.Call]:
-        """The states of optimizers that this file asks for."""
-        return self._states(self.own.nodes(cst.Call))
+        """The states of optimizers that this file asks for, but for those that others register."""
+        for state in self._states(self.own.nodes(cst.Call)):
+            owner = self._asked(state)
+            if owner is not None and not self._is_put_elsewhere(owner):
+                yield state
+
+    def _is_put_elsewhere(self, optimizer: cst.BaseExpression) -> bool:
+        """Whether an optimizer comes out of a container that other files put it into."""
+        held = self.names.bindings(optimizer) if isinstance(optimizer, cst.Name) else ()
+        return any(map(held_in, held)) and any(
+            self.origins.same(optimizer, value)
+            for target, value in self._puts
+            if not self.own.is_own(target)
+        )
 
     def _states(self, calls: Iterable[cst.Call]) -> Iterator[cst.Call]:
         """``optimizer.state_dict()``."""
@@ -377,18 +389,25 @@ class Checkpoints:
 
     def _registered(self) -> Iterator[Checkpoint]:
         """The optimizers that are put into what a class of another file saves and loads."""
-        puts = [
-            (target, value)
-            for target, value in assignments(self.own)
-            if isinstance(target, cst.Subscript) and value is not None
-        ]
-        known = [(target, value) for target, value in puts if self.roles.is_optimizer(value)]
+        known = [(target, value) for target, value in self._puts if self.own.is_own(target)]
         far = [*self._far_states] if known else []
+        units: set[int] = set()
         for target, optimizer in known:
             saved = any(self.origins.same(optimizer, owner) for owner in far)
             step = next((s for s in self._steps if saved and self._is_of(s, optimizer)), None)
-            if step is not None and self._is_loaded(optimizer):
+            unit = id(self.tree.ancestor(target, cst.FunctionDef))
+            if step is not None and unit not in units and self._is_loaded(optimizer):
+                units.add(unit)  # one scaler for all that is put there
                 yield Checkpoint(target, optimizer, step.call, None, None)
+
+    @functools.cached_property
+    def _puts(self) -> list[tuple[cst.Subscript, cst.BaseExpression]]:
+        """The items that an optimizer is assigned to, and that."""
+        return [
+            (target, value)
+            for target, value in assignments(self.tree)
+            if isinstance(target, cst.Subscript) and value and self.roles.is_optimizer(value)
+        ]
 
     @property
     def _far_states(self) -> Iterator[cst.BaseExpression]:

@@ -300,19 +300,21 @@ import torch
 class Agent:
     def __init__(self):
         self.kept = {}
-        self.optimizer = None
 
     def save(self, path):
+        DOCS
         torch.save({name: part.state_dict() for name, part in self.kept.items()}, path)
 
     def load(self, path):
+        DOCS
         for name, state in torch.load(path).items():
-            self.kept[name].load_state_dict(state)
+            part = self.kept.get(name)
+            part.load_state_dict(state)
 
-    def clear(self):
-        self.optimizer.zero_grad()
-        self.optimizer.step()
-"""
+    def describe(self):
+        DOCS
+        return len(self.kept)
+""".replace("DOCS", repr(80 * "what it says at length, as in a docstring "))
 KEPT = """\
 import torch
 from base import Agent
@@ -329,6 +331,35 @@ class PPO(Agent):
         self.scaler.scale(loss).backward()
         self.scaler.step(self.adam)
         self.scaler.update()
+"""
+LONG = f"""\
+{HEAD}
+
+def evaluate(model, loader):
+    with torch.autocast("cuda", dtype=torch.float16):
+        print({24_800 * "."!r})
+"""
+RESUMES = """\
+import torch
+
+
+def resume(path, optimizer):
+    optimizer.load_state_dict(torch.load(path)["optimizer"])
+"""
+SAVED = f"""\
+{HEAD}from long import evaluate
+from resumes import resume
+
+
+def train(net, optimizer, loader, path):
+    scaler = torch.amp.GradScaler()
+    resume(path, optimizer)
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = net(x).square().mean()
+{STEP}    torch.save({{"optimizer": optimizer.state_dict()}}, path)
+    evaluate(net, loader)
 """
 MISTAKES = {
     "an eps of a loss": (
@@ -415,6 +446,10 @@ MISTAKES = {
     "an optimizer in what a base class saves": (
         {"base.py": KEEPS, "ppo.py": KEPT},
         "ppo.py:10:9: AMP111",
+    ),
+    "a short helper after a long function": (
+        {"long.py": LONG, "resumes.py": RESUMES, "train.py": SAVED},
+        "train.py:18:16: AMP111",
     ),
     "a static method of a class": (
         {"driver.py": STATIC, "main.py": DRIVES},
