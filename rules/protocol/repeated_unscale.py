@@ -33,6 +33,15 @@ _ACCELERATE = (
     "the second clip before a step raises RuntimeError in fp16: each one unscales every optimizer",
     "clip all parameters in one call",
 )
+_HOOKED = (
+    "`unscale_` raises RuntimeError in the hook of the second tensor: each unscales the optimizer",
+    "unscale once, after backward",
+)
+_HOOKED_BY_ACCELERATE = (
+    "this raises RuntimeError in fp16 in the hook of the second tensor: each unscales every "
+    "optimizer",
+    "clip once, after backward, or allow such hooks in bf16 alone",
+)
 """What happens, and what to do."""
 
 
@@ -60,6 +69,12 @@ class RepeatedUnscale(Rule):
             related = [] if found.repeats else [(found.cause.node, _label(found))]
             (message, help), fix = _message(found), _fix(model, found)
             yield self.report(model, found.event.node, message, related, fix, help=help)
+        from ._hooks import Hooks
+
+        for call in model.part(Hooks).unscaling:
+            owned = model.steps.recognizer.framework(call) is not None
+            message, help = _HOOKED_BY_ACCELERATE if owned else _HOOKED
+            yield self.report(model, call, message, help=help)
 
 
 def _message(found: Found) -> tuple[str, str]:
