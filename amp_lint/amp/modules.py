@@ -15,6 +15,7 @@ from amp_lint.flow.branches import contradict, guards
 from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Slot, Values, arguments, literal
+from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree, descendants, last_statement, statements_of
 from amp_lint.vocabulary.frameworks import KEEPING_MASTER_WEIGHTS
@@ -262,10 +263,24 @@ class Modules:
         """
         found: dict[Slot, list[tuple[cst.CSTNode, bool]]] = defaultdict(list)
         for release, module, widens in self._releases():
-            slot = self.values.slot(self._root(module))
-            if slot is not None:
-                found[slot].append((release, widens))
+            root = self._root(module)
+            slot = self.values.slot(root)
+            if slot is None or (not widens and self._leaves_others(module, root)):
+                continue
+            found[slot].append((release, widens))
         return found
+
+    def _leaves_others(self, frozen: cst.BaseExpression, root: cst.BaseExpression) -> bool:
+        """Whether only one part of a module is frozen, and no new part is put into it."""
+        is_part = self.origin(frozen) is not root
+        return is_part and self.values.slot(root) not in self._extended
+
+    @functools.cached_property
+    def _extended(self) -> set[Slot | None]:
+        """Modules that something is assigned to an attribute of, as a new head is."""
+        targets = (target for target, _ in assignments(self.tree))
+        parts = (target for target in targets if isinstance(target, cst.Attribute))
+        return {self.values.slot(self._root(part.value)) for part in parts}
 
     def _releases(self) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, bool]]:
         for call in self.tree.nodes(cst.Call):
