@@ -28,6 +28,8 @@ from amp_lint.walk.steps import Root, Steps
 
 _BACKWARD = words(Kind.BACKWARD)
 _ROWS = {**CALLS, Kind.STEP: (UNCHECKED_STEP, *CALLS[Kind.STEP])}
+_STEPPING = frozenset({Kind.UNSCALE, Kind.CLIP, Kind.STEP, Kind.UPDATE})
+"""What is done with gradients that a backward left, and no more."""
 _STRICT = {row.keyword(Part.STRICT) for row in rows(Kind.CLIP)} - {None}
 """What tells a clip to raise where gradients are not finite."""
 _AFTER_BACKWARD = frozenset({Kind.STEP, Kind.UPDATE, Kind.OPAQUE})
@@ -227,14 +229,24 @@ class Mistakes:
     def _in_turn(self, cycle: Cycle, root: Root) -> Iterator[Found]:
         """The updates of a loop over optimizers: another one of them steps after each."""
         program, trained = self.steps.program, any(e.kind is Kind.BACKWARD for e in cycle)
-        for index, update in enumerate(cycle if trained else ()):
+        for index, update in enumerate(cycle):
             loop = program.loop(update.node) if update.kind is Kind.UPDATE else None
             if not isinstance(loop, cst.For) or self.steps.relevance.has_backward(loop.body):
+                continue
+            if not trained and not self._only_steps(loop):
                 continue
             for step in cycle[:index]:
                 each = step.kind is Kind.STEP and step.scaler == update.scaler is not None
                 if each and program.loop(step.node) is loop and _is_of_each(step.optimizer):
                     yield Found(Mistake.EARLY_UPDATE, update, step, root, ())
+
+    def _only_steps(self, loop: cst.For) -> bool:
+        """Whether a loop steps one optimizer after the other and runs nothing that is not seen.
+
+        Then it does so on the same gradients, wherever they are from.
+        """
+        calls = self.tree.below(loop.body, cst.Call)
+        return {*map(self.steps.recognizer.kind, calls)} <= _STEPPING
 
     # --- for fixes ----------------------------------------------------------------------------
 
