@@ -47,6 +47,7 @@ class Origins:
         self.names = program.names
         self.values = program.values
         self._made: dict[Origin, cst.Call] = {}
+        self._said: dict[Origin, cst.ClassDef] = {}
         self._open: set[int] = set()
 
     def of(self, node: cst.BaseExpression) -> frozenset[Origin]:
@@ -154,6 +155,8 @@ class Origins:
         elif binding.value is not None:
             given = [binding.value]
         found = {origin for each in given for origin in self.of(each)}
+        if not found and (owner := self.values.annotated(binding)) is not None:
+            self._said[id(binding.node), binding.name] = owner
         yield from found or ((id(binding.node), binding.name),)
 
     def given(self, name: cst.Name) -> list[cst.BaseExpression]:
@@ -210,6 +213,8 @@ class Origins:
             yield from self._made_by(call)
         if isinstance(origin, tuple) and len(origin) == 2 and origin[0] == "instance":
             yield from (each for each in self.tree.nodes(cst.ClassDef) if id(each) == origin[1])
+        if origin in self._said:
+            yield self._said[origin]
 
     def _made_by(self, call: cst.Call) -> Iterator[cst.ClassDef]:
         """The classes that a call makes an instance of."""

@@ -15,6 +15,7 @@ from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.returns import is_property
 from amp_lint.syntax.tree import Tree, statements_of
 from amp_lint.vocabulary.purity import hands_on
 
@@ -159,7 +160,11 @@ class Program:
     def _targets(self) -> dict[int, cst.FunctionDef]:
         calls = self.tree.nodes(cst.Call)
         found = ((id(call), self._target(call.func)) for call in calls)
-        return {key: function for key, function in found if function is not None}
+        return {  # what a property gives is called, and not the property
+            key: function
+            for key, function in found
+            if function is not None and not is_property(function)
+        }
 
     def handed(self, func: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What the parameters that are called by an expression may be, besides None.

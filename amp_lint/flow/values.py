@@ -160,6 +160,12 @@ class Values:
             node = value
         return node
 
+    def annotated(self, parameter: Binding) -> cst.ClassDef | None:
+        """The class that a parameter is said to be of: one of this file, or of a linked one."""
+        said = parameter.node.annotation if isinstance(parameter.node, cst.Param) else None
+        owner = self.names.definition(said.annotation) if said is not None else None
+        return owner if isinstance(owner, cst.ClassDef) else None
+
     def slot(self, node: cst.BaseExpression) -> Slot | None:
         """The variable or attribute of its own class that an expression names."""
         if isinstance(node, cst.Name):

@@ -441,11 +441,9 @@ class Precision:
         """The class of this file that a parameter is said to be of."""
         for value in self.values.alternatives(node):
             bindings = self.names.bindings(value) if isinstance(value, cst.Name) else []
-            if len(bindings) == 1 and isinstance(bindings[0].node, cst.Param):
-                said = bindings[0].node.annotation
-                owner = self.names.definition(said.annotation) if said is not None else None
-                if isinstance(owner, cst.ClassDef):
-                    return owner
+            owner = self.values.annotated(bindings[0]) if len(bindings) == 1 else None
+            if owner is not None:
+                return owner
         return None
 
     def _in_order(

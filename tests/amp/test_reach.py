@@ -196,3 +196,47 @@ def test_many_callers_end() -> None:
     functions = "".join(f"def f{i}():\n    f{i + 1}()\n    f{i + 1}()\n" for i in range(30))
     text = f"{functions}def f30():\n    here()\n"
     assert len(ways(text)) <= 64
+
+
+NET = """\
+class Net(nn.Module):
+    def forward(self, x):
+        return x
+class State:
+    def __init__(self, net):
+        self._net = net
+    @property
+    def net(self):
+        return self._net
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def step(state, x):\n    state.net(x)\nstep(State(Net()), 1)",
+        "def step(net: Net, x):\n    net(x)",
+        "def step(net, x):\n    net(x)\nstep(Net(), 1)",
+        "def step(state: State, x):\n    state.net(x)\nmade = State(net=Net())",
+    ],
+)
+def test_a_module_by_a_property_or_an_annotation(body: str) -> None:
+    """What a property gives is called; a parameter is of the class that it is said to be."""
+    found = model(NET + body)
+    (call,) = (c for c in found.tree.nodes(cst.Call) if found.tree.source(c).endswith("net(x)"))
+    assert [target.name.value for target in found.reach.targets(call)] == ["forward"]
+
+
+@pytest.mark.parametrize("said", ["nn.Module", "object", "list", "Unknown"])
+def test_a_module_that_may_be_any(said: str) -> None:
+    found = model(NET + f"def step(net: {said}, x):\n    net(x)")
+    (call,) = (c for c in found.tree.nodes(cst.Call) if found.tree.source(c) == "net(x)")
+    assert not found.reach.targets(call)
+
+
+def test_what_calls_give_comes_before_the_annotation() -> None:
+    text = NET + "class Other(Net):\n    def forward(self, y):\n        return y\n"
+    found = model(text + "def step(net: Net, x):\n    net(x)\nstep(Other(), 1)")
+    (call,) = (c for c in found.tree.nodes(cst.Call) if found.tree.source(c) == "net(x)")
+    (target,) = found.reach.targets(call)
+    assert target.params.params[1].name.value == "y"
