@@ -130,7 +130,7 @@ class Model:
     @functools.cached_property
     def casts(self) -> Casts:
         """Products of casts to float32."""
-        return Casts(self.tree, self.names, self.values, self.flow)
+        return Casts(self.tree, self.names, self.values, self.flow, self.origins)
 
     @functools.cached_property
     def sources(self) -> Sources:

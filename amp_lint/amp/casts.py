@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.flow.origins import Origins
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.names import Names, dotted
@@ -35,6 +36,11 @@ _VIEWS = frozenset(
 )  # fmt: skip
 
 
+_BY_ELEMENTS = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+_MAX_STEPS = 10  # from a factor back to its cast
+_MAX_CALLS = 20
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CastProduct:
     """A product of tensors that were all cast to float32 for it, or are parameters in float32."""
@@ -46,11 +52,14 @@ class CastProduct:
 class Casts:
     """Finds products of explicit casts; a cast of one factor may be there for an integer."""
 
-    def __init__(self, tree: Tree, names: Names, values: Values, flow: Flow) -> None:
+    def __init__(
+        self, tree: Tree, names: Names, values: Values, flow: Flow, origins: Origins
+    ) -> None:
         self.tree = tree
         self.names = names
         self.values = values
         self.flow = flow
+        self.origins = origins
 
     @functools.cached_property
     def products(self) -> list[CastProduct]:
@@ -111,18 +120,40 @@ class Casts:
             yield function.value
             yield from given[:1]
 
-    def _cast(self, node: cst.BaseExpression) -> cst.Call | None:
-        """``x.float()``, ``x.to(torch.float32)``, their views, or a name that holds one."""
-        binding = self.flow.held(node)
-        if binding is not None and binding.value is not None:
-            node = binding.value
-        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            if self._is_cast(node, node.func.attr.value):
-                return node
-            if node.func.attr.value not in _VIEWS:
+    def _cast(self, node: cst.BaseExpression, steps: int = _MAX_STEPS) -> cst.Call | None:
+        """``x.float()``, ``x.to(torch.float32)``, or what holds or views one, or computes with it.
+
+        That is arithmetic by elements, which is in float32 if one side is; a parameter, where all
+        that calls give for it is one.
+        """
+        match node:
+            case _ if steps <= 0:
                 return None
-            node = node.func.value
+            case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=method))):
+                if self._is_cast(node, method):
+                    return node
+                return self._cast(owner, steps - 1) if method in _VIEWS else None
+            case cst.BinaryOperation(left=left, operator=sign, right=right):
+                if not isinstance(sign, _BY_ELEMENTS):
+                    return None
+                return self._cast(left, steps - 1) or self._cast(right, steps - 1)
+            case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+                return self._cast(inner, steps - 1)
+            case cst.Subscript(value=whole):
+                return self._cast(whole, steps - 1)
+            case cst.Name():
+                binding = self.flow.held(node)
+                if binding is not None and binding.value is not None:
+                    return self._cast(binding.value, steps - 1)
+                return self._given(node, steps - 1)
         return None
+
+    def _given(self, name: cst.Name, steps: int) -> cst.Call | None:
+        """The cast of the first that calls give for a parameter, if they give nothing else."""
+        if any(each.kind != "parameter" for each in self.flow.reaching(name)):
+            return None
+        casts = [self._cast(each, steps) for each in self.origins.given(name)[:_MAX_CALLS]]
+        return casts[0] if casts and all(casts) else None
 
     def _is_cast(self, call: cst.Call, method: str) -> bool:
         if method == "float":

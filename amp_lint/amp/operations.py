@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -218,7 +219,21 @@ class Operations:
         if last is None or block is None or not self.tree.linked.contains(block, node):
             return None
         targets = [dotted(target) for target in targets_of(self.tree, last)]
-        return last if targets == [named] and not isinstance(last, cst.Name) else None
+        if targets != [named] or isinstance(last, cst.Name) or self._is_written(last, node):
+            return None
+        return last
+
+    def _is_written(self, made: cst.BaseExpression, node: cst.Attribute) -> bool:
+        """Whether a method changes ``self.x`` in place between an assignment and a use."""
+        order, named = self.tree.linked.order, dotted(node)
+        home = self.tree.linked.ancestor(node, cst.FunctionDef)
+        calls = self.tree.linked.below(home, cst.Call) if home is not None else ()
+        between = (call.func for call in calls if order(made) < order(call) < order(node))
+        return any(
+            dotted(func.value) == named and re.search(r"[^_]_$", func.attr.value)
+            for func in between
+            if isinstance(func, cst.Attribute)
+        )
 
     def _block(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """The block of a function in which a node stands."""

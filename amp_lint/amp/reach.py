@@ -106,7 +106,8 @@ class Reach:
     def _calls(self) -> dict[int, list[cst.Call]]:
         found: dict[int, list[cst.Call]] = defaultdict(list)
         for call in self.tree.nodes(cst.Call):
-            for target in self.targets(call):
+            start = self.origins.constructor(call)
+            for target in (*self.targets(call), *([start] if start is not None else ())):
                 found[id(target)].append(call)
         return found
 

@@ -70,6 +70,8 @@ class Roles:
         """The last names of all that an expression is another name for, and its own."""
         names = (cst.Name, cst.Attribute, cst.Subscript)
         while isinstance(node, cst.Subscript):
+            if key := _word(node):
+                return {f"{name}_{key}" for name in self._called(node.value)}
             node = node.value
         known = (node, *self._held_in(node))
         alternatives = (*known, *(v for each in known for v in self.values.alternatives(each)))
@@ -364,8 +366,21 @@ _TELLING = _PROTOCOL | _PREPROCESSING
 
 
 def _last(node: cst.BaseExpression) -> str:
-    """The last name of ``a.b.c`` or ``a.b[i]``: what an object is called wherever it is held."""
+    """The last name of ``a.b.c`` or ``a.b[i]``: what an object is called wherever it is held.
+
+    With the key, if that is a word: what else a dict holds are other things.
+    """
     if isinstance(node, cst.Subscript):
-        return _last(node.value)
+        key = _word(node)
+        return f"{_last(node.value)}_{key}" if key else _last(node.value)
     name = dotted(node)
     return name.rpartition(".")[2] if name else ""
+
+
+def _word(node: cst.Subscript) -> str:
+    """The key of an item, if it is a word that is written out."""
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=key))]:
+            word = literal(key)
+            return word if isinstance(word, str) else ""
+    return ""

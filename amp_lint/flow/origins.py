@@ -293,6 +293,11 @@ class Origins:
         calls = self._constructions.get(id(holder), ())
         return [call for call in calls if self.names.definition(call.func) is owner]
 
+    def constructor(self, call: cst.Call) -> cst.FunctionDef | None:
+        """The ``__init__`` that a call runs, of a class of this file or of a linked one."""
+        owner = self._constructed(call)
+        return self.values.method(owner, "__init__") if owner is not None else None
+
     @functools.cached_property
     def _constructions(self) -> dict[int, list[cst.Call]]:
         """Id of a class -> the calls that run its ``__init__``, or make it where it has none."""

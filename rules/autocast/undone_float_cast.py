@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.operations import PLAIN_DECORATORS
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ class UndoneFloatCast(Rule):
     preview = True
     requires = (words(Role.REGION), frozenset({"float", "float32"}))
     elsewhere = words(Role.REGION)
+    reads_models = True
+    called_for = written.look({"bmm", "einsum", "matmul"}, r"\b", r"\(")
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report products all of whose factors were cast for it, or are parameters.
@@ -57,8 +61,12 @@ def _is_low(model: Model, chain: Chain) -> bool:
 
 def _elsewhere(model: Model, node: cst.CSTNode) -> str:
     """Where else it may run under autocast, if no decorator of its function may turn that off."""
+    from amp_lint.syntax.names import dotted
+
     from ._elsewhere import runs_elsewhere
 
     function = model.tree.ancestor(node, cst.FunctionDef)
-    kept = isinstance(function, cst.FunctionDef) and bool(function.decorators)
+    decorators = function.decorators if isinstance(function, cst.FunctionDef) else ()
+    names = ((dotted(each.decorator) or "").rpartition(".")[2] for each in decorators)
+    kept = any(name not in PLAIN_DECORATORS for name in names)
     return "" if kept else runs_elsewhere(model, node)

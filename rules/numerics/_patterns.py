@@ -185,18 +185,25 @@ def _is_bounded_entropy(model: Model, match: Match) -> bool:
 
 
 def _is_written_out(model: Model, match: Match) -> bool:
-    """Whether it is computed of a small number that is written out, as in tests: none overflows."""
+    """Whether it is computed of small numbers that are written out, as in tests: none overflows."""
     values = [v for node in match.bound.values() for v in model.values.alternatives(node)]
     return bool(values) and all(_is_small(model, value) for value in values)
 
 
 def _is_small(model: Model, value: cst.BaseExpression) -> bool:
-    from amp_lint.flow.values import literal
-
     if not isinstance(value, cst.Call) or not model.names.is_any(value.func, HOLDERS):
         return False
-    numbers = [literal(argument.value) for argument in value.args[:1]]
-    return any(isinstance(number, (int, float)) and abs(number) < _SMALL for number in numbers)
+    return bool(value.args) and _are_small(value.args[0].value)
+
+
+def _are_small(node: cst.BaseExpression) -> bool:
+    """Whether an expression is a small number, or a list of such."""
+    from amp_lint.flow.values import literal
+
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return bool(node.elements) and all(_are_small(each.value) for each in node.elements)
+    number = literal(node)
+    return isinstance(number, (int, float)) and abs(number) < _SMALL
 
 
 def _any_word(names: Iterable[str]) -> frozenset[str]:

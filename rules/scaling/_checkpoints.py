@@ -105,12 +105,15 @@ class Checkpoints:
         self.origins = model.origins
         self.recognizer = model.steps.recognizer
         self.holders = model.holders
+        self.halves = model.halves
 
     @functools.cached_property
     def incomplete(self) -> list[Checkpoint]:
         """Every such checkpoint, in source order."""
         if not self.loads or not (self._scalers or self._steps) or self._mentions_state:
             return []
+        if self.halves.excluded:
+            return []  # nothing overflows, so that no step is skipped
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
         found += (*self._handed_on(), *self._registered())
         unique = {self._identity(checkpoint.node): checkpoint for checkpoint in reversed(found)}

@@ -25,6 +25,8 @@ def products(text: str) -> list[str]:
         "F.linear(x.float(), w.float(), b)",
         "F.conv2d(x.float(), w.float(), stride=2)",
         "F.scaled_dot_product_attention(q.float(), k.float(), v.float())",
+        "(x.float() * m) @ (-y.float())",
+        "(1 - x.float()[0]) @ (y / z.float())",
     ],
 )
 def test_products(product: str) -> None:
@@ -36,6 +38,8 @@ def test_products(product: str) -> None:
     [
         "x.float() @ y",
         "x.float() * y.float()",
+        "(x.float() @ z) @ y.float()",
+        "(x.float() ** 2) @ y.float()",
         "x.half() @ y.float()",
         "x.to(torch.float64) @ y.to(torch.float64)",
         "x.to(device) @ y.float()",

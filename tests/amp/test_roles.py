@@ -231,3 +231,24 @@ def test_a_parameter_that_is_handed_on_very_often() -> None:
     }
     assert given["f0"] and given["f1"]
     assert not given["f400"]
+
+
+ITEMS = """\
+import torch
+made = build()
+scaler, other = made["scaler"], made["rate"]
+def train(loss, optimizer):
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    other.step()
+use({})
+"""
+
+
+def test_items_of_a_dict_are_different_things() -> None:
+    """What is done with one says nothing of the others, but for those of a list."""
+    assert is_scaler(ITEMS.format("made['scaler']"))
+    assert not is_scaler(ITEMS.format("made['rate']"))
+    assert not is_scaler(ITEMS.format("other"))
+    assert is_scaler(ITEMS.replace('"scaler"', "0").replace('"rate"', "1").format("made[1]"))
