@@ -47,10 +47,9 @@ _CLIPS, _BACKWARD, _STEP = (
 )
 _COPIES = frozenset({"clone", "detach", "double", "float"})
 _MASTER_WEIGHTS = re.compile(KEEPING_MASTER_WEIGHTS, re.IGNORECASE)
-_ELSEWHERE = re.compile(
-    r"deepspeed|fsdp|apex|zero|colossal|megatron|eval|infer|test|predict|sampl|export|deploy"
-    r"|valid|generat",
-    re.IGNORECASE,
+_OWNERS = re.compile(r"deepspeed|fsdp|apex|zero|colossal|megatron", re.IGNORECASE)
+_EVALUATION = re.compile(
+    r"eval|infer|test|predict|sampl|export|deploy|valid|generat", re.IGNORECASE
 )
 _QUANTIZED = frozenset({"load_in_4bit", "load_in_8bit", "quantization_config"})
 _DTYPES = frozenset({"dst_type", "dtype", "torch_dtype"})
@@ -139,10 +138,18 @@ class Modules:
             return False
         if self._leaves_after(cast, trained):
             return False
-        return not any(
-            holds and _ELSEWHERE.search(self.tree.source(test))
-            for test, holds in (guard.normal() for guard in guards(self.tree, cast))
-        )
+        ways = (guard.normal() for guard in guards(self.tree, cast))
+        tests = [self.tree.source(test) for test, holds in ways if holds]
+        if any(map(_OWNERS.search, tests)):
+            return False
+        return self.trains_again(cast) or not any(map(_EVALUATION.search, tests))
+
+    def trains_again(self, node: cst.CSTNode) -> bool:
+        """Whether a loop around a place calls what goes backward."""
+        loop = self.program.loop(node)
+        calls = self.tree.below(loop.body, cst.Call) if loop is not None else ()
+        targets = (self.program.target(call) for call in calls)
+        return any(id(each) in self.training for each in targets if each is not None)
 
     def _leaves_after(self, cast: cst.Call, trained: cst.Call) -> bool:
         """Whether the block of the cast leaves the function before anything is trained."""
@@ -193,6 +200,12 @@ class Modules:
                 given = arguments(call).get(*place(name, Part.MODEL))
                 if given is not None:
                     yield call, given
+
+    @functools.cached_property
+    def training(self) -> frozenset[int]:
+        """Ids of the functions that go backward, themselves or in what they call."""
+        calls = (call for call in self.tree.nodes(cst.Call) if isinstance(call.func, cst.Attribute))
+        return self.program.running(c for c in calls if c.func.attr.value in _BACKWARD)  # type: ignore[attr-defined]
 
     def _steps_after(self, clip: cst.Call) -> bool:
         """Whether the function of a clip also goes backward and steps."""
@@ -333,6 +346,9 @@ class Modules:
                 assert isinstance(call.func, cst.Attribute)
                 found.append((call, call.func.value))
         for call, module in (*found, *self.in_place_casts):
+            slot = self.values.slot(module)
+            if slot and any(widens for _, widens in self._released.get(slot, ())):
+                continue  # the function casts it back
             for binding in self.names.bindings(module) if isinstance(module, cst.Name) else ():
                 function = self.tree.ancestor(binding.node, cst.FunctionDef)
                 if binding.kind == "parameter" and function is self.program.function_of(call):
@@ -603,10 +619,10 @@ class _Trace:
         return any(not set(self.flow.reaching(name)).isdisjoint(bindings) for name in names)
 
     def _before_training(self, cast: cst.Call, use: cst.Name) -> bool:
-        """Whether the cast is followed by the use, or at least by a ``backward``."""
+        """Whether the cast is followed by the use, or by a ``backward``, if in the next round."""
         if self.flow.exclusive(cast, use):
             return False
-        if self.tree.order(cast) < self.tree.order(use):
+        if self.tree.order(cast) < self.tree.order(use) or self.modules.trains_again(cast):
             return True
         return any(
             isinstance(call.func, cst.Attribute)

@@ -674,8 +674,17 @@ class Mistakes:
         return {
             last_name(self.tree.source(target))
             for call in self.roles.scaler_calls
-            for target in targets_of(self.tree, call)
+            for target in targets_of(self.tree, self._chosen(call))
         }
+
+    def _chosen(self, call: cst.Call) -> cst.CSTNode:
+        """The expression that is a call or something else: ``GradScaler() if amp else None``."""
+        node: cst.CSTNode = call
+        while isinstance(holder := self.tree.parent(node), (cst.IfExp, cst.BooleanOperation)):
+            if isinstance(holder, cst.IfExp) and node is holder.test:
+                break
+            node = holder
+        return node
 
 
 def _goes_on(rest: Cycle) -> bool:

@@ -17,7 +17,7 @@ from amp_lint.syntax.names import dotted
 from amp_lint.syntax.returns import returned
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT, STEPPER_CALL
 from amp_lint.vocabulary.meaning import Part, Role
-from amp_lint.vocabulary.purity import DICT_CHANGES
+from amp_lint.vocabulary.purity import ASKING, DICT_CHANGES
 from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import OPTIMIZERS
 from amp_lint.vocabulary.written import SCALER, STEPS
@@ -242,7 +242,7 @@ class Checkpoints:
             return self._is_among_the_rest(target, call)  # what else it does is seen there
         if self.names.definition(func) is not None:
             return False
-        if self.roles.is_constructor(call):
+        if self.roles.is_constructor(call) or self.names.is_any(func, ASKING):
             return False
         if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
             return not TRAINS.search(last(func))

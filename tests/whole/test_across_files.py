@@ -332,6 +332,35 @@ class PPO(Agent):
         self.scaler.step(self.adam)
         self.scaler.update()
 """
+ASKED = """\
+import torch
+from trainer import Trainer
+
+
+def test_trainer(net, loader):
+    trainer = Trainer(net)
+    trainer.train(loader)
+    assert isinstance(trainer.scaler, torch.amp.GradScaler)
+"""
+OWNED = f"""\
+{HEAD}
+
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+        self.optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def train(self, loader):
+        for x in loader:
+            self.scaler.scale(self.net(x).mean()).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        torch.save({{"optimizer": self.optimizer.state_dict()}}, "last.pt")
+
+    def resume(self):
+        self.optimizer.load_state_dict(torch.load("last.pt")["optimizer"])
+"""
 LONG = f"""\
 {HEAD}
 
@@ -446,6 +475,10 @@ MISTAKES = {
     "an optimizer in what a base class saves": (
         {"base.py": KEEPS, "ppo.py": KEPT},
         "ppo.py:10:9: AMP111",
+    ),
+    "a trainer whose scaler a test asks for": (
+        {"trainer.py": OWNED, "test_trainer.py": ASKED},
+        "trainer.py:17:20: AMP111",
     ),
     "a short helper after a long function": (
         {"long.py": LONG, "resumes.py": RESUMES, "train.py": SAVED},
