@@ -319,8 +319,7 @@ class Eraser:
             case [cst.Expr(value=cst.Call(args=[cst.Arg(value=cst.Subscript() as item)]))]:
                 source = self.model.tree.source
                 owner, key = source(item.value), source(item.slice[0])
-                asks = source(node.test) in (f"{owner}.get({key})", f"{key} in {owner}")
-                return asks and node.orelse is None
+                return source(node.test) in (f"{owner}.get({key})", f"{key} in {owner}")
         return False
 
     def stacks(

@@ -17,10 +17,9 @@ from amp_lint.verify.terms import Const, Op, Term
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
-    """Events in a loop in which there was none, or in another one than the step that they serve."""
+    """Events that came into another loop than the step that they serve, or that are repeated."""
     for name in common(before.units, after.units):
         old, new = before.effects[name].marks, after.effects[name].marks
-        known = {loop for mark in old for loop in _loops(mark)}
         pairs = {(mark.kind, mark.about, _loops(mark)) for mark in old}
         steps = [mark for mark in new if mark.kind == Kind.STEP.value]
         for mark in new:
@@ -30,7 +29,7 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
             apart = bool(of_step) and all(_loops(s) != _loops(mark) for s in of_step)
             apart = apart or _is_repeated(mark, new)
             served = mark.kind in BY_SCALER or not _is_cleared(mark, new)
-            if not known.issuperset(_loops(mark)) or (served and apart):
+            if served and apart:
                 line, code = after.line(mark.node), shown(after, mark.node)
                 yield f"line {line}: `{code}` runs in another loop"
     yield from _unlooped(before, after)
