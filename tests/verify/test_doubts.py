@@ -52,7 +52,7 @@ ONCE_PROVEN = {
     "cond-region-named": "(net := torch.autocast",
     "cond-region-of-helper": '`context("none")` depends on something else',
     "cond-state-made-if-there": 'if "scaler" in saved: scaler = ',
-    "cond-state-else-other": "else: scaler = ",
+    "cond-state-else-other": "GradScaler` was added",
     "cond-walrus-other-name": "(high := batch.float())",
     "cond-walrus-gone": "torch.log_softmax(batch.float(), 1)",
     "cond-order-of-unknown-calls": "became `2.0 * aux(batch)`",
