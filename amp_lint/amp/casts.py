@@ -11,7 +11,7 @@ import libcst as cst
 
 from amp_lint.flow.origins import Origins
 from amp_lint.flow.reaching import Flow
-from amp_lint.flow.values import Values, arguments
+from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.modules import PARAMETER
@@ -123,8 +123,8 @@ class Casts:
     def _cast(self, node: cst.BaseExpression, steps: int = _MAX_STEPS) -> cst.Call | None:
         """``x.float()``, ``x.to(torch.float32)``, or what holds or views one, or computes with it.
 
-        That is arithmetic by elements, which is in float32 if one side is; a parameter, where all
-        that calls give for it is one.
+        That is arithmetic by elements of casts and numbers; a parameter, where all that calls give
+        for it is one.
         """
         match node:
             case _ if steps <= 0:
@@ -136,7 +136,10 @@ class Casts:
             case cst.BinaryOperation(left=left, operator=sign, right=right):
                 if not isinstance(sign, _BY_ELEMENTS):
                     return None
-                return self._cast(left, steps - 1) or self._cast(right, steps - 1)
+                casts = [self._cast(side, steps - 1) for side in (left, right)]
+                plain = [literal(side) is not ... for side in (left, right)]
+                known = all(made or number for made, number in zip(casts, plain, strict=True))
+                return (casts[0] or casts[1]) if known else None
             case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
                 return self._cast(inner, steps - 1)
             case cst.Subscript(value=whole):

@@ -53,14 +53,14 @@ class Halves:
             return half[0]
         if self.modules.half_trainings:
             return self.modules.half_trainings[0].cast
-        if self.excluded:
+        if self.never_half:
             return None  # the scaler, if there is one, is for bf16 or float32
         scalers = self.roles.scaler_calls
         on = [scaler for scaler in scalers if not self.roles.is_never_on(scaler)]
         return on[0] if on else None
 
     @functools.cached_property
-    def excluded(self) -> bool:
+    def never_half(self) -> bool:
         """Whether regions are in sight, and none of them can be float16."""
         known = [region for region in self.regions.all if not region.never_enabled]
         return bool(known) and not any(map(self._may_be_half, known))

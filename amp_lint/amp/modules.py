@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.amp.frameworks import Frameworks
-from amp_lint.flow.branches import contradict, guards
+from amp_lint.flow.branches import arms, contradict, guards
 from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Slot, Values, arguments, literal
-from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree, descendants, last_statement, statements_of
 from amp_lint.vocabulary.frameworks import KEEPING_MASTER_WEIGHTS
@@ -48,6 +47,8 @@ _CLIPS, _BACKWARD, _STEP = (
 _COPIES = frozenset({"clone", "detach", "double", "float"})
 _MASTER_WEIGHTS = re.compile(KEEPING_MASTER_WEIGHTS, re.IGNORECASE)
 _OWNERS = re.compile(r"deepspeed|fsdp|apex|zero|colossal|megatron", re.IGNORECASE)
+_BETWEEN = re.compile(r"eval|valid|test|infer|predict", re.IGNORECASE)
+"""In the names of functions that are called between the epochs of a training."""
 _EVALUATION = re.compile(
     r"eval|infer|test|predict|sampl|export|deploy|valid|generat", re.IGNORECASE
 )
@@ -76,6 +77,17 @@ class HalfTraining:
         function = self.cast.func
         method = function.attr.value if isinstance(function, cst.Attribute) else ""
         return self.dtype is not None and method not in _CASTS
+
+
+@dataclass(frozen=True, slots=True)
+class _Release:
+    """What freezes a module, or casts some of it back."""
+
+    node: cst.CSTNode
+    widens: bool
+    """Whether it is the latter."""
+    is_part: bool
+    """Whether it is done to a part that is named."""
 
 
 class Modules:
@@ -142,14 +154,72 @@ class Modules:
         tests = [self.tree.source(test) for test, holds in ways if holds]
         if any(map(_OWNERS.search, tests)):
             return False
-        return self.trains_again(cast) or not any(map(_EVALUATION.search, tests))
+        return self.trains_on(cast) or not any(map(_EVALUATION.search, tests))
 
-    def trains_again(self, node: cst.CSTNode) -> bool:
-        """Whether a loop around a place calls what goes backward."""
-        loop = self.program.loop(node)
-        calls = self.tree.below(loop.body, cst.Call) if loop is not None else ()
-        targets = (self.program.target(call) for call in calls)
-        return any(id(each) in self.training for each in targets if each is not None)
+    def trains_on(self, cast: cst.Call) -> bool:
+        """Whether a cast is an evaluation between the epochs of a training, of what it trains.
+
+        That is a call of a function which leaves what it is given in float16, in a loop that has
+        the same module in each round, and trains it in another one.
+        """
+        function, loop = self.program.target(cast), self.program.loop(cast)
+        module = next((given for call, given in self._given_casts if call is cast), None)
+        if function is None or not isinstance(loop, cst.For) or not isinstance(module, cst.Name):
+            return False
+        if not _BETWEEN.search(function.name.value) or self._is_given_on(function):
+            return False
+        bound = self.names.bindings(module)
+        if any(self.tree.contains(loop, each.node) for each in bound) or self._leaves_after(
+            cast, cast
+        ):
+            return False
+        if not all(self._is_periodic(test, loop) for test, _ in arms(self.tree, cast)):
+            return False
+        run = [(call, self.program.target(call)) for call in self.tree.below(loop.body, cst.Call)]
+        if any(self._widens(each, call, module) for call, each in run if each is not None):
+            return False
+        return any(
+            id(each) in self.training and not self.flow.exclusive(cast, call)
+            for call, each in run
+            if each is not None
+        )
+
+    def _widens(self, function: cst.FunctionDef, call: cst.Call, module: cst.Name) -> bool:
+        """Whether a function casts back what a call gives it, which is a certain module."""
+        given = self.program.bind(function, call)
+        names = {name for name, each in given.items() if dotted(each) == module.value}
+        return any(
+            self.is_widening(part) and dotted(self.origin(part)) in names
+            for part in self.tree.below(function.body, cst.Call)
+        )
+
+    def _is_periodic(self, test: cst.BaseExpression, loop: cst.For) -> bool:
+        """Whether a test around a place of a loop may hold in a round that is not the last."""
+        targets = {part.value for part in descendants(loop.target) if isinstance(part, cst.Name)}
+        if not self.tree.contains(loop, test):
+            return True
+        parts = [part for part in descendants(test) if isinstance(part, cst.BinaryOperation)]
+        counted = [part for part in parts if isinstance(part.operator, cst.Modulo)]
+        return all(
+            any(self.tree.contains(each, part) for each in counted)
+            for part in descendants(test)
+            if isinstance(part, cst.Name) and part.value in targets
+        )
+
+    def _is_given_on(self, function: cst.FunctionDef) -> bool:
+        """Whether a function hands a module that it casts to other code, or casts it again."""
+        names = {m.value for c, m in self.in_place_casts if isinstance(m, cst.Name)
+                 and self.tree.contains(function, c)}  # fmt: skip
+        for call in self.tree.below(function.body, cst.Call):
+            if self.is_half_cast(call):
+                continue
+            given = {arg.value.value for arg in call.args if isinstance(arg.value, cst.Name)}
+            method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            owner = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+            alone = isinstance(self.tree.parent(call), cst.Expr)
+            if (alone and not names.isdisjoint(given)) or (method in _CASTS and owner in names):
+                return True
+        return False
 
     def _leaves_after(self, cast: cst.Call, trained: cst.Call) -> bool:
         """Whether the block of the cast leaves the function before anything is trained."""
@@ -204,8 +274,11 @@ class Modules:
     @functools.cached_property
     def training(self) -> frozenset[int]:
         """Ids of the functions that go backward, themselves or in what they call."""
-        calls = (call for call in self.tree.nodes(cst.Call) if isinstance(call.func, cst.Attribute))
-        return self.program.running(c for c in calls if c.func.attr.value in _BACKWARD)  # type: ignore[attr-defined]
+        return self.program.running(
+            call
+            for call in self.tree.nodes(cst.Call)
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _BACKWARD
+        )
 
     def _steps_after(self, clip: cst.Call) -> bool:
         """Whether the function of a clip also goes backward and steps."""
@@ -263,37 +336,27 @@ class Modules:
         order, home = self.tree.order, self.tree.ancestor(cast, cst.FunctionDef)
         late = home is self.tree.ancestor(trained, cst.FunctionDef) and order(trained) < order(cast)
         return any(
-            widens or not late or order(release) > order(cast)
-            for release, widens in self._released.get(slot, ())
-            if not contradict(self.tree, release, cast)
+            each.widens or not late or order(each.node) > order(cast)
+            for each in self._released.get(slot, ())
+            if not contradict(self.tree, each.node, cast) and not self._is_optional(each, cast)
         )
 
-    @functools.cached_property
-    def _released(self) -> dict[Slot, list[tuple[cst.CSTNode, bool]]]:
-        """What is frozen, or of which some part is cast back: where, and whether it is the latter.
+    def _is_optional(self, release: _Release, cast: cst.Call) -> bool:
+        """Whether a part is frozen that a setting may leave as it is, where the cast is done."""
+        known = {(id(test), holds) for test, holds in arms(self.tree, cast)}
+        own = {(id(test), holds) for test, holds in arms(self.tree, release.node)}
+        return release.is_part and not release.widens and not own <= known
 
-        Anywhere in the file.
-        """
-        found: dict[Slot, list[tuple[cst.CSTNode, bool]]] = defaultdict(list)
-        for release, module, widens in self._releases():
+    @functools.cached_property
+    def _released(self) -> dict[Slot, list[_Release]]:
+        """What is frozen, or of which some part is cast back, anywhere in the file."""
+        found: dict[Slot, list[_Release]] = defaultdict(list)
+        for node, module, widens in self._releases():
             root = self._root(module)
             slot = self.values.slot(root)
-            if slot is None or (not widens and self._leaves_others(module, root)):
-                continue
-            found[slot].append((release, widens))
+            if slot is not None:
+                found[slot].append(_Release(node, widens, self.origin(module) is not root))
         return found
-
-    def _leaves_others(self, frozen: cst.BaseExpression, root: cst.BaseExpression) -> bool:
-        """Whether only one part of a module is frozen, and no new part is put into it."""
-        is_part = self.origin(frozen) is not root
-        return is_part and self.values.slot(root) not in self._extended
-
-    @functools.cached_property
-    def _extended(self) -> set[Slot | None]:
-        """Modules that something is assigned to an attribute of, as a new head is."""
-        targets = (target for target, _ in assignments(self.tree))
-        parts = (target for target in targets if isinstance(target, cst.Attribute))
-        return {self.values.slot(self._root(part.value)) for part in parts}
 
     def _releases(self) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, bool]]:
         for call in self.tree.nodes(cst.Call):
@@ -347,7 +410,7 @@ class Modules:
                 found.append((call, call.func.value))
         for call, module in (*found, *self.in_place_casts):
             slot = self.values.slot(module)
-            if slot and any(widens for _, widens in self._released.get(slot, ())):
+            if slot and any(each.widens for each in self._released.get(slot, ())):
                 continue  # the function casts it back
             for binding in self.names.bindings(module) if isinstance(module, cst.Name) else ():
                 function = self.tree.ancestor(binding.node, cst.FunctionDef)
@@ -622,7 +685,7 @@ class _Trace:
         """Whether the cast is followed by the use, or by a ``backward``, if in the next round."""
         if self.flow.exclusive(cast, use):
             return False
-        if self.tree.order(cast) < self.tree.order(use) or self.modules.trains_again(cast):
+        if self.tree.order(cast) < self.tree.order(use) or self.modules.trains_on(cast):
             return True
         return any(
             isinstance(call.func, cst.Attribute)

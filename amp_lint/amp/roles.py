@@ -71,11 +71,18 @@ class Roles:
         names = (cst.Name, cst.Attribute, cst.Subscript)
         while isinstance(node, cst.Subscript):
             if key := _word(node):
-                return {f"{name}_{key}" for name in self._called(node.value)}
+                held = self._called(node.value)  # any of them, where something walks over them
+                return {f"{name}_{key}" for name in held} | (held & self._walked)
             node = node.value
         known = (node, *self._held_in(node))
         alternatives = (*known, *(v for each in known for v in self.values.alternatives(each)))
         return {_last(each) for each in alternatives if isinstance(each, names)} - _NOBODY
+
+    @functools.cached_property
+    def _walked(self) -> frozenset[str]:
+        """The last names of what is subscripted with something that is no word."""
+        every = (each for each in self.tree.nodes(cst.Subscript) if not _word(each))
+        return frozenset(_last(each.value) for each in every)
 
     def _called_in_scope(self, node: cst.BaseExpression) -> set[str]:
         """The methods that are called of what has a name in one function, or in a class."""

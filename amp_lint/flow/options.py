@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_lint.flow.attempts import is_attempt
 from amp_lint.flow.branches import deciding
 from amp_lint.flow.conditions import Equals, Facts, atoms, both, either, formula, text
 from amp_lint.flow.values import Values, arguments, literal
@@ -16,9 +15,11 @@ from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.tree import descendants
 
 Words = frozenset[str]
-_DEFAULTS = "set_defaults"
-_REPEATED = (cst.For, cst.While, cst.BaseComp, cst.Lambda, cst.Match, cst.ExceptHandler)
-"""What may run its parts never."""
+_MAYBE = (cst.For, cst.While, cst.BaseComp, cst.Lambda, cst.Match, cst.Try, cst.TryStar)
+"""What may not run its parts to the end."""
+_CHANGING = ("set_defaults", "setattr", "vars", "__dict__")
+"""In whose presence nobody knows what the attributes of arguments are."""
+_PARSING = "parse_args"
 
 
 class Options:
@@ -37,6 +38,10 @@ class Options:
 
     def words(self, test: cst.BaseExpression) -> Words:
         """The words that a test fails for, where there are no others; empty if it may hold."""
+        return next((words for _, words in self.failing(test)), frozenset())
+
+    def failing(self, test: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, Words]]:
+        """The options that a test asks for and fails for, each with all words that it may be."""
         asked = formula(test, lambda _: None)
         keys = atoms(asked)
         compared = {text(node): node for node in _compared(test)}
@@ -44,14 +49,13 @@ class Options:
             words = self._of(compared[key], key)
             known = either(*(Equals(key, word) for word in sorted(words)))
             if words and not Facts().assume(both(asked, known)):
-                return words
-        return frozenset()
+                yield compared[key], words
 
     def _of(self, node: cst.BaseExpression, key: str) -> Words:
         """All words that an option may be; empty where that is not known."""
         looked_up = (words for place, words in self._lookups[key] if self._is_with(place, node))
         found = next(looked_up, None)
-        if found is None and isinstance(node, cst.Attribute):
+        if found is None and isinstance(node, cst.Attribute) and self._is_parsed(node.value):
             offered = self._choices[node.attr.value]
             found = offered[0] if len(set(offered)) == 1 else None
         return found if found is not None and not self._is_set(node, key) else frozenset()
@@ -63,10 +67,18 @@ class Options:
             return False
         around = {(id(test), holds) for test, holds in deciding(self.tree, node)}
         ways = {(id(test), holds) for test, holds in deciding(self.tree, place)}
-        repeated = (each for each in self.tree.ancestors(place) if isinstance(each, _REPEATED))
-        inner = (each for each in repeated if self.tree.contains(home, each))
-        always = all(self.tree.contains(each, node) for each in inner)
-        return ways <= around and always and not is_attempt(self.tree, place)
+        holders = (each for each in self.tree.ancestors(place) if isinstance(each, _MAYBE))
+        inner = (each for each in holders if self.tree.contains(home, each))
+        tried = (cst.Try, cst.TryStar)
+        always = all(self.tree.contains(e, node) and not isinstance(e, tried) for e in inner)
+        return ways <= around and always
+
+    def _is_parsed(self, node: cst.BaseExpression) -> bool:
+        """Whether an object is what a parser of arguments gives, and nothing else."""
+        made = [*self.values.alternatives(node)]
+        calls = [each.func for each in made if isinstance(each, cst.Call)]
+        names = [func.attr.value for func in calls if isinstance(func, cst.Attribute)]
+        return len(names) == len(made) and set(names) == {_PARSING}
 
     def _is_set(self, node: cst.BaseExpression, key: str) -> bool:
         """Whether an option may have been another word at first, or be one afterwards."""
@@ -95,8 +107,8 @@ class Options:
 
     def _keys(self, table: cst.BaseExpression) -> Words:
         """The keys of a dict that is written out and stays as it is, if all are words."""
-        if isinstance(table, cst.Name) and self.values.is_changed(table):
-            return frozenset()
+        if not isinstance(table, (cst.Name, cst.Dict)) or self.values.is_changed(table):
+            return frozenset()  # nobody knows who changes what an attribute holds
         held = [*self.values.alternatives(table)]
         if len(held) != 1 or not isinstance(held[0], cst.Dict):
             return frozenset()
@@ -108,8 +120,8 @@ class Options:
     def _choices(self) -> dict[str, list[Words]]:
         """The attribute that an argument is read from -> the words that it takes."""
         found: dict[str, list[Words]] = defaultdict(list)
-        if self.tree.named(_DEFAULTS):
-            return found  # which are not checked
+        if any(map(self.tree.named, _CHANGING)):
+            return found  # what is set so is not checked
         for call in self.tree.nodes(cst.Call):
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
                 given = arguments(call)

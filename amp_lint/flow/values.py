@@ -161,10 +161,10 @@ class Values:
         return node
 
     def annotated(self, parameter: Binding) -> cst.ClassDef | None:
-        """The class that a parameter is said to be of: one of this file, or of a linked one."""
+        """The class, here or linked, that a parameter is said to be of, if none is derived."""
         said = parameter.node.annotation if isinstance(parameter.node, cst.Param) else None
         owner = self.names.definition(said.annotation) if said is not None else None
-        return owner if isinstance(owner, cst.ClassDef) else None
+        return owner if isinstance(owner, cst.ClassDef) and not self.heirs(owner) else None
 
     def slot(self, node: cst.BaseExpression) -> Slot | None:
         """The variable or attribute of its own class that an expression names."""

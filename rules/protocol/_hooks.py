@@ -53,35 +53,54 @@ class Hooks:
 
     @functools.cached_property
     def unscaling(self) -> list[cst.Call]:
-        """Every call in a hook of several tensors that unscales the same optimizers for each."""
-        several = (call for call in self._hooking if self._is_repeated(call))
-        hooks = (hook for call in several for hook in self._functions(call))
-        found = (call for hook in hooks for call in self._unscaled_in(hook))
-        return [*{id(call): call for call in found}.values()]
+        """Every call in a hook of several parameters that unscales the same for each of them."""
+        several = (call for call in self._hooking if self._is_of_several(call))
+        found = (
+            e for call in several for hook in self._functions(call) for e in self._same(hook, call)
+        )
+        return [*{id(each): each for each in found if self.tree.is_own(each)}.values()]
 
-    def _is_repeated(self, call: cst.Call) -> bool:
-        """Whether a loop of its function hands a hook to one tensor after the other."""
-        return self.program.loop(call) is not None
+    def _is_of_several(self, call: cst.Call) -> bool:
+        """Whether a loop hands a hook to one parameter after the other, but for frozen ones."""
+        loop = self.program.loop(call)
+        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+        if not isinstance(loop, cst.For) or not isinstance(owner, cst.Name):
+            return False
+        walked = any("param" in name for name in _names(loop.iter))
+        inner = [test for test in self._tests(call) if self.tree.contains(loop, test)]
+        plain = all("requires_grad" in _names(test) for test in inner)
+        return walked and plain and owner.value in _names(loop.target)
 
-    def _unscaled_in(self, hook: cst.Lambda | cst.FunctionDef) -> Iterator[cst.Call]:
+    def _same(
+        self, hook: cst.Lambda | cst.FunctionDef, registering: cst.Call
+    ) -> Iterator[cst.Call]:
         """The calls of a hook that unscale the same for each tensor, and are not followed by more.
 
-        What is decided by the tensor, by what comes with it or by what the hook counts is not the
+        What is decided by the tensor, by what comes with it or by what the hook changes is not the
         same; what the hook steps or updates in any case may be unscaled again.
         """
-        params = (*hook.params.params, *hook.params.kwonly_params)
-        own = {each.name.value for each in params} | {*_changed(hook.body)}
+        homes = [hook, *(h for h in self.tree.ancestors(hook) if isinstance(h, cst.FunctionDef))]
+        factories = [home for home in homes if not self.tree.contains(home, registering)]
+        own = {name for home in factories for name in _names(home.params)}
         calls = [part for part in descendants(hook.body) if isinstance(part, cst.Call)]
         ends = [call for call in calls if self.steps.recognizer.kind(call) in _ENDING]
-        for call in calls:
-            meaning = self.steps.recognizer.meaning(call)
-            if meaning is None or not self._unscales(call) or not self._may_be_on(call):
-                continue
-            tests = [test for test, _ in arms(self.tree, call)]
-            decisive = [*tests, *(() if meaning.every else (arg.value for arg in call.args))]
+        for call in filter(self._unscales, calls):
+            tests = [test for test, _ in deciding(self.tree, call)]
+            if any(isinstance(part, cst.Call) for test in tests for part in descendants(test)):
+                continue  # nobody knows what it says the next time
+            is_every = getattr(self.steps.recognizer.meaning(call), "every", False)
+            decisive = [*tests, *(() if is_every else (arg.value for arg in call.args))]
             ended = any(set(map(id, self._tests(end))) <= set(map(id, tests)) for end in ends)
-            if not ended and own.isdisjoint(name for node in decisive for name in _names(node)):
+            changed = own | {*_changed(hook.body, call)}
+            known = changed.isdisjoint(name for node in decisive for name in _names(node))
+            if known and not ended and self._may_be_on(call):
                 yield call
+
+    def _is_before(self, unscale: cst.Call, limit: cst.Call) -> bool:
+        """Whether gradients are certainly unscaled where they are limited."""
+        tests = set(map(id, self._tests(unscale)))
+        before = self.tree.order(unscale) < self.tree.order(limit)
+        return before and tests <= set(map(id, self._tests(limit)))
 
     def _unscales(self, call: cst.Call) -> bool:
         meaning = self.steps.recognizer.meaning(call)
@@ -93,10 +112,11 @@ class Hooks:
     def _may_be_on(self, call: cst.Call) -> bool:
         """Whether what unscales may scale at all: a framework does so in some precisions alone."""
         role = self.steps.recognizer.framework(call)
-        if role is None:
-            return True
         owner = call.func.value if isinstance(call.func, cst.Attribute) else None
-        return self.roles.frameworks.may_scale(role, owner)
+        if role is not None:
+            return self.roles.frameworks.may_scale(role, owner)
+        made = self.roles.scaler_origins(owner) if owner is not None else []
+        return not made or not all(map(self.roles.is_never_on, made))
 
     def _is_hooking(self, call: cst.Call) -> bool:
         named = isinstance(call.func, cst.Attribute) and call.func.attr.value in HOOKS
@@ -107,9 +127,9 @@ class Hooks:
         for hook in self._functions(call):
             params = [each.name.value for each in hook.params.params if each.default is None]
             calls = [part for part in descendants(hook.body) if isinstance(part, cst.Call)]
-            unscaled = next((n for n, each in enumerate(calls) if self._unscales(each)), len(calls))
-            own = filter(self.tree.is_own, calls[:unscaled])
-            yield [each for each in own if self._limits(each, params)]
+            unscaled = [each for each in calls if self._unscales(each)]
+            own = [each for each in calls if self.tree.is_own(each) and self._limits(each, params)]
+            yield [each for each in own if not any(self._is_before(u, each) for u in unscaled)]
 
     def _functions(self, call: cst.Call) -> list[cst.Lambda | cst.FunctionDef]:
         """The functions that a hook may be."""
@@ -184,16 +204,22 @@ class Hooks:
         )
 
 
-def _names(node: cst.CSTNode) -> Iterator[str]:
-    return (part.value for part in descendants(node) if isinstance(part, cst.Name))
+def _names(node: cst.CSTNode) -> set[str]:
+    """The names in some code."""
+    return {part.value for part in descendants(node) if isinstance(part, cst.Name)}
 
 
-def _changed(body: cst.CSTNode) -> Iterator[str]:
-    """The names that some code assigns to, or of whose parts it assigns to one."""
+def _changed(body: cst.CSTNode, but: cst.Call) -> Iterator[str]:
+    """The names that some code binds, or of whose objects it assigns a part or calls a method."""
     for part in descendants(body):
-        targets = part.targets if isinstance(part, cst.Assign) else ()
-        changed: list[cst.CSTNode] = [each.target for each in targets]
-        if isinstance(part, (cst.AugAssign, cst.AnnAssign)):
-            changed.append(part.target)
-        for target in changed:
-            yield from _names(target)
+        match part:
+            case cst.AssignTarget(target=target) | cst.AugAssign(target=target):
+                yield from _names(target)
+            case cst.AnnAssign(target=target) | cst.NamedExpr(target=target):
+                yield from _names(target)
+            case cst.For(target=target) | cst.CompFor(target=target):
+                yield from _names(target)
+            case cst.AsName(name=target):
+                yield from _names(target)
+            case cst.Call(func=cst.Attribute(value=owner)) if part is not but:
+                yield from _names(owner)

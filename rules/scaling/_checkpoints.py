@@ -106,18 +106,26 @@ class Checkpoints:
         self.recognizer = model.steps.recognizer
         self.holders = model.holders
         self.halves = model.halves
+        self.regions = model.regions
 
     @functools.cached_property
     def incomplete(self) -> list[Checkpoint]:
         """Every such checkpoint, in source order."""
         if not self.loads or not (self._scalers or self._steps) or self._mentions_state:
             return []
-        if self.halves.excluded:
+        if self._is_never_half:
             return []  # nothing overflows, so that no step is skipped
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
         found += (*self._handed_on(), *self._registered())
         unique = {self._identity(checkpoint.node): checkpoint for checkpoint in reversed(found)}
         return sorted(unique.values(), key=lambda checkpoint: self.tree.order(checkpoint.node))
+
+    @property
+    def _is_never_half(self) -> bool:
+        """Whether the regions of what goes backward are in sight, and none can be float16."""
+        homes = (self.program.function_of(each.node) for each in self.regions.all)
+        training = self.recognizer.training
+        return self.halves.never_half and any(id(home) in training for home in homes if home)
 
     def _identity(self, holder: cst.BaseExpression) -> tuple[int, str]:
         """Equal for what is added to one checkpoint, by its name."""

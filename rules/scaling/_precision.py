@@ -39,6 +39,7 @@ from amp_lint.flow.conditions import (
     text,
 )
 from amp_lint.flow.forwarding import merged, spread
+from amp_lint.flow.options import Words
 from amp_lint.flow.values import arguments, literal, lookup
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assignments
@@ -111,6 +112,17 @@ class Precision:
         half = self._is_dtype(region.dtype, FLOAT16, _MAX_STEPS)
         on = True if region.enabled is None else self.truth(region.enabled)
         return half is not False and bool(Facts().assume(both(half, on, self.guard(region.node))))
+
+    def may_be(self, region: Region, options: Iterable[tuple[cst.BaseExpression, Words]]) -> bool:
+        """The same, where some options are among certain words."""
+        half = True if region.dtype is None else self._is_dtype(region.dtype, FLOAT16, _MAX_STEPS)
+        on = True if region.enabled is None else self.truth(region.enabled)
+        known = [
+            either(*(Equals(key, word) for word in sorted(words)))
+            for node, words in options
+            for key in {text(node), self._key(node) or text(node)}
+        ]
+        return bool(Facts().assume(both(half, on, self.guard(region.node), *known)))
 
     def _bf16_scaler(self, call: cst.Call) -> Bf16Scaler | None:
         made = self.roles.constructors(call)

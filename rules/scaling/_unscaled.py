@@ -104,7 +104,11 @@ class Unscaled:
         seen: set[int] = set()
         for backward, step in self._idle_steps():
             for test in self._failing(backward):
-                region = next(self._regions_of(backward), None)
+                options = [*self.steps.roles.options.failing(test)]
+                halves = (
+                    r for r in self._regions_of(backward) if self.precision.may_be(r, options)
+                )
+                region = next(halves, None)
                 if region is not None and self.tree.is_own(test) and id(test) not in seen:
                     seen.add(id(test))
                     yield UnscaledForward(region, backward, step, test, never=test)

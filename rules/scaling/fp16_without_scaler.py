@@ -27,7 +27,7 @@ _OF_BACKWARD = (
     "its forward runs in float16{} and nothing scales the loss: gradients below 6e-8 become 0"
 )
 _SWITCHED = "where {} is false, nothing scales this float16 forward: gradients below 6e-8 become 0"
-_NEVER = "false for each of {}, so that nothing scales in float16: gradients below 6e-8 become 0"
+_NEVER = "this is false for each of {}: nothing scales in float16, gradients below 6e-8 become 0"
 _WRITE = "compare with the word that chooses float16"
 _TOO = "give the region {}, too"
 HELP = "scale the loss with `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`"

@@ -25,8 +25,8 @@ def products(text: str) -> list[str]:
         "F.linear(x.float(), w.float(), b)",
         "F.conv2d(x.float(), w.float(), stride=2)",
         "F.scaled_dot_product_attention(q.float(), k.float(), v.float())",
-        "(x.float() * m) @ (-y.float())",
-        "(1 - x.float()[0]) @ (y / z.float())",
+        "(x.float() * m.float()) @ (-y.float())",
+        "(1 - x.float()[0]) @ (2 * y.float())",
     ],
 )
 def test_products(product: str) -> None:
@@ -39,6 +39,7 @@ def test_products(product: str) -> None:
         "x.float() @ y",
         "x.float() * y.float()",
         "(x.float() @ z) @ y.float()",
+        "(x * m.float()) @ y.float()",
         "(x.float() ** 2) @ y.float()",
         "x.half() @ y.float()",
         "x.to(torch.float64) @ y.to(torch.float64)",

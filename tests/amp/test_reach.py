@@ -227,9 +227,10 @@ def test_a_module_by_a_property_or_an_annotation(body: str) -> None:
     assert [target.name.value for target in found.reach.targets(call)] == ["forward"]
 
 
-@pytest.mark.parametrize("said", ["nn.Module", "object", "list", "Unknown"])
+@pytest.mark.parametrize("said", ["nn.Module", "object", "list", "Unknown", "Above"])
 def test_a_module_that_may_be_any(said: str) -> None:
-    found = model(NET + f"def step(net: {said}, x):\n    net(x)")
+    above = "class Above(nn.Module): ...\nclass Below(Above):\n    def forward(self, y): ...\n"
+    found = model(NET + above + f"def step(net: {said}, x):\n    net(x)")
     (call,) = (c for c in found.tree.nodes(cst.Call) if found.tree.source(c) == "net(x)")
     assert not found.reach.targets(call)
 

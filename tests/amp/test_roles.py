@@ -252,3 +252,9 @@ def test_items_of_a_dict_are_different_things() -> None:
     assert not is_scaler(ITEMS.format("made['rate']"))
     assert not is_scaler(ITEMS.format("other"))
     assert is_scaler(ITEMS.replace('"scaler"', "0").replace('"rate"', "1").format("made[1]"))
+
+
+def test_items_that_are_walked_over_may_be_any() -> None:
+    """What is done with each of them is done with this one too."""
+    text = ITEMS.replace('scaler, other = made["scaler"], made["rate"]', "scaler = made[name]")
+    assert is_scaler(text.replace("    other.step()\n", "").format("made['first']"))
