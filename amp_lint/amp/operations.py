@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -230,7 +229,7 @@ class Operations:
         calls = self.tree.linked.below(home, cst.Call) if home is not None else ()
         between = (call.func for call in calls if order(made) < order(call) < order(node))
         return any(
-            dotted(func.value) == named and re.search(r"[^_]_$", func.attr.value)
+            dotted(func.value) == named and func.attr.value.rstrip("_") == func.attr.value[:-1]
             for func in between
             if isinstance(func, cst.Attribute)
         )

@@ -6,13 +6,23 @@ import libcst as cst
 
 from amp_lint.amp.other_trainings import Trainer
 from amp_lint.model import Model
+from amp_lint.syntax.names import dotted
 from amp_lint.text.diagnostic import LONGEST_CODE
+from amp_lint.vocabulary.operations import PLAIN_DECORATORS
 
 
 def runs_elsewhere(model: Model, node: cst.CSTNode) -> str:
     """Path and line of where that may be, for a place in a model that knows of no region."""
     trainer = model.trainer if _is_of_a_model(model, node) else None
     return shown_place(trainer) if trainer is not None else ""
+
+
+def is_decorated(model: Model, node: cst.CSTNode) -> bool:
+    """Whether the function of a place has a decorator that may change the state of autocast."""
+    function = model.tree.ancestor(node, cst.FunctionDef)
+    decorators = function.decorators if isinstance(function, cst.FunctionDef) else ()
+    names = ((dotted(each.decorator) or "").rpartition(".")[2] for each in decorators)
+    return any(name not in PLAIN_DECORATORS for name in names)
 
 
 def shown_place(trainer: Trainer) -> str:

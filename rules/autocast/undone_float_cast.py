@@ -11,7 +11,6 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Role
-from amp_lint.vocabulary.operations import PLAIN_DECORATORS
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
@@ -61,12 +60,6 @@ def _is_low(model: Model, chain: Chain) -> bool:
 
 def _elsewhere(model: Model, node: cst.CSTNode) -> str:
     """Where else it may run under autocast, if no decorator of its function may turn that off."""
-    from amp_lint.syntax.names import dotted
+    from ._elsewhere import is_decorated, runs_elsewhere
 
-    from ._elsewhere import runs_elsewhere
-
-    function = model.tree.ancestor(node, cst.FunctionDef)
-    decorators = function.decorators if isinstance(function, cst.FunctionDef) else ()
-    names = ((dotted(each.decorator) or "").rpartition(".")[2] for each in decorators)
-    kept = any(name not in PLAIN_DECORATORS for name in names)
-    return "" if kept else runs_elsewhere(model, node)
+    return "" if is_decorated(model, node) else runs_elsewhere(model, node)
