@@ -169,9 +169,7 @@ class Modules:
         if not _BETWEEN.search(function.name.value) or self._is_given_on(function):
             return False
         bound = self.names.bindings(module)
-        if any(self.tree.contains(loop, each.node) for each in bound) or self._leaves_after(
-            cast, cast
-        ):
+        if any(self.tree.contains(loop, each.node) for each in bound) or self._ends(loop, cast):
             return False
         if not all(self._is_periodic(test, loop) for test, _ in arms(self.tree, cast)):
             return False
@@ -183,6 +181,11 @@ class Modules:
             for call, each in run
             if each is not None
         )
+
+    def _ends(self, loop: cst.For, cast: cst.Call) -> bool:
+        """Whether a block around a cast leaves a loop, or its round."""
+        holders = (each for each in self.tree.ancestors(cast) if self.tree.contains(loop, each))
+        return any(isinstance(each, cst.IndentedBlock) and _leaves(each) for each in holders)
 
     def _widens(self, function: cst.FunctionDef, call: cst.Call, module: cst.Name) -> bool:
         """Whether a function casts back what a call gives it, which is a certain module."""
@@ -208,8 +211,8 @@ class Modules:
 
     def _is_given_on(self, function: cst.FunctionDef) -> bool:
         """Whether a function hands a module that it casts to other code, or casts it again."""
-        names = {m.value for c, m in self.in_place_casts if isinstance(m, cst.Name)
-                 and self.tree.contains(function, c)}  # fmt: skip
+        casts = (each for each in self.in_place_casts if self.tree.contains(function, each[0]))
+        names = {module.value for _, module in casts if isinstance(module, cst.Name)}
         for call in self.tree.below(function.body, cst.Call):
             if self.is_half_cast(call):
                 continue

@@ -14,7 +14,7 @@ from amp_lint.amp.frameworks import Frameworks
 from amp_lint.flow.forwarding import completed, merged, passed_on
 from amp_lint.flow.options import Options
 from amp_lint.flow.program import Program
-from amp_lint.flow.values import MAX_ALTERNATIVES, arguments, literal
+from amp_lint.flow.values import MAX_ALTERNATIVES, arguments, literal, lookup
 from amp_lint.syntax.assignments import held_in
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import PARTIAL, dotted
@@ -386,8 +386,6 @@ def _last(node: cst.BaseExpression) -> str:
 
 def _word(node: cst.Subscript) -> str:
     """The key of an item, if it is a word that is written out."""
-    match node.slice:
-        case [cst.SubscriptElement(slice=cst.Index(value=key))]:
-            word = literal(key)
-            return word if isinstance(word, str) else ""
-    return ""
+    found = lookup(node)
+    word = literal(found[1]) if found is not None else None
+    return word if isinstance(word, str) else ""

@@ -10,7 +10,7 @@ import libcst as cst
 
 from amp_lint.flow.branches import deciding
 from amp_lint.flow.conditions import Equals, Facts, atoms, both, either, formula, text
-from amp_lint.flow.values import Values, arguments, literal
+from amp_lint.flow.values import Values, arguments, literal, lookup
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.tree import descendants
 
@@ -29,15 +29,11 @@ class Options:
         self.tree = values.tree
         self.values = values
 
-    def is_never(self, test: cst.BaseExpression) -> bool:
-        """Whether a test fails for every word that what it asks about may be.
-
-        ``dtype == "float16"`` is one where ``{"fp16": ..., "bf16": ...}[dtype]`` is read as well.
-        """
-        return bool(self.words(test))
-
     def words(self, test: cst.BaseExpression) -> Words:
-        """The words that a test fails for, where there are no others; empty if it may hold."""
+        """The words that a test fails for, where there are no others; empty if it may hold.
+
+        As ``dtype == "float16"`` does, where ``{"fp16": ..., "bf16": ...}[dtype]`` is read as well.
+        """
         return next((words for _, words in self.failing(test)), frozenset())
 
     def failing(self, test: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, Words]]:
@@ -97,12 +93,9 @@ class Options:
         """How a key is written -> where it is looked up in a table of words, and those words."""
         found: dict[str, list[tuple[cst.CSTNode, Words]]] = defaultdict(list)
         for node in self.tree.nodes(cst.Subscript):
-            match node:
-                case cst.Subscript(
-                    value=table, slice=[cst.SubscriptElement(slice=cst.Index(value=key))]
-                ) if isinstance(key, (cst.Name, cst.Attribute)):
-                    if words := self._keys(table):
-                        found[text(key)].append((node, words))
+            table, key, _ = lookup(node) or (node, None, [])
+            if isinstance(key, (cst.Name, cst.Attribute)) and (words := self._keys(table)):
+                found[text(key)].append((node, words))
         return found
 
     def _keys(self, table: cst.BaseExpression) -> Words:
@@ -126,9 +119,17 @@ class Options:
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
                 given = arguments(call)
                 words = frozenset(_offered(given.keywords.get("choices"), given.keywords))
-                for name in _read_from(given.positional, given.keywords):
-                    found[name].append(words)
+                found[read_from(call)].append(words)
         return found
+
+
+def read_from(call: cst.Call) -> str:
+    """The attribute of the parsed arguments that ``add_argument`` adds; "" if that is not known."""
+    given = arguments(call)
+    told = literal(given.keywords.get("dest"))
+    flags = [flag for flag in map(literal, given.positional) if isinstance(flag, str)]
+    long = [flag for flag in flags if flag.startswith("--")] or flags or [""]
+    return told if isinstance(told, str) else long[0].lstrip("-").replace("-", "_")
 
 
 def _compared(test: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
@@ -151,16 +152,3 @@ def _offered(
     offered += [literal(default)] if default is not None else []
     if all(isinstance(each, str) for each in offered):
         yield from map(str, offered)
-
-
-def _read_from(
-    positional: tuple[cst.BaseExpression, ...], keywords: dict[str, cst.BaseExpression]
-) -> Iterator[str]:
-    """The attribute of the parsed arguments that an option becomes."""
-    told = literal(keywords.get("dest"))
-    if isinstance(told, str):
-        yield told
-        return
-    flags = [flag for flag in map(literal, positional) if isinstance(flag, str)]
-    long = [flag for flag in flags if flag.startswith("--")] or flags
-    yield from (flag.lstrip("-").replace("-", "_") for flag in long[:1])

@@ -88,7 +88,8 @@ class Hooks:
             tests = [test for test, _ in deciding(self.tree, call)]
             if any(isinstance(part, cst.Call) for test in tests for part in descendants(test)):
                 continue  # nobody knows what it says the next time
-            is_every = getattr(self.steps.recognizer.meaning(call), "every", False)
+            meaning = self.steps.recognizer.meaning(call)
+            is_every = meaning is not None and meaning.every
             decisive = [*tests, *(() if is_every else (arg.value for arg in call.args))]
             ended = any(set(map(id, self._tests(end))) <= set(map(id, tests)) for end in ends)
             changed = own | {*_changed(hook.body, call)}

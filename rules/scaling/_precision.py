@@ -107,14 +107,13 @@ class Precision:
         found = (self._bf16_scaler(call) for call in sorted(calls, key=self.tree.order))
         return [scaler for scaler in found if scaler is not None]
 
-    def may_be_half(self, region: Region) -> bool:
-        """Whether some configuration opens a region in float16, by the dtype that it is given."""
-        half = self._is_dtype(region.dtype, FLOAT16, _MAX_STEPS)
-        on = True if region.enabled is None else self.truth(region.enabled)
-        return half is not False and bool(Facts().assume(both(half, on, self.guard(region.node))))
+    def may_be_half(
+        self, region: Region, options: Iterable[tuple[cst.BaseExpression, Words]] = ()
+    ) -> bool:
+        """Whether some configuration, in which options have one of some words, opens it in float16.
 
-    def may_be(self, region: Region, options: Iterable[tuple[cst.BaseExpression, Words]]) -> bool:
-        """The same, where some options are among certain words."""
+        By the dtype that it is given; one that is given none is taken for float16.
+        """
         half = True if region.dtype is None else self._is_dtype(region.dtype, FLOAT16, _MAX_STEPS)
         on = True if region.enabled is None else self.truth(region.enabled)
         known = [

@@ -106,7 +106,7 @@ class Unscaled:
             for test in self._failing(backward):
                 options = [*self.steps.roles.options.failing(test)]
                 halves = (
-                    r for r in self._regions_of(backward) if self.precision.may_be(r, options)
+                    r for r in self._regions_of(backward) if self.precision.may_be_half(r, options)
                 )
                 region = next(halves, None)
                 if region is not None and self.tree.is_own(test) and id(test) not in seen:
@@ -115,16 +115,10 @@ class Unscaled:
 
     def _idle_steps(self) -> Iterator[tuple[cst.Call, cst.CSTNode]]:
         """Backward calls of a loss that went through a scaler which is off, and its next step."""
-        for root in self.steps.roots:
-            for cycle in root.cycles:
-                backward: Event | None = None
-                for event in cycle:
-                    if event.kind is Kind.BACKWARD:
-                        backward = event if event.idle is not None else None
-                    elif event.kind is Kind.STEP and backward is not None:
-                        assert isinstance(backward.node, cst.Call)
-                        if event.scaler == backward.idle:
-                            yield backward.node, event.node
+        for backward, step in self._pairs():
+            if backward.idle is not None and backward.idle == step.scaler:
+                assert isinstance(backward.node, cst.Call)
+                yield backward.node, step.node
 
     def _failing(self, backward: cst.Call) -> Iterator[cst.BaseExpression]:
         """The tests that fail for every option, and turn on the scalers of a function's losses."""
@@ -281,15 +275,21 @@ class Unscaled:
 
     def _plain_steps(self) -> Iterator[tuple[cst.Call, cst.CSTNode]]:
         """Backward calls that a step follows, both without a scaler, and that step; often again."""
+        for backward, step in self._pairs():
+            if step.scaler is None:
+                assert isinstance(backward.node, cst.Call)
+                yield backward.node, step.node
+
+    def _pairs(self) -> Iterator[tuple[Event, Event]]:
+        """Backward calls of a loss that nothing scales, each with the steps that follow."""
         for root in self.steps.roots:
             for cycle in root.cycles:
                 backward: Event | None = None
                 for event in cycle:
                     if event.kind is Kind.BACKWARD:
                         backward = event if event.scaler is None else None
-                    elif event.kind is Kind.STEP and event.scaler is None and backward is not None:
-                        assert isinstance(backward.node, cst.Call)
-                        yield backward.node, event.node
+                    elif event.kind is Kind.STEP and backward is not None:
+                        yield backward, event
 
     # --- where the loss comes from ------------------------------------------------------------
 

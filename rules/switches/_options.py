@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.flow.options import read_from
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.tree import descendants
@@ -64,11 +65,9 @@ class CommandLineOptions:
             return None
         given = arguments(call)
         flags = [str(flag) for flag in map(literal, given.positional) if isinstance(flag, str)]
-        longest = max((flag for flag in flags if flag.startswith("--")), key=len, default=None)
-        if longest is None:
+        if not any(flag.startswith("--") for flag in flags):
             return None
-        dest = literal(given.keywords.get("dest"))
-        name = dest if isinstance(dest, str) else longest.strip("-").replace("-", "_")
+        name = read_from(call)
         switch = literal(given.keywords.get("action")) == "store_true"
         named = [literal(part) for part in _named(given.keywords)]
         plain = bool(named) and all(isinstance(n, str) and _PLAIN.fullmatch(n) for n in named)

@@ -95,10 +95,9 @@ def _name(call: cst.Call) -> str:
 
 def _attribute(call: cst.Call) -> str:
     """What an option is called where its value is read."""
-    from amp_lint.flow.values import arguments, literal
+    from amp_lint.flow.options import read_from
 
-    told = literal(arguments(call).keywords.get("dest"))
-    return told if isinstance(told, str) else _name(call).lstrip("-").replace("-", "_")
+    return read_from(call)
 
 
 def _is_bool(model: Model, kind: cst.BaseExpression) -> bool:
