@@ -134,8 +134,10 @@ def _bounds(
 def _is_kept_apart(model: Model, call: cst.Call, bound: cst.BaseExpression) -> bool:
     """Whether a sigmoid is kept as far from 1 as from 0: for logarithms of both."""
     made = model.operations.of(call)
-    low = made.args.get(UPPER_BOUNDS[made.name] - 1, "min") if made is not None else None
-    if made is None or low is None or made.name not in _ON_BOTH_SIDES:
+    if made is None or made.name not in _ON_BOTH_SIDES:
+        return False
+    low = made.args.get(UPPER_BOUNDS[made.name] - 1, "min")
+    if low is None:
         return False
     if not any(step.name.rstrip("_") == "sigmoid" for step in model.operations.chain(made.input)):
         return False
