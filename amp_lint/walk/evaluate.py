@@ -335,12 +335,22 @@ class Evaluator(ABC):
         enabled = scaled.enabled if scaled else None
         scaler = scaled.scaler if scaled and enabled is not False else None
         idle = scaled.scaler if scaled and scaler is None else None
+        if scaled is None:
+            idle = self._idle(path, frame)
         region, outer = self._active(path), self._active(path, 1)
         call, owner = self._through(node, frame), self.recognizer.framework(node)
         return Event(
             Kind.BACKWARD, node, scaler, region=region, outer=outer, through=call, framework=owner,
             enabled=enabled, idle=idle,
         )  # fmt: skip
+
+    def _idle(self, path: Path, frame: Frame) -> str | None:
+        """The scaler of the file that this path does without, and knows to be off."""
+        for call in self.roles.scaler_calls:
+            holder = self.roles.tree.parent(call)
+            if isinstance(holder, cst.Assign) and self._is_made_on(call, path, frame) is False:
+                return self.key(holder.targets[0].target, path, frame)
+        return None
 
     def _step(self, node: cst.Call, scaler: str | None, optimizer: str | None, path: Path) -> Event:
         region, absent = self._active(path), self._is_absent(scaler, path)

@@ -233,7 +233,7 @@ class Tracer:
             clip=self._clip(event) if event.kind is Kind.CLIP else None,
             factor=self.factor(event.node) if event.kind is Kind.GRADIENT_WRITE else None,
             scaler_is_none=event.absent,
-            scaler_is_on=event.enabled,
+            scaler_is_on=False if event.idle is not None else event.enabled,
             idle=self._scaler_key(event.idle),
         )
 
