@@ -190,7 +190,7 @@ ROUND = "    for _ in range(epochs):\n"
         ((), ""),
         (
             ((SCALER, ""), (ROUND, f"{ROUND}    {SCALER}")),
-            '`scaler = torch.amp.GradScaler("cuda")` was added',
+            '`torch.amp.GradScaler("cuda")` is made, or entered, at another place',
         ),
         (((', "scaler": scaler.state_dict()', ""),), "`scaler.state_dict()` was removed"),
         ((("    scaler =", "    model.half()\n    scaler ="),), "`model.half()` was added"),
