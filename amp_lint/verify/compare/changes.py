@@ -53,6 +53,7 @@ from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.table import words
 
 _MAX_POLICIES = 16
+_OF_STEP = Kind.STEP, Kind.CLIP, Kind.ZERO_GRAD, Kind.BACKWARD
 _TOO_MANY = ("too many operations run in another region",)
 _LOW = {"half": "float16", "bfloat16": "bfloat16"}
 """Methods that cast a module to a low precision."""
@@ -61,7 +62,8 @@ _LOW = {"half": "float16", "bfloat16": "bfloat16"}
 def compared(old: Eraser, new: Eraser) -> Comparison:
     """Everything that has to be shown, the cheapest first."""
     sides = before, after = old.side, new.side
-    whole = any(_spans_updates(side.model) for side in sides) or len({*map(_updates, sides)}) > 1
+    whole = any(_spans_updates(side.model) for side in sides)
+    whole = whole or len({*map(_updates, sides)}) > 1 or _updated(old) != _updated(new)
     before.whole = after.whole = whole
     expressions, other_losses, other_objects = _expressions(old, new)
     uses = [*compare_uses(before.uses, after.uses)]
@@ -142,6 +144,13 @@ def _is_of_any(step: Step, side: Side, names: set[str]) -> bool:
 
 
 def _conditional(old: Eraser, new: Eraser) -> Iterator[str]:
+    """Events under conditions of which no replayed path knows when they hold."""
+    side = new.side
+    for call in itertools.chain(_scaled_otherwise(old, new), _stepped_otherwise(old, new)):
+        yield f"line {side.line(call)}: `{shown(side, call)}` runs under other conditions"
+
+
+def _scaled_otherwise(old: Eraser, new: Eraser) -> Iterator[cst.Call]:
     """What a scaler does under conditions that neither the old text nor the step has."""
     known = old.stacks(Kind.UNSCALE, Kind.UPDATE)
     others = Kind.STEP, Kind.CLIP, Kind.GRADIENT_READ
@@ -156,8 +165,24 @@ def _conditional(old: Eraser, new: Eraser) -> Iterator[str]:
         if not stack or (name, kind, stack) in known:
             continue
         if (name, stack) not in beside or wider:
-            side = new.side
-            yield f"line {side.line(call)}: `{shown(side, call)}` runs under other conditions"
+            yield call
+
+
+def _stepped_otherwise(old: Eraser, new: Eraser) -> Iterator[cst.Call]:
+    """What is done without AMP as well, under tests that no event of the old text has.
+
+    Loops are compared elsewhere.
+    """
+    stacks = (old.stacks(*_OF_STEP, of_all=of_all) for of_all in (False, True))
+    known = {(name, _tests(stack)) for found in stacks for name, _, stack in found}
+    for (name, _, stack), call in new.stacks(*_OF_STEP).items():
+        tests = _tests(stack)
+        if tests and (name, tests) not in known:
+            yield call
+
+
+def _tests(stack: Sequence[str]) -> tuple[str, ...]:
+    return tuple(each for each in stack if each not in ("For", "While"))
 
 
 def _uncompared(
@@ -268,6 +293,11 @@ def _updates(side: Side) -> int:
     """How often an update of a scaler is written."""
     marks = (mark for found in side.effects.values() for mark in found.marks)
     return sum(mark.kind == Kind.UPDATE.value for mark in marks)
+
+
+def _updated(eraser: Eraser) -> set[object]:
+    """Where scalers are updated, as far as tests and loops tell."""
+    return {*eraser.stacks(Kind.UPDATE)}
 
 
 def _with_other_managers(before: Side, after: Side) -> Iterator[str]:
