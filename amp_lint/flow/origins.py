@@ -151,7 +151,7 @@ class Origins:
                 return
             given = self._given(binding)
         elif isinstance(binding.node, (cst.For, cst.CompFor)):
-            given = held_in(binding)
+            given = held_in(binding) or [*self._in_rows(binding)]
         elif binding.value is not None:
             given = [binding.value]
         found = {origin for each in given for origin in self.of(each)}
@@ -162,6 +162,10 @@ class Origins:
     def given(self, name: cst.Name) -> list[cst.BaseExpression]:
         """What calls of this file give for the parameter that a name is; [] for other names."""
         return [value for each in self.names.bindings(name) for value in self._given(each)]
+
+    def in_rows(self, name: cst.Name) -> list[cst.BaseExpression]:
+        """What a name is in each round of a loop over tuples that are written out."""
+        return [value for each in self.names.bindings(name) for value in self._in_rows(each)]
 
     def _given(self, binding: Binding) -> list[cst.BaseExpression]:
         function = self._owner(binding) if binding.kind == "parameter" else None
@@ -258,6 +262,24 @@ class Origins:
         if one is None or other is None:
             return one is other and dotted(node) == dotted(held)
         return self.values.lineage(one)[-1] is self.values.lineage(other)[-1]
+
+    def _in_rows(self, binding: Binding) -> Iterator[cst.BaseExpression]:
+        """What a name of a loop's ``a, b`` is, where the tuples are written out that it gets."""
+        loop = binding.node
+        if not isinstance(loop, (cst.For, cst.CompFor)) or not isinstance(loop.target, cst.Tuple):
+            return
+        targets = [each.value for each in loop.target.elements]
+        names = [each.value if isinstance(each, cst.Name) else "" for each in targets]
+        if binding.name not in names:
+            return  # it is part of a tuple within
+        place = names.index(binding.name)
+        rows = [*self._put_into(loop.iter)]
+        for value in self.values.alternatives(loop.iter):
+            if isinstance(value, (cst.List, cst.Tuple)):
+                rows += [each.value for each in value.elements]
+        for row in rows:
+            if isinstance(row, (cst.List, cst.Tuple)) and len(row.elements) == len(targets):
+                yield row.elements[place].value
 
     @functools.cached_property
     def _puts(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression]]]:

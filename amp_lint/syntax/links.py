@@ -558,7 +558,7 @@ def _telling(owner: ast.ClassDef, lines: Sequence[str]) -> Iterator[int]:
     kept |= {
         each.name
         for each in methods
-        if sizes[each] < _SMALL or each.name == "__init__" or _sets_up(each)
+        if sizes[each] < _SMALL or each.name == "__init__" or _sets_up(each) or _hands_on(each)
     }
     left_out = {row for each in methods if each.name not in kept for row in _rows(each)}
     return (row for row in _rows(owner) if row not in left_out)
@@ -574,6 +574,15 @@ def _sets_up(method: ast.AST) -> bool:
     )
     return any(
         isinstance(target, ast.Attribute) and written.is_stepped(target.attr) for target in targets
+    )
+
+
+def _hands_on(method: ast.AST) -> bool:
+    """Whether a method makes something of its object's optimizer or scaler, or gives it away."""
+    calls = (part for part in ast.walk(method) if isinstance(part, ast.Call))
+    given = (value for call in calls for value in (*call.args, *(k.value for k in call.keywords)))
+    return any(
+        isinstance(value, ast.Attribute) and written.is_stepped(value.attr) for value in given
     )
 
 

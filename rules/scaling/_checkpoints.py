@@ -15,6 +15,7 @@ from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned, assignments, held_in, targets_of
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.returns import returned
+from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT, STEPPER_CALL
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.purity import ASKING, DICT_CHANGES
@@ -42,6 +43,8 @@ _SETTING = re.compile(
     re.IGNORECASE,
 )
 """In the names of what says how a scaler is made or used."""
+_OF_TPU = "torch_xla."
+"""What saves where gradients are never scaled."""
 TRAINS = re.compile(r"^_?train(?!er)|_train$|_epoch$")
 _EPOCH = re.compile(r"(^|_)epoch$")
 _NOT_WORD = re.compile(r"\W")
@@ -118,7 +121,9 @@ class Checkpoints:
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
         found += (*self._handed_on(), *self._registered())
         unique = {self._identity(checkpoint.node): checkpoint for checkpoint in reversed(found)}
-        return sorted(unique.values(), key=lambda checkpoint: self.tree.order(checkpoint.node))
+        whole = {self._place(c.node) for c in unique.values() if isinstance(c.node, cst.Dict)}
+        others = (c for key, c in unique.items() if not key[1] or key not in whole)
+        return sorted(others, key=lambda checkpoint: self.tree.order(checkpoint.node))
 
     @property
     def _is_never_half(self) -> bool:
@@ -129,8 +134,12 @@ class Checkpoints:
 
     def _identity(self, holder: cst.BaseExpression) -> tuple[int, str]:
         """Equal for what is added to one checkpoint, by its name."""
-        name = self._name(holder) if not isinstance(holder, cst.Dict) else None
-        return (id(self._scope(holder)), name) if name else (id(holder), "")
+        scope, name = self._place(holder)
+        return (scope, name) if name and not isinstance(holder, cst.Dict) else (id(holder), "")
+
+    def _place(self, holder: cst.BaseExpression) -> tuple[int, str]:
+        """The function in which something is made that is saved, and what it is called there."""
+        return id(self._scope(holder)), self._name(holder) or ""
 
     # --- the scaler ---------------------------------------------------------------------------
 
@@ -244,7 +253,8 @@ class Checkpoints:
                 self.is_scaler(func.value) or self._may_hold_scaler(func.value)
             )
             left_out = asks and self.program.is_left_out(func.value)
-            return asks and not left_out and not self._is_passed_on(call)
+            goes_on = asks and not self._is_passed_on(call) and not self._is_only_shown(call)
+            return goes_on and not left_out
         target = self.program.target(call)
         if target is not None:
             return self._is_among_the_rest(target, call)  # what else it does is seen there
@@ -257,6 +267,27 @@ class Checkpoints:
         given = any(self.is_scaler(arg.value) for arg in call.args)
         hidden = not self.own.is_own(call) and not TRAINS.search(last(func))
         return given and (hidden or bool(_SAVE.search(last(func))))
+
+    def _is_only_shown(self, state: cst.Call) -> bool:
+        """Whether a state, or what has its name, is printed or logged, and nothing else."""
+        if isinstance(self.tree.parent(state), cst.Arg):
+            return self._is_harmless(self.tree.ancestor(state, cst.Expr))
+        target = next(iter(targets_of(self.tree, state)), None)
+        if not isinstance(target, cst.Name):
+            return False
+        uses = (use for use in self._uses(state) if use is not target)
+        return all(self._is_shown_in(self.tree.statement(use), use) for use in uses)
+
+    def _is_shown_in(self, statement: cst.CSTNode | None, use: cst.Name) -> bool:
+        """Whether a statement only shows what it uses, or each item of it."""
+        if isinstance(statement, cst.For) and self.tree.contains(statement.iter, use):
+            return all(map(self._is_harmless, statements_of(statement.body)))
+        small = statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,)
+        return all(map(self._is_harmless, small))
+
+    def _is_harmless(self, statement: cst.CSTNode | None) -> bool:
+        call = statement.value if isinstance(statement, cst.Expr) else None
+        return isinstance(call, cst.Call) and last(call.func) in _HARMLESS
 
     def _is_among_the_rest(self, function: cst.FunctionDef, call: cst.Call) -> bool:
         """Whether a function gets a scaler in its ``**rest``, and saves."""
@@ -450,7 +481,8 @@ class Checkpoints:
         """Whether something is an optimizer, be it one of several things with a state."""
         if self.roles.is_optimizer(node):
             return True
-        given = self.origins.given(node) if isinstance(node, cst.Name) else ()
+        given = self.origins.given(node) if isinstance(node, cst.Name) else []
+        given += self.origins.in_rows(node) if isinstance(node, cst.Name) else []
         made = (call.func for call in self.origins.makers(node))
         return any(map(self.roles.is_optimizer, given)) or any(
             name.startswith(OPTIMIZERS) for func in made for name in self.names.qualified(func)
@@ -750,6 +782,8 @@ class Checkpoints:
     def _saves(self, call: cst.Call, part: cst.CSTNode) -> bool:
         if part is call.func or not _SAVE.search(last(call.func)):
             return False
+        if any(name.startswith(_OF_TPU) for name in self.names.qualified(call.func)):
+            return False
         named = part.keyword if isinstance(part, cst.Arg) else None
         return named is None or _ASIDE.search(named.value) is None
 
@@ -762,7 +796,9 @@ class Checkpoints:
         if isinstance(parent, cst.Attribute) and isinstance(call, cst.Call):
             given = [arg.value for arg in call.args]
             return parent.attr.value in DICT_CHANGES and not all(
-                isinstance(value, (cst.Dict, cst.SimpleString)) or self._is_without_scaler(value)
+                isinstance(value, (cst.Dict, cst.SimpleString))
+                or self._is_without_scaler(value)
+                or self.program.is_left_out(value)
                 for value in given[:1]
             )
         if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
@@ -771,9 +807,15 @@ class Checkpoints:
         return alone and not _SAVE.search(last(call.func)) and last(call.func) not in _HARMLESS
 
     def _is_filled(self, item: cst.Subscript) -> bool:
-        """Whether something that is no optimizer's state is kept under a key that is no literal."""
+        """Whether something that is no optimizer's state is kept under a key that is no literal.
+
+        A key of which a part is written out says of what it is.
+        """
         key = item.slice[0].slice if len(item.slice) == 1 else None
         if not isinstance(key, cst.Index) or literal(key.value) is not ...:
+            return False
+        parts = key.value.parts if isinstance(key.value, cst.FormattedString) else ()
+        if any(isinstance(part, cst.FormattedStringText) for part in parts):
             return False
         holder = self.tree.parent(self.tree.parent(item) or item)
         values = (value for target, value in assigned(holder) if target is item) if holder else ()

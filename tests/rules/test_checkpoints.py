@@ -90,6 +90,26 @@ def test_found(program: str, scaler: str) -> None:
             '{}; state[path] = self.opt.state_dict(); state["again"] = self.opt.state_dict()',
         ),
         ("torch.save(state, path)", "state['x'] = more[path]; torch.save(state, path)"),
+        ("torch.save(state, path)", "state[f'x_{path}'] = more[path]; torch.save(state, path)"),
+        ("torch.save(state, path)", "print(self.s.state_dict()); torch.save(state, path)"),
+        (
+            "torch.save(state, path)",
+            "x = self.s.state_dict()\n        for k, v in x.items(): print(k, v)\n"
+            "        torch.save(state, path)",
+        ),
+        (
+            "torch.save(state, path)",
+            "state['again'] = self.opt.state_dict(); torch.save(state, path)",
+        ),
+        (
+            "self.opt.load_state_dict(state",
+            "for x, y in [('net', 1), ('opt', self.opt)]: y.load_state_dict(state",
+        ),
+        (
+            "self.opt.load_state_dict(state",
+            "all = []; all.append(('opt', self.opt))\n"
+            "        for x, y in all: y.load_state_dict(state",
+        ),
         ("self.opt.load_state_dict(", "old = state.pop('scaler', 0); self.opt.load_state_dict("),
         ("self.opt.load_state_dict(", "print('scaler' in state); self.opt.load_state_dict("),
         ("self.opt.load_state_dict(", "x = state['scaler']; self.opt.load_state_dict("),
@@ -104,6 +124,18 @@ def test_found_in_other_forms(old: str, new: str) -> None:
     [
         ("GradScaler()", "GradScaler(enabled=False)"),
         ("self.opt.load_state_dict(", "print("),
+        (
+            "self.opt.load_state_dict(state",
+            "for x, y in [('opt', self.net)]: y.load_state_dict(state",
+        ),
+        ("torch.save(state, path)", "state[f'{path}'] = more[path]; torch.save(state, path)"),
+        ("torch.save(state, path)", "x = self.s.state_dict(); write(x); torch.save(state, path)"),
+        (
+            "torch.save(state, path)",
+            "x = self.s.state_dict()\n        for k, v in x.items(): state[k] = v\n"
+            "        torch.save(state, path)",
+        ),
+        ("torch.save(state, path)", "import torch_xla.core.xla_model as xm; xm.save(state, path)"),
         ("torch.save(state, path)", "return state"),
         ("torch.save(state, path)", "hook(state); torch.save(state, path)"),
         ("torch.save(state, path)", "self.on_save(state); torch.save(state, path)"),
