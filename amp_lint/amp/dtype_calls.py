@@ -29,7 +29,7 @@ from amp_lint.amp.dtypes import (
 )
 from amp_lint.flow.values import Arguments, Values, arguments, called_on, literal
 from amp_lint.syntax.names import Names, dotted
-from amp_lint.vocabulary.modules import KEEPING, PARAMETER, PREPARE
+from amp_lint.vocabulary.modules import ENDING_IN, KEEPING, PARAMETER, PREPARE
 from amp_lint.vocabulary.operations import (
     CASTS,
     DIMENSIONED,
@@ -461,7 +461,8 @@ class Calls:
         if name in _SAME:
             return operands[0]
         home, _, last = name.rpartition(".")
-        operation = operations().modules.get(last) if home == "torch.nn" else None
+        of_torch = operations().modules.get(last) if home == "torch.nn" else None
+        operation = of_torch or ENDING_IN.get(name)
         if operation is None:
             return None
         if operation in ("embedding", "embedding_bag"):

@@ -38,6 +38,13 @@ CONTAINERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ModuleList", "torch.nn.
 """Modules that are made of those that they are given."""
 FACTORIES = frozenset({"from_config", "from_pretrained", "load_from_checkpoint"})
 """Methods of a class, inherited from a framework, that make an instance of it."""
+ENDING_IN = {
+    "torchaudio.transforms.LFCC": "matmul",
+    "torchaudio.transforms.MFCC": "matmul",
+    "torchaudio.transforms.MelScale": "matmul",
+    "torchaudio.transforms.MelSpectrogram": "matmul",
+}
+"""Modules of other libraries, and the operation that gives their result (torchaudio 2.9.1)."""
 LOGITS = "logits"
 """The attribute of a model's output that holds what its last layer gives, as in transformers."""
 PREPARE = "prepare"

@@ -228,6 +228,14 @@ def test_modules() -> None:
     }  # fmt: skip
 
 
+def test_modules_of_other_libraries() -> None:
+    """A mel spectrogram is a product with a matrix, after a transform in float32."""
+    made = "torchaudio.transforms.MelSpectrogram(16000)"
+    program = MODULE.replace("nn.Linear(dim, dim)\n", f"{made}\n", 1)
+    assert values(f"import torchaudio\n{program}")["out"] == "bfloat16"
+    assert values(program)["out"] == ANY
+
+
 def test_random_programs() -> None:
     """What is inferred holds what torch gives, for CPU autocast and with CUDA's lists."""
     made = subprocess.run(
