@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -78,6 +78,7 @@ class Values:
     def __init__(self, tree: Tree, names: Names) -> None:
         self.tree = tree
         self.names = names
+        self._settings_of: dict[int, dict[str, str]] = {}
 
     # --- what an expression may stand for -----------------------------------------------------
 
@@ -286,6 +287,45 @@ class Values:
             if found := [value for value in assigned if value is not node]:
                 return found
         return []
+
+    def setting(self, node: cst.Attribute) -> str:
+        """An attribute's name; ``cfg.amp`` for ``self.amp``, if the class keeps ``cfg`` as well.
+
+        Where ``__init__`` takes it out of there, and nothing in the file sets it anew.
+        """
+        owner, name = self.enclosing_class(node), node.attr.value
+        if owner is None or dotted(node.value) != "self":
+            return name
+        for ancestor in self.lineage(owner):
+            if name in self.class_attributes(ancestor):
+                return self._settings(ancestor).get(name, name)
+        return name
+
+    def _settings(self, owner: cst.ClassDef) -> dict[str, str]:
+        """What attributes of a class are taken from: those that are set once, by one function."""
+        if id(owner) not in self._settings_of:
+            self._settings_of[id(owner)] = dict(self._taken_from(owner))
+        return self._settings_of[id(owner)]
+
+    def _taken_from(self, owner: cst.ClassDef) -> Iterator[tuple[str, str]]:
+        attributes = self.class_attributes(owner).items()
+        once = {name: values[0] for name, values in attributes if len(values) == 1}
+        kept: dict[int, str] = {}
+        for name, value in once.items():
+            bindings = self.names.bindings(value) if isinstance(value, cst.Name) else []
+            if [each.kind for each in bindings] == ["parameter"]:
+                kept[id(bindings)] = name
+        for name, value in once.items():
+            if isinstance(value, cst.Attribute) and isinstance(value.value, cst.Name):
+                holder = kept.get(id(self.names.bindings(value.value)))
+                if holder and value.attr.value == name and self._set_times[name] == 1:
+                    yield name, f"{holder}.{name}"
+
+    @functools.cached_property
+    def _set_times(self) -> Counter[str]:
+        """How often an attribute of a name is assigned, whatever object it is of."""
+        targets = (target for target, _ in assignments(self.tree))
+        return Counter(each.attr.value for each in targets if isinstance(each, cst.Attribute))
 
     def lineage(self, owner: cst.ClassDef) -> list[cst.ClassDef]:
         """A class and its bases, as far as they are known, each once, depth first."""

@@ -584,8 +584,8 @@ class Evaluator(ABC):
         if isinstance(node, cst.Name):
             return frame.prefix + node.value if node.value in frame.local else self.names.key(node)
         if is_a(node, cst.Attribute):
-            base = self.key(node.value, path, frame)
-            return f"{base}.{node.attr.value}" if base is not None else None
+            base, name = self.key(node.value, path, frame), self.values.setting(node)
+            return f"{base}.{name}" if base is not None else None
         if is_a(node, cst.Subscript):
             base = self.key(node.value, path, frame)
             inner = ", ".join(
