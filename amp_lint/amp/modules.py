@@ -640,6 +640,8 @@ class _Trace:
         self.home = self.tree.ancestor(trained, cst.FunctionDef)
         self.slots: set[Slot] = set()
         self._seen: set[int] = set()
+        self._calls: dict[int, cst.Call] = {}
+        """By the ids of functions that make the module, the calls that run them."""
 
     def in_place(self, node: cst.BaseExpression) -> Iterator[cst.Call]:
         """Those of the casts that are done to the module itself."""
@@ -740,9 +742,22 @@ class _Trace:
                 yield cast
         else:
             function = modules.values.function(call.func)
-            for part in descendants(function.body) if function is not None else ():
+            if function is None:
+                return
+            self._calls[id(function)] = call
+            for part in descendants(function.body):
                 if isinstance(part, cst.Return) and part.value is not None:
-                    yield from self.casts(part.value, steps - 1)
+                    casts = self.casts(part.value, steps - 1)
+                    yield from (cast for cast in casts if not self._is_left_out(cast))
+
+    def _is_left_out(self, cast: cst.Call) -> bool:
+        """Whether a test of a setting keeps a cast from those who call its function here."""
+        tests = (guard.normal() for guard in guards(self.tree, cast))
+        known = (
+            (literal(self.modules.program.value_in(test, self._calls)), holds)
+            for test, holds in tests
+        )
+        return any(value is not ... and bool(value) is not holds for value, holds in known)
 
 
 def _is_optimizer(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import libcst as cst
@@ -189,6 +189,26 @@ class Program:
         bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
         only = bindings[0].node if len(bindings) == 1 else None
         return only if isinstance(only, cst.Param) else None
+
+    def value_in(
+        self, node: cst.BaseExpression, calls: Mapping[int, cst.Call]
+    ) -> cst.BaseExpression:
+        """What a name is where its function, and those that call it, run by some calls.
+
+        ``calls`` are by the ids of the functions that they run. A parameter that nothing else is
+        assigned to is what its call gives, or its default; anything else itself.
+        """
+        for _ in range(len(calls)):
+            param = self._parameter(node)
+            function = self.tree.ancestor(param, cst.FunctionDef) if param is not None else None
+            call = calls.get(id(function))
+            if param is None or function is None or call is None:
+                return node
+            given = self.bind(function, call).get(param.name.value, param.default)
+            if given is None or any(arg.star for arg in call.args):
+                return node
+            node = given
+        return node
 
     def is_left_out(self, node: cst.BaseExpression | cst.Param) -> bool:
         """Whether a parameter, or a name of one, is None by default, and no known call gives it."""
