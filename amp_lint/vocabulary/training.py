@@ -121,3 +121,13 @@ ROWS = (
 )
 SHARING = frozenset({"all_reduce", "copy_", "fill_"})
 """What makes the tensors of several optimizers or ranks the same."""
+CHECKPOINTERS = frozenset(
+    {
+        "detectron2.checkpoint.DetectionCheckpointer",
+        "detectron2.checkpoint.detection_checkpoint.DetectionCheckpointer",
+        "fvcore.common.checkpoint.Checkpointer",
+    }
+)
+"""What saves and loads the state of each object that it is given by keyword, and of no other
+(fvcore 0.1.5)."""
+CHECKPOINTER_CALLS = frozenset(name.rpartition(".")[2] for name in CHECKPOINTERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT, STEPPER_CALL
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.purity import ASKING, DICT_CHANGES
 from amp_lint.vocabulary.table import words
-from amp_lint.vocabulary.training import OPTIMIZERS
+from amp_lint.vocabulary.training import CHECKPOINTERS, OPTIMIZERS
 from amp_lint.vocabulary.written import SCALER, STEPS
 
 _INERT_BASES = frozenset({"torch.nn.Module", "builtins.object"})
@@ -77,6 +78,8 @@ class Checkpoint:
     """What to write instead where one test decides whether there is a scaler."""
     key: str | None = None
     """The key, as it is written, under which a load looks for the scaler's state already."""
+    is_given: bool = False
+    """Whether a library's checkpointer is given the optimizer, and saves what it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +117,14 @@ class Checkpoints:
     @functools.cached_property
     def incomplete(self) -> list[Checkpoint]:
         """Every such checkpoint, in source order."""
-        if not self.loads or not (self._scalers or self._steps) or self._mentions_state:
+        if not (self.loads or self._given) or not (self._scalers or self._steps):
+            return []
+        if self._mentions_state:
             return []
         if self._is_never_half:
             return []  # nothing overflows, so that no step is skipped
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
-        found += (*self._handed_on(), *self._registered())
+        found += (*self._handed_on(), *self._registered(), *self._given)
         unique = {self._identity(checkpoint.node): checkpoint for checkpoint in reversed(found)}
         whole = {self._place(c.node) for c in unique.values() if isinstance(c.node, cst.Dict)}
         others = (c for key, c in unique.items() if not key[1] or key not in whole)
@@ -428,6 +433,22 @@ class Checkpoints:
     def _states(self, calls: Iterable[cst.Call]) -> Iterator[cst.Call]:
         """``optimizer.state_dict()``."""
         return (call for call in calls if self._asked(call) is not None)
+
+    @functools.cached_property
+    def _given(self) -> list[Checkpoint]:
+        """The optimizers that a library's checkpointer is given, which are stepped by scalers."""
+        calls = filter(self.own.is_own, self.tree.nodes(cst.Call))
+        made = (c for c in calls if self.names.is_any(c.func, CHECKPOINTERS))
+        found = []
+        for arg in (a for call in made if not any(b.star for b in call.args) for a in call.args):
+            steps = (
+                s for s in self._steps if arg.keyword is not None and self._is_of(s, arg.value)
+            )
+            found += [
+                Checkpoint(arg.value, arg.value, step.call, None, None, is_given=True)
+                for step in itertools.islice(steps, 1)
+            ]
+        return found
 
     def _registered(self) -> Iterator[Checkpoint]:
         """The optimizers that are put into what a class of another file saves and loads."""

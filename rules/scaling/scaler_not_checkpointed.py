@@ -15,6 +15,7 @@ from amp_lint.vocabulary import written
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, SCALE, STATE_DICT
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.training import CHECKPOINTER_CALLS
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 MESSAGE = "the checkpoint lacks the scaler of {}: a resumed run skips steps to find its scale again"
 HELP = "save {} and load it"
+GIVEN = "give it the scaler by keyword, too: it saves and loads what it is given"
 UNLOADED = "the scaler is saved and not loaded: a resumed run skips steps to find its scale again"
 LOAD = "load its state with that of the optimizer"
 SAVED = "its state is saved here"
@@ -45,8 +47,8 @@ class ScalerNotCheckpointed(Rule):
     called_for = written.KEPT
     requires = (
         words(Role.SCALER, Role.STEPPER) | SCALE.words,
-        STATE_DICT.words,
-        LOAD_STATE_DICT.words,
+        STATE_DICT.words | CHECKPOINTER_CALLS,
+        LOAD_STATE_DICT.words | CHECKPOINTER_CALLS,
     )
     observed = (
         Account(
@@ -71,7 +73,7 @@ class ScalerNotCheckpointed(Rule):
                 MESSAGE.format(optimizer),
                 related=[_related(model, checkpoint)],
                 fix=_fix(model, checkpoint),
-                help=HELP.format(state),
+                help=GIVEN if checkpoint.is_given else HELP.format(state),
             )
         unloads = UnloadedScalers(model)
         for unloaded in unloads.found():
