@@ -67,6 +67,8 @@ _AUGMENTED = {
     cst.RightShiftAssign: "rshift",
 }  # fmt: skip
 _OF_TENSORS = frozenset({"T", "data", "device", "dtype", "mT", "ndim", "shape"})
+_WITHOUT_GRADIENT = frozenset({"item", "tolist"})
+"""Methods that give no tensor, so that nothing is detached before them."""
 _COMPUTED = (Form.FUNCTION, Form.METHOD, Form.OPERATOR)
 _UNARY = {cst.Minus: "neg", cst.Plus: "pos", cst.BitInvert: "invert", cst.Not: "not_"}
 _COMPARED = {
@@ -425,6 +427,8 @@ class Lifter:
             if own or dotted(node.func.value) in ("self", "cls", "super"):
                 return Op(Form.APPLY, "", (callee, *args), keywords)
             owner = self.term(node.func.value, env)
+            if name in _WITHOUT_GRADIENT and isinstance(owner, Op) and _is_detached(owner):
+                owner = owner.args[0]
             when = self._when(owner, name) if name in QUERIES else ()
             return Op(Form.METHOD, name, (owner, *args), (*when, *keywords))
         return Op(Form.APPLY, "", (self.term(node.func, env), *args), keywords)
@@ -719,3 +723,7 @@ def _function(name: str, args: tuple[Term, ...], keywords: tuple[tuple[str, Term
     if name.startswith("torch.") and name.rpartition(".")[2][:1].islower():
         return Op(Form.FUNCTION, name, args, keywords)
     return Op(Form.OTHER, name, args, keywords)
+
+
+def _is_detached(op: Op) -> bool:
+    return op.form is Form.METHOD and op.name == "detach" and len(op.args) == 1

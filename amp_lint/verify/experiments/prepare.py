@@ -19,6 +19,7 @@ from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, sho
 
 _PARTIAL = "functools.partial"
 _EQUALITY = frozenset({"eq", "ne", "is_", "is_not"})
+_TESTS = _EQUALITY | {"ge", "gt", "le", "lt", "not_"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ def prepare(before: Term, after: Term) -> Prepared:
     before, after = _applied(before), _applied(after)
     reasons = [not_lifted(before), not_lifted(after), _unseen(before, after)]
     reasons += map(_not_of_tensors, (before, after))
+    reasons.append(_other_sort(before, after))
     if any(reasons):
         raise NotLiftedError(next(filter(None, reasons)))
     return Prepared(before, after)
@@ -55,6 +57,12 @@ def _not_of_tensors(term: Term) -> str:
         if part.name in _EQUALITY and any(map(_is_dtype, part.args)):
             return f"{show(part)}: what it says of float64 says nothing of other dtypes"
     return ""
+
+
+def _other_sort(before: Term, after: Term) -> str:
+    """Why numbers do not show what two terms do: one is a test, the other none; "" if they may."""
+    tests = [isinstance(each, Op) and each.name in _TESTS for each in (before, after)]
+    return "one is a test and the other a number" if any(tests) and not all(tests) else ""
 
 
 def _is_dtype(term: Term) -> bool:
