@@ -70,8 +70,23 @@ class Frameworks:
         self.values = program.values
 
     def preparations(self, node: cst.BaseExpression) -> list[Preparation]:
-        """How an object came out of a framework, wherever that is done; [] if it did not."""
-        return [each for slot in self._slots(node) for each in self._prepared.get(slot, ())]
+        """How an object came out of a framework, wherever that is done; [] if it did not.
+
+        A parameter did if all calls give one that did.
+        """
+        found = [each for slot in self._slots(node) for each in self._prepared.get(slot, ())]
+        return found or self._handed(node, frozenset())
+
+    def _handed(self, node: cst.BaseExpression, asked: frozenset[int]) -> list[Preparation]:
+        given = self.program.given(node) if isinstance(node, cst.Name) else []
+        if not given or id(given[0]) in asked:
+            return []
+        found = [
+            [each for slot in self._slots(value) for each in self._prepared.get(slot, ())]
+            or self._handed(value, asked | {id(given[0])})
+            for value in given
+        ]
+        return found[0] if all(found) else []
 
     def may_scale(
         self, role: Role, owner: cst.BaseExpression | None = None, *, named: bool = False

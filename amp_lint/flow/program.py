@@ -190,6 +190,16 @@ class Program:
         only = bindings[0].node if len(bindings) == 1 else None
         return only if isinstance(only, cst.Param) else None
 
+    def given(self, name: cst.Name) -> list[cst.BaseExpression]:
+        """What each call gives for the parameter that a name is; [] if one may give another."""
+        param = self._parameter(name)
+        function = self.tree.ancestor(param, cst.FunctionDef) if param is not None else None
+        if param is None or function is None:
+            return []
+        bound = [self.bind(function, call) for call in self.calls_of(function)]
+        values = [each.get(param.name.value) for each in bound]
+        return [value for value in values if value is not None] if all(values) else []
+
     def value_in(
         self, node: cst.BaseExpression, calls: Mapping[int, cst.Call]
     ) -> cst.BaseExpression:
