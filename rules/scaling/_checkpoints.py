@@ -584,11 +584,26 @@ class Checkpoints:
             func, optimizer = call.func, stepped(call)
             if not isinstance(func, cst.Attribute) or func.attr.value not in STEPS:
                 continue
-            if optimizer is not None and self.roles.is_scaler(func.value):
+            if optimizer is None or self._is_stand_in(func.value):
+                continue
+            if self.roles.is_scaler(func.value):
                 made = self.roles.scaler_origins(func.value)
                 if not made or not all(map(self.roles.is_never_on, made)):
                     found.append(_Step(call, func.value, optimizer))
         return [*found, *self._whole_steps]
+
+    def _is_stand_in(self, scaler: cst.BaseExpression) -> bool:
+        """Whether something is of classes that are no scalers, have none, and are given none."""
+        owners = self.origins.classes(scaler)
+        return bool(owners) and not any(
+            owner.bases or any(map(self.is_scaler, self._parts(owner))) for owner in owners
+        )
+
+    def _parts(self, owner: cst.ClassDef) -> Iterator[cst.BaseExpression]:
+        """The names, attributes and calls in a class."""
+        yield from self.tree.below(owner.body, cst.Attribute)
+        yield from self.tree.below(owner.body, cst.Name)
+        yield from self.tree.below(owner.body, cst.Call)
 
     @functools.cached_property
     def _whole_steps(self) -> list[_Step]:

@@ -119,6 +119,22 @@ def test_found_in_other_forms(old: str, new: str) -> None:
     assert len(incomplete(PROGRAM, old, new)) == 1
 
 
+STAND_IN = """\
+class Nothing:
+    def scale(self, x):
+        return x
+    def step(self, optimizer):
+        optimizer.step()
+    def update(self): ...
+class Trainer:"""
+
+
+def test_what_stands_in_for_a_scaler() -> None:
+    program = PROGRAM.replace("self.s", "self.scaler").replace("class Trainer:", STAND_IN)
+    assert len(incomplete(program)) == 1
+    assert not incomplete(program, "GradScaler()", "Nothing()")
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
