@@ -14,7 +14,7 @@ import libcst as cst
 from amp_lint.amp.events import Kind
 from amp_lint.amp.modules import HalfTraining
 from amp_lint.model import Model
-from amp_lint.verify.compare import cover, places, rewrites
+from amp_lint.verify.compare import cover, marks, places, rewrites
 from amp_lint.verify.compare.aliases import other_object
 from amp_lint.verify.compare.align import Alignment
 from amp_lint.verify.compare.alignment import differing
@@ -204,8 +204,30 @@ def _uncompared(
         "float16": [*_casts(*both), *_half_left(*both)],
         "scaler-state": _states(old, new),
         "scaler-made": _not_made(before, after),
-        "interface": lonely_uses(before.uses, after.uses),
+        "interface": [*lonely_uses(before.uses, after.uses), *_unscaled_otherwise(*both)],
     }
+
+
+def _unscaled_otherwise(before: Side, after: Side) -> Iterator[str]:
+    """What ``unscale_`` is given that is no optimizer, as far as both texts tell: it may raise."""
+    known = {about for side in (before, after) for about, _ in _given(side, Kind.STEP)}
+    known |= {about for about, _ in _given(before, Kind.UNSCALE)}
+    roles = after.model.roles
+    for about, call in _given(after, Kind.UNSCALE):
+        given = [arg.value for arg in call.args[:1]]
+        if about not in known and not any(
+            roles.is_optimizer(value) and not roles.is_scaler(value) for value in given
+        ):
+            yield f"line {after.line(call)}: `{shown(after, call)}` is given what nothing steps"
+
+
+def _given(side: Side, kind: Kind) -> Iterator[tuple[str, cst.Call]]:
+    """What events of a kind are about, as it is written, and their calls."""
+    recognizer = side.model.steps.recognizer
+    for call in side.model.tree.nodes(cst.Call):
+        meaning = recognizer.meaning(call) if recognizer.kind(call) is kind else None
+        if meaning is not None and not meaning.every:  # a framework's, of all that it prepared
+            yield marks.about(side.model, kind, call), call
 
 
 def _other_choices(old: Eraser, new: Eraser) -> Iterator[str]:
