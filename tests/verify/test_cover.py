@@ -190,7 +190,7 @@ ROUND = "    for _ in range(epochs):\n"
         ((), ""),
         (
             ((SCALER, ""), (ROUND, f"{ROUND}    {SCALER}")),
-            '`torch.amp.GradScaler("cuda")` is made, or entered, at another place',
+            '`scaler = torch.amp.GradScaler("cuda")` was added',
         ),
         (((', "scaler": scaler.state_dict()', ""),), "`scaler.state_dict()` was removed"),
         ((("    scaler =", "    model.half()\n    scaler ="),), "`model.half()` was added"),

@@ -127,6 +127,7 @@ OTHER: list[tuple[str, Edits]] = [
     ("an update to a number", ((STEP, f"{STEP}        scaler.update(8.0)\n"),)),
     ("a region with a name", ((LOSS, f"        with autocast() as net:\n    {LOSS}"),)),
     ("another context", ((LOSS, f"        with torch.no_grad():\n    {LOSS}"),)),
+    ("a scaler in a loop", ((MADE, ""), (CLEAR, f"    {MADE}{CLEAR}"))),
     ("an optimizer that is a scaler", ((MADE, f"{MADE}    optimizer = GradScaler()\n"),)),
     (
         "a test of the scale",

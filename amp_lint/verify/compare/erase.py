@@ -65,6 +65,7 @@ _SWALLOWING = frozenset({"contextlib.suppress"})
 _EXITS = (cst.Break, cst.Continue, cst.Raise, cst.Return)
 _CONTEXTS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 _SUITES = (cst.BaseSuite, cst.Else, cst.If)
+_LOOPS = (cst.For, cst.While, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -619,7 +620,7 @@ def _events(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
 
 
 def _made(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
-    """``scaler = GradScaler()``: where and when it is made is compared for itself.
+    """``scaler = GradScaler()``, where it is made once for its function.
 
     One that nothing here reads may be there for other files.
     """
@@ -628,8 +629,9 @@ def _made(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
     target, value = node.targets[0].target, node.value
     if not isinstance(value, cst.Call) or not eraser.model.roles.is_constructor(value):
         return None
-    is_local = eraser.model.tree.ancestor(node, cst.FunctionDef) and isinstance(target, cst.Name)
-    if not is_local and not eraser.is_read(target):
+    around = eraser.model.tree.ancestor(node, *_LOOPS, cst.FunctionDef)
+    seen_by_others = around is None or isinstance(target, cst.Attribute)
+    if isinstance(around, _LOOPS) or (seen_by_others and not eraser.is_read(target)):
         return None
     return [] if eraser.model.roles.is_scaler(target) else None
 
