@@ -74,19 +74,25 @@ class Frameworks:
 
         A parameter did if all calls give one that did.
         """
-        found = [each for slot in self._slots(node) for each in self._prepared.get(slot, ())]
-        return found or self._handed(node, frozenset())
+        return self._kept(node) or self._handed(node)
 
-    def _handed(self, node: cst.BaseExpression, asked: frozenset[int]) -> list[Preparation]:
-        given = self.program.given(node) if isinstance(node, cst.Name) else []
-        if not given or id(given[0]) in asked:
-            return []
-        found = [
-            [each for slot in self._slots(value) for each in self._prepared.get(slot, ())]
-            or self._handed(value, asked | {id(given[0])})
-            for value in given
-        ]
-        return found[0] if all(found) else []
+    def _kept(self, node: cst.BaseExpression) -> list[Preparation]:
+        return [each for slot in self._slots(node) for each in self._prepared.get(slot, ())]
+
+    @per_node
+    def _handed(self, node: cst.BaseExpression) -> list[Preparation]:
+        found: list[Preparation] = []
+        seen: set[int] = set()
+        for each in (todo := [node] if self._prepared else []):  # grows while it is read
+            given = self.program.given_by_all(each) if isinstance(each, cst.Name) else []
+            if not given:
+                return []
+            if id(given[0]) not in seen:
+                seen.add(id(given[0]))
+                kept = [(value, self._kept(value)) for value in given]
+                found += [one for _, several in kept for one in several]
+                todo += [value for value, several in kept if not several]
+        return found
 
     def may_scale(
         self, role: Role, owner: cst.BaseExpression | None = None, *, named: bool = False

@@ -744,11 +744,14 @@ class _Trace:
             function = modules.values.function(call.func)
             if function is None:
                 return
-            self._calls[id(function)] = call
+            self._calls[id(function)], seen = call, {*self._seen}
             for part in descendants(function.body):
                 if isinstance(part, cst.Return) and part.value is not None:
-                    casts = self.casts(part.value, steps - 1)
-                    yield from (cast for cast in casts if not self._is_left_out(cast))
+                    for cast in self.casts(part.value, steps - 1):
+                        if self._is_left_out(cast):
+                            self._seen = seen  # another call may leave it in
+                        else:
+                            yield cast
 
     def _is_left_out(self, cast: cst.Call) -> bool:
         """Whether a test of a setting keeps a cast from those who call its function here."""

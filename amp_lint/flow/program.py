@@ -190,11 +190,14 @@ class Program:
         only = bindings[0].node if len(bindings) == 1 else None
         return only if isinstance(only, cst.Param) else None
 
-    def given(self, name: cst.Name) -> list[cst.BaseExpression]:
-        """What each call gives for the parameter that a name is; [] if one may give another."""
+    def given_by_all(self, name: cst.Name) -> list[cst.BaseExpression]:
+        """What each call gives for the parameter that a name is; [] if one may give another.
+
+        Or if the function is handed on, to be called by others.
+        """
         param = self._parameter(name)
         function = self.tree.ancestor(param, cst.FunctionDef) if param is not None else None
-        if param is None or function is None:
+        if param is None or function is None or self.values.takers(function):
             return []
         bound = [self.bind(function, call) for call in self.calls_of(function)]
         values = [each.get(param.name.value) for each in bound]

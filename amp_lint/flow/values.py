@@ -291,18 +291,18 @@ class Values:
     def setting(self, node: cst.Attribute) -> str:
         """An attribute's name; ``cfg.amp`` for ``self.amp``, if the class keeps ``cfg`` as well.
 
-        Where ``__init__`` takes it out of there, and nothing in the file sets it anew.
+        Where a method takes it out of there, and no assignment or call in the file shows that one
+        of the two is changed for itself.
         """
-        owner, name = self.enclosing_class(node), node.attr.value
-        if owner is None or dotted(node.value) != "self":
-            return name
-        for ancestor in self.lineage(owner):
+        name = node.attr.value
+        owner = self.enclosing_class(node) if dotted(node.value) == "self" else None
+        for ancestor in self.lineage(owner) if owner is not None else ():
             if name in self.class_attributes(ancestor):
                 return self._settings(ancestor).get(name, name)
         return name
 
     def _settings(self, owner: cst.ClassDef) -> dict[str, str]:
-        """What attributes of a class are taken from: those that are set once, by one function."""
+        """What attributes of a class are taken from: those that are assigned once."""
         if id(owner) not in self._settings_of:
             self._settings_of[id(owner)] = dict(self._taken_from(owner))
         return self._settings_of[id(owner)]
@@ -318,14 +318,38 @@ class Values:
         for name, value in once.items():
             if isinstance(value, cst.Attribute) and isinstance(value.value, cst.Name):
                 holder = kept.get(id(self.names.bindings(value.value)))
-                if holder and value.attr.value == name and self._set_times[name] == 1:
+                if holder and value.attr.value == name and self._is_set_once(name, holder):
                     yield name, f"{holder}.{name}"
+
+    def _is_set_once(self, name: str, holder: str) -> bool:
+        """Whether an attribute, and what is kept with it, are assigned once, and not as an item."""
+        once = self._set_times[name] == 1 and self._set_times[holder] == 1
+        return once and not {name, f"{name}="} & self._named_in_calls
 
     @functools.cached_property
     def _set_times(self) -> Counter[str]:
         """How often an attribute of a name is assigned, whatever object it is of."""
-        targets = (target for target, _ in assignments(self.tree))
+        targets = [target for target, _ in assignments(self.tree)]
+        targets += [each.target for each in self.tree.nodes(cst.AugAssign)]
+        targets += [each.target for each in self.tree.nodes(cst.For)]
         return Counter(each.attr.value for each in targets if isinstance(each, cst.Attribute))
+
+    @functools.cached_property
+    def _named_in_calls(self) -> frozenset[str]:
+        """Texts in the arguments of calls and in subscripts, and keywords, each with ``=``."""
+        texts = {
+            str(each.evaluated_value)
+            for each in self.tree.nodes(cst.SimpleString)
+            if isinstance(self.tree.parent(each), (cst.Arg, cst.Index))
+        }
+        calls = self.tree.nodes(cst.Call)
+        return frozenset(texts) | {
+            f"{arg.keyword.value}="
+            for call in calls
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update"
+            for arg in call.args
+            if arg.keyword is not None
+        }
 
     def lineage(self, owner: cst.ClassDef) -> list[cst.ClassDef]:
         """A class and its bases, as far as they are known, each once, depth first."""

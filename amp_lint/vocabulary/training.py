@@ -131,3 +131,5 @@ CHECKPOINTERS = frozenset(
 """What saves and loads the state of each object that it is given by keyword, and of no other
 (fvcore 0.1.5)."""
 CHECKPOINTER_CALLS = frozenset(name.rpartition(".")[2] for name in CHECKPOINTERS)
+RESUME, GIVEN_LATER = "resume_or_load", "checkpointables"
+"""Their method that loads the state of each of these objects, and the attribute that has them."""

@@ -345,12 +345,21 @@ class Evaluator(ABC):
         )  # fmt: skip
 
     def _idle(self, path: Path, frame: Frame) -> str | None:
-        """The scaler of the file that this path does without, and knows to be off."""
-        for call in self.roles.scaler_calls:
-            holder = self.roles.tree.parent(call)
-            if isinstance(holder, cst.Assign) and self._is_made_on(call, path, frame) is False:
-                return self.key(holder.targets[0].target, path, frame)
-        return None
+        """The only scaler, made in this function, that this path knows to be off.
+
+        By a parameter that nothing else is assigned to: so it was off when it was made.
+        """
+        if len(self.roles.scaler_calls) != 1:
+            return None
+        (call,) = self.roles.scaler_calls
+        holder, switch = self.roles.tree.parent(call), self.roles.switch(call)
+        bound = self.names.bindings(switch) if isinstance(switch, cst.Name) else []
+        if [each.kind for each in bound] != ["parameter"] or not isinstance(holder, cst.Assign):
+            return None
+        home = self.tree.ancestor(call, cst.FunctionDef)
+        if home is not frame.function or self._is_made_on(call, path, frame) is not False:
+            return None
+        return self.key(holder.targets[0].target, path, frame)
 
     def _step(self, node: cst.Call, scaler: str | None, optimizer: str | None, path: Path) -> Event:
         region, absent = self._active(path), self._is_absent(scaler, path)
@@ -543,7 +552,7 @@ class Evaluator(ABC):
             env[inner.prefix + itself] = Ref(key) if key else None
         given = self.program.bind(target, node)
         results = {id(arg.value): value for arg, value in zip(node.args, values, strict=True)}
-        env |= {inner.prefix + name: results[id(argument)] for name, argument in given.items()}
+        env |= {inner.prefix + n: results.get(id(argument)) for n, argument in given.items()}
         path = replace(path, env=env)
         for param in (*target.params.params, *target.params.kwonly_params):
             name = param.name.value
@@ -584,7 +593,8 @@ class Evaluator(ABC):
         if isinstance(node, cst.Name):
             return frame.prefix + node.value if node.value in frame.local else self.names.key(node)
         if is_a(node, cst.Attribute):
-            base, name = self.key(node.value, path, frame), self.values.setting(node)
+            base = self.key(node.value, path, frame)
+            name = node.attr.value if self.exact else self.values.setting(node)
             return f"{base}.{name}" if base is not None else None
         if is_a(node, cst.Subscript):
             base = self.key(node.value, path, frame)

@@ -60,13 +60,10 @@ class LogitsLeaveRegion(Rule):
             return None
         dtype = sorted(value.low)[0]
         error = "0.25" if dtype == "bfloat16" else "0.03"
-        message = (
-            f"{known[0]} outside of autocast is in {dtype}: log-probabilities are off by up to "
-            f"{error}"
-        )
-        help = "give it `.float()` of them"
-        if known[0] != "cross_entropy":  # which no list of CUDA's autocast has
-            help += ", or compute it inside of the region"
+        what = f"{known[0]} outside of autocast is in {dtype}"
+        message = f"{what}: log-probabilities are off by up to {error}"
+        inside = ", or compute it inside of the region"  # CUDA's lists have no cross_entropy
+        help = f"give it `.float()` of them{inside if known[0] != 'cross_entropy' else ''}"
         edits = cast(model, known[1], "float()")
         fix = Fix("Compute it in float32", edits, Applicability.SUGGEST)
         return self.report(model, call, message, shown(model, run, value), fix, help=help)

@@ -21,7 +21,7 @@ from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT, STEPPER_CALL
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.purity import ASKING, DICT_CHANGES
 from amp_lint.vocabulary.table import words
-from amp_lint.vocabulary.training import CHECKPOINTERS, OPTIMIZERS
+from amp_lint.vocabulary.training import CHECKPOINTERS, GIVEN_LATER, OPTIMIZERS, RESUME
 from amp_lint.vocabulary.written import SCALER, STEPS
 
 _INERT_BASES = frozenset({"torch.nn.Module", "builtins.object"})
@@ -45,7 +45,7 @@ _SETTING = re.compile(
 )
 """In the names of what says how a scaler is made or used."""
 _OF_TPU = "torch_xla."
-"""What saves where gradients are never scaled."""
+"""The library of TPUs, where gradients are scaled by its own scaler if at all."""
 TRAINS = re.compile(r"^_?train(?!er)|_train$|_epoch$")
 _EPOCH = re.compile(r"(^|_)epoch$")
 _NOT_WORD = re.compile(r"\W")
@@ -123,7 +123,8 @@ class Checkpoints:
             return []
         if self._is_never_half:
             return []  # nothing overflows, so that no step is skipped
-        found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
+        states = self._optimizer_states() if self.loads else ()
+        found = [c for state in states if (c := self._checkpoint(state))]
         found += (*self._handed_on(), *self._registered(), *self._given)
         unique = {self._identity(checkpoint.node): checkpoint for checkpoint in reversed(found)}
         whole = {self._place(c.node) for c in unique.values() if isinstance(c.node, cst.Dict)}
@@ -277,7 +278,8 @@ class Checkpoints:
         """Whether a state, or what has its name, is printed or logged, and nothing else."""
         if isinstance(self.tree.parent(state), cst.Arg):
             return self._is_harmless(self.tree.ancestor(state, cst.Expr))
-        target = next(iter(targets_of(self.tree, state)), None)
+        targets = targets_of(self.tree, state)
+        target = targets[0] if len(targets) == 1 else None
         if not isinstance(target, cst.Name):
             return False
         uses = (use for use in self._uses(state) if use is not target)
@@ -291,8 +293,12 @@ class Checkpoints:
         return all(map(self._is_harmless, small))
 
     def _is_harmless(self, statement: cst.CSTNode | None) -> bool:
+        """Whether a statement is a call that prints or logs, and calls nothing that may keep."""
         call = statement.value if isinstance(statement, cst.Expr) else None
-        return isinstance(call, cst.Call) and last(call.func) in _HARMLESS
+        if not isinstance(call, cst.Call) or last(call.func) not in _HARMLESS:
+            return False
+        inner = (each for each in self.tree.below(call, cst.Call) if each is not call)
+        return all(last(each.func) in _HARMLESS | STATE_DICT.words | _LOOKED_UP for each in inner)
 
     def _is_among_the_rest(self, function: cst.FunctionDef, call: cst.Call) -> bool:
         """Whether a function gets a scaler in its ``**rest``, and saves."""
@@ -436,19 +442,29 @@ class Checkpoints:
 
     @functools.cached_property
     def _given(self) -> list[Checkpoint]:
-        """The optimizers that a library's checkpointer is given, which are stepped by scalers."""
-        calls = filter(self.own.is_own, self.tree.nodes(cst.Call))
-        made = (c for c in calls if self.names.is_any(c.func, CHECKPOINTERS))
+        """The optimizers that a library's checkpointer is given, which are stepped by scalers.
+
+        Where it resumes, and is given nothing later.
+        """
+        calls = [*filter(self.own.is_own, self.tree.nodes(cst.Call))]
+        made = [c for c in calls if self.names.is_any(c.func, CHECKPOINTERS)]
+        resumes = any(last(call.func) == RESUME and self._may_resume(call) for call in calls)
+        if not resumes or self.tree.named(GIVEN_LATER):
+            return []
         found = []
-        for arg in (a for call in made if not any(b.star for b in call.args) for a in call.args):
-            steps = (
-                s for s in self._steps if arg.keyword is not None and self._is_of(s, arg.value)
-            )
+        for call in made:
+            given = [arg for arg in call.args if arg.keyword is not None]
+            hidden = any(arg.star for arg in call.args)
+            steps = ((a, s) for a in given for s in self._steps if self._is_of(s, a.value))
             found += [
                 Checkpoint(arg.value, arg.value, step.call, None, None, is_given=True)
-                for step in itertools.islice(steps, 1)
+                for arg, step in itertools.islice(steps, not hidden)
             ]
         return found
+
+    def _may_resume(self, call: cst.Call) -> bool:
+        resume = arguments(call).get(1, "resume")
+        return resume is None or literal(resume) is not False
 
     def _registered(self) -> Iterator[Checkpoint]:
         """The optimizers that are put into what a class of another file saves and loads."""
@@ -595,15 +611,12 @@ class Checkpoints:
     def _is_stand_in(self, scaler: cst.BaseExpression) -> bool:
         """Whether something is of classes that are no scalers, have none, and are given none."""
         owners = self.origins.classes(scaler)
+        if self.roles.scaler_origins(scaler):
+            return False
         return bool(owners) and not any(
-            owner.bases or any(map(self.is_scaler, self._parts(owner))) for owner in owners
+            owner.bases or any(map(self.is_scaler, self.tree.below(owner.body, cst.Name)))
+            for owner in owners
         )
-
-    def _parts(self, owner: cst.ClassDef) -> Iterator[cst.BaseExpression]:
-        """The names, attributes and calls in a class."""
-        yield from self.tree.below(owner.body, cst.Attribute)
-        yield from self.tree.below(owner.body, cst.Name)
-        yield from self.tree.below(owner.body, cst.Call)
 
     @functools.cached_property
     def _whole_steps(self) -> list[_Step]:
@@ -818,10 +831,15 @@ class Checkpoints:
     def _saves(self, call: cst.Call, part: cst.CSTNode) -> bool:
         if part is call.func or not _SAVE.search(last(call.func)):
             return False
-        if any(name.startswith(_OF_TPU) for name in self.names.qualified(call.func)):
+        if self._is_of_tpu(call.func) and not any(
+            self._is_of_tpu(each.func) for each in self.roles.scaler_calls
+        ):
             return False
         named = part.keyword if isinstance(part, cst.Arg) else None
         return named is None or _ASIDE.search(named.value) is None
+
+    def _is_of_tpu(self, func: cst.BaseExpression) -> bool:
+        return any(name.startswith(_OF_TPU) for name in self.names.qualified(func))
 
     def _may_grow(self, use: cst.Name) -> bool:
         """Whether a checkpoint goes to other code that may put the scaler into it."""
@@ -843,15 +861,9 @@ class Checkpoints:
         return alone and not _SAVE.search(last(call.func)) and last(call.func) not in _HARMLESS
 
     def _is_filled(self, item: cst.Subscript) -> bool:
-        """Whether something that is no optimizer's state is kept under a key that is no literal.
-
-        A key of which a part is written out says of what it is.
-        """
+        """Whether something that is no optimizer's state is kept under a key that is no literal."""
         key = item.slice[0].slice if len(item.slice) == 1 else None
         if not isinstance(key, cst.Index) or literal(key.value) is not ...:
-            return False
-        parts = key.value.parts if isinstance(key.value, cst.FormattedString) else ()
-        if any(isinstance(part, cst.FormattedStringText) for part in parts):
             return False
         holder = self.tree.parent(self.tree.parent(item) or item)
         values = (value for target, value in assigned(holder) if target is item) if holder else ()

@@ -90,7 +90,6 @@ def test_found(program: str, scaler: str) -> None:
             '{}; state[path] = self.opt.state_dict(); state["again"] = self.opt.state_dict()',
         ),
         ("torch.save(state, path)", "state['x'] = more[path]; torch.save(state, path)"),
-        ("torch.save(state, path)", "state[f'x_{path}'] = more[path]; torch.save(state, path)"),
         ("torch.save(state, path)", "print(self.s.state_dict()); torch.save(state, path)"),
         (
             "torch.save(state, path)",
@@ -133,6 +132,7 @@ def test_what_stands_in_for_a_scaler() -> None:
     program = PROGRAM.replace("self.s", "self.scaler").replace("class Trainer:", STAND_IN)
     assert len(incomplete(program)) == 1
     assert not incomplete(program, "GradScaler()", "Nothing()")
+    assert len(incomplete(program, "GradScaler()", "GradScaler() if net else Nothing()")) == 1
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,8 @@ def test_what_stands_in_for_a_scaler() -> None:
             "self.opt.load_state_dict(state",
             "for x, y in [('opt', self.net)]: y.load_state_dict(state",
         ),
-        ("torch.save(state, path)", "state[f'{path}'] = more[path]; torch.save(state, path)"),
+        ("torch.save(state, path)", "state[f'x{path}'] = more[path]; torch.save(state, path)"),
+        ("torch.save(state, path)", "print(put(self.s.state_dict())); torch.save(state, path)"),
         ("torch.save(state, path)", "x = self.s.state_dict(); write(x); torch.save(state, path)"),
         (
             "torch.save(state, path)",
