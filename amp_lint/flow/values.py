@@ -16,6 +16,7 @@ from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.returns import is_property, returned
 from amp_lint.syntax.tree import Tree, descendants, is_a
+from amp_lint.vocabulary.purity import DICT_CHANGES
 from amp_lint.vocabulary.training import OPTIMIZERS
 
 _MAX_BITS = 1024  # a float has no larger numbers
@@ -346,7 +347,7 @@ class Values:
         return frozenset(texts) | {
             f"{arg.keyword.value}="
             for call in calls
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update"
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in DICT_CHANGES
             for arg in call.args
             if arg.keyword is not None
         }
