@@ -63,7 +63,9 @@ class Event:
     enabled: bool | None = None
     """BACKWARD to UPDATE: whether the scaler was made to be on, where the path tells."""
     idle: str | None = None
-    """BACKWARD: the scaler that was given the loss and left it as it was, being off."""
+    """BACKWARD: the scaler that was given the loss and left it as it was, being off.
+
+    Where paths are exact also the one that a path does without, as it is off."""
     framework: Role | None = None
     """BACKWARD: what scales the loss by itself. STEP: what prepared the optimizer and steps it."""
     varies: bool = False

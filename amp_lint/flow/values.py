@@ -325,7 +325,7 @@ class Values:
     def _is_set_once(self, name: str, holder: str) -> bool:
         """Whether an attribute, and what is kept with it, are assigned once, and not as an item."""
         once = self._set_times[name] == 1 and self._set_times[holder] == 1
-        return once and not {name, f"{name}="} & self._named_in_calls
+        return once and name not in self._named_in_calls
 
     @functools.cached_property
     def _set_times(self) -> Counter[str]:
@@ -337,20 +337,18 @@ class Values:
 
     @functools.cached_property
     def _named_in_calls(self) -> frozenset[str]:
-        """Texts in the arguments of calls and in subscripts, and keywords, each with ``=``."""
-        texts = {
-            str(each.evaluated_value)
-            for each in self.tree.nodes(cst.SimpleString)
-            if isinstance(self.tree.parent(each), (cst.Arg, cst.Index))
-        }
-        calls = self.tree.nodes(cst.Call)
-        return frozenset(texts) | {
-            f"{arg.keyword.value}="
-            for call in calls
+        """Texts in the arguments of calls and in subscripts, and what an ``update`` is given."""
+        strings = self.tree.nodes(cst.SimpleString)
+        held = (
+            each for each in strings if isinstance(self.tree.parent(each), (cst.Arg, cst.Index))
+        )
+        updates = (
+            call
+            for call in self.tree.nodes(cst.Call)
             if isinstance(call.func, cst.Attribute) and call.func.attr.value in DICT_CHANGES
-            for arg in call.args
-            if arg.keyword is not None
-        }
+        )
+        given = (keyword for call in updates for keyword in arguments(call).keywords)
+        return frozenset({*(str(each.evaluated_value) for each in held), *given})
 
     def lineage(self, owner: cst.ClassDef) -> list[cst.ClassDef]:
         """A class and its bases, as far as they are known, each once, depth first."""

@@ -335,7 +335,7 @@ class Evaluator(ABC):
         enabled = scaled.enabled if scaled else None
         scaler = scaled.scaler if scaled and enabled is not False else None
         idle = scaled.scaler if scaled and scaler is None else None
-        if scaled is None:
+        if scaled is None and self.exact:
             idle = self._idle(path, frame)
         region, outer = self._active(path), self._active(path, 1)
         call, owner = self._through(node, frame), self.recognizer.framework(node)

@@ -1122,3 +1122,21 @@ def test_a_stub_that_one_subclass_fills_in(old: str, new: str, inside: bool) -> 
     program = FILLED_IN.replace(old, new) if old else FILLED_IN
     (event,) = model_of(program).steps.backwards
     assert (event.region is not None) is inside
+
+
+def test_arguments_in_a_tuple() -> None:
+    """What a star spreads has a place among the parameters, and no value of its own."""
+    program = """
+        import torch
+
+        def step(scaler, optimizer, loss):
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        def train(scaler, optimizer, losses):
+            for loss in losses:
+                step(*(scaler, optimizer, loss))
+    """
+    events = [each for root in model_of(program).steps.roots for c in root.cycles for each in c]
+    assert {event.kind for event in events} >= {Kind.BACKWARD, Kind.STEP, Kind.UPDATE}

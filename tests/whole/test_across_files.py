@@ -390,6 +390,45 @@ def train(net, optimizer, loader, path):
 {STEP}    torch.save({{"optimizer": optimizer.state_dict()}}, path)
     evaluate(net, loader)
 """
+SAVER = """\
+import torch
+
+
+class Saver:
+    def __init__(self, net, optim):
+        self.net, self.optim = net, optim
+
+    def save(self, path, info=None):
+        state = {"net": self.net.state_dict(), "optim": self.optim.state_dict()}
+        if info is not None:
+            state.update(info)
+        torch.save(state, path)
+
+    def load(self, path):
+        self.optim.load_state_dict(torch.load(path)["optim"])
+"""
+HANDS_ON = f"""\
+import torch
+from saver import Saver
+
+
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+        self.optimizer = torch.optim.Adam(net.parameters())
+        self.scaler = torch.amp.GradScaler("cuda")
+
+{FILLING}
+    def prepare(self):
+        print("{"to be saved " * 40}")
+        self.saver = Saver(self.net, optim=self.optimizer)
+
+    def round(self, x):
+        self.scaler.scale(self.net(x).mean()).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.saver.save("x.pt")
+"""
 MISTAKES = {
     "an eps of a loss": (
         {
@@ -467,6 +506,10 @@ MISTAKES = {
     "a hook of what a trainer is given": (
         {"task.py": TASK, "trainer.py": LOOP},
         "task.py:7:9: AMP101",
+    ),
+    "an optimizer that a method of a large class hands on": (
+        {"saver.py": SAVER, "train.py": HANDS_ON},
+        "saver.py:9:17: AMP111",
     ),
     "an optimizer of an object of a large class": (
         {"agent.py": AGENT, "main.py": SAVES},

@@ -102,20 +102,14 @@ def _apart(level: Expression) -> Expression:
 
 
 def _operations(term: Term) -> frozenset[Term]:
-    """The operations that give numbers, but for casts: the dtype of a result is told by those.
-
-    And for whole numbers, which have to suit what they count or point into.
-    """
+    """The operations that give numbers, but for casts: the dtype of a result is told by those."""
     return frozenset(
         part
         for part in walk(term)
-        if isinstance(part, Op)
-        and part.form in _NUMERIC
-        and part.name.rpartition(".")[2] not in CASTS | _WHOLE
+        if isinstance(part, Op) and part.form in _NUMERIC and part.name not in CASTS
     )
 
 
-_WHOLE = words("arange argmax argmin argsort dim long nonzero numel randperm size")
 _NUMERIC = (Form.FUNCTION, Form.METHOD, Form.OPERATOR, Form.APPLY)
 
 

@@ -60,9 +60,9 @@ def _not_of_tensors(term: Term) -> str:
 
 
 def _other_sort(before: Term, after: Term) -> str:
-    """Why numbers do not show what two terms do: one is a test, the other none; "" if they may."""
+    """Why numbers do not show what two terms do: only one compares; "" if they may."""
     tests = [isinstance(each, Op) and each.name in _TESTS for each in (before, after)]
-    return "one is a test and the other a number" if any(tests) and not all(tests) else ""
+    return "only one of them is a comparison by an operator" if any(tests) != all(tests) else ""
 
 
 def _is_dtype(term: Term) -> bool:
