@@ -31,6 +31,8 @@ ONCE_PROVEN = {
     "look-print-index": "`print(self.losses[100])` was added",
     "look-print-divide": "`print(1.0 / self.seen)` was added",
     "look-scalers-of-a-list": "_scale is None",
+    "main-in-two-without-update": "step() has already been called since the last update()",
+    "step-in-two-without-update": "step() has already been called since the last update()",
     "look-scalers-of-two-objects": "_scale is None",
     "look-floor-that-is-given": "instead of",
     "look-rate-late": "`self.scaler.step(self.optimizer)` was added or moved",
@@ -95,6 +97,8 @@ CANNOT_BE_TOLD = {
     "commit-guard-of-dtype": "says nothing of other dtypes",
     "commit-update-of-small-scale": "was removed or moved",
     "commit-loss-of-called-main": "became `net(images + noise).float()`",
+    "update-in-the-caller": "line 21: `self.scaler.scale(loss).backward()`: whether the loss",
+    "step-in-two": "line 5: `scaler.scale(loss).backward()`: whether the loss",
 }
 ON_PURPOSE = {
     "commit-decorator-gone": "from autocast always on in float16 to no autocast",

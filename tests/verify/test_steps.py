@@ -712,3 +712,15 @@ def test_the_cpu_follows_cuda() -> None:
     agree, total = map(int, counts.split())
     assert not differing
     assert agree == total and total > 130
+
+
+def test_a_path_that_was_dropped_refutes_nothing() -> None:
+    """Its caller's step would meet a loss that is scaled in one text alone."""
+    before = program((ZERO, backward()))
+    after = program((backward(scaler=None), backward(scaler=None)))
+    whole = Step(Place(1, 1), before, after)
+    settings = ProofSettings(modes=("eager",))
+    assert steps.judge(whole, settings).verdict is REFUTED
+    judged = steps.judge(replace(whole, cut=True), settings)
+    assert judged.verdict is Verdict.NOT_COMPARABLE
+    assert "no other one like it" in judged.statement

@@ -63,7 +63,7 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
     """Everything that has to be shown, the cheapest first."""
     sides = before, after = old.side, new.side
     whole = any(_spans_updates(side.model) for side in sides)
-    whole = whole or len({*map(_updates, sides)}) > 1 or _updated(old) != _updated(new)
+    whole = whole or len({*map(_updates, sides)}) > 1 or _are_updated_otherwise(old, new)
     before.whole = after.whole = whole
     expressions, other_losses, other_objects = _expressions(old, new)
     uses = [*compare_uses(before.uses, after.uses)]
@@ -83,6 +83,7 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
     coverage, moved = _coverage(old, new, expressions, steps)
     found = {
         "unowned": cover.reasons(coverage),
+        "loss": _unfollowed(before, after),
         "turned": _turned(old, new),
         "condition": _conditional(old, new),
         "too-many": _TOO_MANY if len(policies) > _MAX_POLICIES else (),
@@ -141,6 +142,63 @@ def _is_of_any(step: Step, side: Side, names: set[str]) -> bool:
         for name in names
         for line in lines
     )
+
+
+def _unfollowed(before: Side, after: Side) -> Iterator[str]:
+    """Losses that are others, as far as one can tell."""
+    for _, one, other in _programs(before, after):
+        come = {*map(show, _unfollowed_losses(one, other, before, after)[1])}
+        events = (event for event in itertools.chain(*other.traces) if event.loss in come)
+        for event in events:
+            yield f"line {event.line}: `{event.source}`: whether the loss is the same is not known"
+
+
+def _unfollowed_losses(
+    one: Program, other: Program, before: Side, after: Side
+) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """The losses of two programs that differ where what a function gives, or gets, is not followed.
+
+    They may be the same: what is not lifted, and differs, is not two inputs.
+    """
+    old, new = dict(_losses(one, before)), dict(_losses(other, after))
+    shown_old, shown_new = {*map(show, old)}, {*map(show, new)}
+    gone = tuple(term for term in old if show(term) not in shown_new)
+    come = tuple(term for term in new if show(term) not in shown_old)
+    if not gone or not come or any(was in walk(term) for was in gone for term in come):
+        return (), ()
+    if {old[term] for term in gone} != {new[term] for term in come}:
+        return gone, come
+    known = {name.rpartition(".")[2] for side in (before, after) for name in side.units} - {""}
+    was, becomes = (_calls_of(known, terms) for terms in (gone, come))
+    return (gone, come) if was != becomes else ((), ())
+
+
+def _with_losses(program: Program, losses: dict[Term, Term]) -> Program:
+    """A program in which some losses are others."""
+    named = {show(term): show(other) for term, other in losses.items()}
+    traces = [
+        tuple(replace(event, loss=named.get(event.loss or "", event.loss)) for event in trace)
+        for trace in program.traces
+    ]
+    return replace(program, traces=tuple(traces))
+
+
+def _losses(program: Program, side: Side) -> Iterator[tuple[Term, str]]:
+    """What is backpropagated, each with the name of the function that does so."""
+    known = side.tracer.shown_losses
+    events = itertools.chain(*program.traces)
+    return itertools.chain(*(known[event.loss] for event in events if event.loss in known))
+
+
+def _calls_of(names: set[str], terms: Iterable[Term]) -> set[str]:
+    """The calls of some functions in terms, as they are shown."""
+    return {show(part) for term in terms for part in walk(term) if _called(part) in names}
+
+
+def _called(term: Term) -> str:
+    """The last name of what a term calls, if it is no function of torch's."""
+    callee = term.args[0] if isinstance(term, Op) and term.form is Form.APPLY else None
+    return callee.key.rpartition(".")[2] if isinstance(callee, Input) else ""
 
 
 def _conditional(old: Eraser, new: Eraser) -> Iterator[str]:
@@ -317,9 +375,18 @@ def _updates(side: Side) -> int:
     return sum(mark.kind == Kind.UPDATE.value for mark in marks)
 
 
-def _updated(eraser: Eraser) -> set[object]:
-    """Where scalers are updated, as far as tests and loops tell."""
-    return {*eraser.stacks(Kind.UPDATE)}
+def _are_updated_otherwise(old: Eraser, new: Eraser) -> bool:
+    """Whether a function updates scalers under other tests or loops than it did."""
+    one, other = (_updated(each) for each in (old, new))
+    return any(one[name] != other[name] for name in common(one, other))
+
+
+def _updated(eraser: Eraser) -> dict[str, set[tuple[str, ...]]]:
+    """The tests and loops under which each function updates scalers."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for name, _, stack in eraser.stacks(Kind.UPDATE):
+        found.setdefault(name, set()).add(stack)
+    return found
 
 
 def _with_other_managers(before: Side, after: Side) -> Iterator[str]:
@@ -547,10 +614,12 @@ def _operation(term: Term) -> object:
 def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
     """The training steps that differ; in ``entered``, regions are compared elsewhere."""
     removed, moved = _halves(before, after)
-    old, new = before.tracer.programs, after.tracer.programs
     seen = False
-    for name in dict.fromkeys((*old, *new)):
-        one, other = old.get(name, Program(())), new.get(name, Program(()))
+    for name, one, other in _programs(before, after):
+        gone, come = _unfollowed_losses(one, other, before, after)
+        if len(gone) != len(come):
+            continue
+        other = _with_losses(other, dict(zip(come, gone, strict=True)))
         if name in entered:
             one, other = _without_regions(one), _without_regions(other)
             one = replace(one, scalers=other.scalers)  # its uses are compared one by one
@@ -573,6 +642,26 @@ def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
             yield Step(place, *different, splits=splits(one, other), cut=cut, left=left)
     if not seen:
         yield from (_training(before, half) for half in removed[:1])
+
+
+def _programs(before: Side, after: Side) -> Iterator[tuple[str, Program, Program]]:
+    """What each function trains in both texts; a step that moved to another function is one."""
+    old, new = _compared_programs(before, after), _compared_programs(after, before)
+    left, come = ([*one.keys() - other.keys()] for one, other in ((old, new), (new, old)))
+    moved = dict(zip(come, left, strict=True)) if len(left) == len(come) == 1 else {}
+    for name in dict.fromkeys((*old, *new)):
+        if name not in moved.values():
+            yield name, old.get(moved.get(name, name), Program(())), new.get(name, Program(()))
+
+
+def _compared_programs(side: Side, other: Side) -> dict[str, Program]:
+    """What functions train, but those that the other text lacks, and their callers run."""
+    called = side.model.steps.called
+    return {
+        name: program
+        for name, program in side.tracer.programs.items()
+        if name in other.units or name not in side.units or id(side.units[name]) not in called
+    }
 
 
 def _cast_before(before: Side, after: Side, name: str) -> dict[str, Any]:

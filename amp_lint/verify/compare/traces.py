@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from amp_lint.model import Model
 from amp_lint.syntax.names import COMPREHENSIONS, dotted
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.marks import is_strict
-from amp_lint.verify.compare.units import SCRIPT, units
+from amp_lint.verify.compare.units import SCRIPT, name_of, units
 from amp_lint.verify.obligations import Autocast, Clip, Construct, Event, Program, Trace
 from amp_lint.verify.paths import with_partners
 from amp_lint.verify.terms import Const, Global, Input, Term, show
@@ -70,6 +71,8 @@ class Tracer:
         self._model = lifter.model
         self._losses = losses
         self._alias = alias
+        self.shown_losses: dict[str | None, set[tuple[Term, str]]] = defaultdict(set)
+        """The losses of the programs, by how they are shown there, each with its function."""
         model = self._model
         parts = (model.program, model.roles, model.regions)
         self._whole = whole
@@ -277,7 +280,9 @@ class Tracer:
 
     def _loss(self, node: cst.CSTNode) -> str:
         term = self._losses.get(id(node), Const(None))
-        return show(self._alias.get(term, term))
+        term = self._alias.get(term, term)
+        self.shown_losses[show(term)].add((term, name_of(self._model, node)))
+        return show(term)
 
     def _forward(self, event: model_events.Event) -> Autocast | None:
         """The region in which the loss was computed: where its name was bound, else the active."""
