@@ -157,7 +157,7 @@ def _findings(
     import libcst as cst
 
     from amp_lint.model import Model
-    from amp_lint.syntax.tree import LossyParseError
+    from amp_lint.syntax.spans import LossyParseError
 
     try:
         if model is None or attached is not None or model.target_torch != selection.target_torch:

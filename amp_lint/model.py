@@ -37,7 +37,8 @@ from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values
 from amp_lint.syntax.links import Attachments
 from amp_lint.syntax.names import Names
-from amp_lint.syntax.tree import LossyParseError, Tree
+from amp_lint.syntax.spans import LossyParseError
+from amp_lint.syntax.tree import Tree
 from amp_lint.text.source import Source, SourceError
 from amp_lint.vocabulary import written
 from amp_lint.walk.caches import Caches

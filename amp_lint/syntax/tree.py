@@ -12,28 +12,21 @@ import contextlib
 import dataclasses
 import functools
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import TypeGuard, TypeVar
 
 import libcst as cst
-from libcst._nodes.internal import CodegenState
+
+from amp_lint.syntax.spans import Recorder, Span, Spans
 
 Node = TypeVar("Node", bound=cst.CSTNode)
-Span = tuple[int, int]
 
 _SKIPPED_FIELDS = {
     "comma", "colon", "dot", "equal", "footer", "header", "leading_lines",
     "lines_after_decorators", "lpar", "operator", "rpar", "semicolon", "trailing_whitespace",
 }  # fmt: skip
 _INDENTED = re.compile(r"^[ \t]", re.MULTILINE)
-_RECURSION_LIMIT = 20_000  # code generation takes about eight frames for one level of nesting
-
-
-class LossyParseError(Exception):
-    """The tree stands for another text than was parsed, so that offsets would be wrong."""
 
 
 @functools.cache
@@ -213,8 +206,7 @@ class Tree:
 
     def span(self, node: cst.CSTNode) -> Span:
         """Offsets of a node's own text: without parentheses around it, comments and line ends."""
-        spans = self._recorder(node)
-        return spans.own.get(id(node)) or spans.whole[id(node)]
+        return self._recorder(node).known(node)
 
     def outer_span(self, node: cst.CSTNode) -> Span:
         """Offsets of everything that belongs to a node.
@@ -229,23 +221,18 @@ class Tree:
         start, end = self.span(node)
         return self.linked.text[start:end]
 
-    def _recorder(self, node: cst.CSTNode) -> _SpanRecorder:
-        if not self.attached or self.is_own(node):
-            return self._spans
-        return self.linked._attached_spans
+    def _recorder(self, node: cst.CSTNode) -> Recorder:
+        holders = (node, *self.ancestors(node))
+        module = holders[-1]
+        assert isinstance(module, cst.Module)
+        return self._spans[id(module)].recorder(holders)
 
     @functools.cached_property
-    def _spans(self) -> _SpanRecorder:
-        return _record(self.module, self._code)
-
-    @functools.cached_property
-    def _attached_spans(self) -> _SpanRecorder:
-        """The spans in the attached texts, which follow the own one, a line end between them."""
-        found, start = _SpanRecorder("", ""), len(self._texts[0]) + 1
+    def _spans(self) -> dict[int, Spans]:
+        """Those of each module; the attached texts follow the own one, a line end between them."""
+        found, start = {id(self.module): Spans(self.module, self._code)}, len(self._texts[0]) + 1
         for module, text in zip(self.attached, self._texts[1:], strict=True):
-            recorder = _record(module, text)
-            found.own |= _moved(recorder.own, start)
-            found.whole |= _moved(recorder.whole, start)
+            found[id(module)] = Spans(module, text, start)
             start += len(text) + 1
         return found
 
@@ -265,7 +252,7 @@ class _LinkedTree(Tree):
             self._walk(module, self._by_type)
 
     @property
-    def _spans(self) -> _SpanRecorder:
+    def _spans(self) -> dict[int, Spans]:
         return self._tree._spans
 
 
@@ -312,118 +299,3 @@ def _parse_attached(texts: Sequence[str]) -> tuple[cst.Module, ...]:
         cst.parse_module(text) if text in texts[:index] else _shared_module(text)
         for index, text in enumerate(texts)
     )
-
-
-def _record(module: cst.Module, text: str) -> _SpanRecorder:
-    """The spans of the nodes of a module.
-
-    Raises:
-        LossyParseError: the text cannot be made from the module.
-    """
-    recorder = _SpanRecorder(module.default_indent, module.default_newline)
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
-    try:
-        module._codegen(recorder)
-    finally:
-        sys.setrecursionlimit(limit)
-    generated = "".join(recorder.tokens)
-    if generated != text:
-        recorder.shift(_lost_form_feeds(text, generated))
-    return recorder
-
-
-def _moved(spans: dict[int, Span], by: int) -> dict[int, Span]:
-    return {key: (start + by, end + by) for key, (start, end) in spans.items()}
-
-
-def _lost_form_feeds(text: str, generated: str) -> list[int]:
-    """Where libcst drops a form feed: it does so right in front of a statement.
-
-    Raises:
-        LossyParseError: more than form feeds is missing.
-    """
-    lost: list[int] = []
-    at = 0
-    for char in text:
-        if at < len(generated) and char == generated[at]:
-            at += 1
-        elif char == "\f":
-            lost.append(at)
-        else:
-            break
-    if at < len(generated) or len(text) != len(generated) + len(lost):
-        raise LossyParseError("libcst does not give its text back, as with old Mac line ends")
-    return lost
-
-
-class _SpanRecorder(CodegenState):
-    """Generates code and notes the offset at which each node starts and ends."""
-
-    def __init__(self, default_indent: str, default_newline: str) -> None:
-        super().__init__(default_indent, default_newline)
-        self.offset = 0
-        self.starts: list[int] = []
-        self.own: dict[int, Span] = {}
-        self.whole: dict[int, Span] = {}
-
-    def add_token(self, value: str) -> None:
-        self.tokens.append(value)
-        self.offset += len(value)
-
-    def add_indent_tokens(self) -> None:
-        self.tokens.extend(self.indent_tokens)
-        self.offset += sum(map(len, self.indent_tokens))
-
-    def before_codegen(self, node: cst.CSTNode) -> None:
-        self.starts.append(self.offset)
-
-    def after_codegen(self, node: cst.CSTNode) -> None:
-        self.whole[id(node)] = self.starts.pop(), self.offset
-
-    def record_syntactic_position(  # type: ignore[override, unused-ignore]
-        self,
-        node: cst.CSTNode,
-        *,
-        start_node: cst.CSTNode | None = None,
-        end_node: cst.CSTNode | None = None,
-    ) -> AbstractContextManager[None]:
-        return _OwnSpan(self, node, start_node, end_node)
-
-    def shift(self, lost: list[int]) -> None:
-        """Count in what is ``lost`` from the generated text, given by offsets into that."""
-        for spans in (self.own, self.whole):
-            for key, (start, end) in spans.items():
-                after = bisect.bisect_right(lost, start), bisect.bisect_left(lost, end)
-                spans[key] = start + after[0], max(start + after[0], end + after[1])
-
-    def known(self, node: cst.CSTNode) -> Span:
-        return self.own.get(id(node)) or self.whole[id(node)]
-
-
-class _OwnSpan(AbstractContextManager[None]):
-    """What `contextlib.contextmanager` would make, several times faster."""
-
-    __slots__ = ("end_node", "node", "recorder", "start", "start_node")
-
-    def __init__(
-        self,
-        recorder: _SpanRecorder,
-        node: cst.CSTNode,
-        start_node: cst.CSTNode | None,
-        end_node: cst.CSTNode | None,
-    ) -> None:
-        self.recorder = recorder
-        self.node = node
-        self.start_node = start_node
-        self.end_node = end_node
-        self.start = 0
-
-    def __enter__(self) -> None:
-        self.start = self.recorder.offset
-
-    def __exit__(self, *exc_info: object) -> None:
-        known = self.recorder.known
-        start = known(self.start_node)[0] if self.start_node is not None else self.start
-        end = known(self.end_node)[1] if self.end_node is not None else self.recorder.offset
-        self.recorder.own[id(self.node)] = start, end

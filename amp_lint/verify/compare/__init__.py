@@ -6,7 +6,7 @@ import libcst as cst
 
 from amp_lint.model import Model
 from amp_lint.syntax.parse import TooDeepError, parse
-from amp_lint.syntax.tree import LossyParseError
+from amp_lint.syntax.spans import LossyParseError
 from amp_lint.text.source import Source, SourceError
 from amp_lint.verify.compare.changes import compared
 from amp_lint.verify.compare.erase import Eraser
