@@ -85,6 +85,10 @@ ACCELERATE = (
 """Its own scaler, on with fp16 alone, scales the loss, after a division by the number of rounds
 that are accumulated; a prepared optimizer steps by it and updates it. Within ``accumulate`` a step
 is taken in the last round only, and the others do nothing."""
+KEEPING = {Role.ACCELERATOR: frozenset({"load_state", "register_for_checkpointing", "save_state"})}
+"""What saves or loads all that frameworks have, the scaler included. The state of an optimizer that
+Accelerator prepared is that of the one it was made of (`state_dict` of AcceleratedOptimizer,
+accelerate 1.15), without the scaler, which is ``None`` where the precision is not fp16."""
 SYNC_GRADIENTS = "sync_gradients"
 """Its attribute that is true in the round that steps."""
 FABRIC = (

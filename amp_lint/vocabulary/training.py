@@ -131,5 +131,9 @@ CHECKPOINTERS = frozenset(
 """What saves and loads the state of each object that it is given by keyword, and of no other
 (fvcore 0.1.5)."""
 CHECKPOINTER_CALLS = frozenset(name.rpartition(".")[2] for name in CHECKPOINTERS)
+GIVEN_TO_SAVE, GIVEN_TO_LOAD = "to_save", "to_load"
+"""Arguments of ignite: a dict of objects, each of which has a state (ignite 0.5)."""
+LOADS_GIVEN = "load_objects"
+"""The method of its ``Checkpoint`` that loads the state of each."""
 RESUME, GIVEN_LATER = "resume_or_load", "checkpointables"
 """Their method that loads the state of each of these objects, and the attribute that has them."""

@@ -6,6 +6,7 @@ import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import libcst as cst
@@ -18,10 +19,19 @@ from amp_lint.syntax.names import dotted
 from amp_lint.syntax.returns import returned
 from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT, STEPPER_CALL
+from amp_lint.vocabulary.frameworks import KEEPING
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.purity import ASKING, DICT_CHANGES
 from amp_lint.vocabulary.table import words
-from amp_lint.vocabulary.training import CHECKPOINTERS, GIVEN_LATER, OPTIMIZERS, RESUME
+from amp_lint.vocabulary.training import (
+    CHECKPOINTERS,
+    GIVEN_LATER,
+    GIVEN_TO_LOAD,
+    GIVEN_TO_SAVE,
+    LOADS_GIVEN,
+    OPTIMIZERS,
+    RESUME,
+)
 from amp_lint.vocabulary.written import SCALER, STEPS
 
 _INERT_BASES = frozenset({"torch.nn.Module", "builtins.object"})
@@ -117,7 +127,9 @@ class Checkpoints:
     @functools.cached_property
     def incomplete(self) -> list[Checkpoint]:
         """Every such checkpoint, in source order."""
-        if not (self.loads or self._given) or not (self._scalers or self._steps):
+        if not (self.loads or self._given or self._saved_as_given) or not (
+            self._scalers or self._steps
+        ):
             return []
         if self._mentions_state:
             return []
@@ -125,7 +137,7 @@ class Checkpoints:
             return []  # nothing overflows, so that no step is skipped
         states = self._optimizer_states() if self.loads else ()
         found = [c for state in states if (c := self._checkpoint(state))]
-        found += (*self._handed_on(), *self._registered(), *self._given)
+        found += (*self._handed_on(), *self._registered(), *self._given, *self._saved_as_given)
         unique = {self._identity(checkpoint.node): checkpoint for checkpoint in reversed(found)}
         whole = {self._place(c.node) for c in unique.values() if isinstance(c.node, cst.Dict)}
         others = (c for key, c in unique.items() if not key[1] or key not in whole)
@@ -462,6 +474,33 @@ class Checkpoints:
             ]
         return found
 
+    @functools.cached_property
+    def _saved_as_given(self) -> list[Checkpoint]:
+        """The dicts of objects that a library saves and loads, an optimizer among them."""
+        loaded = [*self._dicts_given(GIVEN_TO_LOAD, {LOADS_GIVEN})]
+        found = []
+        for given in self._dicts_given(GIVEN_TO_SAVE) if loaded else ():
+            entries = [e for e in given.elements if isinstance(e, cst.DictElement)]
+            steps = ((e, s) for e in entries for s in self._steps if self._is_of(s, e.value))
+            if self.own.is_own(given) and len(entries) == len(given.elements):
+                found += [
+                    Checkpoint(given, entry.value, step.call, None, None, is_given=True)
+                    for entry, step in itertools.islice(steps, 1)
+                ]
+        return found
+
+    def _dicts_given(
+        self, keyword: str, names: AbstractSet[str] = frozenset()
+    ) -> Iterator[cst.Dict]:
+        """The dicts that are given by keyword, to functions of some names."""
+        for arg in self.tree.nodes(cst.Arg):
+            call = self.tree.parent(arg)
+            if arg.keyword is None or arg.keyword.value != keyword:
+                continue
+            if isinstance(call, cst.Call) and (not names or last(call.func) in names):
+                values = self.values.alternatives(arg.value)
+                yield from (value for value in values if isinstance(value, cst.Dict))
+
     def _may_resume(self, call: cst.Call) -> bool:
         resume = arguments(call).get(1, "resume")
         return resume is None or literal(resume) is not False
@@ -606,7 +645,7 @@ class Checkpoints:
                 made = self.roles.scaler_origins(func.value)
                 if not made or not all(map(self.roles.is_never_on, made)):
                     found.append(_Step(call, func.value, optimizer))
-        return [*found, *self._whole_steps]
+        return [*found, *self._whole_steps, *self._framework_steps]
 
     def _is_stand_in(self, scaler: cst.BaseExpression) -> bool:
         """Whether something is of classes that are no scalers, have none, and are given none."""
@@ -628,6 +667,31 @@ class Checkpoints:
                 found.append(_Step(call, call.func, optimizer))
         return found
 
+    @functools.cached_property
+    def _framework_steps(self) -> list[_Step]:
+        """The steps of optimizers that a framework prepared, which its own scaler takes.
+
+        Where nothing saves or loads all that the framework has.
+        """
+        frameworks = self.roles.frameworks
+        found = []
+        for call in self.tree.nodes(cst.Call):
+            func = call.func
+            if not isinstance(func, cst.Attribute) or func.attr.value not in STEPS or call.args:
+                continue
+            for made in frameworks.preparations(func.value):
+                owner = made.call.func
+                kept = any(map(self.tree.named, KEEPING.get(made.owner, ())))
+                if kept or made.owner not in KEEPING or not isinstance(owner, cst.Attribute):
+                    continue
+                if frameworks.may_scale(made.owner, owner.value, named=True):
+                    found.append(_Step(call, owner.value, func.value))
+        return found
+
+    def framework_of(self, step: cst.Call) -> cst.BaseExpression | None:
+        """The framework's object whose scaler takes a step."""
+        return next((each.scaler for each in self._framework_steps if each.call is step), None)
+
     def _is_of(self, step: _Step, optimizer: cst.BaseExpression) -> bool:
         """Whether a step is one of an optimizer that is saved, or of the one that this wraps."""
         inside = [*self._wrapped_in(optimizer)]
@@ -644,7 +708,9 @@ class Checkpoints:
 
     def _is_stepped_directly(self, optimizer: cst.BaseExpression) -> bool:
         """Whether a step without a scaler is one of an optimizer that is saved."""
-        called = (call.func for call in self.tree.nodes(cst.Call) if not call.args)
+        prepared = {id(step.call) for step in self._framework_steps}
+        calls = (call for call in self.tree.nodes(cst.Call) if id(call) not in prepared)
+        called = (call.func for call in calls if not call.args)
         return any(
             isinstance(func, cst.Attribute)
             and func.attr.value in STEPS

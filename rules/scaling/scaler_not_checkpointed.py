@@ -15,7 +15,7 @@ from amp_lint.vocabulary import written
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, SCALE, STATE_DICT
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
-from amp_lint.vocabulary.training import CHECKPOINTER_CALLS
+from amp_lint.vocabulary.training import CHECKPOINTER_CALLS, LOADS_GIVEN
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 MESSAGE = "the checkpoint lacks the scaler of {}: a resumed run skips steps to find its scale again"
 HELP = "save {} and load it"
-GIVEN = "give it the scaler by keyword, too: it saves and loads what it is given"
+OF_FRAMEWORK = "save and load {}, which is None unless the precision is fp16; or use {}"
+GIVEN = "give it the scaler, too: it saves and loads what it is given"
 UNLOADED = "the scaler is saved and not loaded: a resumed run skips steps to find its scale again"
 LOAD = "load its state with that of the optimizer"
 SAVED = "its state is saved here"
@@ -46,9 +47,9 @@ class ScalerNotCheckpointed(Rule):
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     called_for = written.KEPT
     requires = (
-        words(Role.SCALER, Role.STEPPER) | SCALE.words,
-        STATE_DICT.words | CHECKPOINTER_CALLS,
-        LOAD_STATE_DICT.words | CHECKPOINTER_CALLS,
+        words(Role.SCALER, Role.STEPPER, Role.PREPARED) | SCALE.words,
+        STATE_DICT.words | CHECKPOINTER_CALLS | {LOADS_GIVEN},
+        LOAD_STATE_DICT.words | CHECKPOINTER_CALLS | {LOADS_GIVEN},
     )
     observed = (
         Account(
@@ -66,14 +67,13 @@ class ScalerNotCheckpointed(Rule):
 
         for checkpoint in model.part(Checkpoints).incomplete:
             optimizer = quoted(model.tree.source(_shown(model, checkpoint.optimizer)))
-            state = quoted(f"{checkpoint.scaler or _name(model, checkpoint)}.state_dict()")
             yield self.report(
                 model,
                 checkpoint.node,
                 MESSAGE.format(optimizer),
                 related=[_related(model, checkpoint)],
                 fix=_fix(model, checkpoint),
-                help=GIVEN if checkpoint.is_given else HELP.format(state),
+                help=_help(model, checkpoint),
             )
         unloads = UnloadedScalers(model)
         for unloaded in unloads.found():
@@ -95,6 +95,20 @@ def _shown(model: Model, optimizer: cst.BaseExpression) -> cst.BaseExpression:
 
     names = model.names.bindings(optimizer) if isinstance(optimizer, cst.Name) else []
     return next(iter(held_in(names[0])), optimizer) if len(names) == 1 else optimizer
+
+
+def _help(model: Model, checkpoint: Checkpoint) -> str:
+    from ._checkpoints import Checkpoints
+
+    if checkpoint.is_given:
+        return GIVEN
+    framework = model.part(Checkpoints).framework_of(checkpoint.steps)
+    if framework is not None:
+        owner = model.linked.source(framework)
+        state, whole = f"{owner}.scaler.state_dict()", f"{owner}.save_state"
+        return OF_FRAMEWORK.format(quoted(state), quoted(whole))
+    scaler = checkpoint.scaler or _name(model, checkpoint)
+    return HELP.format(quoted(f"{scaler}.state_dict()"))
 
 
 def _name(model: Model, checkpoint: Checkpoint) -> str:

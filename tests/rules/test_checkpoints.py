@@ -601,6 +601,85 @@ def test_a_scaler_that_is_called_takes_the_step() -> None:
     assert not incomplete(STEPPER, "timm.utils", "elsewhere.utils")
 
 
+PREPARED = """\
+import torch
+from accelerate import Accelerator
+def main(net, batches, path, resume):
+    accelerator = Accelerator(mixed_precision="fp16")
+    opt = torch.optim.Adam(net.parameters())
+    net, opt, batches = accelerator.prepare(net, opt, batches)
+    if resume:
+        opt.load_state_dict(torch.load(path)["opt"])
+    for x in batches:
+        opt.zero_grad()
+        accelerator.backward(net(x).mean())
+        opt.step()
+    accelerator.save({"opt": opt.state_dict()}, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ('mixed_precision="fp16"', "", 0),
+        ('"fp16"', '"bf16"', 0),
+        ('"fp16"', 'resume or "fp16"', 1),
+        ("accelerator.save(", "accelerator.save_state(path); accelerator.save(", 0),
+        ('"opt": opt', '"scaler": accelerator.scaler, "opt": opt', 0),
+        ("net, opt, batches = accelerator.prepare(net, opt, batches)", "", 0),
+        ("        opt.load_state_dict", "        net.load_state_dict", 0),
+    ],
+)
+def test_the_scaler_of_accelerate(old: str, new: str, count: int) -> None:
+    assert len(incomplete(PREPARED, old, new)) == count
+
+
+def test_what_is_said_of_accelerate() -> None:
+    rule = registry.find("AMP111")
+    assert rule is not None
+    (found,) = engine.check(Source(PREPARED.encode(), "train.py"), Selection((rule,)))
+    assert found.help is not None and "`accelerator.scaler.state_dict()`" in found.help
+    assert found.fix is None  # it is None where the precision is another
+
+
+OBJECTS = """\
+import torch
+from ignite.engine import Engine
+from ignite.handlers import Checkpoint, DiskSaver
+from torch.amp import GradScaler
+def main(net, opt, batches, path):
+    s = GradScaler()
+    def step(engine, x):
+        s.scale(net(x).mean()).backward()
+        s.step(opt)
+        s.update()
+    trainer = Engine(step)
+    kept = {"net": net, "opt": opt}
+    handler = Checkpoint(to_save=kept, save_handler=DiskSaver(path))
+    Checkpoint.load_objects(to_load=kept, checkpoint=torch.load(path))
+    trainer.run(batches)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("to_save=kept", 'to_save={"opt": opt}', 1),
+        ("to_save=kept", "to_save={**kept}", 0),
+        ('"opt": opt}', '"opt": opt, "s": s}', 0),
+        ('"net": net, "opt": opt', '"net": net', 0),
+        ("    Checkpoint.load_objects", "    Checkpoint.show_objects", 0),
+        ("        s.step(opt)", "        opt.step()", 0),
+    ],
+)
+def test_objects_that_a_library_saves_and_loads(old: str, new: str, count: int) -> None:
+    found = incomplete(OBJECTS, old, new)
+    assert len(found) == count
+    assert all(each.is_given for each in found)
+
+
 OF_EACH_EPOCH = """\
 import torch
 from torch.amp import GradScaler
