@@ -376,13 +376,23 @@ class DtypeFlow:
         """What a name of the module is, if nothing else may bind it."""
         bindings = self.names.bindings(name)
         if not bindings or any(binding.value is None for binding in bindings):
-            return UNKNOWN
+            return self._of_imported(name)
         if any(self.names.scope(binding.node) is not self.names.module for binding in bindings):
             return UNKNOWN
         if "_module" not in self.__dict__:
             return UNKNOWN
         values = [self._module.of(binding.value) for binding in bindings]
         return functools.reduce(join, values)
+
+    def _of_imported(self, name: cst.Name) -> Value:
+        """What a name is that stands for one number of another file."""
+        if any(binding.kind != "import" for binding in self.names.bindings(name)):
+            return UNKNOWN
+        found = [*self.values.constants(name)]
+        value = found[0] if len(found) == 1 else None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return UNKNOWN
+        return number(value)
 
     def of_attribute(self, node: cst.Attribute) -> Value:
         """What the class of a method gives an attribute."""

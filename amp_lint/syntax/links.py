@@ -599,7 +599,7 @@ def _statement(
 ) -> _Statement:
     parts = [*_parts(node)]
     tells = _matters(node, parts)
-    matters = tells or (defining and isinstance(node, _DEFINING))
+    matters = tells or (defining and (isinstance(node, _DEFINING) or _is_number(node)))
     closed = isinstance(node, ast.ClassDef) and _bases(node, _MODULE) and not matters
     chains = () if closed else _chains(node)
     aids = isinstance(node, _AIDS) and size < _MAX_AID
@@ -614,6 +614,14 @@ def _statement(
                 qualified = f"{spelled(part)}.{alias.name}"
                 statement.imports[alias.asname or alias.name].append(qualified)
     return statement
+
+
+def _is_number(node: ast.AST) -> bool:
+    """Whether a name is given a number."""
+    value = getattr(node, "value", None) if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+    if isinstance(value, ast.UnaryOp):
+        value = value.operand
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:

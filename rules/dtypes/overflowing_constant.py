@@ -65,7 +65,10 @@ class OverflowingConstant(Rule):
     )
     called_for = written.pattern(
         r"-\s*\d+(?:\.\d*)?[eE]\+?0*(?:[5-9]|[1-9]\d)|-\s*\d{5}|\bfinfo\b", "-", "finfo"
-    )
+    ) | written.pattern(
+        r"masked_fill_?\((?:[^()]|\([^()]*\))*,\s*(?:value\s*=\s*)?-?\s*[A-Z][A-Z\d_]+\s*\)",
+        "masked_fill",
+    )  # the constant may be that of another file
 
     def may(self, facts: Facts) -> bool:
         """Whether there may be anything low, or modules that may be run under autocast."""

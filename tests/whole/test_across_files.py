@@ -429,7 +429,38 @@ class Trainer:
         self.scaler.update()
         self.saver.save("x.pt")
 """
+LEAST = """\
+import torch
+from torch import nn
+from parts.common import LEAST
+class Scores(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.project = nn.Linear(n, n)
+    def forward(self, x, mask):
+        return self.project(x).masked_fill_(~mask.unsqueeze(1), LEAST).softmax(-1)
+"""
+RUNS_SCORES = """\
+import torch
+from parts.scores import Scores
+def train(loader, opt):
+    net, scaler = Scores(4), torch.amp.GradScaler()
+    for x, mask in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = net(x, mask).mean()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+"""
 MISTAKES = {
+    "a number of a third file": (
+        {
+            "main.py": RUNS_SCORES,
+            "parts/scores.py": LEAST,
+            "parts/common.py": "import os\n\nLEAST: float = -1e32\n",
+        },
+        "scores.py:9:65: AMP313",
+    ),
     "an eps of a loss": (
         {
             "train.py": TRAIN,
@@ -533,6 +564,22 @@ MISTAKES = {
     ),
 }
 RIGHT = {
+    "a number of a third file that float16 has": (
+        {
+            "main.py": RUNS_SCORES,
+            "parts/scores.py": LEAST,
+            "parts/common.py": "LEAST = -1e4\n",
+        },
+        "AMP313",
+    ),
+    "a number of a third file that is one of two": (
+        {
+            "main.py": RUNS_SCORES,
+            "parts/scores.py": LEAST,
+            "parts/common.py": "import os\nLEAST = -1e32\nif os.name:\n    LEAST = -1e4\n",
+        },
+        "AMP313",
+    ),
     "a loss in float32": (
         {
             "train.py": TRAIN.replace("net(x), y", "net(x).float(), y"),
