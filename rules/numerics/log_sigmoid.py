@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.expressions import Pair
 
-from ._patterns import PatternRule
+from ._patterns import PatternRule, holds, may_be_low
 
 if TYPE_CHECKING:
     from amp_lint.amp.patterns import Match
@@ -37,19 +37,25 @@ class LogSigmoid(PatternRule):
     help = "use `logsigmoid` or `softplus` of the logits"
 
     def adjusted(self, model: Model, match: Match, found: Diagnostic) -> Diagnostic:
-        """A floor is a warning; one that float16 holds may be meant. A cost has no gradient."""
+        """A floor is a warning; one that float16 holds may be meant.
+
+        A cost has no gradient, and is right where nothing is float16.
+        """
         floors = [*filter(model.patterns.is_floor, match.between)]
-        if floors and not all(map(model.patterns.vanishes, floors)):
+        if floors and holds(model, floors):
             return replace(found, preview=True)
-        message = _COST if _is_cost(model, match) else found.message
+        is_cost = _is_cost(model, match)
+        message = _COST if is_cost else found.message
         severity = Severity.WARNING if floors else found.severity
-        return replace(found, message=message, severity=severity)
+        unsure = is_cost and not any(may_be_low(model, each) for each in floors)
+        return replace(found, message=message, severity=severity, preview=unsure or found.preview)
 
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether it is an entropy, or a cost whose floor holds in float16, too."""
-        floors = filter(model.patterns.is_floor, match.between)
-        holds = not all(map(model.patterns.vanishes, floors))
-        return super().is_right(model, match) or (holds and _is_cost(model, match))
+        floors = [*filter(model.patterns.is_floor, match.between)]
+        return super().is_right(model, match) or (
+            bool(floors) and holds(model, floors) and _is_cost(model, match)
+        )
 
 
 def _is_cost(model: Model, match: Match) -> bool:
