@@ -56,6 +56,7 @@ class Reads:
         self.tree = model.linked
         self.names = model.names
         self.values = model.values
+        self.origins = model.origins
         self.steps = model.steps
         self.places = model.places
         self.clips = model.clips
@@ -77,7 +78,7 @@ class Reads:
 
     @functools.cached_property
     def watched(self) -> list[Watch]:
-        """Calls of `wandb.watch` for gradients, in a file that scales losses or makes a scaler.
+        """Calls of `wandb.watch` for gradients, in a file that scales losses or makes what does.
 
         Or of that method of a run of wandb, or of what is given an argument that only it has.
         """
@@ -88,11 +89,14 @@ class Reads:
         return [Watch(call, cause) for call in calls if self._logs_gradients(call)]
 
     def _scaling(self) -> cst.CSTNode | None:
-        scaled = (e.place for e in self.steps.backwards if e.scaler is not None)
+        scaled = [e.place for e in self.steps.backwards if e.scaler is not None]
         made = (
             call for call in self.steps.roles.scaler_calls if not self.steps.roles.is_never_on(call)
         )
-        return next(filter(self.tree.is_own, (*scaled, *made)), None)
+        updates = self.steps.recognizer.updates
+        owners = filter(None, map(self.values.enclosing_class, updates))
+        wrapped = (call for owner in owners for call in self.origins.constructions(owner))
+        return next(filter(self.tree.is_own, (*scaled, *made, *wrapped)), None)
 
     def _is_watch(self, call: cst.Call) -> bool:
         if self.names.is_only(call.func, _WATCH):

@@ -452,7 +452,41 @@ def train(loader, opt):
         scaler.step(opt)
         scaler.update()
 """
+SCALES = """\
+import torch
+class Whole:
+    def __init__(self):
+        self.inner = torch.amp.GradScaler()
+    def __call__(self, loss, opt):
+        self.inner.scale(loss).backward()
+        self.inner.step(opt)
+        self.inner.update()
+class Plain:
+    def __call__(self, loss, opt):
+        loss.backward()
+        opt.step()
+"""
+WATCHES = """\
+import torch
+import wandb
+from parts.scales import Plain, Whole
+from parts.rounds import rounds
+def main(net, opt, loader):
+    loss_scaler = Whole()
+    wandb.watch(net)
+    rounds(net, opt, loss_scaler, loader)
+"""
+ROUNDS = """\
+def rounds(net, opt, takes, loader):
+    for x in loader:
+        opt.zero_grad()
+        takes(net(x).mean(), opt)
+"""
 MISTAKES = {
+    "what is watched while another class scales": (
+        {"main.py": WATCHES, "parts/scales.py": SCALES, "parts/rounds.py": ROUNDS},
+        "main.py:7:5: AMP102",
+    ),
     "a number of a third file": (
         {
             "main.py": RUNS_SCORES,
@@ -564,6 +598,14 @@ MISTAKES = {
     ),
 }
 RIGHT = {
+    "what is watched where nothing scales": (
+        {
+            "main.py": WATCHES.replace("= Whole()", "= Plain()"),
+            "parts/scales.py": SCALES,
+            "parts/rounds.py": ROUNDS,
+        },
+        "AMP102",
+    ),
     "a number of a third file that float16 has": (
         {
             "main.py": RUNS_SCORES,
