@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.syntax.assignments import assignments
+from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.returns import is_property, returned
 from amp_lint.syntax.tree import Tree, descendants, is_a
@@ -289,6 +290,7 @@ class Values:
                 return found
         return []
 
+    @per_node
     def setting(self, node: cst.Attribute) -> str:
         """An attribute's name; ``cfg.amp`` for ``self.amp``, if the class keeps ``cfg`` as well.
 

@@ -163,10 +163,11 @@ class Tree:
 
     def ancestor(self, node: cst.CSTNode, *types: type[Node]) -> Node | None:
         """The innermost holder of one of these types."""
-        for holder in self.ancestors(node):
-            if is_a(holder, types):
-                return holder
-        return None
+        parents = self._parents
+        holder = parents.get(id(node))
+        while holder is not None and not is_a(holder, types):
+            holder = parents.get(id(holder))
+        return holder
 
     def end(self, node: cst.CSTNode) -> int:
         """The rank after that of the last node below ``node``."""
