@@ -30,6 +30,8 @@ MAX_CALLING = 75_000
 """Text of those that call it."""
 MAX_DEFINING = 40_000
 """Text that one file is linked with where it matters what modules of others give."""
+MAX_NEAR = 20_000
+"""Text of the modules and numbers that it imports itself, for which there is room beside."""
 
 _CLASS = re.compile(rb"^class[ \t]+(\w+)", re.MULTILINE)
 _NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
@@ -98,6 +100,8 @@ class _Statement:
     """Whether it may say something about a training step elsewhere."""
     matters: bool
     """Whether it does, or defines something, if that matters."""
+    gives: bool
+    """Whether it defines a module, or gives a name a number."""
     aids: bool
     """Whether it is an import or a small assignment, that others may need."""
     chains: frozenset[str]
@@ -243,6 +247,7 @@ class _Linker:
         places = self._that_matter(graph)
         if self._models:  # what a training step does has room before what is only defined
             places.sort(key=lambda place: not self._statement(place).tells)
+            taken = self._near(graph)
         for place in places:
             wanted = {place, *self._aids(graph, place)} - taken
             size = sum(self._statement(each).size for each in wanted)
@@ -252,6 +257,30 @@ class _Linker:
                 room[pool] -= size
                 taken |= wanted
         return self._cut(taken)
+
+    def _near(self, graph: _Graph) -> set[Place]:
+        """The modules and numbers that the file imports itself, with what they need.
+
+        And the imports by which other files pass them on.
+        """
+        names = [*dict.fromkeys(wanted for wanted in self._imports() if wanted in graph.binding)]
+        for wanted in names:  # grows while it is read
+            names += (each for each in graph.passed_on[wanted] if each not in names)
+        taken: set[Place] = set()
+        room = MAX_NEAR
+        for place in (place for wanted in names for place in graph.binding[wanted]):
+            fresh = {place, *self._aids(graph, place)} - taken
+            size = sum(self._statement(each).size for each in fresh)
+            if self._statement(place).gives and size <= room:
+                room -= size
+                taken |= fresh
+        for wanted in reversed(names):
+            from_others = (
+                place for each in graph.passed_on[wanted] for place in graph.binding[each]
+            )
+            if not taken.isdisjoint(from_others):
+                taken.update(graph.binding[wanted])
+        return taken
 
     def leads(self) -> bool:
         """Whether something that matters may be reached from the names that the file reads."""
@@ -599,11 +628,15 @@ def _statement(
 ) -> _Statement:
     parts = [*_parts(node)]
     tells = _matters(node, parts)
-    matters = tells or (defining and (isinstance(node, _DEFINING) or _is_number(node)))
-    closed = isinstance(node, ast.ClassDef) and _bases(node, _MODULE) and not matters
+    is_module = isinstance(node, ast.ClassDef) and _bases(node, _MODULE)
+    gives = is_module or _is_number(node)
+    matters = tells or (defining and (isinstance(node, _DEFINING) or gives))
+    closed = is_module and not matters
     chains = () if closed else _chains(node)
     aids = isinstance(node, _AIDS) and size < _MAX_AID
-    statement = _Statement(rows, size, tells, matters, aids, frozenset(chains), defaultdict(list))
+    statement = _Statement(
+        rows, size, tells, matters, gives, aids, frozenset(chains), defaultdict(list)
+    )
     for part in parts:
         if isinstance(part, ast.Import):
             for alias in part.names:

@@ -440,6 +440,19 @@ class Scores(nn.Module):
     def forward(self, x, mask):
         return self.project(x).masked_fill_(~mask.unsqueeze(1), LEAST).softmax(-1)
 """
+LAST = """\
+from torch import nn
+class Head(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.last = nn.Linear(n, n)
+    def forward(self, x):
+        return self.last(x)
+"""
+STEPS = {
+    f"step_{number}": f"def step_{number}(opt):\n    opt.step()\n" + "    print(opt)\n" * 200
+    for number in range(20)
+}
 RUNS_SCORES = """\
 import torch
 from parts.scores import Scores
@@ -483,6 +496,22 @@ def rounds(net, opt, takes, loader):
         takes(net(x).mean(), opt)
 """
 MISTAKES = {
+    "a module that a package passes on, beside much else": (
+        {
+            "main.py": RUNS_SCORES,
+            "parts/scores.py": LEAST.replace("nn.Linear(n, n)", "Head(n)").replace(
+                "from torch import nn\n",
+                f"from torch import nn\nfrom parts.steps import {', '.join(STEPS)}\n"
+                "from parts.heads import Head\n",
+            )
+            + f"def others(opt):\n    return {'(opt), '.join(STEPS)}(opt)\n",
+            "parts/common.py": "LEAST = -1e32\n",
+            "parts/steps.py": "".join(STEPS.values()),
+            "parts/heads/__init__.py": "from .one import Head\n",
+            "parts/heads/one.py": LAST.replace("Module):\n", f"Module):\n    {'#' * 3000}\n"),
+        },
+        "scores.py:11:65: AMP313",
+    ),
     "what is watched while another class scales": (
         {"main.py": WATCHES, "parts/scales.py": SCALES, "parts/rounds.py": ROUNDS},
         "main.py:7:5: AMP102",
