@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
@@ -63,7 +63,7 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
     """Everything that has to be shown, the cheapest first."""
     sides = before, after = old.side, new.side
     whole = any(_spans_updates(side.model) for side in sides)
-    whole = whole or len({*map(_updates, sides)}) > 1 or _are_updated_otherwise(old, new)
+    whole = whole or len({*map(_updates, sides)}) > 1 or _updated(old) != _updated(new)
     before.whole = after.whole = whole
     expressions, other_losses, other_objects = _expressions(old, new)
     uses = [*compare_uses(before.uses, after.uses)]
@@ -83,12 +83,13 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
     coverage, moved = _coverage(old, new, expressions, steps)
     found = {
         "unowned": cover.reasons(coverage),
-        "loss": _unfollowed(before, after),
+        "loss": _unknown_losses(before, after),
         "turned": _turned(old, new),
         "condition": _conditional(old, new),
         "too-many": _TOO_MANY if len(policies) > _MAX_POLICIES else (),
         "object": other_objects,
         "scaler-moved": moved,
+        "step-moved": _moved_steps(before, after),
         "patched": _patched(after) if expressions else (),
         **_uncompared(old, new, entered, uses),
     }
@@ -144,7 +145,7 @@ def _is_of_any(step: Step, side: Side, names: set[str]) -> bool:
     )
 
 
-def _unfollowed(before: Side, after: Side) -> Iterator[str]:
+def _unknown_losses(before: Side, after: Side) -> Iterator[str]:
     """Losses that are others, as far as one can tell."""
     for _, one, other in _programs(before, after):
         come = {*map(show, _unfollowed_losses(one, other, before, after)[1])}
@@ -160,13 +161,16 @@ def _unfollowed_losses(
 
     They may be the same: what is not lifted, and differs, is not two inputs.
     """
-    old, new = dict(_losses(one, before)), dict(_losses(other, after))
-    shown_old, shown_new = {*map(show, old)}, {*map(show, new)}
-    gone = tuple(term for term in old if show(term) not in shown_new)
-    come = tuple(term for term in new if show(term) not in shown_old)
+    old, new = [*_losses(one, before)], [*_losses(other, after)]
+    shown_old, shown_new = ({show(term) for term, _ in each} for each in (old, new))
+    gone = tuple(dict.fromkeys(term for term, _ in old if show(term) not in shown_new))
+    come = tuple(dict.fromkeys(term for term, _ in new if show(term) not in shown_old))
     if not gone or not come or any(was in walk(term) for was in gone for term in come):
         return (), ()
-    if {old[term] for term in gone} != {new[term] for term in come}:
+    places = (
+        {name for term, name in each if term in terms} for each, terms in ((old, gone), (new, come))
+    )
+    if len({*map(frozenset, places)}) > 1:
         return gone, come
     known = {name.rpartition(".")[2] for side in (before, after) for name in side.units} - {""}
     was, becomes = (_calls_of(known, terms) for terms in (gone, come))
@@ -186,8 +190,8 @@ def _with_losses(program: Program, losses: dict[Term, Term]) -> Program:
 def _losses(program: Program, side: Side) -> Iterator[tuple[Term, str]]:
     """What is backpropagated, each with the name of the function that does so."""
     known = side.tracer.shown_losses
-    events = itertools.chain(*program.traces)
-    return itertools.chain(*(known[event.loss] for event in events if event.loss in known))
+    places = ((event.loss, event.line) for event in itertools.chain(*program.traces))
+    return (known[place] for place in dict.fromkeys(places) if place in known)
 
 
 def _calls_of(names: set[str], terms: Iterable[Term]) -> set[str]:
@@ -375,18 +379,9 @@ def _updates(side: Side) -> int:
     return sum(mark.kind == Kind.UPDATE.value for mark in marks)
 
 
-def _are_updated_otherwise(old: Eraser, new: Eraser) -> bool:
-    """Whether a function updates scalers under other tests or loops than it did."""
-    one, other = (_updated(each) for each in (old, new))
-    return any(one[name] != other[name] for name in common(one, other))
-
-
-def _updated(eraser: Eraser) -> dict[str, set[tuple[str, ...]]]:
-    """The tests and loops under which each function updates scalers."""
-    found: dict[str, set[tuple[str, ...]]] = {}
-    for name, _, stack in eraser.stacks(Kind.UPDATE):
-        found.setdefault(name, set()).add(stack)
-    return found
+def _updated(eraser: Eraser) -> set[object]:
+    """Where scalers are updated, as far as tests and loops tell."""
+    return {*eraser.stacks(Kind.UPDATE)}
 
 
 def _with_other_managers(before: Side, after: Side) -> Iterator[str]:
@@ -645,13 +640,29 @@ def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
 
 
 def _programs(before: Side, after: Side) -> Iterator[tuple[str, Program, Program]]:
-    """What each function trains in both texts; a step that moved to another function is one."""
+    """What each function trains in both texts, but where a step left one and another got one."""
     old, new = _compared_programs(before, after), _compared_programs(after, before)
-    left, come = ([*one.keys() - other.keys()] for one, other in ((old, new), (new, old)))
-    moved = dict(zip(come, left, strict=True)) if len(left) == len(come) == 1 else {}
+    moved = {*itertools.chain(*_moved_programs(old, new))}
     for name in dict.fromkeys((*old, *new)):
-        if name not in moved.values():
-            yield name, old.get(moved.get(name, name), Program(())), new.get(name, Program(()))
+        if name not in moved:
+            yield name, old.get(name, Program(())), new.get(name, Program(()))
+
+
+def _moved_programs(
+    old: Mapping[str, Program], new: Mapping[str, Program]
+) -> tuple[list[str], list[str]]:
+    """The functions that train in one text alone, if there are such in both: it may be the same."""
+    left = [name for name in old if name not in new]
+    come = [name for name in new if name not in old]
+    return (left, come) if left and come else ([], [])
+
+
+def _moved_steps(before: Side, after: Side) -> Iterator[str]:
+    """That a step is in another function now, which may run at another time, or never."""
+    old, new = _compared_programs(before, after), _compared_programs(after, before)
+    left, come = (", ".join(map("`{}`".format, names)) for names in _moved_programs(old, new))
+    if left:
+        yield f"what {left} trained is in {come} now: whether it runs as often is not known"
 
 
 def _compared_programs(side: Side, other: Side) -> dict[str, Program]:

@@ -6,7 +6,6 @@ import functools
 import itertools
 import math
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -71,8 +70,8 @@ class Tracer:
         self._model = lifter.model
         self._losses = losses
         self._alias = alias
-        self.shown_losses: dict[str | None, set[tuple[Term, str]]] = defaultdict(set)
-        """The losses of the programs, by how they are shown there, each with its function."""
+        self.shown_losses: dict[tuple[str | None, int], tuple[Term, str]] = {}
+        """The losses of the programs, by how and where they are shown, each with its function."""
         model = self._model
         parts = (model.program, model.roles, model.regions)
         self._whole = whole
@@ -281,7 +280,7 @@ class Tracer:
     def _loss(self, node: cst.CSTNode) -> str:
         term = self._losses.get(id(node), Const(None))
         term = self._alias.get(term, term)
-        self.shown_losses[show(term)].add((term, name_of(self._model, node)))
+        self.shown_losses[show(term), self._line(node)] = term, name_of(self._model, node)
         return show(term)
 
     def _forward(self, event: model_events.Event) -> Autocast | None:

@@ -123,7 +123,8 @@ def _judged(obligation: Step, settings: ProofSettings) -> Judgement:
     trials = trials[: len(by_path)]
     found = [*itertools.chain.from_iterable(by_path), *objects]
     decided = _decide([*_feasible(trials, by_path), *objects])
-    if obligation.cut and _is_of_other_paths(decided, trials[-1].pair):
+    by_path_alone = all(each.after is not decided.after for each in objects)
+    if obligation.cut and by_path_alone and _is_of_other_paths(decided, trials[-1].pair):
         return Judgement(Verdict.NOT_COMPARABLE, _CUT)
     if _is_refuted_by(decided, VALUE, FORWARD) and _switches_by_path(obligation):
         return Judgement(Verdict.NOT_COMPARABLE, _BY_PATH)
@@ -184,8 +185,8 @@ def _is_refuted_by_value(judgement: Judgement) -> bool:
 
 def _is_of_other_paths(judgement: Judgement, pair: Pair) -> bool:
     """Whether what refutes may come of two paths that do not belong together."""
-    by_caller = judgement.verdict is Verdict.REFUTED and pair.completed
-    return not pair.equal and (by_caller or _is_refuted_by_value(judgement))
+    as_completed = judgement.verdict is Verdict.REFUTED and pair.completed
+    return not pair.equal and (as_completed or _is_refuted_by_value(judgement))
 
 
 def _is_refuted_by(judgement: Judgement, *checks: str) -> bool:
