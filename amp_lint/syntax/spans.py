@@ -16,7 +16,8 @@ import libcst as cst
 from libcst._nodes.internal import CodegenState
 
 Span = tuple[int, int]
-_OLD_MAC = re.compile(r"\r(?!\n)")
+_LOST = re.compile(r"\f|\r(?!\n)")
+"""What libcst does not always give back."""
 _RECURSION_LIMIT = 20_000  # code generation takes about eight frames for one level of nesting
 
 
@@ -53,8 +54,10 @@ class Spans:
 
     def _of_part(self, part: cst.CSTNode, holders: Sequence[cst.CSTNode]) -> Recorder | None:
         """What is recorded of a function or a statement, if the text has its code once."""
-        if _OLD_MAC.search(self._text):
-            return None  # of which libcst loses something
+        if _LOST.search(self._text):
+            return None
+        ends = self._text.endswith(("\n", "\r"))
+        text = self._text if ends else self._text + self._module.default_newline
         recorder = self._recorder()
         around = holders[[*map(id, holders)].index(id(part)) + 1 :]
         for block in (each for each in reversed(around) if isinstance(each, cst.IndentedBlock)):
@@ -62,8 +65,8 @@ class Spans:
             recorder.increase_indent(indent)
         _generate(part, recorder)
         code = "".join(recorder.tokens)
-        at = self._text.find(code)
-        if at < 0 or self._text.find(code, at + 1) >= 0:
+        at = text.find(code)
+        if at < 0 or text.find(code, at + 1) >= 0:
             return None
         recorder.move(self._start + at)
         return recorder

@@ -38,6 +38,11 @@ TEXTS = {
     "tabs": CLASS.replace("    ", "\t"),
     "crlf": CLASS.replace("\n", "\r\n"),
     "open": CLASS.rstrip("\n"),
+    "last": "x = 1\ny = 2\nx = 1",
+    "last in a comment": "# x = 1\nx = 1",
+    "last in a body": "def g():\n    x = 1\nx = 1",
+    "lost": "s = '''\n"
+    "def f():\n    x = 1\n    return x\n'''\ndef f():\n    x = 1\n\f    return x\n",
     "twice": "x = 1\nx = 1\n\n\ndef f():\n    return 1\n",
     "feeds": "import x\n\f\ndef f():\n    return 1\n\f\ny = f()\n",
     "spans": inspect.getsource(spans),
