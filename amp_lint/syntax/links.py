@@ -650,8 +650,13 @@ def _statement(
 
 
 def _is_number(node: ast.AST) -> bool:
-    """Whether a name is given a number."""
-    value = getattr(node, "value", None) if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+    """Whether names are given a number."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+        return False
+    if not all(isinstance(target, ast.Name) for target in targets):
+        return False
+    value = node.value
     if isinstance(value, ast.UnaryOp):
         value = value.operand
     return isinstance(value, ast.Constant) and type(value.value) in (int, float)

@@ -86,9 +86,10 @@ ACCELERATE = (
 that are accumulated; a prepared optimizer steps by it and updates it. Within ``accumulate`` a step
 is taken in the last round only, and the others do nothing."""
 KEEPING = {Role.ACCELERATOR: frozenset({"load_state", "register_for_checkpointing", "save_state"})}
-"""What saves or loads all that frameworks have, the scaler included. The state of an optimizer that
-Accelerator prepared is that of the one it was made of (`state_dict` of AcceleratedOptimizer,
-accelerate 1.15), without the scaler, which is ``None`` where the precision is not fp16."""
+"""Methods of frameworks, where one of which is used all that a framework has is saved and loaded,
+its scaler included (accelerate 1.15)."""
+ENGINES = frozenset({"deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin"})
+"""Arguments of Accelerator with which it has no scaler, as the engine scales."""
 SYNC_GRADIENTS = "sync_gradients"
 """Its attribute that is true in the round that steps."""
 FABRIC = (

@@ -155,17 +155,17 @@ class PatternRule(Rule):
 
 def holds(model: Model, floors: Iterable[Operation]) -> bool:
     """Whether a floor is no 0, as float16 has it, or what it is under is certainly no float16."""
-    return any(not model.patterns.vanishes(each) or _is_wide(model, each) for each in floors)
+    return any(not model.patterns.vanishes(each) or _is_never_half(model, each) for each in floors)
 
 
-def may_be_low(model: Model, floor: Operation) -> bool:
-    """Whether some run is known in which what a floor is under has 16 bits."""
-    return any(run.of(floor.node).low for run in model.dtypes.runs(floor.node))
+def may_be_half(model: Model, floor: Operation) -> bool:
+    """Whether some run is known in which what a floor is under is float16."""
+    return any(run.of(floor.node).may_be("float16") for run in model.dtypes.runs(floor.node))
 
 
-def _is_wide(model: Model, floor: Operation) -> bool:
+def _is_never_half(model: Model, floor: Operation) -> bool:
     known = [run.of(floor.node) for run in model.dtypes.runs(floor.node)]
-    return bool(known) and all(value.is_known and not value.low for value in known)
+    return bool(known) and all(each.is_known and not each.may_be("float16") for each in known)
 
 
 _SHIFTS = frozenset({"abs", "amax", "clamp", "clip", "cummax", "logcumsumexp", "logsigmoid",

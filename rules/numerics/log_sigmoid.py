@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.expressions import Pair
 
-from ._patterns import PatternRule, holds, may_be_low
+from ._patterns import PatternRule, holds, may_be_half
 
 if TYPE_CHECKING:
     from amp_lint.amp.patterns import Match
@@ -42,12 +42,12 @@ class LogSigmoid(PatternRule):
         A cost has no gradient, and is right where nothing is float16.
         """
         floors = [*filter(model.patterns.is_floor, match.between)]
+        severity = Severity.WARNING if floors else found.severity
         if floors and holds(model, floors):
-            return replace(found, preview=True)
+            return replace(found, severity=severity, preview=True)
         is_cost = _is_cost(model, match)
         message = _COST if is_cost else found.message
-        severity = Severity.WARNING if floors else found.severity
-        unsure = is_cost and not any(may_be_low(model, each) for each in floors)
+        unsure = is_cost and not any(may_be_half(model, each) for each in floors)
         return replace(found, message=message, severity=severity, preview=unsure or found.preview)
 
     def is_right(self, model: Model, match: Match) -> bool:

@@ -6,7 +6,6 @@ import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import libcst as cst
@@ -19,7 +18,7 @@ from amp_lint.syntax.names import dotted
 from amp_lint.syntax.returns import returned
 from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT, STEPPER_CALL
-from amp_lint.vocabulary.frameworks import KEEPING
+from amp_lint.vocabulary.frameworks import ENGINES, KEEPING
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.purity import ASKING, DICT_CHANGES
 from amp_lint.vocabulary.table import words
@@ -477,27 +476,36 @@ class Checkpoints:
     @functools.cached_property
     def _saved_as_given(self) -> list[Checkpoint]:
         """The dicts of objects that a library saves and loads, an optimizer among them."""
-        loaded = [*self._dicts_given(GIVEN_TO_LOAD, {LOADS_GIVEN})]
+        loaded = [e.value for given in self._dicts_given(GIVEN_TO_LOAD) for e in _entries(given)]
         found = []
         for given in self._dicts_given(GIVEN_TO_SAVE) if loaded else ():
-            entries = [e for e in given.elements if isinstance(e, cst.DictElement)]
+            entries = _entries(given)
             steps = ((e, s) for e in entries for s in self._steps if self._is_of(s, e.value))
-            if self.own.is_own(given) and len(entries) == len(given.elements):
-                found += [
-                    Checkpoint(given, entry.value, step.call, None, None, is_given=True)
-                    for entry, step in itertools.islice(steps, 1)
-                ]
+            if len(entries) < len(given.elements) or not self.own.is_own(given):
+                continue
+            for entry, step in itertools.islice(steps, 1):
+                again = any(self.origins.same(entry.value, each) for each in loaded)
+                if again and not any(map(self._is_handed_on, self._uses(given))):
+                    made = Checkpoint(given, entry.value, step.call, None, None, is_given=True)
+                    found.append(made)
         return found
 
-    def _dicts_given(
-        self, keyword: str, names: AbstractSet[str] = frozenset()
-    ) -> Iterator[cst.Dict]:
-        """The dicts that are given by keyword, to functions of some names."""
+    def _is_handed_on(self, use: cst.Name) -> bool:
+        """Whether other code than that library's gets a dict, and may put the scaler into it."""
+        parent = self.tree.parent(use)
+        named = parent.keyword if isinstance(parent, cst.Arg) else None
+        known = named is not None and named.value in (GIVEN_TO_LOAD, GIVEN_TO_SAVE)
+        return not known and self._may_grow(use)
+
+    def _dicts_given(self, keyword: str) -> Iterator[cst.Dict]:
+        """The dicts that functions of other packages are given by a keyword of ignite's."""
         for arg in self.tree.nodes(cst.Arg):
             call = self.tree.parent(arg)
             if arg.keyword is None or arg.keyword.value != keyword:
                 continue
-            if isinstance(call, cst.Call) and (not names or last(call.func) in names):
+            if not isinstance(call, cst.Call) or self.program.target(call) is not None:
+                continue
+            if keyword == GIVEN_TO_SAVE or last(call.func) == LOADS_GIVEN:
                 values = self.values.alternatives(arg.value)
                 yield from (value for value in values if isinstance(value, cst.Dict))
 
@@ -671,10 +679,13 @@ class Checkpoints:
     def _framework_steps(self) -> list[_Step]:
         """The steps of optimizers that a framework prepared, which its own scaler takes.
 
-        Where nothing saves or loads all that the framework has.
+        Where nothing that is seen saves or loads all that the framework has. The state of such an
+        optimizer is that of the one it was made of, without the scaler.
         """
         frameworks = self.roles.frameworks
-        found = []
+        found: list[_Step] = []
+        if any(map(self.tree.named, ENGINES)):
+            return found
         for call in self.tree.nodes(cst.Call):
             func = call.func
             if not isinstance(func, cst.Attribute) or func.attr.value not in STEPS or call.args:
@@ -1078,6 +1089,10 @@ class Checkpoints:
 
     def _scope(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
         return self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
+
+
+def _entries(given: cst.Dict) -> list[cst.DictElement]:
+    return [each for each in given.elements if isinstance(each, cst.DictElement)]
 
 
 def _asked_for_state(node: cst.BaseExpression) -> cst.BaseExpression | None:

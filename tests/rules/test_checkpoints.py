@@ -625,6 +625,7 @@ def main(net, batches, path, resume):
         ('mixed_precision="fp16"', "", 0),
         ('"fp16"', '"bf16"', 0),
         ('"fp16"', 'resume or "fp16"', 1),
+        ('"fp16")', '"fp16", deepspeed_plugin=resume)', 0),
         ("accelerator.save(", "accelerator.save_state(path); accelerator.save(", 0),
         ('"opt": opt', '"scaler": accelerator.scaler, "opt": opt', 0),
         ("net, opt, batches = accelerator.prepare(net, opt, batches)", "", 0),
@@ -643,6 +644,13 @@ def test_what_is_said_of_accelerate() -> None:
     assert found.fix is None  # it is None where the precision is another
 
 
+OWN = """\
+def Checkpoint(to_save, save_handler):
+    pass
+def load(to_load, checkpoint):
+    pass
+Checkpoint.load_objects, DiskSaver = load, str
+"""
 OBJECTS = """\
 import torch
 from ignite.engine import Engine
@@ -672,6 +680,9 @@ def main(net, opt, batches, path):
         ('"net": net, "opt": opt', '"net": net', 0),
         ("    Checkpoint.load_objects", "    Checkpoint.show_objects", 0),
         ("        s.step(opt)", "        opt.step()", 0),
+        ("to_load=kept", 'to_load={"net": net}', 0),
+        ("    handler =", "    extend(kept, s)\n    handler =", 0),
+        ("from ignite.handlers import Checkpoint, DiskSaver", OWN, 0),
     ],
 )
 def test_objects_that_a_library_saves_and_loads(old: str, new: str, count: int) -> None:
