@@ -47,7 +47,7 @@ class ScalerNotCheckpointed(Rule):
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     called_for = written.KEPT
     requires = (
-        words(Role.SCALER, Role.STEPPER, Role.PREPARED) | SCALE.words,
+        words(Role.SCALER, Role.STEPPER, Role.ACCELERATOR) | SCALE.words,
         STATE_DICT.words | CHECKPOINTER_CALLS | {LOADS_GIVEN},
         LOAD_STATE_DICT.words | CHECKPOINTER_CALLS | {LOADS_GIVEN},
     )
