@@ -127,7 +127,7 @@ class Cover:
     # --- functions ----------------------------------------------------------------------------
 
     def is_helper(self, place: Differing) -> bool:
-        """Whether a new function is reached by calls of this text alone, if any: they are compared."""
+        """Whether a new function is reached by calls of this text alone, which are compared."""
         node = place.after.node if place.after is not None else None
         if not isinstance(node, cst.FunctionDef) or node.decorators:
             return False
