@@ -23,6 +23,7 @@ from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary.amp import STAGES
 from amp_lint.vocabulary.frameworks import OWNERS
 from amp_lint.vocabulary.meaning import EVERY as EVERY
 from amp_lint.vocabulary.meaning import Kind as Kind
@@ -38,6 +39,11 @@ _CLIPS = words(Kind.CLIP)
 _BACKWARD = methods(Role.LOSS, rows(Kind.BACKWARD))
 _MAX_NAMES = 50  # that a value is made from, and that are followed
 (_STEPPED,) = {row.place(Part.OPTIMIZER) for row in rows(Kind.STEP, Role.SCALER)}
+
+
+def is_record(node: cst.BaseExpression) -> bool:
+    """Whether an expression is what a scaler notes of each optimizer's gradients."""
+    return isinstance(node, cst.Attribute) and node.attr.value == STAGES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -274,7 +280,7 @@ class Recognizer:
             if self.kind(call) is not None or self.is_scale(call):
                 yield call
         targets = self.tree.nodes(cst.AssignTarget)
-        yield from (assign for assign in targets if is_gradient(assign.target))
+        yield from (t for t in targets if is_gradient(t.target) or is_record(t.target))
         changed = self.tree.nodes(cst.AugAssign)
         yield from (assign for assign in changed if is_gradient(assign.target))
 

@@ -31,6 +31,8 @@ class Kind(enum.Enum):
     """
     CONSTRUCT = "construct"
     """A scaler is made again, within a path."""
+    RESET = "stages reset"
+    """What a scaler notes of each optimizer is set anew by hand: each may be stepped again."""
     OPAQUE = "opaque"
     """A call into code that is not in this file and gets the scaler: anything may happen."""
 

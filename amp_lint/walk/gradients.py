@@ -169,6 +169,8 @@ class Gradients(Generic[E]):
                 return self._with(event, unknown=True, touched=touched, loose=None)
             case Kind.ZERO_GRAD:
                 return self._with(event, **self._cleared(key, event))
+            case Kind.RESET:
+                return self._with(event, unscaled={}, stepped={})
             case Kind.UPDATE:
                 return type(self)(
                     last=self.last, since=self.since, kinds=self.kinds, by_scaler=self.by_scaler

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from amp_lint.amp.events import Event, Kind
+from amp_lint.amp.events import Event, Kind, is_record
 from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.branches import leaves
 from amp_lint.flow.conditions import Facts, Formula, atoms, both, captured, matches, text
@@ -272,6 +272,8 @@ class Run(Evaluator):
             clears = literal(node) is None
             kind = Kind.ZERO_GRAD if clears else Kind.GRADIENT_WRITE
             return self.emit(path, Event(kind, target))
+        if is_record(target):
+            return self.emit(path, Event(Kind.RESET, target))
         key = self.own_key(target, path, frame)
         path = self._forget(path, (target,), frame)
         if key is None:

@@ -107,3 +107,32 @@ def test_the_scaler_is_asked_what_is_unscaled(test: str) -> None:
     assert not model.mistakes.repeated_unscales
     asked = text.replace(f"if {test}", "if READY")
     assert model_of(asked).mistakes.repeated_unscales
+
+
+@pytest.mark.parametrize(
+    ("reset", "missing"),
+    [
+        ("scaler._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)", 0),
+        ("scaler._growth_factor = 2.0", 1),
+    ],
+)
+def test_stages_that_are_reset_let_it_step_again(reset: str, missing: int) -> None:
+    text = f"""
+        import torch
+        from collections import defaultdict
+        from torch.amp.grad_scaler import _refresh_per_optimizer_state
+        def retry(scaler):
+            {reset}
+        def train(model, optimizer, loader):
+            scaler = torch.amp.GradScaler("cuda")
+            for x in loader:
+                while True:
+                    optimizer.zero_grad()
+                    scaler.scale(model(x)).backward()
+                    scaler.step(optimizer)
+                    if not model.thrashes:
+                        break
+                    retry(scaler)
+                scaler.update()
+        """
+    assert len(model_of(text).mistakes.steps_without_update) == missing

@@ -34,7 +34,7 @@ from amp_lint.walk.steps import Steps
 
 MAX_TRACES = 8
 """Paths of one function that are replayed; the shortest that differ."""
-_KINDS = frozenset(Kind) - {Kind.SCHEDULE, Kind.LEAVE, Kind.OPAQUE}
+_KINDS = frozenset(Kind) - {Kind.SCHEDULE, Kind.LEAVE, Kind.RESET, Kind.OPAQUE}
 """What is replayed."""
 _DTYPES = {
     "torch.float16": "float16", "torch.half": "float16", "torch.bfloat16": "bfloat16",
