@@ -30,6 +30,8 @@ KeyOf = Callable[[cst.BaseExpression], str | None]
 """Names the value of an expression; None where the expression has no name."""
 ConstantOf = Callable[[cst.BaseExpression], object]
 """The constant that an expression stands for; ``...`` where it is none."""
+AnswerOf = Callable[[cst.BaseExpression], "Formula | None"]
+"""The test that a value is the answer of; None where it is not known to be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +159,13 @@ def atoms(condition: Formula) -> set[str]:
 
 
 def formula(
-    test: cst.BaseExpression, key_of: KeyOf, constant_of: ConstantOf | None = None
+    test: cst.BaseExpression,
+    key_of: KeyOf,
+    constant_of: ConstantOf | None = None,
+    answer_of: AnswerOf = lambda _: None,
 ) -> Formula:
     """The formula that a test stands for; ``constant_of`` knows named constants."""
-    return _Reader(key_of, constant_of or literal).test(test)
+    return _Reader(key_of, constant_of or literal, answer_of).test(test)
 
 
 def matches(
@@ -197,6 +202,7 @@ class _Reader:
 
     key_of: KeyOf
     constant_of: ConstantOf
+    answer_of: AnswerOf = lambda _: None
 
     def test(self, test: cst.BaseExpression) -> Formula:
         value = literal(test)
@@ -216,12 +222,19 @@ class _Reader:
                 return self.test(inner)
             case cst.Comparison(left=left, comparisons=targets):
                 return self._chain(left, targets)
-            case cst.Call(func=cst.Name(value=function), args=[cst.Arg(value=given, star="")]):
-                return self._asked(function, given) or Truthy(self.key(test))
-        return Truthy(self.key(test))
+            case cst.Call() if (found := self._asked(test)) is not None:
+                return found
+        answer = self.answer_of(test)
+        return Truthy(self.key(test)) if answer is None else answer
 
-    def _asked(self, function: str, given: cst.BaseExpression) -> Formula | None:
+    def _asked(self, call: cst.Call) -> Formula | None:
         """``bool(a)``, ``len(a)``, ``all([a, b])``; None for another function."""
+        match call:
+            case cst.Call(func=cst.Name(value=function), args=[cst.Arg(value=given, star="")]):
+                return self._builtin(function, given)
+        return None
+
+    def _builtin(self, function: str, given: cst.BaseExpression) -> Formula | None:
         if function in ("all", "any") and isinstance(given, (cst.List, cst.Tuple)):
             parts = [self.test(element.value) for element in given.elements]
             return both(*parts) if function == "all" else either(*parts)

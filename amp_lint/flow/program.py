@@ -10,12 +10,12 @@ from typing import Protocol
 
 import libcst as cst
 
-from amp_lint.flow.conditions import text
+from amp_lint.flow.conditions import is_mode_test, text
 from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Names, dotted
-from amp_lint.syntax.returns import is_property
+from amp_lint.syntax.returns import is_property, returned
 from amp_lint.syntax.tree import Tree, statements_of
 from amp_lint.vocabulary.purity import hands_on
 
@@ -101,6 +101,17 @@ class Program:
             found |= fresh
             fresh = {caller for callee in fresh for caller in self._callers[callee]} - found
         return frozenset(found)
+
+    @per_node
+    def answer(self, function: cst.FunctionDef) -> cst.BaseExpression | None:
+        """The test of settings that a function gives the answer of, where it has no other one.
+
+        Its variables are followed, so that what is left are parameters, attributes and constants.
+        """
+        values = returned(function)
+        found = [*self.values.alternatives(values[0])] if len(values) == 1 else []
+        once = len(found) == 1 and all(map(self._hands_on, function.decorators))
+        return found[0] if once and is_mode_test(found[0]) else None
 
     def is_method(self, function: cst.FunctionDef) -> bool:
         """Whether the first parameter of a function is what it is called on."""

@@ -38,6 +38,7 @@ from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
 from amp_lint.walk.gradients import LEAVING_SCALED
 from amp_lint.walk.paths import (
+    Answer,
     Cycle,
     Environment,
     Exit,
@@ -545,13 +546,9 @@ class Evaluator(ABC):
         inner: Frame,
     ) -> list[Path]:
         """Give the parameters of a called function their values."""
-        env = Environment(path.env)
-        if (itself := self.program.receiver_name(target)) is not None:
-            receiver = node.func.value if isinstance(node.func, cst.Attribute) else node.func
-            key = self.key(receiver, path, outer)
-            env[inner.prefix + itself] = Ref(key) if key else None
         given = self.program.bind(target, node)
         results = {id(arg.value): value for arg, value in zip(node.args, values, strict=True)}
+        env = self._parameters(target, node, path, outer, inner)
         env |= {inner.prefix + n: results.get(id(argument)) for n, argument in given.items()}
         path = replace(path, env=env)
         for param in (*target.params.params, *target.params.kwonly_params):
@@ -576,6 +573,10 @@ class Evaluator(ABC):
             if key is not None:
                 found = path.env.get(key)
                 return found if found is not None else Ref(key)
+        if isinstance(node, cst.Call):
+            condition = self._called(node, path, frame)
+            if condition is not None:
+                return Answer(text(node), condition)
         if path.env.scaled:
             for part in self.relevance.expressions(node):
                 inside = self.value(part, path, frame)
@@ -606,7 +607,48 @@ class Evaluator(ABC):
 
     def formula(self, test: cst.BaseExpression, path: Path, frame: Frame) -> Formula:
         """The formula that a test stands for on a path."""
-        return formula(test, lambda node: self.key(node, path, frame), self.values.constant)
+        return formula(
+            test,
+            lambda node: self.key(node, path, frame),
+            self.values.constant,
+            lambda node: self._answer(node, path, frame),
+        )
+
+    def _answer(self, node: cst.BaseExpression, path: Path, frame: Frame) -> Formula | None:
+        """The test that a value is the answer of; None if it is not known to be one."""
+        value = self.value(node, path, frame)
+        return value.condition if isinstance(value, Answer) else None
+
+    def _called(self, call: cst.Call, path: Path, frame: Frame) -> Formula | None:
+        """The test that a function answers, about what its caller can name; None if it is none."""
+        target = self.program.target(call)
+        test = self.program.answer(target) if target is not None else None
+        if target is None or test is None or id(target) in self.recognizer.eventful:
+            return None
+        inner = self.frame(target, f"{frame.prefix}{target.name.value}:")
+        inside = replace(path, env=self._parameters(target, call, path, frame, inner))
+        named: set[str] = set()
+
+        def key_of(node: cst.BaseExpression) -> str | None:
+            key = self.key(node, inside, inner)
+            named.update((key,) if key is not None and not key.startswith(inner.prefix) else ())
+            return key
+
+        found = formula(test, key_of, self.values.constant)
+        return found if atoms(found) <= named else None
+
+    def _parameters(
+        self, target: cst.FunctionDef, node: cst.Call, path: Path, outer: Frame, inner: Frame
+    ) -> Environment:
+        """What the names of a path stand for where a function is called: its parameters too."""
+        env = Environment(path.env)
+        if (itself := self.program.receiver_name(target)) is not None:
+            receiver = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+            key = self.key(receiver, path, outer)
+            env[inner.prefix + itself] = Ref(key) if key else None
+        given = self.program.bind(target, node)
+        env |= {inner.prefix + n: self.value(each, path, outer) for n, each in given.items()}
+        return env
 
     def learn(self, key: str, node: cst.BaseExpression, path: Path) -> Path:
         """What assigning ``node`` to a name tells of its value, if a test will ask for it."""
@@ -662,4 +704,7 @@ def _is_test(node: cst.BaseExpression) -> bool:
 
 
 def _outside(prefix: str, value: Value) -> Value:
+    """What a function gives back, if its caller can name it."""
+    if isinstance(value, Answer):
+        return None if any(prefix in key for key in atoms(value.condition)) else value
     return None if isinstance(value, Ref) and value.key.startswith(prefix) else value

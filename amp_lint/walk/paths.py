@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from amp_lint.amp.events import Event
 from amp_lint.amp.regions import Region
-from amp_lint.flow.conditions import Facts, Formula
+from amp_lint.flow.conditions import Facts, Formula, atoms, mentions
 from amp_lint.walk.gradients import Gradients
 
 Cycle = tuple[Event, ...]
@@ -42,6 +42,14 @@ class Ref:
     """A value that has a name: the same key is the same object."""
 
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Ref):
+    """What a function of the program answered, named by the text of the call."""
+
+    condition: Formula
+    """When it is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,20 @@ class Environment(dict[str, Value]):
     def scaled(self) -> frozenset[tuple[str, Scaled]]:
         """The losses among the values that are scaled."""
         return frozenset((key, value) for key, value in self.items() if isinstance(value, Scaled))
+
+    @functools.cached_property
+    def _answers(self) -> tuple[tuple[str, Answer], ...]:
+        return tuple((key, value) for key, value in self.items() if isinstance(value, Answer))
+
+    def about(self, names: Iterable[str]) -> frozenset[str]:
+        """The keys of answers that were about one of some values."""
+        if not self._answers:
+            return frozenset()
+        return frozenset(
+            key
+            for key, answer in self._answers
+            if any(mentions(atom, name) for atom in atoms(answer.condition) for name in names)
+        )
 
 
 @dataclass(frozen=True, slots=True)

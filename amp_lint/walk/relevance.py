@@ -432,6 +432,7 @@ class Relevance:
         deciders += [test for context in choices for test, _ in arms(self.tree, context)]
         for call in self.roles.scaler_calls:
             deciders += [arg.value for arg in call.args]
+        deciders += [part for test in deciders for part in self._answered(test)]
         found = Counter(word for test in deciders for word in set(_words(test)))
         for node in self.tree.nodes(cst.Match):
             found.update(_matched(node) if self._decides(node) else ())
@@ -440,6 +441,14 @@ class Relevance:
             fresh = self._under_other_names(fresh)
             found = found + fresh
         return found
+
+    def _answered(self, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The tests that calls in a test give the answers of, and what the calls are given."""
+        for call in (part for part in (test, *descendants(test)) if isinstance(part, cst.Call)):
+            target = self.program.target(call)
+            answer = self.program.answer(target) if target is not None else None
+            if answer is not None:
+                yield from (answer, *(arg.value for arg in call.args))
 
     @functools.cached_property
     def _deciding_tests(self) -> list[cst.BaseExpression]:
@@ -469,12 +478,16 @@ class Relevance:
         """Pairs of a name and what it is a copy of: parameters and their arguments, aliases."""
         found: list[tuple[cst.BaseExpression, cst.BaseExpression]] = []
         for call in self._eventful_calls:
-            target = self.program.target(call)
-            assert target is not None
-            names = [param.name for param in target.params.params]
+            function = self.program.target(call)
+            assert function is not None
+            names = [param.name for param in function.params.params]
             found += [(name, arg.value) for name in names for arg in call.args]
         copied = (cst.Name, cst.Attribute, cst.BooleanOperation)
-        found += [(t, value) for t, value in assignments(self.tree) if isinstance(value, copied)]
+        for target, value in assignments(self.tree):
+            if isinstance(value, copied):
+                found.append((target, value))
+            elif isinstance(value, cst.Call):
+                found += [(target, each) for each in self._answered(value)]
         return found
 
 

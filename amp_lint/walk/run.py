@@ -306,6 +306,7 @@ class Run(Evaluator):
             if (key := self.own_key(name, path, frame)) is not None
         }
         facts = path.facts.forget(keys)
+        keys |= path.env.about(keys)
         if facts is path.facts and keys.isdisjoint(path.env):
             return path
         env = Environment(item for item in path.env.items() if item[0] not in keys)

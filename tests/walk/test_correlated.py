@@ -14,6 +14,8 @@ from torch.nn.utils import clip_grad_norm_
 class Mode(enum.Enum):
     amp = "amp"
 AMP = "amp"
+def asks(mode, wanted="amp"):
+    return mode == AMP
 def train(model, optimizer, loader, k):
     scaler = torch.amp.GradScaler("cuda")
     for i, (x, a, b, mode, args) in enumerate(loader):
@@ -44,6 +46,10 @@ SAME = [
     ("", "mode == AMP", "mode == 'amp'"),
     ("", "mode == Mode.amp", "mode.value == 'amp'"),
     ("", "mode is Mode.amp", "mode == 'amp'"),
+    ("", "asks(mode)", "mode == 'amp'"),
+    ("", "asks(mode=mode)", "asks(mode, 'half')"),
+    ("use = asks(args.mode)", "use", "args.mode == 'amp'"),
+    ("use = asks(mode)", "use and a", "asks(mode) and a"),
     ("use = bool(a)", "use", "a"),
     ("use = a and b", "use", "a and b"),
     ("args.use = a or b", "args.use", "b"),
@@ -76,10 +82,17 @@ def test_one_setting(before: str, unscaled: str, clipped: str) -> None:
         ("a is not None and a == 0", "a is not None"),
         ("(i + 1) % k == 0", "i % k == 0"),
         ("all(a)", "a"),
+        ("asks(a)", "asks(b)"),
+        ("asks(a)", "a"),
     ],
 )
 def test_two_settings(unscaled: str, clipped: str) -> None:
     assert clips("", unscaled, clipped) == 1
+
+
+def test_what_was_answered_before_a_change() -> None:
+    assert clips("use = asks(mode)\nmode = b", "use", "asks(mode)") == 1
+    assert clips("use = asks(mode)\nmode = b", "use", "use") == 0
 
 
 STAGE = 'scaler._per_optimizer_states[id(optimizer)]["stage"]'
@@ -107,6 +120,52 @@ def test_the_scaler_is_asked_what_is_unscaled(test: str) -> None:
     assert not model.mistakes.repeated_unscales
     asked = text.replace(f"if {test}", "if READY")
     assert model_of(asked).mistakes.repeated_unscales
+
+
+ANSWERING = """
+    import torch
+    class Trainer:
+        def __init__(self, model, optimizer, mode, amp):
+            self.model, self.optimizer, self.mode, self.amp = model, optimizer, mode, amp
+            self.scaler = torch.amp.GradScaler("cuda")
+        def scales(self, mode):
+            found = mode == "fp16"
+            if found and self.scaler is None:
+                raise RuntimeError
+            return found
+        def backward(self, x):
+            scales = {scaled}
+            loss = self.model(x)
+            if scales:
+                loss = self.scaler.scale(loss)
+            loss.backward()
+        def fit(self, loader):
+            scales = {stepped}
+            for x in loader:
+                self.backward(x)
+                self.step(scales)
+                self.optimizer.zero_grad()
+        def step(self, scales):
+            if scales:
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+            else:
+                self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("scaled", "stepped", "mistakes"),
+    [
+        ("self.scales(self.mode)", "self.scales(self.mode)", 0),
+        ("self.scales(self.mode)", "self.mode == 'fp16'", 0),
+        ("self.scales(mode=self.mode)", "not self.mode != 'fp16'", 0),
+        ("self.scales(self.mode)", "not self.scales(self.mode)", 1),
+    ],
+)
+def test_what_a_function_answers(scaled: str, stepped: str, mistakes: int) -> None:
+    model = model_of(ANSWERING.format(scaled=scaled, stepped=stepped))
+    assert len(model.mistakes.bypasses) == mistakes
 
 
 @pytest.mark.parametrize(
