@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 import libcst as cst
 
 from amp_lint.amp.frameworks import Frameworks
+from amp_lint.flow.branches import arms
 from amp_lint.flow.forwarding import completed, merged, passed_on
 from amp_lint.flow.options import Options
 from amp_lint.flow.program import Program
@@ -205,12 +206,17 @@ class Roles:
         """What a constructor call gives as ``enabled``, in any of its places."""
         return self._given(constructor, Part.ENABLED)
 
+    @per_node
     def is_never_on(self, constructor: cst.Call) -> bool:
-        """Whether a GradScaler is made disabled, whatever the options."""
+        """Whether a GradScaler is made disabled, or not at all, whatever the options."""
         enabled = self.switch(constructor)
-        return enabled is not None and (
-            literal(enabled) is False or bool(self.options.words(enabled))
+        off = enabled is not None and (
+            literal(enabled) is False
+            or bool(self.options.words(enabled))
+            or self.options.never(enabled)
         )
+        tests = arms(self.tree, self.place(constructor))
+        return off or any(self.options.never(test, holds=holds) for test, holds in tests)
 
     def is_switchable(self, constructor: cst.Call) -> bool:
         """Whether a GradScaler may be made disabled."""

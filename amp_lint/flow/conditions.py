@@ -15,6 +15,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from types import EllipsisType
 
 import libcst as cst
 
@@ -371,6 +372,14 @@ def _is_number(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call):
         return isinstance(node.func, cst.Name) and node.func.value == "len" and len(node.args) == 1
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
+
+
+def constant(node: cst.BaseExpression) -> Constant | EllipsisType:
+    """What a constant is equal to: its value, or how it is written; ``...`` for anything else."""
+    known = literal(node)
+    if known is None or isinstance(known, (bool, int, float, str, bytes)):
+        return known
+    return _constant_name(node) or ...
 
 
 _CONSTANT = re.compile(r"\A(?:torch\.\w+|(?:\w+\.)*[A-Z][A-Z0-9_]+)\Z")

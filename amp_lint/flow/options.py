@@ -5,11 +5,23 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Iterator
+from types import EllipsisType
 
 import libcst as cst
 
 from amp_lint.flow.branches import deciding
-from amp_lint.flow.conditions import Equals, Facts, atoms, both, either, formula, text
+from amp_lint.flow.conditions import (
+    Equals,
+    Facts,
+    Formula,
+    atoms,
+    both,
+    constant,
+    either,
+    formula,
+    opposite,
+    text,
+)
 from amp_lint.flow.values import Values, arguments, literal, lookup
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.tree import descendants
@@ -46,6 +58,21 @@ class Options:
             known = either(*(Equals(key, word) for word in sorted(words)))
             if words and not Facts().assume(both(asked, known)):
                 yield compared[key], words
+
+    def never(self, test: cst.BaseExpression, *, holds: bool = True) -> bool:
+        """Whether a test never holds (or fails), whichever constants its variables are given.
+
+        As ``dtype is torch.float16`` after ``dtype = torch.bfloat16 if amp else None``. A variable
+        with one constant alone is a setting, which people change where it stands.
+        """
+        asked = formula(test, lambda _: None)
+        known: list[Formula] = []
+        for node in _compared(test):
+            values = [*map(constant, self.values.alternatives(node))]
+            given = [value for value in values if not isinstance(value, EllipsisType)]
+            if len(given) == len(values) > 1:
+                known.append(either(*(Equals(text(node), value) for value in given)))
+        return bool(known) and not Facts().assume(both(asked if holds else opposite(asked), *known))
 
     def _of(self, node: cst.BaseExpression, key: str) -> Words:
         """All words that an option may be; empty where that is not known."""

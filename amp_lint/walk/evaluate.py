@@ -277,11 +277,11 @@ class Evaluator(ABC):
 
     def _is_made_on(self, constructor: cst.Call, path: Path, frame: Frame) -> bool | None:
         """Whether the test that a scaler is made enabled under is true; None if it may be both."""
+        if self.roles.is_never_on(constructor):
+            return False
         enabled = self.roles.switch(constructor)
         if enabled is None:
             return None
-        if self.roles.is_never_on(constructor):
-            return False
         condition = self.formula(enabled, path, frame)
         may = [truth for truth in (True, False) if path.facts.assume(condition, truth)]
         return may[0] if len(may) == 1 else None

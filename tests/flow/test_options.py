@@ -149,3 +149,33 @@ def test_only_what_is_parsed_has_choices() -> None:
     text = CHOICES.format(added='"--amp-dtype", choices=["float16"]')
     assert words(text) == ["float16"]
     assert words(text.replace("parser.parse_args()", "load()")) == []
+
+
+CHOSEN = """
+    import torch
+    WORD = "bfloat16"
+    def run(options, given):
+        dtype = {dtype}
+        assert {test}
+    """
+
+
+@pytest.mark.parametrize(
+    ("dtype", "test", "never"),
+    [
+        ("torch.bfloat16 if options.amp else None", "dtype is torch.float16", True),
+        ("'bf16' if options.amp else 'fp32'", "dtype in ('fp16', 'half')", True),
+        ("'bf16' if options.amp else 'fp32'", "options.on and dtype == 'fp16'", True),
+        ("'bf16' if options.amp else 'fp16'", "dtype == 'fp16'", False),
+        ("'bf16' if options.amp else given", "dtype == 'fp16'", False),
+        ("'bf16' if options.amp else 'fp32'", "options.on or dtype == 'fp16'", False),
+        ("'bf16'", "dtype == 'fp16'", False),
+        ("WORD", "dtype == 'fp16'", False),
+    ],
+)
+def test_what_a_choice_of_constants_never_is(dtype: str, test: str, never: bool) -> None:
+    """One constant alone is a setting, which its users change."""
+    text = CHOSEN.format(dtype=dtype, test=test)
+    model = Model(Source(textwrap.dedent(text).encode(), "script.py"))
+    (found,) = model.tree.nodes(cst.Assert)
+    assert Options(model.values).never(found.test) is never

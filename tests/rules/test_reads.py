@@ -263,3 +263,30 @@ def test_no_fix_for_micro_batches() -> None:
     source = Source(program(body).encode(), "train.py")
     (finding,) = check(source, selection("AMP102"))
     assert finding.fix is None
+
+
+CHOICE = """
+    import torch
+    def train(model, optimizer, loader, log, amp):
+        dtype = {dtype} if amp else None
+        scaler = torch.amp.GradScaler("cuda") if dtype is torch.float16 else None
+        for x in loader:
+            with torch.autocast("cuda", enabled=dtype is not None, dtype=dtype):
+                loss = model(x).mean()
+            if scaler is None:
+                loss.backward()
+            else:
+                scaler.scale(loss).backward()
+            log(sum(p.grad.norm() for p in model.parameters()))
+            if scaler is None:
+                optimizer.step()
+            else:
+                scaler.step(optimizer)
+                scaler.update()
+    """
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("torch.float16", 1), ("torch.bfloat16", 0)])
+def test_a_scaler_that_no_choice_of_a_dtype_makes(dtype: str, count: int) -> None:
+    source = Source(textwrap.dedent(CHOICE.format(dtype=dtype)).encode(), "train.py")
+    assert len(check(source, selection("AMP102"))) == count
