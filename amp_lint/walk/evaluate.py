@@ -36,7 +36,7 @@ from amp_lint.syntax.returns import returned
 from amp_lint.syntax.tree import is_a, last_statement
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
-from amp_lint.walk.gradients import LEAVING_SCALED
+from amp_lint.walk.gradients import LEAVING_SCALED, Gradients
 from amp_lint.walk.paths import (
     Answer,
     Cycle,
@@ -61,6 +61,10 @@ MAX_CYCLES = 256
 
 _IDLE = frozenset({Kind.ZERO_GRAD, Kind.OPAQUE})
 """Events that say nothing of one another before a backward: the last one stands for all."""
+_RENEWING = frozenset(
+    {Kind.BACKWARD, Kind.ZERO_GRAD, Kind.UNSCALE, Kind.GRADIENT_WRITE, Kind.OPAQUE}
+)
+"""Events after which nobody knows whether gradients that an update left are scaled."""
 _NORMS = frozenset({Kind.CLIP, Kind.UNSCALE})
 """Events that give the norm of gradients: accelerate's clip unscales them."""
 _FIRST = sorted({row.order[0] for row in ROWS if row.does and row.order})
@@ -108,6 +112,8 @@ class Evaluator(ABC):
         self.events: dict[tuple[object, ...], Event] = {}
         self.early: dict[tuple[int, int], tuple[Event, Event]] = {}
         """Updates, each with what comes after it: what belongs before it, steps of a scheduler."""
+        self.left: dict[int, tuple[Event, Event]] = {}
+        """Backward calls, each with a direct step on what is still scaled after the update."""
         self.entered: set[int] = set()
         """Ids of the functions that were run in the place of a call."""
 
@@ -296,6 +302,7 @@ class Evaluator(ABC):
         frame: Frame,
     ) -> Path:
         receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
+        before = path.gradients
         name = self.key(receiver, path, frame) if receiver is not None else None
         first = self._first_key(node, path, frame)
         meaning = self.recognizer.meaning(node)
@@ -330,7 +337,7 @@ class Evaluator(ABC):
                 path = self.emit(self._read(node, path, frame), Event(kind, node, optimizer=name))
             case _:
                 path = self.emit(path, Event(kind, node, optimizer=name))
-        return self._updated(path) if kind is Kind.UPDATE else path
+        return self._updated(path, before) if kind is Kind.UPDATE else path
 
     def _backward(self, node: cst.Call, scaled: Scaled | None, path: Path, frame: Frame) -> Event:
         enabled = scaled.enabled if scaled else None
@@ -412,8 +419,8 @@ class Evaluator(ABC):
         left = (state.scaled_last or state.loose) if state.since <= LEAVING_SCALED else None
         return state.last if self.exact else left
 
-    def _updated(self, path: Path) -> Path:
-        """The path after an update, which ends its cycle."""
+    def _updated(self, path: Path, before: Gradients[Event]) -> Path:
+        """The path after an update, which ends its cycle; with the gradients as it found them."""
         if self.whole:
             return path
         update, kinds = path.latest, path.gradients.kinds
@@ -421,7 +428,8 @@ class Evaluator(ABC):
         self.close(path, update)
         if not trained and (path.updated is not None or not alone):
             return path.with_events()
-        return replace(path.with_events(), updated=update, updated_alone=not trained)
+        left = before.left()
+        return replace(path.with_events(), updated=update, updated_alone=not trained, left=left)
 
     def _varies(self, key: str | None, path: Path) -> bool:
         """Whether each round of the loop around takes another object for a key."""
@@ -468,8 +476,11 @@ class Evaluator(ABC):
         )  # fmt: skip
         event = self.events.setdefault(identity, event)
         self._note_early(path, event)
+        self._note_left(path, event)
         if event.kind is Kind.BACKWARD and path.updated is not None:
             path = replace(path, updated=None)
+        if event.kind in _RENEWING and path.left is not None:
+            path = replace(path, left=None)
         state = path.gradients
         if event.kind in _IDLE and state.kinds <= _IDLE:
             kept = tuple(e for e in path.trace if e.kind is Kind.ZERO_GRAD and e is not event)
@@ -494,6 +505,13 @@ class Evaluator(ABC):
         late = late and not sets_scale and not self._is_cleared(path, event)
         if late or event.kind is Kind.SCHEDULE:
             self.early.setdefault((id(update.node), id(event.node)), (update, event))
+
+    def _note_left(self, path: Path, event: Event) -> None:
+        """Note a direct step on what an update left scaled, as it is another optimizer's."""
+        direct = event.kind is Kind.STEP and event.scaler is None and event.framework is None
+        left = path.left if direct and not event.varies else None
+        if left is not None and left.is_scaled_for(event.optimizer):
+            self.left.setdefault(id(event.node), (left.backward, event))
 
     def _is_cleared(self, path: Path, late: Event) -> bool:
         """Whether the gradients that a step, or the one before an update, used were cleared."""

@@ -48,6 +48,19 @@ LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.SCHEDULE})
 
 
 @dataclass(frozen=True, slots=True)
+class Left(Generic[E]):
+    """Gradients beyond an update: those of all optimizers but some are still scaled."""
+
+    backward: E
+    done: frozenset[str]
+    """The optimizers that are stepped, or whose gradients are unscaled."""
+
+    def is_scaled_for(self, optimizer: str | None) -> bool:
+        """Whether an optimizer that steps now takes what is scaled."""
+        return self.done.isdisjoint({optimizer or "", EVERY})
+
+
+@dataclass(frozen=True, slots=True)
 class Gradients(Generic[E]):
     """What happened since the last update."""
 
@@ -110,6 +123,14 @@ class Gradients(Generic[E]):
         """Whether the gradients that a step of the scaler will use are still multiplied by it."""
         done = {*self.divided, *self.used, *self.direct}
         return self.waiting is not None and not self.unknown and done.isdisjoint({optimizer, EVERY})
+
+    def left(self) -> Left[E] | None:
+        """What an update that comes now leaves scaled, if the scaler stepped some optimizers."""
+        others = self.unknown or self.plain is not None or self.owned is not None
+        if self.waiting is None or not self.used or others:
+            return None
+        done = (self.divided, self.used, self.unscaled, self.stepped, self.direct)
+        return Left(self.waiting, frozenset().union(*done))
 
     @property
     def scaled_last(self) -> E | None:
@@ -230,7 +251,7 @@ class Gradients(Generic[E]):
             return changes | {"direct": {**self.direct, key: event}}
         return changes | {"stepped": {**self.stepped, key: event}, "used": self.used | {key}}
 
-    def left(self) -> Gradients[E]:
+    def given_up(self) -> Gradients[E]:
         """The state where a round is left early: what is unscaled is so by that mistake."""
         return replace(self, unscaled={})
 

@@ -44,6 +44,7 @@ class Found:
     cause: Event
     root: Root
     cycle: Cycle
+    """Empty where the event comes after the update."""
 
     @property
     def repeats(self) -> bool:
@@ -217,8 +218,10 @@ class Mistakes:
                     yield Found(mistake, event, cause, root, cycle)
                 gradients = self.steps.after(gradients, event)
                 if event.kind is Kind.LEAVE and judged:
-                    gradients = gradients.left()
+                    gradients = gradients.given_up()
             yield from self._in_turn(cycle, root)
+        for backward, event in root.left:
+            yield Found(Mistake.BYPASS, event, backward, root, ())
         for update, event in root.early:
             if event.kind is Kind.SCHEDULE:
                 if self._is_scheduled(update, event):

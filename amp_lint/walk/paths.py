@@ -12,7 +12,7 @@ import libcst as cst
 from amp_lint.amp.events import Event
 from amp_lint.amp.regions import Region
 from amp_lint.flow.conditions import Facts, Formula, atoms, mentions
-from amp_lint.walk.gradients import Gradients
+from amp_lint.walk.gradients import Gradients, Left
 
 Cycle = tuple[Event, ...]
 """The events of one training step, from one ``update`` to the next."""
@@ -117,6 +117,8 @@ class Path:
     """The last update, until the next backward."""
     updated_alone: bool = False
     """Whether no backward was met before it, as in a function that only steps."""
+    left: Left[Event] | None = None
+    """What the last update left scaled, until gradients are made, cleared or changed."""
     varying: frozenset[str] = frozenset()
     """Keys of what each round of the training loop around here takes another object for."""
     exit: Exit = Exit.NONE
@@ -135,7 +137,7 @@ class Path:
         return *self.outline(), self.facts.signature()
 
     def _situation(self) -> tuple[object, ...]:
-        updated = id(self.updated), self.updated_alone
+        updated = id(self.updated), self.updated_alone, self.left
         return *updated, self.exit, self.value, self.env.scaled, len(self.regions)
 
     def joined(self, other: Path) -> Path:

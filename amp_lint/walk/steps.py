@@ -58,6 +58,8 @@ class Root:
     """Whether paths were dropped or merged, so that "no path does" cannot be concluded."""
     early: tuple[tuple[Event, Event], ...] = ()
     """Updates, each with a step or update that comes after it for the same gradients."""
+    left: tuple[tuple[Event, Event], ...] = ()
+    """Backward calls, each with a direct step that comes after the update and takes its part."""
     statements: int = 0
     """Statements that were run, each once for every path it was met on."""
 
@@ -166,4 +168,4 @@ class Steps:
 def _root(start: cst.FunctionDef | cst.Module, run: Run) -> Root:
     cut = run.truncated or run.merged
     cycles, early = tuple(run.cycles.values()), tuple(run.early.values())
-    return Root(start, cycles, cut, early, run.statements)
+    return Root(start, cycles, cut, early, tuple(run.left.values()), run.statements)

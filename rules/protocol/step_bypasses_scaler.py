@@ -26,6 +26,7 @@ _UNCHECKED = (
     "this step takes gradients even where `unscale_` has found inf or NaN, which ruin the weights"
 )
 _THROUGH, _ALONE = "call `scaler.step(optimizer)` instead", "keep `scaler.step(optimizer)` alone"
+_BEFORE = "call `scaler.step(optimizer)` before `update` instead"
 _DOUBLE = "the optimizer steps twice on the same gradients, once by the scaler and once directly"
 
 
@@ -59,7 +60,8 @@ class StepBypassesScaler(Rule):
         bypass = _BYPASS.format(model.clips.initial_scale)
         for found in model.mistakes.bypasses:
             related = [(found.cause.node, "the gradients are scaled here")]
-            fix, help = _fix(model, found), _THROUGH
+            fix = _fix(model, found) if found.cycle else None
+            help = _THROUGH if found.cycle else _BEFORE
             yield self.report(model, found.event.node, bypass, related, fix, help=help)
         for found in model.mistakes.unchecked_steps:
             if model.mistakes.is_stepped_by_scaler(found.event):

@@ -16,6 +16,7 @@ SCALED = "scaler.scale(model(x)).backward()\n"
 UNSCALE = "scaler.unscale_(optimizer)\n"
 STEP = "scaler.step(optimizer)\n"
 DIRECT = "optimizer.step()\n"
+OTHER = "other_optimizer.step()\n"
 UPDATE = "scaler.update()\n"
 ZERO = "optimizer.zero_grad()\n"
 FINITE = "if torch.isfinite(n):\n"
@@ -112,6 +113,16 @@ BACKWARD = SCALED.strip()
         ),
         pytest.param(
             SCALED + STEP + DIRECT + UPDATE, ("double_steps", DIRECT, STEP), id="step, direct step"
+        ),
+        pytest.param(
+            "other_optimizer.zero_grad()\n" + SCALED + STEP + UPDATE + OTHER,
+            ("bypasses", OTHER, BACKWARD),
+            id="another optimizer, after the update",
+        ),
+        pytest.param(
+            SCALED + STEP + UPDATE + under("if args.a:\n", OTHER) + "other_optimizer.zero_grad()\n",
+            ("bypasses", OTHER, BACKWARD),
+            id="another optimizer, at times, after the update",
         ),
         pytest.param(
             SCALED + UNSCALE + DIRECT + STEP + UPDATE,
@@ -474,6 +485,15 @@ PLAIN = "model(x).backward()\n"
             + "scheduler.step()\n"
             + UPDATE,
             id="scheduler below a test of the scale",
+        ),
+        *(
+            pytest.param(MADE, body, id=f"another optimizer after the update: {what}")
+            for what, body in (
+                ("cleared", SCALED + STEP + UPDATE + "model.zero_grad()\n" + OTHER),
+                ("of a later loss", SCALED + STEP + UPDATE + PLAIN + OTHER),
+                ("unscaled", SCALED + "scaler.unscale_(other_optimizer)\n" + STEP + UPDATE + OTHER),
+                ("by hand", SCALED + STEP + UPDATE + "other.grad = made\n" + OTHER),
+            )
         ),
         pytest.param(
             MADE + "amp = scaler\n", SCALED + "amp.step(optimizer)\namp.update()\n", id="two names"
