@@ -36,7 +36,7 @@ from amp_lint.syntax.returns import returned
 from amp_lint.syntax.tree import is_a, last_statement
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
-from amp_lint.walk.gradients import LEAVING_SCALED, Gradients
+from amp_lint.walk.gradients import LEAVING_SCALED
 from amp_lint.walk.paths import (
     Answer,
     Cycle,
@@ -302,7 +302,6 @@ class Evaluator(ABC):
         frame: Frame,
     ) -> Path:
         receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
-        before = path.gradients
         name = self.key(receiver, path, frame) if receiver is not None else None
         first = self._first_key(node, path, frame)
         meaning = self.recognizer.meaning(node)
@@ -337,7 +336,7 @@ class Evaluator(ABC):
                 path = self.emit(self._read(node, path, frame), Event(kind, node, optimizer=name))
             case _:
                 path = self.emit(path, Event(kind, node, optimizer=name))
-        return self._updated(path, before) if kind is Kind.UPDATE else path
+        return self._updated(path) if kind is Kind.UPDATE else path
 
     def _backward(self, node: cst.Call, scaled: Scaled | None, path: Path, frame: Frame) -> Event:
         enabled = scaled.enabled if scaled else None
@@ -419,8 +418,8 @@ class Evaluator(ABC):
         left = (state.scaled_last or state.loose) if state.since <= LEAVING_SCALED else None
         return state.last if self.exact else left
 
-    def _updated(self, path: Path, before: Gradients[Event]) -> Path:
-        """The path after an update, which ends its cycle; with the gradients as it found them."""
+    def _updated(self, path: Path) -> Path:
+        """The path after an update, which ends its cycle."""
         if self.whole:
             return path
         update, kinds = path.latest, path.gradients.kinds
@@ -428,8 +427,7 @@ class Evaluator(ABC):
         self.close(path, update)
         if not trained and (path.updated is not None or not alone):
             return path.with_events()
-        left = before.left()
-        return replace(path.with_events(), updated=update, updated_alone=not trained, left=left)
+        return replace(path.with_events(), updated=update, updated_alone=not trained)
 
     def _varies(self, key: str | None, path: Path) -> bool:
         """Whether each round of the loop around takes another object for a key."""
@@ -479,8 +477,9 @@ class Evaluator(ABC):
         self._note_left(path, event)
         if event.kind is Kind.BACKWARD and path.updated is not None:
             path = replace(path, updated=None)
-        if event.kind in _RENEWING and path.left is not None:
-            path = replace(path, left=None)
+        if event.kind is Kind.UPDATE or (event.kind in _RENEWING and path.left is not None):
+            left = path.gradients.left() if event.kind is Kind.UPDATE else None
+            path = replace(path, left=left)
         state = path.gradients
         if event.kind in _IDLE and state.kinds <= _IDLE:
             kept = tuple(e for e in path.trace if e.kind is Kind.ZERO_GRAD and e is not event)
