@@ -17,7 +17,7 @@ from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.frameworks import CONFIGURED_BY, SCALING
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, words
-from amp_lint.vocabulary.training import OPTIMIZERS, SCHEDULERS
+from amp_lint.vocabulary.training import makes_optimizer, makes_scheduler
 
 _STEP = words(Kind.STEP)
 _MAX_BINDINGS = 20  # of one name that a framework prepares
@@ -127,7 +127,7 @@ class Frameworks:
 
     def _is_from_torch(self, value: cst.BaseExpression) -> bool:
         names = self.names.qualified(value.func) if isinstance(value, cst.Call) else ()
-        return any(n.startswith(OPTIMIZERS) and not n.startswith(SCHEDULERS) for n in names)
+        return any(map(makes_optimizer, names))
 
     def _made(
         self, role: Role, owner: cst.BaseExpression | None
@@ -249,7 +249,7 @@ class Frameworks:
             values += self.values.alternatives(given)
         made = (value.func for value in values if isinstance(value, cst.Call))
         names = {name for function in made for name in self.names.qualified(function)}
-        return any(name.startswith(SCHEDULERS) for name in names)
+        return any(map(makes_scheduler, names))
 
 
 def _precision(call: cst.Call, row: Meaning) -> cst.BaseExpression | None:

@@ -33,7 +33,7 @@ from amp_lint.vocabulary.modules import (
 from amp_lint.vocabulary.operations import MAKERS
 from amp_lint.vocabulary.table import names as names_of
 from amp_lint.vocabulary.table import place, words
-from amp_lint.vocabulary.training import OPTIMIZERS, OTHER_OPTIMIZERS, SCHEDULERS
+from amp_lint.vocabulary.training import makes_optimizer
 
 HALF = frozenset({"torch.float16", "torch.half", "torch.HalfTensor", "torch.cuda.HalfTensor"})
 HALF_TEXT = frozenset({"float16", "torch.float16", "torch.HalfTensor", "torch.cuda.HalfTensor"})
@@ -258,7 +258,7 @@ class Modules:
         """Each optimizer's constructor, or clip, with every module whose parameters it gets."""
         for call in self.tree.nodes(cst.Call):
             names = self.names.qualified(call.func)
-            if any(map(_is_optimizer, names)):
+            if any(map(makes_optimizer, names)):
                 given = arguments(call).get(0, "params")
                 if given is not None:
                     yield from ((call, module) for module in self._owners(given))
@@ -761,16 +761,6 @@ class _Trace:
             for test, holds in tests
         )
         return any(value is not ... and bool(value) is not holds for value, holds in known)
-
-
-def _is_optimizer(name: str) -> bool:
-    module, _, last = name.rpartition(".")
-    return name in OTHER_OPTIMIZERS or (
-        name.startswith(OPTIMIZERS)
-        and not name.startswith(SCHEDULERS)
-        and "swa_utils" not in module
-        and last[:1].isupper()
-    )
 
 
 def _parameters_of(call: cst.Call) -> cst.BaseExpression | None:

@@ -24,7 +24,7 @@ from amp_lint.vocabulary.amp import STATE_DICT
 from amp_lint.vocabulary.frameworks import NOT_TORCH
 from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import ROWS, methods, names, place, words
-from amp_lint.vocabulary.training import OPTIMIZERS, SCHEDULERS
+from amp_lint.vocabulary.training import makes_optimizer, makes_scheduler
 
 SCALERS = names(Role.SCALER)
 _STEPPERS = names(Role.STEPPER)
@@ -268,7 +268,7 @@ class Roles:
         made = (v for v in self.values.alternatives(node) if isinstance(v, cst.Call))
         known = (self.names.qualified(each.func) for each in made)
         return _names_optimizer(_last(node)) or any(
-            name.startswith(OPTIMIZERS) for names in known for name in names
+            makes_optimizer(name) for names in known for name in names
         )
 
     def _is_given(
@@ -301,9 +301,9 @@ class Roles:
         for value in self.values.alternatives(node):
             if isinstance(value, cst.Call):
                 names = self.names.qualified(value.func)
-                if any(name.startswith(SCHEDULERS) for name in names):
+                if any(map(makes_scheduler, names)):
                     return False
-                if any(name.startswith(OPTIMIZERS) for name in names):
+                if any(map(makes_optimizer, names)):
                     return True
         called = self._called(node)
         if any(map(_names_optimizer, called)):
@@ -337,7 +337,7 @@ class Roles:
         for value in self.values.alternatives(node):
             if isinstance(value, cst.Call):
                 names = self.names.qualified(value.func)
-                if any(name.startswith(SCHEDULERS) for name in names):
+                if any(map(makes_scheduler, names)):
                     return True
         return any(_names_scheduler(name.lower()) for name in self._called(node))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from amp_lint.vocabulary.meaning import Kind, Meaning, Parameter, Part, Role
 
 OPTIMIZERS = "torch.optim."
-SCHEDULERS = "torch.optim.lr_scheduler."
-"""Where the constructors of optimizers and of learning-rate schedulers are."""
+"""Where the constructors of optimizers are, and of learning-rate schedulers too."""
+_SCHEDULERS, _AVERAGES = "torch.optim.lr_scheduler.", "torch.optim.swa_utils."
 OTHER_OPTIMIZERS = frozenset({"transformers.AdamW", "transformers.optimization.AdamW"})
 OPTIMIZER_WORDS = frozenset({"optim", *(name.rpartition(".")[2] for name in OTHER_OPTIMIZERS)})
 """Identifiers of which a file has one that makes an optimizer by its name."""
@@ -137,3 +137,15 @@ LOADS_GIVEN = "load_objects"
 """The method of its ``Checkpoint`` that loads the state of each."""
 RESUME, GIVEN_LATER = "resume_or_load", "checkpointables"
 """Their method that loads the state of each of these objects, and the attribute that has them."""
+
+
+def makes_optimizer(name: str) -> bool:
+    """Whether a function, by its qualified name, makes an optimizer of torch or transformers."""
+    others = (_SCHEDULERS, _AVERAGES)
+    of_torch = name.startswith(OPTIMIZERS) and not name.startswith(others)
+    return name in OTHER_OPTIMIZERS or (of_torch and name.rpartition(".")[2][:1].isupper())
+
+
+def makes_scheduler(name: str) -> bool:
+    """Whether a function, by its qualified name, makes a learning-rate scheduler of torch."""
+    return name.startswith(_SCHEDULERS) or name == f"{_AVERAGES}SWALR"

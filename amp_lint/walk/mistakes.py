@@ -221,7 +221,8 @@ class Mistakes:
                     gradients = gradients.given_up()
             yield from self._in_turn(cycle, root)
         for backward, event in root.left:
-            yield Found(Mistake.BYPASS, event, backward, root, ())
+            if not self._makes_gradients(event.node):
+                yield Found(Mistake.BYPASS, event, backward, root, ())
         for update, event in root.early:
             if event.kind is Kind.SCHEDULE:
                 if self._is_scheduled(update, event):
@@ -422,6 +423,8 @@ class Mistakes:
         match mistake:
             case Mistake.REPEATED_UNSCALE | Mistake.NO_UPDATE:
                 return self._is_certain(cause, event) and not self._is_updated_elsewhere(event)
+            case Mistake.BYPASS | Mistake.DOUBLE_STEP:
+                return not self._makes_gradients((cause if event.scaler else event).node)
             case Mistake.UNCHECKED_STEP:
                 return self._is_unchecked(cause, event)
             case Mistake.EMPTY_UPDATE:
@@ -443,6 +446,14 @@ class Mistakes:
             case Mistake.UNPREPARED:
                 return self._is_left_out(cause, event)
         return True
+
+    def _makes_gradients(self, step: cst.CSTNode) -> bool:
+        """Whether a direct step is given a closure that makes its gradients, and scales no loss."""
+        given = step.args if isinstance(step, cst.Call) else ()
+        closures = [v for arg in given for v in self.steps.program.values.alternatives(arg.value)]
+        bodies = [self.steps.program.values.function(each) or each for each in closures]
+        calls = (call for body in bodies for call in self.tree.below(body, cst.Call))
+        return bool(bodies) and not any(map(self.steps.recognizer.is_scale, calls))
 
     def _is_unchecked(self, unscale: Event, step: Event) -> bool:
         """Whether nobody asks if gradients are finite between an ``unscale_`` and a step."""

@@ -28,8 +28,8 @@ from amp_lint.vocabulary.training import (
     GIVEN_TO_LOAD,
     GIVEN_TO_SAVE,
     LOADS_GIVEN,
-    OPTIMIZERS,
     RESUME,
+    makes_optimizer,
 )
 from amp_lint.vocabulary.written import SCALER, STEPS
 
@@ -569,7 +569,7 @@ class Checkpoints:
         given += self.origins.in_rows(node) if isinstance(node, cst.Name) else []
         made = (call.func for call in self.origins.makers(node))
         return any(map(self.roles.is_optimizer, given)) or any(
-            name.startswith(OPTIMIZERS) for func in made for name in self.names.qualified(func)
+            makes_optimizer(name) for func in made for name in self.names.qualified(func)
         )
 
     def is_kept(self, state: cst.Call) -> bool:

@@ -757,3 +757,20 @@ def advance(scaler, optimizer, other, scheduler, loss):
 def test_a_function_that_only_steps(body: str, expected: list[str]) -> None:
     text = ONLY_STEPS.format(body=textwrap.indent(body, "    ").strip())
     assert [name for name, _, _ in found(model_of(HEADER + text))] == expected
+
+
+@pytest.mark.parametrize(
+    ("loss", "count"), [("model(x)", 0), ("scaler.scale(model(x))", 1)], ids=["plain", "scaled"]
+)
+def test_a_step_with_a_closure_makes_its_own_gradients(loss: str, count: int) -> None:
+    closure = f"def closure():\n    lbfgs_optimizer.zero_grad()\n    {loss}.backward()\n"
+    body = SCALED + STEP + closure + "lbfgs_optimizer.step(closure)\n" + UPDATE
+    assert len(looped(body).mistakes.bypasses) == count
+
+
+def test_what_averages_weights_is_no_optimizer() -> None:
+    made = MADE + "swa = torch.optim.swa_utils.SWALR(optimizer, swa_lr=0.1)\n"
+    made += "averaged = torch.optim.swa_utils.AveragedModel(model)\n"
+    body = SCALED + STEP + UPDATE + "averaged.update_parameters(model)\nswa.step()\n"
+    assert looped(body, made).mistakes.bypasses == []
+    assert [name for name, *_ in found(looped(SCALED + "swa.step()\n", made))] == []

@@ -26,7 +26,7 @@ from amp_lint.verify.terms import Const, Global, Input, Term, show
 from amp_lint.vocabulary.amp import BY_INVERSE, BY_SCALE, DEFAULT_DTYPES, DEVICE_AUTOCAST, GET_SCALE
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.purity import DIVIDED, MULTIPLIED
-from amp_lint.vocabulary.training import OPTIMIZERS
+from amp_lint.vocabulary.training import makes_optimizer
 from amp_lint.walk.caches import Caches, StaleCast
 from amp_lint.walk.clips import clip_limit, is_infinite
 from amp_lint.walk.paths import Cycle, last_name
@@ -461,8 +461,7 @@ class Tracer:
         """How an optimizer of torch is made, without its parameters."""
         if not isinstance(node, cst.Call):
             return None
-        names = [n for n in self._model.names.qualified(node.func) if n.startswith(OPTIMIZERS)]
-        if len(names) != 1 or not names[0].rpartition(".")[2][:1].isupper():
+        if len([*filter(makes_optimizer, self._model.names.qualified(node.func))]) != 1:
             return None
         made = self._construct(node)
         return Construct(
