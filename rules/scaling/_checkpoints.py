@@ -208,13 +208,13 @@ class Checkpoints:
         strings = self.tree.nodes(cst.SimpleString)
         keys = (text for text in strings if names_scaler(str(text.evaluated_value)))
         kept = (key for key in keys if not self._is_aside(key) and not self._is_read(key))
-        if any(self._is_reached(key) and not self._is_for_nobody(key) for key in kept):
+        if any(self.is_reached(key) and not self._is_for_nobody(key) for key in kept):
             return True
         entries = self.tree.nodes(cst.DictElement)
-        if any(self.roles.is_scaler(entry.value) for entry in entries if self._is_reached(entry)):
+        if any(self.roles.is_scaler(entry.value) for entry in entries if self.is_reached(entry)):
             return True
         calls = filter(self._may_save_scaler, self.tree.nodes(cst.Call))
-        return any(map(self._is_reached, calls))
+        return any(map(self.is_reached, calls))
 
     def _is_for_nobody(self, key: cst.SimpleString) -> bool:
         """Whether a string is the key of what is asked of a parameter that no call gives."""
@@ -223,15 +223,23 @@ class Checkpoints:
         func = given.func if isinstance(given, cst.Call) else None
         return isinstance(func, cst.Attribute) and self.program.is_left_out(func.value)
 
-    def _is_reached(self, node: cst.CSTNode) -> bool:
-        """Whether a place of another file is in something that is called, or calls this file."""
+    def is_reached(self, node: cst.CSTNode) -> bool:
+        """Whether a place is in something that is called, or in a file that calls this one."""
         unit = self._unit(node)
-        if self.own.is_own(node) or not isinstance(unit, cst.FunctionDef):
+        if not isinstance(unit, cst.FunctionDef) or self.program.calls_of(unit):
             return True
-        if self.program.calls_of(unit):
-            return True
+        if self.own.is_own(node):
+            named = self.tree.named(unit.name.value)
+            return not self._is_library or any(name is not unit.name for name in named)
         run = (each for call in self.tree.below(unit, cst.Call) for each in self._reached(call))
         return any(map(self.own.is_own, run))
+
+    @functools.cached_property
+    def _is_library(self) -> bool:
+        """Whether other files call functions of this one: what none of them names is not run."""
+        functions = filter(self.own.is_own, self.tree.nodes(cst.FunctionDef))
+        calls = (call for each in functions for call in self.program.calls_of(each))
+        return not all(map(self.own.is_own, calls))
 
     def _is_aside(self, text: cst.SimpleString) -> bool:
         """Whether a string is in an annotation, or says how a wrapper's state is called.
@@ -740,10 +748,14 @@ class Checkpoints:
         if (copied := self._copied(self.tree.parent(node))) is not None:
             node = copied
         target = next(iter(targets_of(self.tree, node)), self._appended_to(node))
-        if not isinstance(target, cst.Name):
+        of_dict = isinstance(target, cst.Subscript)
+        name = target.value if isinstance(target, cst.Subscript) else target
+        if not isinstance(name, cst.Name):
             return node
         scope = self._scope(node)
-        uses = [n for n in self.tree.named(target.value) if self.tree.contains(scope, n)]
+        uses = [n for n in self.tree.named(name.value) if self.tree.contains(scope, n)]
+        if of_dict:  # which is an entry of another
+            uses = [n for n in uses if isinstance(self.tree.parent(n), cst.DictElement)]
         entries = (n for n in uses if self._holder(n) is not None)
         return next(entries, node)
 

@@ -94,7 +94,8 @@ class UnloadedScalers:
             func = call.func
             if not isinstance(func, cst.Attribute) or func.attr.value not in STATE_DICT.words:
                 continue
-            if self.roles.is_scaler(func.value) and self.checkpoints.is_kept(call):
+            kept = self.roles.is_scaler(func.value) and self.checkpoints.is_kept(call)
+            if kept and self.checkpoints.is_reached(call):
                 yield call
 
     def _is_scaled(self, load: cst.Call) -> bool:

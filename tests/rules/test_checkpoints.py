@@ -80,6 +80,11 @@ def test_found(program: str, scaler: str) -> None:
         ("self.opt.state_dict()}", "[o.state_dict() for o in [self.opt]]}"),
         ("self.opt.state_dict()}", "[self.opt.state_dict()]}"),
         ("self.opt.state_dict()}", "{'a': self.opt.state_dict()}}"),
+        (
+            'state = {"net": 1, "opt": self.opt.state_dict()}',
+            'of = {}\n        for k in ["opt"]: of[k] = self.opt.state_dict()\n'
+            '        state = {"net": 1, "opts": of}',
+        ),
         ("self.opt.state_dict()}", "[]}; state['opt'].append(self.opt.state_dict())"),
         ('state = {"net"', 'o = []; o.append(self.opt.state_dict()); state = {"o": o, "net"'),
         ("torch.save(state, path)", "x = path.get('use_grad_scaler'); torch.save(state, path)"),

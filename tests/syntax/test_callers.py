@@ -140,6 +140,24 @@ def test_a_switch_that_is_called_after_the_scaler_saves_nothing(tmp_path: Path) 
     assert findings(tmp_path, files) == ["saving.py:4 AMP111"]
 
 
+@pytest.mark.parametrize(
+    ("used", "line"),
+    [pytest.param("", 4, id="not saved"), pytest.param("save_all", 7, id="saved, not loaded")],
+)
+def test_a_helper_beside_that_nobody_names_saves_no_scaler(
+    tmp_path: Path, used: str, line: int
+) -> None:
+    other = """
+        def save_all(path, optimizer, scaler):
+            torch.save({"o": optimizer.state_dict(), "scaler": scaler.state_dict()}, path)
+    """
+    caller = TRAINING.format(import_="from saving import *", load="load", save="save")
+    caller = textwrap.dedent(caller.replace("held=", "")) + f"\n\nSAVING = [{used}]\n"
+    saving = textwrap.dedent(SAVING.replace("held", "optimizer")) + textwrap.dedent(other)
+    found = findings(tmp_path, {"saving.py": saving, "main.py": caller})
+    assert found == [f"saving.py:{line} AMP111"]
+
+
 def test_no_finding_where_the_caller_saves_its_scaler(tmp_path: Path) -> None:
     caller = TRAINING.format(import_="from saving import load, save", load="load", save="save")
     caller = caller.replace("held=", "").replace("{save}", "save")
