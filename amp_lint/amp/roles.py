@@ -32,6 +32,7 @@ _SCALER_NAME = re.compile(r"(^|_)scaler\d*(_|$)|gradscaler|loss_scaler", re.IGNO
 _DIGITS = "0123456789"
 _NOBODY = {"", "None"}
 _NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer", re.IGNORECASE)
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MAX_STEPS = 2  # helpers within helpers that make a scaler
 _MAX_CALLERS = 40  # calls that hand on one parameter
 _PREPROCESSING = {"fit", "transform", "fit_transform", "inverse_transform", "partial_fit"}
@@ -337,9 +338,15 @@ class Roles:
         for value in self.values.alternatives(node):
             if isinstance(value, cst.Call):
                 names = self.names.qualified(value.func)
-                if any(map(makes_scheduler, names)):
+                if any(map(makes_scheduler, names)) or self._is_called_scheduler(value):
                     return True
         return any(_names_scheduler(name.lower()) for name in self._called(node))
+
+    def _is_called_scheduler(self, made: cst.Call) -> bool:
+        """Whether what makes something of an optimizer is called a scheduler: ``PolyScheduler``."""
+        given = (name for arg in made.args for name in self._called(arg.value))
+        words = _CAPITAL.sub("_", _last(made.func)).lower()
+        return _names_scheduler(words) and any(map(_names_optimizer, given))
 
 
 def _names_optimizer(name: str) -> bool:

@@ -163,6 +163,25 @@ def test_no_optimizers(text: str) -> None:
     assert not is_optimizer(text)
 
 
+@pytest.mark.parametrize(
+    ("made", "is_one"),
+    [
+        ("torch.optim.lr_scheduler.StepLR(o, 1)", True),
+        ("torch.optim.swa_utils.SWALR(o, 1)", True),
+        ("torch.optim.swa_utils.AveragedModel(net)", False),
+        ("WarmupPolyLrScheduler(optim, warmup=9)", True),
+        ("lib.build_scheduler(config, optimizer)", True),
+        ("DDPMScheduler(steps=9)", False),
+        ("Scheduled(optimizer)", False),
+    ],
+)
+def test_schedulers(made: str, is_one: bool) -> None:
+    model = model_of(f"import torch, lib\nx = {made}\nuse(x)")
+    (call,) = [c for c in model.tree.nodes(cst.Call) if model.tree.source(c) == "use(x)"]
+    assert model.roles.is_scheduler(call.args[0].value) is is_one
+    assert not model.roles.is_optimizer(call.args[0].value)
+
+
 def test_every_construction() -> None:
     model = model_of(
         """
