@@ -44,6 +44,7 @@ _SAVE = re.compile(
 _ASIDE = re.compile(r"^(meta|aliases|config|description|extra_info|hparams|tags)", re.IGNORECASE)
 """Arguments in which what is saved is described."""
 _ABOUT_ATTRIBUTES = frozenset({"builtins.delattr", "builtins.hasattr"})
+_DICT = frozenset({"builtins.dict"})
 _HARMLESS = frozenset({"print", "len", "str", "type", "isinstance", "info", "debug", "warning"})
 _LOOKED_UP = frozenset({"get", "pop"})
 _SCALER = re.compile(SCALER, re.IGNORECASE)
@@ -288,10 +289,25 @@ class Checkpoints:
         if self.roles.is_constructor(call) or self.names.is_any(func, ASKING):
             return False
         if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
-            return not TRAINS.search(last(func))
+            return not TRAINS.search(last(func)) and not self._is_spread_to_train(call)
         given = any(self.is_scaler(arg.value) for arg in call.args)
         hidden = not self.own.is_own(call) and not TRAINS.search(last(func))
         return given and (hidden or bool(_SAVE.search(last(func))))
+
+    def _is_spread_to_train(self, call: cst.Call) -> bool:
+        """Whether a dict of arguments joins those that are spread into calls which train alone."""
+        parent = self.tree.parent(call)
+        joined = self.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if not self.names.is_any(call.func, _DICT) or not isinstance(joined, cst.Call):
+            return False
+        rest = joined.func.value if isinstance(joined.func, cst.Attribute) else None
+        if last(joined.func) not in DICT_CHANGES or not isinstance(rest, cst.Name):
+            return False
+        uses = self._uses_in(self._scope(call), rest.value)
+        spread = [arg for use in uses if isinstance(arg := self.tree.parent(use), cst.Arg)]
+        called = (self.tree.parent(arg) for arg in spread)
+        trains = (isinstance(c, cst.Call) and TRAINS.search(last(c.func)) for c in called)
+        return bool(spread) and all(arg.star == "**" for arg in spread) and all(trains)
 
     def _is_only_shown(self, state: cst.Call) -> bool:
         """Whether a state, or what has its name, is printed or logged, and nothing else."""
@@ -389,9 +405,15 @@ class Checkpoints:
             for optimizer in known if owners else ():
                 saved = any(self.origins.same(optimizer, owner) for owner in owners)
                 step = next((s for s in self._steps if saved and self._is_of(s, optimizer)), None)
-                if step is not None:
-                    made = scaler.call if scaler is not None else step.call
-                    yield Checkpoint(call, optimizer, made, None, None)
+                if scaler is not None and (step or (saved and self._is_left_out_of(call))):
+                    yield Checkpoint(call, optimizer, scaler.call, None, None)
+                elif step is not None:
+                    yield Checkpoint(call, optimizer, step.call, None, None)
+
+    def _is_left_out_of(self, call: cst.Call) -> bool:
+        """Whether what is called would save a scaler, and is given none."""
+        target = self.program.target(call)
+        return target is not None and self._leaves_out(target)
 
     @property
     def _own_loads(self) -> Iterator[cst.BaseExpression]:
@@ -753,7 +775,7 @@ class Checkpoints:
         if not isinstance(name, cst.Name):
             return node
         scope = self._scope(node)
-        uses = [n for n in self.tree.named(name.value) if self.tree.contains(scope, n)]
+        uses = self._uses_in(scope, name.value)
         if of_dict:  # which is an entry of another
             uses = [n for n in uses if isinstance(self.tree.parent(n), cst.DictElement)]
         entries = (n for n in uses if self._holder(n) is not None)
@@ -861,8 +883,10 @@ class Checkpoints:
     def _uses(self, holder: cst.BaseExpression) -> list[cst.Name]:
         """Where a checkpoint is used that has a name."""
         name, scope = self._name(holder), self._scope(holder)
-        named = self.tree.named(name) if name is not None else ()
-        return [each for each in named if self.tree.contains(scope, each)]
+        return self._uses_in(scope, name) if name is not None else []
+
+    def _uses_in(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
+        return [each for each in self.tree.named(name) if self.tree.contains(scope, each)]
 
     @functools.cached_property
     def _is_out_of_reach(self) -> bool:

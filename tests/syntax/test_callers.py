@@ -454,3 +454,60 @@ def test_of_many_callers_those_that_scale_are_looked_at(tmp_path: Path) -> None:
     plain += "    Holder(1)\n"
     others = {f"a{number}.py": plain for number in range(projects.MAX_CALLERS)}
     assert findings(tmp_path, {**files, **others}) == ["holder.py:11 AMP111"]
+
+
+RUNNER = {
+    "saving.py": """\
+        import torch
+
+        def save(model, path, optimizer=None, loss_scaler=None):
+            state = {"model": model.state_dict()}
+            if isinstance(optimizer, torch.optim.Optimizer):
+                state["optimizer"] = optimizer.state_dict()
+            if loss_scaler is not None:
+                state["loss_scaler"] = loss_scaler.state_dict()
+            torch.save(state, path)
+        """,
+    "runner.py": """\
+        import torch
+        from saving import save
+
+        class Runner:
+            def __init__(self, model, optimizer, options=None):
+                self.model, self.optimizer = model, optimizer
+                if options is not None:
+                    self.loss_scaler = torch.amp.GradScaler("cuda", **options)
+
+            def train(self, x, **kwargs):
+                kwargs.update(dict(loss_scaler=self.loss_scaler))
+                self.model.train_step(x, self.optimizer, **kwargs)
+                self.loss_scaler.update()
+
+            def resume(self, path):
+                state = torch.load(path)
+                self.optimizer.load_state_dict(state["optimizer"])
+                if "loss_scaler" in state:
+                    self.loss_scaler.load_state_dict(state["loss_scaler"])
+
+            def keep(self, path, whole=True):
+                optimizer = self.optimizer if whole else None
+                save(self.model, path, optimizer=optimizer)
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("optimizer=optimizer)", "optimizer=optimizer, loss_scaler=self.loss_scaler)", 0),
+        ("self.model.train_step(", "self.model.keep_all(", 0),
+        ("optimizer=optimizer)", "optimizer=None)", 0),
+    ],
+)
+def test_a_helper_that_saves_a_scaler_is_given_none(
+    tmp_path: Path, old: str, new: str, count: int
+) -> None:
+    assert old in RUNNER["runner.py"]
+    files = {**RUNNER, "runner.py": RUNNER["runner.py"].replace(old, new, bool(old))}
+    assert findings(tmp_path, files) == ["runner.py:23 AMP111"] * count
