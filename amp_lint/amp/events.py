@@ -41,9 +41,10 @@ _MAX_NAMES = 50  # that a value is made from, and that are followed
 (_STEPPED,) = {row.place(Part.OPTIMIZER) for row in rows(Kind.STEP, Role.SCALER)}
 
 
-def is_record(node: cst.BaseExpression) -> bool:
-    """Whether an expression is what a scaler notes of each optimizer's gradients."""
-    return isinstance(node, cst.Attribute) and node.attr.value == STAGES
+def recorded(node: cst.BaseExpression) -> cst.Attribute | None:
+    """What a scaler notes of each optimizer's gradients, if an expression is that, or an item."""
+    node = node.value if isinstance(node, cst.Subscript) else node
+    return node if isinstance(node, cst.Attribute) and node.attr.value == STAGES else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -280,7 +281,7 @@ class Recognizer:
             if self.kind(call) is not None or self.is_scale(call):
                 yield call
         targets = self.tree.nodes(cst.AssignTarget)
-        yield from (t for t in targets if is_gradient(t.target) or is_record(t.target))
+        yield from (t for t in targets if is_gradient(t.target) or recorded(t.target) is not None)
         changed = self.tree.nodes(cst.AugAssign)
         yield from (assign for assign in changed if is_gradient(assign.target))
 

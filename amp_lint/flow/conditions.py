@@ -15,7 +15,6 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from types import EllipsisType
 
 import libcst as cst
 
@@ -374,12 +373,9 @@ def _is_number(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
 
 
-def constant(node: cst.BaseExpression) -> Constant | EllipsisType:
-    """What a constant is equal to: its value, or how it is written; ``...`` for anything else."""
-    known = literal(node)
-    if known is None or isinstance(known, (bool, int, float, str, bytes)):
-        return known
-    return _constant_name(node) or ...
+def is_constant(node: cst.BaseExpression) -> bool:
+    """Whether an expression is a literal, or a constant by how it is written."""
+    return literal(node) is not ... or _constant_name(node) is not None
 
 
 _CONSTANT = re.compile(r"\A(?:torch\.\w+|(?:\w+\.)*[A-Z][A-Z0-9_]+)\Z")

@@ -11,12 +11,12 @@ import libcst as cst
 
 from amp_lint.flow.branches import deciding
 from amp_lint.flow.conditions import (
+    Constant,
     Equals,
     Facts,
     Formula,
     atoms,
     both,
-    constant,
     either,
     formula,
     opposite,
@@ -25,6 +25,7 @@ from amp_lint.flow.conditions import (
 from amp_lint.flow.values import Values, arguments, literal, lookup
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary.operations import DTYPES
 
 Words = frozenset[str]
 _MAYBE = (cst.For, cst.While, cst.BaseComp, cst.Lambda, cst.Match, cst.Try, cst.TryStar)
@@ -63,16 +64,46 @@ class Options:
         """Whether a test never holds (or fails), whichever constants its variables are given.
 
         As ``dtype is torch.float16`` after ``dtype = torch.bfloat16 if amp else None``. A variable
-        with one constant alone is a setting, which people change where it stands.
+        with one constant alone is a setting, which people change where it stands; so may what is
+        none of the function, and what has two names.
         """
-        asked = formula(test, lambda _: None)
+        asked = formula(test, lambda _: None, self._dtype)
         known: list[Formula] = []
-        for node in _compared(test):
-            values = [*map(constant, self.values.alternatives(node))]
-            given = [value for value in values if not isinstance(value, EllipsisType)]
-            if len(given) == len(values) > 1:
-                known.append(either(*(Equals(text(node), value) for value in given)))
-        return bool(known) and not Facts().assume(both(asked if holds else opposite(asked), *known))
+        sorts: set[str | None] = set()
+        for side in _sides(test):
+            values = self._given(side) or [side]
+            sorts |= {*map(self._sort, values)}
+            if len(values) > 1:
+                meant = [v for v in map(self._dtype, values) if not isinstance(v, EllipsisType)]
+                known.append(either(*(Equals(text(side), each) for each in meant)))
+        if not known or len(sorts - {None}) != 1 or "" in sorts:
+            return False
+        return not Facts().assume(both(asked if holds else opposite(asked), *known))
+
+    def _given(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What a variable of a function is assigned, in that function alone; [] of others."""
+        bindings = self.values.names.bindings(node) if isinstance(node, cst.Name) else []
+        home = self.tree.ancestor(node, cst.FunctionDef)
+        own = home is not None and all(
+            self.tree.ancestor(each.node, cst.FunctionDef) is home for each in bindings
+        )
+        return [*self.values.alternatives(node)] if bindings and own else []
+
+    def _sort(self, node: cst.BaseExpression) -> str | None:
+        """What a constant is, for only such of one sort can be told apart; None for None."""
+        known = literal(node)
+        if known is not ...:
+            return None if known is None else type(known).__name__
+        return "dtype" if self._dtype(node) is not ... else ""
+
+    def _dtype(self, node: cst.BaseExpression) -> Constant | EllipsisType:
+        """A literal, or the name of a dtype of torch, under its first name."""
+        known = literal(node)
+        if known is None or isinstance(known, (bool, int, float, str, bytes)):
+            return known
+        named = self.values.names.qualified(node)
+        dtypes = {DTYPES.get(name) for name in named}
+        return f"torch.{next(iter(dtypes))}" if len(dtypes) == 1 and None not in dtypes else ...
 
     def _of(self, node: cst.BaseExpression, key: str) -> Words:
         """All words that an option may be; empty where that is not known."""
@@ -166,6 +197,17 @@ def _compared(test: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
             case cst.Comparison(left=left, comparisons=targets):
                 sides = (left, *(target.comparator for target in targets))
                 yield from (s for s in sides if isinstance(s, (cst.Name, cst.Attribute)))
+
+
+def _sides(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """All that a test compares, the members of a tuple one by one."""
+    for node in (test, *descendants(test)):
+        if isinstance(node, cst.Comparison):
+            for side in (node.left, *(target.comparator for target in node.comparisons)):
+                if isinstance(side, (cst.Tuple, cst.List, cst.Set)):
+                    yield from (element.value for element in side.elements)
+                else:
+                    yield side
 
 
 def _offered(

@@ -10,13 +10,13 @@ from typing import Protocol
 
 import libcst as cst
 
-from amp_lint.flow.conditions import is_mode_test, text
+from amp_lint.flow.conditions import is_constant, is_mode_test, text
 from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.memo import per_node
-from amp_lint.syntax.names import Names, dotted
+from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.returns import is_property, returned
-from amp_lint.syntax.tree import Tree, statements_of
+from amp_lint.syntax.tree import Tree, children, descendants, last_statement, statements_of
 from amp_lint.vocabulary.purity import hands_on
 
 Loop = cst.For | cst.While
@@ -104,14 +104,56 @@ class Program:
 
     @per_node
     def answer(self, function: cst.FunctionDef) -> cst.BaseExpression | None:
-        """The test of settings that a function gives the answer of, where it has no other one.
+        """The one comparison of settings that a function gives the answer of.
 
-        Its variables are followed, so that what is left are parameters, attributes and constants.
+        Of its parameters, attributes and constants, with nothing called in it; None where it may
+        give something else, or a subclass may have another method in its place.
         """
-        values = returned(function)
-        found = [*self.values.alternatives(values[0])] if len(values) == 1 else []
-        once = len(found) == 1 and all(map(self._hands_on, function.decorators))
-        return found[0] if once and is_mode_test(found[0]) else None
+        values, last = returned(function), last_statement(function.body)
+        if len(values) != 1 or not isinstance(last, cst.Return) or last.value is not values[0]:
+            return None
+        found = [*self.values.alternatives(values[0])]
+        if len(found) != 1 or self.function_of(found[0]) is not function:
+            return None
+        plain = all(map(self._hands_on, function.decorators)) and not self._is_overridden(function)
+        return found[0] if plain and self._is_asked(found[0], function) else None
+
+    def _is_asked(self, test: cst.BaseExpression, function: cst.FunctionDef) -> bool:
+        """Whether a comparison calls nothing, and its variables are as the function got them."""
+        compares = isinstance(test, (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation))
+        parts = (test, *descendants(test))
+        if not compares or not is_mode_test(test) or any(isinstance(p, cst.Call) for p in parts):
+            return False
+        return all(self._is_given(each, function) for each in _whole_names(test))
+
+    def _is_given(self, node: cst.Name | cst.Attribute, function: cst.FunctionDef) -> bool:
+        """Whether a name is a parameter, at most converted to another type, or a constant."""
+        root = node
+        while isinstance(root, cst.Attribute) and isinstance(root.value, (cst.Name, cst.Attribute)):
+            root = root.value
+        if isinstance(root, cst.Name) and root.value in self.names.local(function):
+            given, *others = self.names.bindings(root)
+            return given.kind == "parameter" and all(
+                self._converts(other, root.value, function) for other in others
+            )
+        return is_constant(node)
+
+    def _converts(self, binding: Binding, name: str, function: cst.FunctionDef) -> bool:
+        """Whether a line of a function's own block makes a parameter an enum, or a text, of it."""
+        line = self.tree.statement(binding.node)
+        if line is None or self.tree.parent(line) is not function.body:
+            return False
+        match binding.value:
+            case cst.Call(func=cst.Name(value=kind), args=[cst.Arg(value=cst.Name(value=given))]):
+                return given == name and (kind == "str" or kind[:1].isupper())
+        return False
+
+    def _is_overridden(self, method: cst.FunctionDef) -> bool:
+        """Whether a class that is derived from a method's has another one in its place."""
+        owner = self.tree.ancestor(method, cst.FunctionDef, cst.ClassDef)
+        heirs = self.values.heirs(owner) if isinstance(owner, cst.ClassDef) else ()
+        name = method.name.value
+        return any(name in self.names.scope_of(heir).bindings for heir in heirs)
 
     def is_method(self, function: cst.FunctionDef) -> bool:
         """Whether the first parameter of a function is what it is called on."""
@@ -402,3 +444,12 @@ def _is_empty(small: cst.CSTNode) -> bool:
             name = raised.func if isinstance(raised, cst.Call) else raised
             return name is not None and dotted(name) == "NotImplementedError"
     return False
+
+
+def _whole_names(node: cst.CSTNode) -> Iterator[cst.Name | cst.Attribute]:
+    """The names and dotted names that an expression is made of."""
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        yield node
+        return
+    for child in children(node):
+        yield from _whole_names(child)

@@ -51,6 +51,13 @@ QUERIES = frozenset(
     }
 )  # fmt: skip
 """Methods of other objects that only ask for something."""
+NOTING = frozenset(
+    {
+        "add_scalar", "append", "debug", "error", "extend", "info", "log", "now", "set_description",
+        "set_postfix", "time", "update", "warning", "write",
+    }
+)  # fmt: skip
+"""Methods of other objects that note or show something, or tell the time."""
 MULTIPLIED, DIVIDED = "mul_", "div_"
 """Methods that change a tensor by a factor."""
 DICT_CHANGES = frozenset({"setdefault", "update"})

@@ -36,13 +36,14 @@ from amp_lint.syntax.returns import returned
 from amp_lint.syntax.tree import is_a, last_statement
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
-from amp_lint.walk.gradients import LEAVING_SCALED
+from amp_lint.walk.gradients import LEAVING_SCALED, Left
 from amp_lint.walk.paths import (
     Answer,
     Cycle,
     Environment,
     Exit,
     Frame,
+    LeftStep,
     Path,
     Ref,
     Scaled,
@@ -53,6 +54,7 @@ from amp_lint.walk.paths import (
 from amp_lint.walk.relevance import Relevance
 
 _CONSTANTS = frozenset({"None", "True", "False"})  # names to libcst
+_PLAIN = (cst.Name, cst.Attribute, cst.SimpleString, cst.Integer)
 _LARGEST_TEST = 6  # parts of a test that a name is assigned, for it to be remembered
 MAX_DEPTH = 5
 """Calls within calls that are followed."""
@@ -112,8 +114,7 @@ class Evaluator(ABC):
         self.events: dict[tuple[object, ...], Event] = {}
         self.early: dict[tuple[int, int], tuple[Event, Event]] = {}
         """Updates, each with what comes after it: what belongs before it, steps of a scheduler."""
-        self.left: dict[int, tuple[Event, Event]] = {}
-        """Backward calls, each with a direct step on what is still scaled after the update."""
+        self.left: dict[int, LeftStep] = {}
         self.entered: set[int] = set()
         """Ids of the functions that were run in the place of a call."""
 
@@ -478,8 +479,7 @@ class Evaluator(ABC):
         if event.kind is Kind.BACKWARD and path.updated is not None:
             path = replace(path, updated=None)
         if event.kind is Kind.UPDATE or (event.kind in _RENEWING and path.left is not None):
-            left = path.gradients.left() if event.kind is Kind.UPDATE else None
-            path = replace(path, left=left)
+            path = replace(path, left=self._beyond(path) if event.kind is Kind.UPDATE else None)
         state = path.gradients
         if event.kind in _IDLE and state.kinds <= _IDLE:
             kept = tuple(e for e in path.trace if e.kind is Kind.ZERO_GRAD and e is not event)
@@ -505,12 +505,19 @@ class Evaluator(ABC):
         if late or event.kind is Kind.SCHEDULE:
             self.early.setdefault((id(update.node), id(event.node)), (update, event))
 
+    def _beyond(self, path: Path) -> Left[Event] | None:
+        """What an update leaves scaled; None if nobody knows which optimizers were stepped."""
+        left = path.gradients.left()
+        if left is not None and any(event.varies for event in path.trace):
+            return None
+        return left
+
     def _note_left(self, path: Path, event: Event) -> None:
         """Note a direct step on what an update left scaled, as it is another optimizer's."""
         direct = event.kind is Kind.STEP and event.scaler is None and event.framework is None
-        left = path.left if direct and not event.varies else None
-        if left is not None and left.is_scaled_for(event.optimizer):
-            self.left.setdefault(id(event.node), (left.backward, event))
+        left, update = path.left if direct and not event.varies else None, path.updated
+        if left is not None and update is not None and left.is_scaled_for(event.optimizer):
+            self.left.setdefault(id(event.node), LeftStep(left.backward, update, event))
 
     def _is_cleared(self, path: Path, late: Event) -> bool:
         """Whether the gradients that a step, or the one before an update, used were cleared."""
@@ -565,7 +572,7 @@ class Evaluator(ABC):
         """Give the parameters of a called function their values."""
         given = self.program.bind(target, node)
         results = {id(arg.value): value for arg, value in zip(node.args, values, strict=True)}
-        env = self._parameters(target, node, path, outer, inner)
+        env = Environment({**path.env, **self._receiver(target, node, path, outer, inner)})
         env |= {inner.prefix + n: results.get(id(argument)) for n, argument in given.items()}
         path = replace(path, env=env)
         for param in (*target.params.params, *target.params.kwonly_params):
@@ -593,7 +600,7 @@ class Evaluator(ABC):
         if isinstance(node, cst.Call):
             condition = self._called(node, path, frame)
             if condition is not None:
-                return Answer(text(node), condition)
+                return Answer(condition)
         if path.env.scaled:
             for part in self.relevance.expressions(node):
                 inside = self.value(part, path, frame)
@@ -604,6 +611,8 @@ class Evaluator(ABC):
     def key(self, node: cst.BaseExpression, path: Path, frame: Frame) -> str | None:
         """The key of the object that an expression stands for, aliases followed."""
         value = self.value(node, path, frame)
+        if isinstance(value, Answer):
+            return self.own_key(node, path, frame)
         return value.key if isinstance(value, Ref) else None
 
     def own_key(self, node: cst.BaseExpression, path: Path, frame: Frame) -> str | None:
@@ -642,8 +651,13 @@ class Evaluator(ABC):
         test = self.program.answer(target) if target is not None else None
         if target is None or test is None or id(target) in self.recognizer.eventful:
             return None
-        inner = self.frame(target, f"{frame.prefix}{target.name.value}:")
-        inside = replace(path, env=self._parameters(target, call, path, frame, inner))
+        if not all(is_a(arg.value, _PLAIN) for arg in call.args):
+            return None
+        inner = self.frame(target, f"{frame.prefix}{target.name.value}@{self.tree.order(call)}:")
+        given = self.program.bind(target, call).items()
+        env = Environment(self._receiver(target, call, path, frame, inner))
+        env |= {inner.prefix + name: self.value(each, path, frame) for name, each in given}
+        inside = replace(path, env=env)
         named: set[str] = set()
 
         def key_of(node: cst.BaseExpression) -> str | None:
@@ -654,18 +668,15 @@ class Evaluator(ABC):
         found = formula(test, key_of, self.values.constant)
         return found if atoms(found) <= named else None
 
-    def _parameters(
+    def _receiver(
         self, target: cst.FunctionDef, node: cst.Call, path: Path, outer: Frame, inner: Frame
-    ) -> Environment:
-        """What the names of a path stand for where a function is called: its parameters too."""
-        env = Environment(path.env)
-        if (itself := self.program.receiver_name(target)) is not None:
-            receiver = node.func.value if isinstance(node.func, cst.Attribute) else node.func
-            key = self.key(receiver, path, outer)
-            env[inner.prefix + itself] = Ref(key) if key else None
-        given = self.program.bind(target, node)
-        env |= {inner.prefix + n: self.value(each, path, outer) for n, each in given.items()}
-        return env
+    ) -> dict[str, Value]:
+        """What a method's first parameter stands for, under its key; nothing for a function."""
+        if (itself := self.program.receiver_name(target)) is None:
+            return {}
+        receiver = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+        key = self.key(receiver, path, outer)
+        return {inner.prefix + itself: Ref(key) if key else None}
 
     def learn(self, key: str, node: cst.BaseExpression, path: Path) -> Path:
         """What assigning ``node`` to a name tells of its value, if a test will ask for it."""
@@ -723,5 +734,6 @@ def _is_test(node: cst.BaseExpression) -> bool:
 def _outside(prefix: str, value: Value) -> Value:
     """What a function gives back, if its caller can name it."""
     if isinstance(value, Answer):
-        return None if any(prefix in key for key in atoms(value.condition)) else value
+        is_inner = any(key.startswith(prefix) for key in atoms(value.condition))
+        return None if is_inner else value
     return None if isinstance(value, Ref) and value.key.startswith(prefix) else value

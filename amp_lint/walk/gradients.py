@@ -191,7 +191,11 @@ class Gradients(Generic[E]):
             case Kind.ZERO_GRAD:
                 return self._with(event, **self._cleared(key, event))
             case Kind.RESET:
-                return self._with(event, unscaled={}, stepped={})
+                unscaled, stepped = (
+                    {k: e for k, e in each.items() if e.scaler != event.scaler}
+                    for each in (self.unscaled, self.stepped)
+                )
+                return self._with(event, unscaled=unscaled, stepped=stepped)
             case Kind.UPDATE:
                 return type(self)(
                     last=self.last, since=self.since, kinds=self.kinds, by_scaler=self.by_scaler

@@ -20,10 +20,11 @@ from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
 from amp_lint.vocabulary.amp import SCALE
 from amp_lint.vocabulary.meaning import Part, Role
+from amp_lint.vocabulary.purity import NOTING, PURE_METHODS, QUERIES, is_pure_function
 from amp_lint.vocabulary.table import rows, words
 from amp_lint.walk.gradients import Gradients
 from amp_lint.walk.mistake_rows import CALLS, UNCHECKED_STEP
-from amp_lint.walk.paths import Cycle, last_name
+from amp_lint.walk.paths import Cycle, LeftStep, last_name
 from amp_lint.walk.steps import Root, Steps
 
 _BACKWARD = words(Kind.BACKWARD)
@@ -220,15 +221,61 @@ class Mistakes:
                 if event.kind is Kind.LEAVE and judged:
                     gradients = gradients.given_up()
             yield from self._in_turn(cycle, root)
-        for backward, event in root.left:
-            if not self._makes_gradients(event.node):
-                yield Found(Mistake.BYPASS, event, backward, root, ())
+        for left in root.left:
+            if self._is_sure_of(left, root):
+                yield Found(Mistake.BYPASS, left.step, left.backward, root, ())
         for update, event in root.early:
             if event.kind is Kind.SCHEDULE:
                 if self._is_scheduled(update, event):
                     yield Found(Mistake.SCHEDULED, event, update, root, ())
             elif self._home(update.node) is self._home(event.node):
                 yield Found(Mistake.EARLY_UPDATE, update, event, root, ())
+
+    def _is_sure_of(self, left: LeftStep, root: Root) -> bool:
+        """Whether a step after an update takes what that left: nothing else may have come to it.
+
+        All is in the function of the step, or backward and update are in one that this calls once.
+        """
+        step, update, backward = left.step.node, left.update.node, left.backward.node
+        home, inner, made = (
+            self._home(node) or self.tree.module for node in (step, update, backward)
+        )
+        if made is not inner or self._makes_gradients(step):
+            return False
+        calls, program = self.tree.below(home, cst.Call), self.steps.program
+        through = [call for call in calls if program.target(call) is inner]
+        if home is not inner and len(through) != 1:
+            return False
+        done = update if home is inner else through[0]
+        if program.loop(done) is not program.loop(step):
+            return False
+        start = backward if home is inner else done
+        at, end = self.tree.order, self.tree.order(step)
+        between = [call for call in calls if self.tree.end(start) <= at(call) < end]
+        if home is not inner:
+            within = self.tree.below(inner, cst.Call)
+            between += (call for call in within if at(call) >= self.tree.end(backward))
+        mixed = any(
+            event.scaler is None and not contradict(self.tree, event.node, backward)
+            for cycle in root.cycles
+            for event in cycle
+            if event.kind is Kind.BACKWARD
+        )
+        return at(done) < end and not mixed and all(map(self._changes_no_gradients, between))
+
+    def _changes_no_gradients(self, call: cst.Call, steps: int = 2) -> bool:
+        """Whether a call is known to make and change no gradients: an event, a log, arithmetic."""
+        recognizer, program = self.steps.recognizer, self.steps.program
+        if recognizer.kind(call) is not None or recognizer.is_scale(call):
+            return True
+        if (target := program.target(call)) is not None:
+            inner = self.tree.below(target.body, cst.Call)
+            return steps > 0 and all(self._changes_no_gradients(c, steps - 1) for c in inner)
+        names = program.names.qualified(call.func)
+        if names and all(map(is_pure_function, names)):
+            return True
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        return method in QUERIES | PURE_METHODS | NOTING
 
     def _in_turn(self, cycle: Cycle, root: Root) -> Iterator[Found]:
         """The updates of a loop over optimizers: another one of them steps after each."""
@@ -448,12 +495,28 @@ class Mistakes:
         return True
 
     def _makes_gradients(self, step: cst.CSTNode) -> bool:
-        """Whether a direct step is given a closure that makes its gradients, and scales no loss."""
+        """Whether a direct step is given a closure that runs backward, on a loss as it is."""
         given = step.args if isinstance(step, cst.Call) else ()
-        closures = [v for arg in given for v in self.steps.program.values.alternatives(arg.value)]
-        bodies = [self.steps.program.values.function(each) or each for each in closures]
-        calls = (call for body in bodies for call in self.tree.below(body, cst.Call))
-        return bool(bodies) and not any(map(self.steps.recognizer.is_scale, calls))
+        values = self.steps.program.values
+        closures = [v for arg in given for v in values.alternatives(arg.value)]
+        bodies = [values.function(each) or each for each in closures]
+        calls = [call for body in bodies for call in self.tree.below(body, cst.Call)]
+        recognizer = self.steps.recognizer
+        trains = any(self._runs(call, recognizer.training, Kind.BACKWARD) for call in calls)
+        return trains and not any(self._runs(call, self._scaling) for call in calls)
+
+    def _runs(self, call: cst.Call, functions: frozenset[int], kind: Kind | None = None) -> bool:
+        """Whether a call is of one of some functions, or itself what they run."""
+        recognizer = self.steps.recognizer
+        own = recognizer.kind(call) is kind if kind is not None else recognizer.is_scale(call)
+        return own or id(self.steps.program.target(call)) in functions
+
+    @functools.cached_property
+    def _scaling(self) -> frozenset[int]:
+        """Ids of the functions that scale a loss, themselves or in what they call."""
+        is_scale = self.steps.recognizer.is_scale
+        calls = (call for call in self.tree.nodes(cst.Call) if is_scale(call))
+        return self.steps.program.running(calls)
 
     def _is_unchecked(self, unscale: Event, step: Event) -> bool:
         """Whether nobody asks if gradients are finite between an ``unscale_`` and a step."""

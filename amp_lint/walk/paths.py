@@ -45,8 +45,8 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Ref):
-    """What a function of the program answered, named by the text of the call."""
+class Answer:
+    """What a function of the program answered that compares settings."""
 
     condition: Formula
     """When it is true."""
@@ -61,12 +61,21 @@ class Scaled:
     """Whether that was made to be on, where the path tells; if it is off, the loss is as it was."""
 
 
-Value = Ref | Scaled | None
+Value = Ref | Scaled | Answer | None
 
 
 def last_name(key: str) -> str:
     """What an object is called where it is used: ``scaler`` for ``train@12:self.scaler``."""
     return key.rpartition(":")[2].rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftStep:
+    """A direct step on what is still scaled after an update, as it is another optimizer's."""
+
+    backward: Event
+    update: Event
+    step: Event
 
 
 class Exit(enum.Enum):
@@ -91,12 +100,12 @@ class Environment(dict[str, Value]):
     def _answers(self) -> tuple[tuple[str, Answer], ...]:
         return tuple((key, value) for key, value in self.items() if isinstance(value, Answer))
 
-    def about(self, names: Iterable[str]) -> frozenset[str]:
-        """The keys of answers that were about one of some values."""
+    def about(self, names: Iterable[str]) -> tuple[tuple[str, Answer], ...]:
+        """The answers that were about one of some values, each with its key."""
         if not self._answers:
-            return frozenset()
-        return frozenset(
-            key
+            return ()
+        return tuple(
+            (key, answer)
             for key, answer in self._answers
             if any(mentions(atom, name) for atom in atoms(answer.condition) for name in names)
         )

@@ -9,15 +9,26 @@ from dataclasses import replace
 
 import libcst as cst
 
-from amp_lint.amp.events import Event, Kind, is_record
+from amp_lint.amp.events import Event, Kind, recorded
 from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.branches import leaves
-from amp_lint.flow.conditions import Facts, Formula, atoms, both, captured, matches, text
+from amp_lint.flow.conditions import Facts, Formula, Truthy, atoms, both, captured, matches, text
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.tree import is_a
 from amp_lint.walk.evaluate import MAX_DEPTH, Evaluator, Parts
-from amp_lint.walk.paths import Environment, Exit, Frame, Path, Ref, Scaled, Value, events, ways
+from amp_lint.walk.paths import (
+    Answer,
+    Environment,
+    Exit,
+    Frame,
+    Path,
+    Ref,
+    Scaled,
+    Value,
+    events,
+    ways,
+)
 
 MAX_PATHS = 64
 """Paths followed at one point of a function."""
@@ -272,8 +283,8 @@ class Run(Evaluator):
             clears = literal(node) is None
             kind = Kind.ZERO_GRAD if clears else Kind.GRADIENT_WRITE
             return self.emit(path, Event(kind, target))
-        if is_record(target):
-            return self.emit(path, Event(Kind.RESET, target))
+        if (record := recorded(target)) is not None:
+            return self.emit(path, Event(Kind.RESET, target, self.key(record.value, path, frame)))
         key = self.own_key(target, path, frame)
         path = self._forget(path, (target,), frame)
         if key is None:
@@ -305,12 +316,22 @@ class Run(Evaluator):
             for name, _ in paired(target, None)
             if (key := self.own_key(name, path, frame)) is not None
         }
-        facts = path.facts.forget(keys)
-        keys |= path.env.about(keys)
+        answers = path.env.about(keys)
+        facts = self._kept(answers, path.facts).forget(keys)
+        keys |= {key for key, _ in answers}
         if facts is path.facts and keys.isdisjoint(path.env):
             return path
         env = Environment(item for item in path.env.items() if item[0] not in keys)
         return replace(path, env=env, facts=facts)
+
+    def _kept(self, answers: Iterable[tuple[str, Answer]], facts: Facts) -> Facts:
+        """What is known of answers, for the names that have them: what they were about changes."""
+        known = facts
+        for key, answer in answers:
+            may = [truth for truth in (True, False) if facts.assume(answer.condition, truth)]
+            ways = known.assume(Truthy(key), may[0]) if len(may) == 1 else []
+            known = ways[0] if ways else known
+        return known
 
     # --- branches -----------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from amp_lint.amp.roles import Roles
 from amp_lint.flow.program import Program
 from amp_lint.walk.evaluate import Parts
 from amp_lint.walk.gradients import Gradients
-from amp_lint.walk.paths import Cycle
+from amp_lint.walk.paths import Cycle, LeftStep
 from amp_lint.walk.relevance import Relevance
 from amp_lint.walk.run import Run
 
@@ -58,8 +58,7 @@ class Root:
     """Whether paths were dropped or merged, so that "no path does" cannot be concluded."""
     early: tuple[tuple[Event, Event], ...] = ()
     """Updates, each with a step or update that comes after it for the same gradients."""
-    left: tuple[tuple[Event, Event], ...] = ()
-    """Backward calls, each with a direct step that comes after the update and takes its part."""
+    left: tuple[LeftStep, ...] = ()
     statements: int = 0
     """Statements that were run, each once for every path it was met on."""
 

@@ -230,14 +230,19 @@ class Checkpoints:
         if not isinstance(unit, cst.FunctionDef) or self.program.calls_of(unit):
             return True
         if self.own.is_own(node):
-            named = self.tree.named(unit.name.value)
-            return not self._is_library or any(name is not unit.name for name in named)
+            named = any(n is not unit.name for n in self.tree.named(unit.name.value))
+            return named or bool(unit.decorators) or not self._is_library
         run = (each for call in self.tree.below(unit, cst.Call) for each in self._reached(call))
         return any(map(self.own.is_own, run))
 
     @functools.cached_property
     def _is_library(self) -> bool:
-        """Whether other files call functions of this one: what none of them names is not run."""
+        """Whether other files call functions of this one: what none of them names is not run.
+
+        Unless this file looks names up.
+        """
+        if self.tree.named("globals"):
+            return False
         functions = filter(self.own.is_own, self.tree.nodes(cst.FunctionDef))
         calls = (call for each in functions for call in self.program.calls_of(each))
         return not all(map(self.own.is_own, calls))
