@@ -33,7 +33,7 @@ from amp_lint.flow.conditions import (
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.returns import returned
-from amp_lint.syntax.tree import is_a, last_statement
+from amp_lint.syntax.tree import descendants, is_a, last_statement
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.table import ROWS
 from amp_lint.walk.gradients import LEAVING_SCALED, Left
@@ -454,7 +454,12 @@ class Evaluator(ABC):
             function = first.func
             if isinstance(function, cst.Attribute) and function.attr.value == "parameters":
                 first = function.value
-        return self.key(first, path, frame) or text(first)
+        known = self.key(first, path, frame)
+        if known is not None:
+            return known
+        names = (part.value for part in descendants(first) if isinstance(part, cst.Name))
+        is_local = not frame.local.isdisjoint(names)
+        return (frame.prefix if is_local else "") + text(first)
 
     def _active(self, path: Path, without: int = 0) -> Region | None:
         """The region whose autocast is on here: the innermost, unless it is off on this path.

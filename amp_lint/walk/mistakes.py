@@ -240,7 +240,7 @@ class Mistakes:
         home, inner, made = (
             self._home(node) or self.tree.module for node in (step, update, backward)
         )
-        if made is not inner or self._makes_gradients(step):
+        if made is not inner or self._makes_gradients(step) or self._wraps_optimizer(step):
             return False
         calls, program = self.tree.below(home, cst.Call), self.steps.program
         through = [call for call in calls if program.target(call) is inner]
@@ -261,7 +261,28 @@ class Mistakes:
             for event in cycle
             if event.kind is Kind.BACKWARD
         )
-        return at(done) < end and not mixed and all(map(self._changes_no_gradients, between))
+        each = self._is_in_own_loop(left, root)  # the optimizers have another name there
+        sure = at(done) < end and not mixed and not each
+        return sure and all(map(self._changes_no_gradients, between))
+
+    def _is_in_own_loop(self, left: LeftStep, root: Root) -> bool:
+        """Whether a loop that the update is not in steps, or unscales, one optimizer a round."""
+        loop = self.steps.program.loop
+        return any(
+            loop(event.node) is not loop(left.update.node)
+            for cycle in root.cycles
+            if left.update in cycle
+            for event in cycle
+            if event.kind in (Kind.STEP, Kind.UNSCALE) and event.scaler is not None
+        )
+
+    def _wraps_optimizer(self, step: cst.CSTNode) -> bool:
+        """Whether what steps was made of an optimizer, whose gradients it takes."""
+        if not isinstance(step, cst.Call) or not isinstance(step.func, cst.Attribute):
+            return False
+        owner = step.func.value
+        made = (v for v in self.steps.program.values.alternatives(owner) if isinstance(v, cst.Call))
+        return any(self.roles.is_optimizer(arg.value) for call in made for arg in call.args)
 
     def _changes_no_gradients(self, call: cst.Call, steps: int = 2) -> bool:
         """Whether a call is known to make and change no gradients: an event, a log, arithmetic."""

@@ -154,6 +154,7 @@ def test_only_what_is_parsed_has_choices() -> None:
 CHOSEN = """
     import torch
     WORD = "bfloat16"
+    HALF, FULL = "half", "full"
     def run(options, given):
         dtype = {dtype}
         assert {test}
@@ -169,6 +170,10 @@ CHOSEN = """
         ("'bf16' if options.amp else 'fp16'", "dtype == 'fp16'", False),
         ("'bf16' if options.amp else given", "dtype == 'fp16'", False),
         ("'bf16' if options.amp else 'fp32'", "options.on or dtype == 'fp16'", False),
+        ("torch.half if options.amp else None", "dtype is torch.float16", False),
+        ("HALF if options.amp else FULL", "dtype == HALF", False),
+        ("'half' if options.amp else 'full'", "dtype == HALF", False),
+        ("torch.float32 if options.amp else None", "dtype == options.dtype", False),
         ("'bf16'", "dtype == 'fp16'", False),
         ("WORD", "dtype == 'fp16'", False),
     ],

@@ -195,3 +195,109 @@ def test_stages_that_are_reset_let_it_step_again(reset: str, missing: int) -> No
                 scaler.update()
         """
     assert len(model_of(text).mistakes.steps_without_update) == missing
+
+
+def test_a_reset_of_another_scaler() -> None:
+    text = """
+        import torch
+        def train(model, optimizer, loader):
+            scaler, other = torch.amp.GradScaler("cuda"), torch.amp.GradScaler("cuda")
+            for x in loader:
+                scaler.scale(model(x)).backward()
+                scaler.unscale_(optimizer)
+                {reset}
+                scaler.unscale_(optimizer)
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    own, other = "scaler._per_optimizer_states[0] = {}", "other._per_optimizer_states = {}"
+    for reset, count in ((own, 0), (other, 1)):
+        assert len(model_of(text.format(reset=reset)).mistakes.repeated_unscales) == count
+
+
+ASKED = """
+    import torch
+    from torch.nn.utils import clip_grad_norm_
+    {asks}
+    def train(model, optimizer, loader, run):
+        scaler = torch.amp.GradScaler("cuda")
+        for x, kind in loader:
+            scaler.scale(model(x)).backward()
+            use = {use}
+            if use:
+                scaler.unscale_(optimizer)
+            {between}
+            if {test}:
+                clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+"""
+CLASS = """class Run:
+        def asks(self, kind):
+            return kind == "fp16"
+"""
+
+
+@pytest.mark.parametrize(
+    ("asks", "use", "between", "test", "count"),
+    [
+        pytest.param(CLASS, "run.asks(kind)", "kind = 1", "use", 0, id="kept beyond a change"),
+        pytest.param(CLASS, "Run().asks(kind)", "kind = x", "kind == 'fp16'", 1, id="changed"),
+        pytest.param(
+            "def asks(k):\n        if k == 'mixed': k = 'fp16'\n        return k == 'fp16'",
+            "asks(kind)",
+            "pass",
+            "kind != 'fp16'",
+            1,
+            id="its parameter is another one there",
+        ),
+        pytest.param(
+            "FP16 = False\n    def asks():\n        return FP16",
+            "asks()",
+            "pass",
+            "not asks()",
+            1,
+            id="a setting alone",
+        ),
+        pytest.param(
+            "def asks(k):\n        return asks(k)", "asks(kind)", "pass", "use", 0, id="itself"
+        ),
+        pytest.param(
+            "def asks(k):\n        return k == 1",
+            "asks(" * 30 + "kind" + ")" * 30,
+            "pass",
+            "use",
+            0,
+            id="many, one in the other",
+        ),
+        pytest.param(
+            "kind = 'fp16'\n    def asks():\n        return kind == 'fp16'",
+            "asks()",
+            "pass",
+            "kind == 'fp16'",
+            1,
+            id="a global of the same name",
+        ),
+    ],
+)
+def test_what_is_asked(asks: str, use: str, between: str, test: str, count: int) -> None:
+    text = ASKED.format(asks=asks, use=use, between=between, test=test)
+    assert len(model_of(text).clips.scaled) == count
+
+
+def test_what_gives_an_object_is_no_question() -> None:
+    text = """
+        import torch
+        def optimizer_of(agent):
+            return agent.optimizer
+        def update(agent, loss, scaler):
+            scaler.scale(loss).backward()
+            scaler.step(optimizer_of(agent))
+        def train(actor, critic, loader):
+            scaler = torch.amp.GradScaler("cuda")
+            for x in loader:
+                update(actor, actor(x), scaler)
+                update(critic, critic(x), scaler)
+                scaler.update()
+        """
+    assert model_of(text).mistakes.steps_without_update == []

@@ -493,6 +493,24 @@ PLAIN = "model(x).backward()\n"
                 ("of a later loss", SCALED + STEP + UPDATE + PLAIN + OTHER),
                 ("unscaled", SCALED + "scaler.unscale_(other_optimizer)\n" + STEP + UPDATE + OTHER),
                 ("by hand", SCALED + STEP + UPDATE + "other.grad = made\n" + OTHER),
+                ("made elsewhere", SCALED + STEP + UPDATE + "other.train_head(x)\n" + OTHER),
+                ("divided elsewhere", SCALED + "divide(other)\n" + STEP + UPDATE + OTHER),
+                (
+                    "unscaled in a loop",
+                    SCALED
+                    + under("for o in (optimizer, other_optimizer):\n", "scaler.unscale_(o)\n")
+                    + STEP
+                    + UPDATE
+                    + OTHER,
+                ),
+                (
+                    "of an earlier round",
+                    PLAIN + under("for _ in range(2):\n", SCALED + STEP + UPDATE) + OTHER,
+                ),
+                (
+                    "the same one, wrapped",
+                    "other_optimizer = Lookahead(optimizer)\n" + SCALED + STEP + UPDATE + OTHER,
+                ),
             )
         ),
         pytest.param(
@@ -766,6 +784,30 @@ def test_a_step_with_a_closure_makes_its_own_gradients(loss: str, count: int) ->
     closure = f"def closure():\n    lbfgs_optimizer.zero_grad()\n    {loss}.backward()\n"
     body = SCALED + STEP + closure + "lbfgs_optimizer.step(closure)\n" + UPDATE
     assert len(looped(body).mistakes.bypasses) == count
+
+
+@pytest.mark.parametrize("given", ["closure=None", "closure", "i"])
+def test_an_argument_that_is_no_closure_makes_no_gradients(given: str) -> None:
+    body = SCALED + STEP + f"lbfgs_optimizer.step({given})\n" + UPDATE
+    assert len(looped(body).mistakes.bypasses) == 1
+
+
+def test_a_closure_that_scales_by_a_helper() -> None:
+    text = f"""
+        import torch
+        def scaled(model, x, scaler):
+            return scaler.scale(model(x))
+        def train(model, optimizer, loader):
+            {MADE.strip()}
+            for x in loader:
+                def closure():
+                    loss = scaled(model, x, scaler)
+                    loss.backward()
+                    return loss
+                scaler.scale(model(x)).backward()
+                optimizer.step(closure)
+        """
+    assert len(model_of(text).mistakes.bypasses) == 1
 
 
 def test_what_averages_weights_is_no_optimizer() -> None:
