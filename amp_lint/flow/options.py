@@ -87,7 +87,12 @@ class Options:
         own = home is not None and all(
             self.tree.ancestor(each.node, cst.FunctionDef) is home for each in bindings
         )
-        return [*self.values.alternatives(node)] if bindings and own else []
+        if not bindings or home is None or not own:
+            return []
+        shared: list[cst.Nonlocal | cst.Global] = [*self.tree.below(home, cst.Nonlocal)]
+        shared += self.tree.below(home, cst.Global)
+        names = {name.name.value for each in shared for name in each.names}
+        return [] if text(node) in names else [*self.values.alternatives(node)]
 
     def _sort(self, node: cst.BaseExpression) -> str | None:
         """What a constant is, for only such of one sort can be told apart; None for None."""

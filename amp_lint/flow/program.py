@@ -20,6 +20,7 @@ from amp_lint.syntax.tree import Tree, children, descendants, last_statement, st
 from amp_lint.vocabulary.purity import hands_on
 
 Loop = cst.For | cst.While
+_NAMED = (cst.Name, cst.Attribute, cst.SimpleString, cst.Integer)
 _INNER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 _BINDING = (cst.AssignTarget, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr)
 
@@ -101,6 +102,17 @@ class Program:
             found |= fresh
             fresh = {caller for callee in fresh for caller in self._callers[callee]} - found
         return frozenset(found)
+
+    @per_node
+    def answered(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The comparison that a call gives the answer of, where what it is given has names."""
+        target = self.target(call)
+        test = self.answer(target) if target is not None else None
+        if test is None or not all(isinstance(arg.value, _NAMED) for arg in call.args):
+            return None
+        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+        of_class = owner is not None and isinstance(self.names.definition(owner), cst.ClassDef)
+        return None if of_class else test
 
     @per_node
     def answer(self, function: cst.FunctionDef) -> cst.BaseExpression | None:

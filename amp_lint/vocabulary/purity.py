@@ -54,7 +54,7 @@ QUERIES = frozenset(
 NOTING = frozenset(
     {
         "add_scalar", "append", "debug", "error", "extend", "info", "log", "now", "set_description",
-        "set_postfix", "time", "update", "warning", "write",
+        "set_postfix", "time", "warning", "write",
     }
 )  # fmt: skip
 """Methods of other objects that note or show something, or tell the time."""

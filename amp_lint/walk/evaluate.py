@@ -54,7 +54,6 @@ from amp_lint.walk.paths import (
 from amp_lint.walk.relevance import Relevance
 
 _CONSTANTS = frozenset({"None", "True", "False"})  # names to libcst
-_PLAIN = (cst.Name, cst.Attribute, cst.SimpleString, cst.Integer)
 _LARGEST_TEST = 6  # parts of a test that a name is assigned, for it to be remembered
 MAX_DEPTH = 5
 """Calls within calls that are followed."""
@@ -652,11 +651,8 @@ class Evaluator(ABC):
 
     def _called(self, call: cst.Call, path: Path, frame: Frame) -> Formula | None:
         """The test that a function answers, about what its caller can name; None if it is none."""
-        target = self.program.target(call)
-        test = self.program.answer(target) if target is not None else None
+        target, test = self.program.target(call), self.program.answered(call)
         if target is None or test is None or id(target) in self.recognizer.eventful:
-            return None
-        if not all(is_a(arg.value, _PLAIN) for arg in call.args):
             return None
         inner = self.frame(target, f"{frame.prefix}{target.name.value}@{self.tree.order(call)}:")
         given = self.program.bind(target, call).items()

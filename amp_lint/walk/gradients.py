@@ -56,8 +56,10 @@ class Left(Generic[E]):
     """The optimizers that are stepped, or whose gradients are unscaled."""
 
     def is_scaled_for(self, optimizer: str | None) -> bool:
-        """Whether an optimizer that steps now takes what is scaled."""
-        return self.done.isdisjoint({optimizer or "", EVERY})
+        """Whether an optimizer that steps now takes what is scaled, and is no part of another."""
+        own = optimizer or ""
+        parts = (key for key in self.done if _is_part(key, own) or _is_part(own, key))
+        return self.done.isdisjoint({own, EVERY}) and next(parts, None) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,3 +264,8 @@ class Gradients(Generic[E]):
 
 def _without(causes: Mapping[str, E], key: str) -> Mapping[str, E]:
     return {name: cause for name, cause in causes.items() if name != key}
+
+
+def _is_part(key: str, whole: str) -> bool:
+    """Whether a key is that of an attribute or an item of something."""
+    return key.startswith((f"{whole}.", f"{whole}["))

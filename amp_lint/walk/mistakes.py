@@ -33,6 +33,7 @@ _STEPPING = frozenset({Kind.UNSCALE, Kind.CLIP, Kind.STEP, Kind.UPDATE})
 """What is done with gradients that a backward left, and no more."""
 _STRICT = {row.keyword(Part.STRICT) for row in rows(Kind.CLIP)} - {None}
 """What tells a clip to raise where gradients are not finite."""
+_FACTORS = (cst.MultiplyAssign, cst.DivideAssign)
 _AFTER_BACKWARD = frozenset({Kind.STEP, Kind.UPDATE, Kind.OPAQUE})
 
 
@@ -250,31 +251,44 @@ class Mistakes:
         if program.loop(done) is not program.loop(step):
             return False
         start = backward if home is inner else done
-        at, end = self.tree.order, self.tree.order(step)
-        between = [call for call in calls if self.tree.end(start) <= at(call) < end]
+        spans = [(self.tree.end(start), self.tree.order(step))]
         if home is not inner:
-            within = self.tree.below(inner, cst.Call)
-            between += (call for call in within if at(call) >= self.tree.end(backward))
+            spans.append((self.tree.end(backward), self.tree.end(inner)))
         mixed = any(
             event.scaler is None and not contradict(self.tree, event.node, backward)
-            for cycle in root.cycles
-            for event in cycle
-            if event.kind is Kind.BACKWARD
+            for event in self.steps.backwards
         )
+        given = isinstance(backward, cst.Call) and backward.args  # it may be for some weights only
+        hooked = bool(self.tree.named("register_hook"))
         each = self._is_in_own_loop(left, root)  # the optimizers have another name there
-        sure = at(done) < end and not mixed and not each
-        return sure and all(map(self._changes_no_gradients, between))
+        later = self.tree.order(done) < self.tree.order(step)
+        sure = later and not mixed and not given and not hooked and not each
+        return sure and not any(self._may_change_gradients(*span) for span in spans)
+
+    def _may_change_gradients(self, first: int, end: int) -> bool:
+        """Whether something between two places is no log: a call that nobody knows, ``g /= 2``."""
+        calls = self.tree.between(cst.Call, first, end)
+        changes = self.tree.between(cst.AugAssign, first, end)
+        by_hand = any(isinstance(each.operator, _FACTORS) for each in changes)
+        return by_hand or not all(map(self._changes_no_gradients, calls))
 
     def _is_in_own_loop(self, left: LeftStep, root: Root) -> bool:
-        """Whether a loop that the update is not in steps, or unscales, one optimizer a round."""
+        """Whether another loop than the one of the update steps, or unscales, optimizers."""
         loop = self.steps.program.loop
         return any(
-            loop(event.node) is not loop(left.update.node)
+            loop(event.node) is not loop(left.update.node) or self._is_comprehended(event.node)
             for cycle in root.cycles
             if left.update in cycle
             for event in cycle
             if event.kind in (Kind.STEP, Kind.UNSCALE) and event.scaler is not None
         )
+
+    def _is_comprehended(self, node: cst.CSTNode) -> bool:
+        """Whether a comprehension runs something again and again."""
+        for holder in self.tree.ancestors(node):
+            if isinstance(holder, (cst.BaseComp, cst.BaseStatement)):
+                return isinstance(holder, cst.BaseComp)
+        return False
 
     def _wraps_optimizer(self, step: cst.CSTNode) -> bool:
         """Whether what steps was made of an optimizer, whose gradients it takes."""

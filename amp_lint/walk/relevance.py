@@ -445,8 +445,7 @@ class Relevance:
     def _answered(self, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """The tests that calls in a test give the answers of, and what the calls are given."""
         for call in (part for part in (test, *descendants(test)) if isinstance(part, cst.Call)):
-            target = self.program.target(call)
-            answer = self.program.answer(target) if target is not None else None
+            answer = self.program.answered(call)
             if answer is not None:
                 yield from (answer, *(arg.value for arg in call.args))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
@@ -62,7 +63,8 @@ class StepBypassesScaler(Rule):
             related = [(found.cause.node, "the gradients are scaled here")]
             fix = _fix(model, found) if found.cycle else None
             help = _THROUGH if found.cycle else _BEFORE
-            yield self.report(model, found.event.node, bypass, related, fix, help=help)
+            report = self.report(model, found.event.node, bypass, related, fix, help=help)
+            yield report if found.cycle else replace(report, preview=True)
         for found in model.mistakes.unchecked_steps:
             if model.mistakes.is_stepped_by_scaler(found.event):
                 continue

@@ -44,6 +44,7 @@ _SAVE = re.compile(
 _ASIDE = re.compile(r"^(meta|aliases|config|description|extra_info|hparams|tags)", re.IGNORECASE)
 """Arguments in which what is saved is described."""
 _ABOUT_ATTRIBUTES = frozenset({"builtins.delattr", "builtins.hasattr"})
+_LOOKING = frozenset({"builtins.getattr", "builtins.vars"})
 _DICT = frozenset({"builtins.dict"})
 _HARMLESS = frozenset({"print", "len", "str", "type", "isinstance", "info", "debug", "warning"})
 _LOOKED_UP = frozenset({"get", "pop"})
@@ -239,13 +240,20 @@ class Checkpoints:
     def _is_library(self) -> bool:
         """Whether other files call functions of this one: what none of them names is not run.
 
-        Unless this file looks names up.
+        Unless something looks names up, of a module or of this one.
         """
-        if self.tree.named("globals"):
+        if self.tree.named("globals") or any(map(self._is_looked_into, self.tree.nodes(cst.Call))):
             return False
         functions = filter(self.own.is_own, self.tree.nodes(cst.FunctionDef))
         calls = (call for each in functions for call in self.program.calls_of(each))
         return not all(map(self.own.is_own, calls))
+
+    def _is_looked_into(self, call: cst.Call) -> bool:
+        """``getattr(module, name)`` or ``vars(module)``."""
+        given = call.args[0].value if call.args else None
+        if not isinstance(given, cst.Name) or not self.names.is_any(call.func, _LOOKING):
+            return False
+        return any(binding.kind == "import" for binding in self.names.bindings(given))
 
     def _is_aside(self, text: cst.SimpleString) -> bool:
         """Whether a string is in an annotation, or says how a wrapper's state is called.
@@ -309,10 +317,15 @@ class Checkpoints:
         if last(joined.func) not in DICT_CHANGES or not isinstance(rest, cst.Name):
             return False
         uses = self._uses_in(self._scope(call), rest.value)
-        spread = [arg for use in uses if isinstance(arg := self.tree.parent(use), cst.Arg)]
-        called = (self.tree.parent(arg) for arg in spread)
-        trains = (isinstance(c, cst.Call) and TRAINS.search(last(c.func)) for c in called)
-        return bool(spread) and all(arg.star == "**" for arg in spread) and all(trains)
+        others = [use for use in uses if not isinstance(self.tree.parent(use), cst.Param)]
+        others = [use for use in others if use is not rest]
+        return bool(others) and all(map(self._is_spread_into_training, others))
+
+    def _is_spread_into_training(self, use: cst.Name) -> bool:
+        """``**kwargs`` in the call of a function that trains."""
+        arg = self.tree.parent(use)
+        call = self.tree.parent(arg) if isinstance(arg, cst.Arg) and arg.star == "**" else None
+        return isinstance(call, cst.Call) and TRAINS.search(last(call.func)) is not None
 
     def _is_only_shown(self, state: cst.Call) -> bool:
         """Whether a state, or what has its name, is printed or logged, and nothing else."""

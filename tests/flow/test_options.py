@@ -184,3 +184,9 @@ def test_what_a_choice_of_constants_never_is(dtype: str, test: str, never: bool)
     model = Model(Source(textwrap.dedent(text).encode(), "script.py"))
     (found,) = model.tree.nodes(cst.Assert)
     assert Options(model.values).never(found.test) is never
+    shared = text.replace(
+        "        assert", "        def set():\n            nonlocal dtype\n        assert"
+    )
+    model = Model(Source(textwrap.dedent(shared).encode(), "script.py"))
+    (found,) = model.tree.nodes(cst.Assert)
+    assert not Options(model.values).never(found.test)

@@ -141,21 +141,26 @@ def test_a_switch_that_is_called_after_the_scaler_saves_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("used", "line"),
-    [pytest.param("", 4, id="not saved"), pytest.param("save_all", 7, id="saved, not loaded")],
+    ("used", "lines"),
+    [
+        pytest.param("", [4], id="not saved"),
+        pytest.param("\nSAVING = [save_all]", [7], id="saved, not loaded"),
+        pytest.param("    getattr(saving, path)(optimizer, grad_scaler)", [], id="looked up"),
+    ],
 )
 def test_a_helper_beside_that_nobody_names_saves_no_scaler(
-    tmp_path: Path, used: str, line: int
+    tmp_path: Path, used: str, lines: list[int]
 ) -> None:
     other = """
         def save_all(path, optimizer, scaler):
             torch.save({"o": optimizer.state_dict(), "scaler": scaler.state_dict()}, path)
     """
     caller = TRAINING.format(import_="from saving import *", load="load", save="save")
-    caller = textwrap.dedent(caller.replace("held=", "")) + f"\n\nSAVING = [{used}]\n"
+    caller = textwrap.dedent(caller.replace("held=", "")) + f"{used}\n"
+    caller = caller.replace("import torch\n", "import saving\nimport torch\n")
     saving = textwrap.dedent(SAVING.replace("held", "optimizer")) + textwrap.dedent(other)
     found = findings(tmp_path, {"saving.py": saving, "main.py": caller})
-    assert found == [f"saving.py:{line} AMP111"]
+    assert found == [f"saving.py:{line} AMP111" for line in lines]
 
 
 def test_no_finding_where_the_caller_saves_its_scaler(tmp_path: Path) -> None:
@@ -502,6 +507,7 @@ RUNNER = {
         ("", "", 1),
         ("optimizer=optimizer)", "optimizer=optimizer, loss_scaler=self.loss_scaler)", 0),
         ("self.model.train_step(", "self.model.keep_all(", 0),
+        ("self.loss_scaler.update()", "self.loss_scaler.update(); self.rest = kwargs", 0),
         ("optimizer=optimizer)", "optimizer=None)", 0),
     ],
 )

@@ -493,6 +493,16 @@ PLAIN = "model(x).backward()\n"
                 ("of a later loss", SCALED + STEP + UPDATE + PLAIN + OTHER),
                 ("unscaled", SCALED + "scaler.unscale_(other_optimizer)\n" + STEP + UPDATE + OTHER),
                 ("by hand", SCALED + STEP + UPDATE + "other.grad = made\n" + OTHER),
+                ("a part of it", SCALED + "scaler.step(other_optimizer.inner)\n" + UPDATE + OTHER),
+                (
+                    "unscaled in a comprehension",
+                    SCALED + "[scaler.unscale_(o) for o in k]\n" + STEP + UPDATE + OTHER,
+                ),
+                ("divided in place", SCALED + "for g in k: g /= 2\n" + STEP + UPDATE + OTHER),
+                (
+                    "of some weights",
+                    "scaler.scale(model(x)).backward(inputs=k)\n" + STEP + UPDATE + OTHER,
+                ),
                 ("made elsewhere", SCALED + STEP + UPDATE + "other.train_head(x)\n" + OTHER),
                 ("divided elsewhere", SCALED + "divide(other)\n" + STEP + UPDATE + OTHER),
                 (
