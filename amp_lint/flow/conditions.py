@@ -222,19 +222,14 @@ class _Reader:
                 return self.test(inner)
             case cst.Comparison(left=left, comparisons=targets):
                 return self._chain(left, targets)
-            case cst.Call() if (found := self._asked(test)) is not None:
-                return found
+            case cst.Call(func=cst.Name(value=function), args=[cst.Arg(value=given, star="")]):
+                if (found := self._asked(function, given)) is not None:
+                    return found
         answer = self.answer_of(test)
         return Truthy(self.key(test)) if answer is None else answer
 
-    def _asked(self, call: cst.Call) -> Formula | None:
+    def _asked(self, function: str, given: cst.BaseExpression) -> Formula | None:
         """``bool(a)``, ``len(a)``, ``all([a, b])``; None for another function."""
-        match call:
-            case cst.Call(func=cst.Name(value=function), args=[cst.Arg(value=given, star="")]):
-                return self._builtin(function, given)
-        return None
-
-    def _builtin(self, function: str, given: cst.BaseExpression) -> Formula | None:
         if function in ("all", "any") and isinstance(given, (cst.List, cst.Tuple)):
             parts = [self.test(element.value) for element in given.elements]
             return both(*parts) if function == "all" else either(*parts)

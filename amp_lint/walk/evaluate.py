@@ -456,8 +456,11 @@ class Evaluator(ABC):
         known = self.key(first, path, frame)
         if known is not None:
             return known
-        names = (part.value for part in descendants(first) if isinstance(part, cst.Name))
-        is_local = not frame.local.isdisjoint(names)
+        receiver = isinstance(frame.function, cst.FunctionDef) and self.program.receiver_name(
+            frame.function
+        )  # whose methods give the same to all of them
+        names = {part.value for part in descendants(first) if isinstance(part, cst.Name)}
+        is_local = not frame.local.isdisjoint(names - {receiver})
         return (frame.prefix if is_local else "") + text(first)
 
     def _active(self, path: Path, without: int = 0) -> Region | None:

@@ -59,6 +59,7 @@ class Root:
     early: tuple[tuple[Event, Event], ...] = ()
     """Updates, each with a step or update that comes after it for the same gradients."""
     left: tuple[LeftStep, ...] = ()
+    """Direct steps after an update, on what that left scaled."""
     statements: int = 0
     """Statements that were run, each once for every path it was met on."""
 

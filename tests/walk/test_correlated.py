@@ -301,3 +301,23 @@ def test_what_gives_an_object_is_no_question() -> None:
                 scaler.update()
         """
     assert model_of(text).mistakes.steps_without_update == []
+
+
+def test_what_a_method_gives_is_the_same_to_all_methods() -> None:
+    text = """
+        import torch
+        class Trainer:
+            def optimizer_of(self):
+                return self.optimizer
+            def unscale(self):
+                self.scaler.unscale_(self.optimizer_of())
+            def train(self, model, loader):
+                self.scaler = torch.amp.GradScaler("cuda")
+                for x in loader:
+                    self.scaler.scale(model(x)).backward()
+                    self.unscale()
+                    self.scaler.unscale_(self.optimizer_of())
+                    self.scaler.step(self.optimizer_of())
+                    self.scaler.update()
+        """
+    assert len(model_of(text).mistakes.repeated_unscales) == 1
