@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import functools
 import operator
-import string
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from amp_lint.rule import Rule
 from amp_lint.syntax.facts import Facts, facts
 from amp_lint.syntax.parse import parse
+from amp_lint.text.identifiers import identifiers
 from amp_lint.text.prose import without_prose
 from amp_lint.vocabulary.table import FUNCTIONS
 from amp_lint.vocabulary.written import Look
@@ -136,13 +136,9 @@ class _Words:
         return _union(self._groups[word] for word in words)
 
 
-_LETTERS = f"{string.ascii_letters}{string.digits}_".encode()
-_APART = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(256))
-
-
 def _among(asked: frozenset[bytes], data: bytes) -> frozenset[bytes]:
     """Those of some identifiers that are in a text."""
-    return asked.intersection(data.translate(_APART).split())
+    return asked.intersection(identifiers(data).split())
 
 
 _among_linked = functools.lru_cache(maxsize=256)(_among)

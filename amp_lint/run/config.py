@@ -169,9 +169,9 @@ class Settings:
                 verdict = verdict if said is None else said
         return bool(verdict)
 
-    def follows_imports(self, path: Path) -> bool:
-        """Whether what a file imports is read, where the run has not got it."""
-        return follows_imports(self._layers(absolute(path).parent)[0])
+    def follows_imports(self, folder: Path) -> bool:
+        """Whether what the files of a folder import is read, where the run has not got it."""
+        return follows_imports(self._layers(absolute(folder))[0])
 
     def warnings(self) -> Iterator[str]:
         """What is of no use in the settings that were read so far, and what was not read at all."""

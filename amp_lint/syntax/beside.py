@@ -23,22 +23,22 @@ class Beside:
     """Finds modules of a project on disk. What was found is kept: made anew for each run."""
 
     def __init__(self, follows: Callable[[Path], bool] = lambda _: True) -> None:
-        """Prepare; ``follows`` says whether what the file at a path imports is to be read."""
-        self._follows = functools.cache(lambda file: follows(Path(file)))
+        """Prepare; ``follows`` says whether what the files of a folder import is to be read."""
+        self._follows = functools.cache(lambda folder: follows(Path(folder)))
         self._is_file = functools.cache(os.path.isfile)
         self._exists = functools.cache(os.path.exists)
         self._root = functools.cache(self._find_root)
         self._is_there = functools.cache(self._look)
 
-    def has(self, importer: str, name: str) -> bool:
-        """Whether some folder above a file, within its project, has a module or package."""
-        return self._follows(importer) and self._is_there(os.path.dirname(importer), name)  # noqa: PTH120
+    def has(self, folder: str, name: str) -> bool:
+        """Whether a folder, or one above it in its project, has a module or package."""
+        return self._follows(folder) and self._is_there(folder, name)
 
-    def module(self, importer: str, stem: str) -> str | None:
-        """The file of a module of the importer's project by its path without suffix, or None."""
-        if not self._follows(importer):
+    def module(self, folder: str, stem: str) -> str | None:
+        """The file of a module of a folder's project by its path without suffix, or None."""
+        if not self._follows(folder):
             return None
-        root = self._root(os.path.dirname(importer))  # noqa: PTH120
+        root = self._root(folder)
         paths = f"{stem}.py", os.path.join(stem, _PACKAGE)  # noqa: PTH118
         within = (path for path in paths if path.startswith(root.rstrip(os.sep) + os.sep))
         return next(filter(self._is_file, within), None)

@@ -151,6 +151,7 @@ class Project:
         self._bytes = functools.cache(self._read)
         self._imports = functools.cache(self._find_imports)
         self._leads = functools.cache(self._find_out)
+        self._lying = functools.lru_cache(1 << 16)(self._find_upwards)
         self._makes = functools.cache(lambda file: _says(self._bytes(file), _MAKES))
         self._searches = 0
 
@@ -208,7 +209,7 @@ class Project:
         name = module.lstrip(".")
         if module == name:
             is_outside = name.partition(".")[0] in OUTSIDE
-            folders = [] if is_outside else [*self._upwards(_folder(importer, 0))]
+            folders = [] if is_outside else [*_upwards(_folder(importer, 0))]
         else:
             folders = [_folder(importer, len(module) - len(name) - (2 if name else 1))]
         for folder in folders:
@@ -250,7 +251,18 @@ class Project:
         named = [file for file, data in self._contents() if name.encode() in data]
         if Path(start).stem == _PACKAGE and len(named) > MAX_NAMING:
             return set()
-        return {f for f in named if any(to == start for _, to in self._resolved(f, self._read(f)))}
+        return {file for file in named if self._imports_it(file, start, name)}
+
+    def _imports_it(self, file: str, start: str, name: str) -> bool:
+        """Whether a file imports another one, of which ``name`` is the last in its module's."""
+        modules = dict.fromkeys(_spelled(self._read(file)))
+        is_package = _is_package(start)  # `from . import a`
+        return any(
+            self._resolve(file, module) == start
+            for module in modules
+            if module.rpartition(".")[2] in (name, _PACKAGE)
+            or (is_package and not module.strip("."))
+        )
 
     def _contents(self) -> Iterator[tuple[str, bytes]]:
         """All files of the run, each read and forgotten."""
@@ -409,33 +421,39 @@ class Project:
     def _resolve(self, importer: str, module: str) -> str | None:
         name = module.lstrip(".")
         dots = len(module) - len(name)
-        if dots:
-            return self._module(importer, _folder(importer, dots - (2 if name else 1)), name)
         folder = _folder(importer, 0)
+        if dots:
+            return self._module(folder, _folder(importer, dots - (2 if name else 1)), name)
         first = name.partition(".")[0]
         if first in OUTSIDE or not (
             self._words.issuperset(name.split("."))
-            or (self._beside is not None and self._beside.has(importer, first))
+            or (self._beside is not None and self._beside.has(folder, first))
         ):
             return None
-        folders = [*self._upwards(folder)]
-        others = {None, importer}  # no module imports itself: it means one of another folder
-        owner = (at for at in folders if self._module(importer, at, first) not in others)
-        found = (self._module(importer, at, name) for at in (*owner, *folders))
-        return next((file for file in found if file not in others), None)
+        found = self._lying(folder, name)
+        # no module imports itself: it means one of another folder
+        owned = (file for file, owner in found if owner not in (None, importer))
+        return next((f for f in (*owned, *(file for file, _ in found)) if f != importer), None)
 
-    def _upwards(self, folder: str) -> Iterator[str]:
-        yield folder
-        while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
-            yield above
-            folder = above
+    def _find_upwards(self, folder: str, name: str) -> tuple[tuple[str, str | None], ...]:
+        """The files that a module may be, from a folder upwards, each with its package's."""
+        first = name.partition(".")[0]
+        places = ((self._module(folder, at, name), at) for at in _upwards(folder))
+        return tuple((file, self._module(folder, at, first)) for file, at in places if file)
 
-    def _module(self, importer: str, folder: str, name: str) -> str | None:
-        """The file of a module or package below a directory, of the run or beside it."""
+    def _module(self, importing: str, folder: str, name: str) -> str | None:
+        """The file of a module or package below a folder, of the run or beside what imports it."""
         below = name.replace(".", os.sep) or _PACKAGE
         stem = f"{folder.rstrip(os.sep)}{os.sep}{below}"
         found = self._modules.get(stem)
-        return found or (self._beside.module(importer, stem) if self._beside is not None else None)
+        return found or (self._beside.module(importing, stem) if self._beside is not None else None)
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    yield folder
+    while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
+        yield above
+        folder = above
 
 
 def _is_package(file: str) -> bool:

@@ -136,6 +136,6 @@ def test_installed_packages_are_projects_of_their_own(tmp_path: Path) -> None:
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         (site / name).write_text("")
     (tmp_path / "pyproject.toml").write_text("")
-    beside, importer = Beside(), str(site / "one" / "b.py")
-    assert beside.module(importer, str(site / "one" / "a")) == str(site / "one" / "a.py")
-    assert beside.module(importer, str(site / "two")) is None
+    beside, folder = Beside(), str(site / "one")
+    assert beside.module(folder, str(site / "one" / "a")) == str(site / "one" / "a.py")
+    assert beside.module(folder, str(site / "two")) is None
