@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from amp_lint.run.job import Action, Gate, Job, Outcome, lint
@@ -21,34 +21,57 @@ would pay, and it never costs more than twice what would have been right."""
 
 
 def run(
-    jobs: Sequence[Job],
-    on_done: Callable[[int], None] = lambda done: None,
+    jobs: Iterable[Job],
+    on_done: Callable[[int, int], None] = lambda done, made: None,
     gate: Gate | None = None,
 ) -> list[Outcome]:
-    """The outcomes, in the order of ``jobs``; ``on_done`` hears how many there are.
+    """The outcomes, in the order of ``jobs``; ``on_done`` hears how many there are of how many.
+
+    Where there is much to do, the first are done while the last ones are still being made.
 
     Files are written by this process alone, each as soon as its outcome is there, and what killed
     runs have left beside them is removed. Only fixes that ``gate`` lets pass are applied; with one,
     all work is done in this process.
     """
+    made: list[Job] = []
     done = itertools.count(1)
-    clean(Path(job.name) for job in jobs if job.action is Action.FIX)
 
-    def finish(index: int, outcome: Outcome) -> None:
-        if jobs[index].action is Action.FIX:
+    def making() -> Iterator[Job]:
+        for job in jobs:
+            made.append(job)
+            yield job
+
+    def finish(job: Job, outcome: Outcome) -> None:
+        if job.action is Action.FIX:
             _write(outcome)
-        on_done(next(done))
+        on_done(next(done), len(made))
 
+    later = making()
+    first = [*_ahead(later, gate)]
+    clean(Path(job.name) for job in first if job.action is Action.FIX)
     outcomes: list[Outcome] = []
-    for outcome in _alone(jobs, gate):
-        finish(len(outcomes), outcome)
+    for job, outcome in zip(first, _alone(first, gate), strict=False):
+        finish(job, outcome)
         outcomes.append(outcome)
-    if rest := jobs[len(outcomes) :]:
+    if rest := [*first[len(outcomes) :], *itertools.islice(later, 1)]:
         from amp_lint.run import parallel
 
-        first = len(outcomes)
-        outcomes += parallel.run(rest, lambda index, outcome: finish(first + index, outcome))
+        outcomes += parallel.run(rest, finish, later)
     return outcomes
+
+
+def _ahead(jobs: Iterator[Job], gate: Gate | None) -> Iterator[Job]:
+    """The jobs that must be known before the first is done.
+
+    All, if files may be changed, as what others import is read once; or so many that it certainly
+    pays to share them.
+    """
+    size = 0
+    for job in jobs:
+        yield job
+        size += len(job.data)
+        if size >= PARALLEL_BYTES and job.action is not Action.FIX and not gate:
+            return
 
 
 def _alone(jobs: Sequence[Job], gate: Gate | None) -> Iterator[Outcome]:

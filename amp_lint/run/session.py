@@ -194,7 +194,7 @@ class Session:
     def outcomes(self) -> list[Outcome]:
         """Lint and fix; what goes wrong is printed at once."""
         jobs = [self._stdin_job()] if self._options.stdin else self._file_jobs()
-        outcomes = self._lint([job for job in jobs if job])
+        outcomes = self._lint(job for job in jobs if job)
         changed = (each for each in outcomes if each.before and each.source)
         self.written = {each.name: each.source.file_data for each in changed if each.source}
         self._tell(outcomes)
@@ -213,9 +213,9 @@ class Session:
             for warning in outcome.warnings:
                 self._warn(f"{outcome.name}: {warning}")
 
-    def _lint(self, jobs: Sequence[Job]) -> list[Outcome]:
-        def on_done(done: int) -> None:
-            self._progress.show(f"{done}/{len(jobs)} files")
+    def _lint(self, jobs: Iterable[Job]) -> list[Outcome]:
+        def on_done(done: int, made: int) -> None:
+            self._progress.show(f"{done}/{made} files")
 
         if not self._options.prove:
             return runner.run(jobs, on_done)

@@ -18,8 +18,8 @@ import pytest
 
 from amp_lint import cli, registry
 from amp_lint.rule import Rule
-from amp_lint.run import parallel, runner
-from amp_lint.run.job import Action, Job, Outcome
+from amp_lint.run import job, parallel, runner
+from amp_lint.run.job import Action, Gate, Job, Outcome
 from amp_lint.selection import Selection
 from amp_lint.text import files
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
@@ -303,15 +303,42 @@ def test_a_dead_worker_costs_one_file(crashing: Rule) -> None:
     selection = Selection((crashing,))
     texts = {f"{n}.py": f"GradScaler\n{'crash' if n in (2, 5) else 'x'}\n" for n in range(8)}
     jobs = [Job(name, text.encode(), False, selection) for name, text in texts.items()]
-    done: list[tuple[int, Outcome]] = []
-    outcomes = parallel.run(jobs, lambda index, outcome: done.append((index, outcome)))
+    done: list[tuple[str, Outcome]] = []
+    on_done = lambda job, outcome: done.append((job.name, outcome))  # noqa: E731
+    outcomes = parallel.run(jobs[:3], on_done, iter(jobs[3:]))
     assert [outcome.name for outcome in outcomes] == [*texts]
     for outcome in outcomes:
         dead = outcome.name in ("2.py", "5.py")
         assert bool(outcome.errors) is dead
         assert len(outcome.findings) == (not dead)
-    assert dict(done) == dict(enumerate(outcomes))
+    assert dict(done) == dict(zip(texts, outcomes, strict=True))
     assert len(done) == len(jobs)
+
+
+@pytest.mark.parametrize(("action", "ahead"), [(Action.REPORT, 1), (Action.FIX, 4)])
+def test_all_are_read_before_the_first_is_changed(
+    here: Path, monkeypatch: pytest.MonkeyPatch, clip: str, action: Action, ahead: int
+) -> None:
+    monkeypatch.setattr(runner, "PARALLEL_BYTES", 1)
+    made: list[str] = []
+    begun: list[int] = []
+    analysed = job.lint
+
+    def lint(each: Job, gate: Gate | None = None) -> Outcome:
+        begun.append(len(made))
+        return analysed(each, gate)
+
+    def jobs() -> Iterator[Job]:
+        for name in "abcd":
+            made.append(name)
+            path = Path(f"{name}.py")
+            path.write_text(clip)
+            yield Job(str(path), clip.encode(), True, Selection(registry.all_rules()), action)
+
+    monkeypatch.setattr(runner, "lint", lint)
+    outcomes = runner.run(jobs())
+    assert [outcome.name for outcome in outcomes] == ["a.py", "b.py", "c.py", "d.py"]
+    assert begun[0] == ahead
 
 
 def test_processes_and_one_process_agree(
@@ -323,7 +350,7 @@ def test_processes_and_one_process_agree(
     alone = runner.run(jobs)
     monkeypatch.setattr(runner, "PARALLEL_BYTES", 0)
     monkeypatch.setattr(runner, "WORTHWHILE_BYTES", 0)
-    together = runner.run(jobs)
+    together = runner.run(iter(jobs))
     assert [outcome.findings for outcome in together] == [outcome.findings for outcome in alone]
     assert [outcome.name for outcome in together] == [*texts]
     for name, text in texts.items():
