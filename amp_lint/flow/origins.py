@@ -30,6 +30,7 @@ from amp_lint.vocabulary.modules import (
 )
 
 _NAMES = (cst.Name, cst.Attribute)
+_SEQUENCES = (cst.List, cst.Tuple)
 Origin = Hashable
 """A call that makes an object, a name that nobody gives a value, or an attribute of an origin."""
 _VIEWS = ("values", "items", "get", "pop")
@@ -152,6 +153,8 @@ class Origins:
             given = self._given(binding)
         elif isinstance(binding.node, (cst.For, cst.CompFor)):
             given = held_in(binding) or [*self._in_rows(binding)]
+        elif binding.kind == "unpack":
+            given = [*self._unpacked(binding)]
         elif binding.value is not None:
             given = [binding.value]
         found = {origin for each in given for origin in self.of(each)}
@@ -268,18 +271,37 @@ class Origins:
         loop = binding.node
         if not isinstance(loop, (cst.For, cst.CompFor)) or not isinstance(loop.target, cst.Tuple):
             return
-        targets = [each.value for each in loop.target.elements]
-        names = [each.value if isinstance(each, cst.Name) else "" for each in targets]
-        if binding.name not in names:
-            return  # it is part of a tuple within
-        place = names.index(binding.name)
         rows = [*self._put_into(loop.iter)]
         for value in self.values.alternatives(loop.iter):
-            if isinstance(value, (cst.List, cst.Tuple)):
+            if isinstance(value, _SEQUENCES):
                 rows += [each.value for each in value.elements]
         for row in rows:
-            if isinstance(row, (cst.List, cst.Tuple)) and len(row.elements) == len(targets):
-                yield row.elements[place].value
+            yield from _part(loop.target, binding.name, row)
+
+    def _unpacked(self, binding: Binding) -> Iterator[cst.BaseExpression]:
+        """What a name of ``a, b = both`` is, where all that ``both`` may be is written out."""
+        if not isinstance(binding.node, cst.Assign):
+            return
+        for target in binding.node.targets:
+            if isinstance(target.target, _SEQUENCES):
+                for row in self._rows(binding.node.value):
+                    yield from _part(target.target, binding.name, row)
+
+    def _rows(self, value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What something may be: of a parameter what calls give, and of a call what it returns."""
+        seen: set[int] = set()
+        for each in (todo := [value]):  # grows while it is read
+            for end in self.values.alternatives(each):
+                if id(end) in seen:
+                    continue
+                seen.add(id(end))
+                function = self.program.target(end) if isinstance(end, cst.Call) else None
+                if function is not None:
+                    todo += returned(function)
+                elif isinstance(end, cst.Name):
+                    todo += self.given(end)
+                else:
+                    yield end
 
     @functools.cached_property
     def _puts(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression]]]:
@@ -343,6 +365,17 @@ class Origins:
                 return above[0] if above else None
         found = self.names.definition(call.func)
         return found if isinstance(found, cst.ClassDef) else None
+
+
+def _part(
+    target: cst.Tuple | cst.List, name: str, row: cst.BaseExpression
+) -> Iterator[cst.BaseExpression]:
+    """What a name of ``a, b`` gets of a row that is written out."""
+    named = [dotted(each.value) for each in target.elements]
+    if not isinstance(row, _SEQUENCES) or len(row.elements) != len(named) or name not in named:
+        return  # it is part of a tuple within
+    if not any(isinstance(e, cst.StarredElement) for e in (*target.elements, *row.elements)):
+        yield row.elements[named.index(name)].value
 
 
 def _last(node: cst.BaseExpression) -> str:

@@ -63,6 +63,11 @@ def given(model: Model) -> list[cst.BaseExpression]:
         "a = make()\nb = a.to('cuda').eval()\nsame(a, b)",
         "import torch\na = make()\nsame(a, torch.nn.DataParallel(a.cuda()).module)",
         "import torch\na = make()\nb = torch.nn.ModuleList([a])\nfor x in b:\n    same(a, x)",
+        "a = make()\nboth = [1, a]\nb, c = both\nsame(a, c)",
+        "a = make()\ndef f(all):\n    b, c = all\n    same(a, c)\nf((make(), a))",
+        "a = make()\ndef f(all):\n    b, = all\n    same(a, b)\ndef g(some):\n    f(some)\ng([a])",
+        "a = make()\ndef f():\n    return 1, a\nb, c = f()\nsame(a, c)",
+        "a = make()\nboth = a, a\n[b, c] = both\nsame(b, c)",
     ],
 )
 def test_same(body: str) -> None:
@@ -85,6 +90,12 @@ def test_same(body: str) -> None:
         "a = make()\nr = Record(1, a)\nsame(a, r.first)",
         "a = make()\nr = Record(*[1], a)\nsame(a, r.second)",
         "a = make()\nr = More(1, a)\nsame(a, r.third)",
+        "a = make()\ndef f(all):\n    b, c = all\n    same(a, b)\nf((make(), a))",
+        "a = make()\nboth = [1, *a]\nb, c = both\nsame(a, c)",
+        "a = make()\nboth = [1, 2, a]\nb, *c = both\nsame(a, c)",
+        "a = make()\nboth = [1, 2, a]\nb, c = both\nsame(a, c)",
+        "a = make()\nboth = [1, a]\n(b, d), c = both\nsame(a, d)",
+        "a = make()\ndef f(n):\n    return f(n - 1)\nb, c = f(2)\nsame(a, c)",
     ],
 )
 def test_not_the_same(body: str) -> None:
