@@ -25,6 +25,8 @@ OLD_GETTERS = frozenset({_MATMUL, _CUDNN, _GETTER})
 BF16_CHECK = "torch.cuda.is_bf16_supported"
 BF16_EMULATION = "including_emulation"
 """Its parameter, which is on."""
+BF16_EMULATION_SINCE = (2, 4)
+"""The torch that has it; torch 2.2 says no where bfloat16 is only emulated."""
 APEX_AMP = "apex.amp.initialize"
 FP8_AUTOCAST = frozenset(
     {"transformer_engine.pytorch.fp8_autocast", "transformer_engine.pytorch.fp8.fp8_autocast"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amp_lint.edit import call_edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
-from amp_lint.vocabulary.settings import BF16_CHECK, BF16_EMULATION
+from amp_lint.vocabulary.settings import BF16_CHECK, BF16_EMULATION, BF16_EMULATION_SINCE
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MESSAGE = "this is True on GPUs that only emulate bfloat16, before compute capability 8.0"
 _ARGUMENT = f"{BF16_EMULATION}=False"
+_WORD = BF16_CHECK.rpartition(".")[2]
 
 
 class UncheckedBf16(Rule):
@@ -26,11 +27,14 @@ class UncheckedBf16(Rule):
     name = "unchecked-bf16"
     severity = Severity.INFO
     fixes = (Applicability.SUGGEST,)
-    requires = (frozenset({BF16_CHECK.rpartition(".")[2]}),)
+    requires = (frozenset({_WORD}),)
+    since = dict.fromkeys([_WORD], BF16_EMULATION_SINCE)
     calls = frozenset({BF16_CHECK})
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
         """Report each call that does not say what it means."""
+        if model.target_torch is not None and model.target_torch < BF16_EMULATION_SINCE:
+            return
         if not call.args:
             edits = call_edits.add_keyword(model.tree, call, _ARGUMENT)
             fix = Fix("Ask for the hardware", edits, Applicability.SUGGEST)
