@@ -163,6 +163,13 @@ def may_be_half(model: Model, floor: Operation) -> bool:
     return any(run.of(floor.node).may_be("float16") for run in model.dtypes.runs(floor.node))
 
 
+def is_wide(model: Model, floor: Operation) -> bool:
+    """Whether autocast, if it ran the file, would give what a floor is under in float32."""
+    runs = model.supposed.runs(floor.node) if model.supposed is not None else ()
+    found = [run.of(floor.node) for run in runs if run.ambient.supposed]
+    return bool(found) and all(each.is_known and not each.low for each in found)
+
+
 def _is_never_half(model: Model, floor: Operation) -> bool:
     known = [run.of(floor.node) for run in model.dtypes.runs(floor.node)]
     return bool(known) and all(each.is_known and not each.may_be("float16") for each in known)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.expressions import Pair
 
-from ._patterns import PatternRule, holds, may_be_half
+from ._patterns import PatternRule, holds, is_wide, may_be_half
 
 if TYPE_CHECKING:
     from amp_lint.amp.patterns import Match
@@ -37,13 +37,13 @@ class LogSigmoid(PatternRule):
     help = "use `logsigmoid` or `softplus` of the logits"
 
     def adjusted(self, model: Model, match: Match, found: Diagnostic) -> Diagnostic:
-        """A floor is a warning; one that float16 holds may be meant.
+        """A floor is a warning; one that float16 holds, or float32 under autocast, may be meant.
 
         A cost has no gradient, and is right where nothing is float16.
         """
         floors = [*filter(model.patterns.is_floor, match.between)]
         severity = Severity.WARNING if floors else found.severity
-        if floors and holds(model, floors):
+        if floors and (holds(model, floors) or any(is_wide(model, each) for each in floors)):
             return replace(found, severity=severity, preview=True)
         is_cost = _is_cost(model, match)
         message = _COST if is_cost else found.message
