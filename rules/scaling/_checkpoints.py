@@ -1104,14 +1104,33 @@ class Checkpoints:
 
     @functools.cached_property
     def loads(self) -> list[cst.Call]:
-        """``optimizer.load_state_dict(...)``."""
+        """``optimizer.load_state_dict(...)``, as far as a program may come to it."""
         return [
             call
             for call in self.tree.nodes(cst.Call)
             if isinstance(call.func, cst.Attribute)
             and call.func.attr.value in LOAD_STATE_DICT.words
             and self._may_be_optimizer(call.func.value)
+            and self._is_asked_for(call)
         ]
+
+    def _is_asked_for(self, load: cst.Call) -> bool:
+        """Whether a load is more than how a wrapper hands on what it is asked for.
+
+        In another file it has to be in something that is named where this file sees it.
+        """
+        function = self.tree.ancestor(load, cst.FunctionDef)
+        if function is None:
+            return True
+        name = function.name.value
+        given = arguments(load).get(0, LOAD_STATE_DICT.order[0])
+        whole = isinstance(given, cst.Name) and any(
+            binding.kind == "parameter" for binding in self.names.bindings(given)
+        )
+        if whole and name in LOAD_STATE_DICT.words:
+            return False
+        used = (each for each in self.tree.named(name) if each is not function.name)
+        return self.own.is_own(load) or bool(function.decorators) or any(used)
 
     @functools.cached_property
     def _keys(self) -> list[str]:

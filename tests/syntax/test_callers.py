@@ -219,6 +219,102 @@ def test_a_caller_of_the_caller_in_its_file(tmp_path: Path) -> None:
     assert found == ["saving.py:4 AMP111"]
 
 
+def test_optimizers_that_are_handed_on_in_a_list(tmp_path: Path) -> None:
+    files = {
+        "saving.py": SAVING.replace("held", "optimizer"),
+        "main.py": """\
+    import torch
+    from saving import load, save
+
+    def run(net, loader, path):
+        optimizer = torch.optim.Adam(net.parameters())
+        load(path, net, optimizer)
+        grad_scaler = torch.amp.GradScaler("cuda")
+        epoch([net, net], [optimizer, None], grad_scaler, loader)
+        save(path, net, optimizer)
+
+    def epoch(nets, optimizers, grad_scaler, loader):
+        net, _ = nets
+        one, other = optimizers
+        for x in loader:
+            grad_scaler.scale(net(x).sum()).backward()
+            grad_scaler.step(one)
+            grad_scaler.update()
+    """,
+    }
+    assert findings(tmp_path, files) == ["saving.py:4 AMP111"]
+    other = files["main.py"].replace("[optimizer, None]", "[None, optimizer]")
+    assert findings(tmp_path, {**files, "main.py": other}) == []
+
+
+RESUMED = {
+    "main.py": """\
+    import torch
+    from model import Model
+
+    def run(loader, path):
+        net = Model()
+        optimizer = torch.optim.Adam(net.parameters())
+        grad_scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            grad_scaler.scale(net(x).sum()).backward()
+            grad_scaler.step(optimizer)
+            grad_scaler.update()
+        torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, path)
+    """,
+    "model.py": """\
+    import torch
+    from torch import autocast
+
+    class Model(torch.nn.Module):
+        def resume(self, path, optimizer):
+            saved = torch.load(path)
+            self.load_state_dict(saved["net"])
+            optimizer.load_state_dict(saved["optimizer"])
+
+        def forward(self, x):
+            with autocast("cuda"):
+                return self.net(x)
+    """,
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("", "", []),  # nobody names what would load
+        ("net = Model()", "net = Model(); net.resume(path, optimizer)", ["main.py:12 AMP111"]),
+        ("net = Model()", "net = Model(); optimizer.load_state_dict(x)", ["main.py:12 AMP111"]),
+    ],
+)
+def test_a_load_that_somebody_asks_for(
+    tmp_path: Path, old: str, new: str, found: list[str]
+) -> None:
+    main = RESUMED["main.py"].replace(old, new)
+    assert findings(tmp_path, {**RESUMED, "main.py": main}) == found
+
+
+def test_a_wrapper_loads_what_it_is_given(tmp_path: Path) -> None:
+    files = {**RESUMED, "model.py": f"{textwrap.dedent(RESUMED['model.py'])}\n{WRAPPING}"}
+    assert findings(tmp_path, files) == []
+    main = RESUMED["main.py"].replace("import Model", "import Model, Wrapper")
+    main = main.replace("= torch.optim.Adam(net.parameters())", "= Wrapper(torch.optim.Adam(net))")
+    assert findings(tmp_path, {**files, "main.py": main}) == []
+    asked = main.replace("for x in", "optimizer.load_state_dict(old)\n        for x in")
+    assert findings(tmp_path, {**files, "main.py": asked}) == ["main.py:13 AMP111"]
+
+
+WRAPPING = """\
+class Wrapper:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def step(self):
+        self.optimizer.step()
+
+    def load_state_dict(self, state):
+        self.optimizer.load_state_dict(state)
+"""
 STEP = """\
     def step(net, optimizer, scaler, x):
         optimizer.zero_grad()
