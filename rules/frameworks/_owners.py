@@ -58,6 +58,17 @@ def trust_in(model: Model, role: Role, owner: cst.BaseExpression) -> Applicabili
     return Applicability.UNSAFE if known else Applicability.SUGGEST
 
 
+def _is_optional(model: Model, backward: cst.Call, other: cst.Call) -> bool:
+    """Whether a test that asks for the framework's object lets it go backward, and not the rest."""
+    assert isinstance(backward.func, cst.Attribute)
+    owner = text(backward.func.value)
+    tests = (h for h in model.tree.ancestors(backward) if isinstance(h, (cst.If, cst.IfExp)))
+    asked = (h for h in tests if not model.tree.contains(h, other))
+    kinds = (cst.Name, cst.Attribute)
+    parts = (part for h in asked for kind in kinds for part in model.tree.below(h.test, kind))
+    return any(text(part) == owner for part in parts)
+
+
 def clip_of(model: Model, clip: Event, backward: Event) -> tuple[str, Fix | None]:
     """What is to be done in place of a clip of torch's, in a sentence, and its fix."""
     call, made = clip.node, backward.node
@@ -73,6 +84,7 @@ def clip_of(model: Model, clip: Event, backward: Event) -> tuple[str, Fix | None
         return f"call {quoted(f'{owner}.unscale_gradients()')} before", None
     given = arguments(call)
     fits = len(given.positional) <= len(row.order) and given.keywords.keys() <= {*row.order}
+    fits = fits and not _is_optional(model, made, call)
     trust = trust_in(model, row.owner or Role.ACCELERATOR, made.func.value)
     fix = instead(model, call.func, owner, f"{owner}.{name}", trust) if fits else None
     return f"clip by {quoted(f'{owner}.{name}')}, which unscales them", fix

@@ -105,9 +105,10 @@ def _why(model: Model, region: Region) -> str:
 
 
 def _fix(model: Model, region: Region) -> Fix | None:
-    """``dtype=torch.bfloat16``, which needs no scaler."""
+    """``dtype=torch.bfloat16``, which needs no scaler: not where that is one of several already."""
+    of_several = region.dtype is not None and len([*model.values.alternatives(region.dtype)]) > 1
     dtype = model.names.spelling_of(region.node, "torch.bfloat16")
-    if dtype is None or not isinstance(region.node, cst.Call):
+    if dtype is None or of_several or not isinstance(region.node, cst.Call):
         return None
     if region.dtype is None:
         changes = call_edits.set_keyword(model.tree, region.node, "dtype", dtype)
