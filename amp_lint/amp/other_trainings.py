@@ -17,7 +17,7 @@ from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT
 from amp_lint.vocabulary.modules import CASTING, KEEPING
-from amp_lint.vocabulary.written import BACKWARD
+from amp_lint.vocabulary.written import BACKWARD, is_scaler, is_stepped
 
 _MODEL = re.compile(
     r"(^|_)(model|net|network|module|pipeline|generator)(_?[gd])?(_func|_fn)?\d*$", re.IGNORECASE
@@ -73,12 +73,20 @@ class Trainings:
 
     @functools.cached_property
     def trains(self) -> bool:
-        """Whether the file runs backward, or something of another file that is called so."""
+        """Whether the file runs backward, or something of another file that seems to."""
         calls = self.tree.nodes(cst.Call)
         return any(
-            self.recognizer.kind(call) is Kind.BACKWARD or self._names_backward(call)
+            self.recognizer.kind(call) is Kind.BACKWARD
+            or self._names_backward(call)
+            or self._takes_step(call)
             for call in calls
         )
+
+    def _takes_step(self, call: cst.Call) -> bool:
+        """``loss_scaler(loss, optimizer)``: a scaler that takes a whole step when it is called."""
+        _, _, name = _parted(call.func)
+        given = (_parted(arg.value)[2] for arg in call.args[1:])
+        return is_scaler(name) and any(map(is_stepped, given))
 
     def _names_backward(self, call: cst.Call) -> bool:
         """``self._backward(loss)``, of a base class in another file."""

@@ -381,7 +381,7 @@ class Project:
     @functools.cached_property
     def _running_models(self) -> set[str]:
         """The files that may train under autocast."""
-        both = (_REGION, _BACKWARD)
+        both = (_REGION, _BACKWARD | written.TAKES_STEP)
         return {file for file in self._paths if _says_all(self._read(file), both)}
 
     @functools.cached_property

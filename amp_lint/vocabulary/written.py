@@ -116,6 +116,8 @@ SCALES = (
     | look(_SCALING - METHODS)
 )
 """What shows that there is a scaler: a name, its class, or a method that only scalers have."""
+TAKES_STEP = pattern(rf"{SCALER}\(\s*\w", f"{SCALER}(")
+"""How a scaler is called that takes a whole step: ``loss_scaler(loss, optimizer)``."""
 STATES = amp.STATE_DICT.words | amp.LOAD_STATE_DICT.words
 """What gives or takes the state of an optimizer or a scaler."""
 _STEPPED = re.compile(rf"optim|(?:^|_)opt|sgd|adam|{SCALER}", re.IGNORECASE)
@@ -210,6 +212,11 @@ def is_stepped(name: str) -> bool:
 def keeps_state(method: str, owner: str) -> bool:
     """Whether a method of something called so gives or takes an optimizer's or scaler's state."""
     return method in STATES and is_stepped(owner)
+
+
+def is_scaler(name: str) -> bool:
+    """Whether something is called like a scaler, not like its class."""
+    return name.endswith(SCALER)
 
 
 def is_about_scaler(name: str) -> bool:

@@ -84,6 +84,27 @@ def test_what_models_and_trainings_are_called(
     assert found(tmp_path, main, trainer(old, new), "--preview")
 
 
+WHOLE = """\
+        loss_scaler(loss, optimizer, parameters=model.parameters())
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "is_found"),
+    [
+        (WHOLE, True),
+        (WHOLE.replace("loss_scaler(", "self.scaler("), True),
+        (WHOLE.replace("loss_scaler(", "logger("), False),
+        (WHOLE.replace("optimizer", "model"), False),
+    ],
+)
+def test_a_scaler_that_takes_the_whole_step(
+    tmp_path: Path, main: Run, step: str, is_found: bool
+) -> None:
+    text = f"{TRAINER[: TRAINER.index('        scaler.scale')]}{step}"
+    assert bool(found(tmp_path, main, changed(trainer=text), "--preview")) is is_found
+
+
 def test_the_end_of_a_long_path_is_shown(tmp_path: Path, main: Run) -> None:
     name = f"trainer_{'of_the_experiment_' * 4}1"
     program = PROGRAM.replace("trainer", name)
