@@ -16,7 +16,7 @@ assert RULE is not None
 
 def test_which_rules_depend_on_torch() -> None:
     dependent = [rule for rule in registry.all_rules() if rule.since]
-    assert [rule.code for rule in dependent] == ["AMP401", "AMP402"]
+    assert [rule.code for rule in dependent] == ["AMP401", "AMP402", "AMP406"]
     for rule in registry.all_rules():
         assert any(rule.since.keys() <= group for group in rule.requires)
 
