@@ -158,6 +158,15 @@ class _File:
             self._known[rank] = known
         return self._known[rank]
 
+    def imports_of(self, name: str) -> Iterator[str]:
+        """What a name is imported as, by the statements that bind it."""
+        for rank in self.binding.get(name, ()):
+            node = self._body[rank]
+            if not isinstance(node, _DEFINING) or any(
+                "import" in self.lines[r] for r in _rows(node)
+            ):
+                yield from self.statement(rank).imports.get(name, ())
+
     def reach(self, name: str) -> _Reach:
         """What a name leads to; once it leads to what matters, no further."""
         if name not in self._reached:
@@ -237,6 +246,8 @@ class _Linker:
         self._links = links
         self._callers = callers
         self._models = models
+        self._given: dict[tuple[int, str, int], bool] = {}
+        self._all_of: dict[int, list[int]] = {}
 
     def attachments(self) -> Attachments:
         """The texts, in the order of ``links``, and how they are linked."""
@@ -355,14 +366,21 @@ class _Linker:
         """Whether a name of a file is one that this file defines, and others pass on."""
         if file == 0 or not hops:
             return file == 0 and name in self._file(0).binding
-        passing = (self._statement((file, r)) for r in self._file(file).binding.get(name, ()))
-        imported = (each for statement in passing for each in statement.imports.get(name, ()))
-        found = [*map(functools.partial(self._found, file), imported)]
+        if (known := self._given.get((file, name, hops))) is not None:
+            return known
+        found = [self._found(file, each) for each in self._file(file).imports_of(name)]
         found += ((to, name) for to in self._starred(file))
-        return any(each is not None and self._gives(*each, hops - 1) for each in found)
+        gives = any(each is not None and self._gives(*each, hops - 1) for each in found)
+        self._given[file, name, hops] = gives
+        return gives
 
     def _starred(self, file: int) -> list[int]:
         """The linked files of which one imports all names."""
+        if file not in self._all_of:
+            self._all_of[file] = self._find_starred(file)
+        return self._all_of[file]
+
+    def _find_starred(self, file: int) -> list[int]:
         stars = (m for modules in self._file(file).stars.values() for m in modules)
         targets = (self._links.table.get((file, module)) for module in stars)
         return [to for to in targets if to is not None]
