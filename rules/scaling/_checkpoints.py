@@ -649,7 +649,7 @@ class Checkpoints:
             return None
         step = next((s for s in self._steps if self._is_of(s, optimizer)), None)
         scaler = self._scaler_for(holder, step)
-        if self._is_of_an_epoch(scaler, step, function):
+        if self._is_of_an_epoch(scaler, step, holder):
             return None
         if step is None and self._is_stepped_directly(optimizer):
             return None
@@ -665,15 +665,28 @@ class Checkpoints:
         return Checkpoint(holder, optimizer, step.call, None, None) if step is not None else None
 
     def _is_of_an_epoch(
-        self, scaler: _Scaler | None, step: _Step | None, saving: cst.FunctionDef | None
+        self, scaler: _Scaler | None, step: _Step | None, saved: cst.BaseExpression
     ) -> bool:
         """Whether a scaler is made in each epoch, and a checkpoint in none: nothing is lost."""
         made = [scaler.call] if scaler is not None else []
         made += self.roles.scaler_origins(step.scaler) if step is not None else []
-        return bool(made) and all(self._is_ended(call, saving) for call in made)
+        return bool(made) and all(
+            self._is_ended(call, saved) or self._is_of_the_round(call, saved) for call in made
+        )
 
-    def _is_ended(self, made: cst.Call, saving: cst.FunctionDef | None) -> bool:
+    def _is_of_the_round(self, made: cst.Call, saved: cst.BaseExpression) -> bool:
+        """Whether a scaler is made at the start of a round, and a checkpoint at the end of it."""
+        loop = self._round(made)
+        return loop is not None and loop is self._round(saved)
+
+    def _round(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The loop that a place is in, in its function."""
+        holder = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
+        return None if isinstance(holder, cst.FunctionDef) else holder
+
+    def _is_ended(self, made: cst.Call, saved: cst.BaseExpression) -> bool:
         """Whether a scaler is a variable of the function of an epoch that does not run another."""
+        saving = self.tree.ancestor(saved, cst.FunctionDef)
         home, target = self.tree.ancestor(made, cst.FunctionDef), self.target(made)
         if home is None or not isinstance(target, cst.Name) or not _EPOCH.search(home.name.value):
             return False

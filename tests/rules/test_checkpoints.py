@@ -696,6 +696,34 @@ def test_objects_that_a_library_saves_and_loads(old: str, new: str, count: int) 
     assert all(each.is_given for each in found)
 
 
+OF_EACH_ROUND = """\
+import torch
+from torch.amp import GradScaler
+def main(opt, loader, path):
+    opt.load_state_dict(torch.load(path)["opt"])
+    for epoch in range(9):
+        s = GradScaler()
+        for x in loader:
+            s.scale(x).backward()
+            s.step(opt)
+            s.update()
+        torch.save({"opt": opt.state_dict()}, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 0),
+        ("        torch.save", "            torch.save", 1),
+        ("    for epoch in range(9):\n", "    if path:\n", 1),
+        ("        torch.save", "        if epoch % 2:\n            torch.save", 0),
+    ],
+)
+def test_a_scaler_of_each_round_has_no_state_to_save(old: str, new: str, count: int) -> None:
+    assert len(incomplete(OF_EACH_ROUND, old, new)) == count
+
+
 OF_EACH_EPOCH = """\
 import torch
 from torch.amp import GradScaler
