@@ -264,7 +264,7 @@ def _training(data: bytes) -> tuple[int, frozenset[str], frozenset[str]] | None:
     """Of a file that trains under autocast what a `Trainer` says, from its line on."""
     try:
         model = Model(Source(data, ""))
-        region = model.trainings.under_autocast
+        region = model.trainings.under_autocast or model.trainings.of_parts
         if region is None:
             return None
         states = (

@@ -12,11 +12,13 @@ import libcst as cst
 from amp_lint.amp.events import Kind, Recognizer
 from amp_lint.amp.gradient_values import is_untracked
 from amp_lint.amp.reach import Reach
+from amp_lint.flow.program import is_stub
 from amp_lint.flow.values import Values
+from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT
-from amp_lint.vocabulary.modules import CASTING, KEEPING
+from amp_lint.vocabulary.modules import CASTING, KEEPING, MODES, PARAMETERS, WRAPPED
 from amp_lint.vocabulary.written import BACKWARD, is_scaler, is_stepped
 
 _MODEL = re.compile(
@@ -28,6 +30,8 @@ _TESTING = re.compile(
 )
 
 
+_OF_MODULES = PARAMETERS | MODES
+"""Methods that show what they are called on to be a module."""
 _ASIDE = KEEPING | CASTING | LOAD_STATE_DICT.words
 """Methods of modules that take something and compute nothing."""
 
@@ -71,6 +75,11 @@ class Trainings:
         """The first region for CUDA in which such a model runs, if it may be on."""
         return next(self._regions(), None) if self.trains else None
 
+    @property
+    def of_parts(self) -> cst.CSTNode | None:
+        """The same of a model of this file, whose parts other files may define."""
+        return next(self._regions(known=True), None) if self.trains else None
+
     @functools.cached_property
     def trains(self) -> bool:
         """Whether the file runs backward, or something of another file that seems to."""
@@ -105,18 +114,37 @@ class Trainings:
                     found[method] = found.get(method, False) or inside
         return frozenset(method for method, inside in found.items() if not inside)
 
-    def _regions(self) -> Iterator[cst.CSTNode]:
+    def _regions(self, *, known: bool = False) -> Iterator[cst.CSTNode]:
         for call in self.tree.nodes(cst.Call):
-            if self._is_unknown_model(call) and not self._is_tested(call):
+            if self._is_model(call, known=known) and not self._is_tested(call):
                 for chain in self.reach.running(call):
                     yield chain.entered[0].region.node
 
-    def _is_unknown_model(self, call: cst.Call) -> bool:
+    def _is_model(self, call: cst.Call, *, known: bool) -> bool:
         names = (dotted(each) or "" for each in self._called(call.func))
         named = any(self._names_model(call, name.removesuffix(".forward")) for name in names)
-        if not named or self.names.qualified(call.func):
+        if not (named or self._gives_loss(call)) or self.names.qualified(call.func):
             return False
-        return not self.reach.targets(call)
+        return any(not is_stub(each) for each in self.reach.targets(call)) is known
+
+    def _gives_loss(self, call: cst.Call) -> bool:
+        """Whether a method that other classes define gives what goes backward: it runs a model."""
+        owner, _, _ = _parted(call.func)
+        function = self.values.function(call.func)
+        if owner != "self" or not (function is None or is_stub(function)):
+            return False
+        home = self.tree.ancestor(call, cst.FunctionDef)
+        given = (dotted(target) for target in targets_of(self.tree, call))
+        return any((id(home), name) in self._losses for name in given if name)
+
+    @functools.cached_property
+    def _losses(self) -> frozenset[tuple[int, str]]:
+        """What goes backward, scaled or not: the function, and the name that it has there."""
+        calls = self.tree.nodes(cst.Call)
+        backward = (call for call in calls if self.recognizer.kind(call) is Kind.BACKWARD)
+        found = ((call, self.recognizer.loss(call)) for call in backward)
+        named = ((c, name) for c, loss in found if loss for name in self.tree.below(loss, cst.Name))
+        return frozenset((id(self.tree.ancestor(c, cst.FunctionDef)), n.value) for c, n in named)
 
     def _called(self, func: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What is called, and what it may be called for: ``f = f or self.model.loss``."""
@@ -134,9 +162,20 @@ class Trainings:
     def _names_model(self, call: cst.Call, name: str) -> bool:
         """Whether a dotted name is that of a model, or of a method of one that computes."""
         owner, _, last = name.rpartition(".")
-        return _is_model(last) or (
-            _is_model(owner.rpartition(".")[2]) and self._computes(call, last)
+        of_model = _is_model(owner.rpartition(".")[2]) or owner in self._used_as_modules
+        return (
+            _is_model(last)
+            or name in self._used_as_modules
+            or (of_model and self._computes(call, last))
         )
+
+    @functools.cached_property
+    def _used_as_modules(self) -> frozenset[str]:
+        """The dotted names of which the file asks what modules have: parameters, and a mode."""
+        funcs = (call.func for call in self.tree.nodes(cst.Call))
+        methods = (func for func in funcs if isinstance(func, cst.Attribute))
+        owners = (dotted(func.value) for func in methods if func.attr.value in _OF_MODULES)
+        return frozenset(owner.removesuffix(f".{WRAPPED}") for owner in owners if owner)
 
     def _computes(self, call: cst.Call, method: str) -> bool:
         """Whether a method of a model computes with what it is given, as ``model.loss(x)`` does."""

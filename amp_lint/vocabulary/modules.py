@@ -12,6 +12,8 @@ PARTS = frozenset({"children", "modules", "named_children", "named_modules", "na
 """Methods that give what a module is made of, each by itself or with its name."""
 PARAMETERS = frozenset({"named_parameters", "parameters"})
 """Those of them that give parameters."""
+MODES = frozenset({"eval", "train"})
+"""Methods that say whether it trains."""
 APPLY = "apply"
 """The method that calls a function with each module within another."""
 KEEPING = frozenset(

@@ -76,12 +76,75 @@ def test_casts_that_are_undone_elsewhere(tmp_path: Path, main: Run) -> None:
         ("model(x, y)", "net_g(x, y)"),
         ("model(x, y)", "netD(x, y)"),
         ("def train(", "def train_and_evaluate("),
+        ("        with torch", "        head.train()\n        with torch"),
+        ("        with torch", "        print(head.parameters())\n        with torch"),
+        ("        with torch", "        head.module.eval()\n        with torch"),
     ],
 )
 def test_what_models_and_trainings_are_called(
     tmp_path: Path, main: Run, old: str, new: str
 ) -> None:
-    assert found(tmp_path, main, trainer(old, new), "--preview")
+    text = trainer(old, new)["trainer.py"]
+    text = text.replace("model(x, y)", "head(x, y)") if "head" in new else text
+    assert found(tmp_path, main, changed(trainer=text), "--preview")
+
+
+BASE = """\
+import torch
+
+
+class Trainer:
+    def step(self, batch):
+        raise NotImplementedError
+
+    def fit(self, loader):
+        for batch in loader:
+            with torch.autocast("cuda"):
+                loss = self.step(batch)
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_found"),
+    [
+        ("", "", True),
+        ("    def step(self, batch):\n        raise NotImplementedError\n", "", True),
+        ("raise NotImplementedError", "return batch.mean()", False),
+        ("scale(loss)", "scale(other)", False),
+        ("loss = self.step", "loss = other.step", False),
+    ],
+)
+def test_a_method_of_heirs_that_gives_the_loss(
+    tmp_path: Path, main: Run, old: str, new: str, is_found: bool
+) -> None:
+    assert old in BASE
+    program = "from model import Head\nfrom trainer import Trainer\n\nTrainer(Head()).fit([])\n"
+    files = changed(trainer=BASE.replace(old, new), program=program)
+    assert bool(found(tmp_path, main, files, "--preview")) is is_found
+
+
+def test_a_model_of_the_trainer_itself_has_parts_elsewhere(tmp_path: Path, main: Run) -> None:
+    own = """\
+from model import Head
+
+
+class Whole(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = Head()
+
+    def forward(self, x, y):
+        return self.head(x, y)
+
+
+model = Whole()
+"""
+    text = TRAINER.replace("\n\ndef", f"{own}\n\ndef").replace("(model, optimizer,", "(optimizer,")
+    (line,) = found(tmp_path, main, {"model.py": MODEL, "trainer.py": text}, "--preview")
+    assert "model.py:7:16: AMP204" in line
 
 
 WHOLE = """\
