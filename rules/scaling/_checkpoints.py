@@ -1128,7 +1128,7 @@ class Checkpoints:
         ]
 
     def _is_asked_for(self, load: cst.Call) -> bool:
-        """Whether a load is more than how a wrapper hands on what it is asked for.
+        """Whether a load is more than how a wrapper hands on what nobody asks it for.
 
         In another file it has to be in something that is named where this file sees it.
         """
@@ -1136,14 +1136,24 @@ class Checkpoints:
         if function is None:
             return True
         name = function.name.value
-        given = arguments(load).get(0, LOAD_STATE_DICT.order[0])
-        whole = isinstance(given, cst.Name) and any(
-            binding.kind == "parameter" for binding in self.names.bindings(given)
-        )
-        if whole and name in LOAD_STATE_DICT.words:
-            return False
+        if name in LOAD_STATE_DICT.words and self._hands_on(load):
+            return self._is_loaded_itself(load)
         used = (each for each in self.tree.named(name) if each is not function.name)
         return self.own.is_own(load) or bool(function.decorators) or any(used)
+
+    def _hands_on(self, load: cst.Call) -> bool:
+        """Whether a function has something else load all that it is given itself."""
+        given = arguments(load).get(0, LOAD_STATE_DICT.order[0])
+        bindings = self.names.bindings(given) if isinstance(given, cst.Name) else ()
+        return any(binding.kind == "parameter" for binding in bindings)
+
+    def _is_loaded_itself(self, load: cst.Call) -> bool:
+        """Whether an object of the class in which a load stands is asked to load."""
+        owner = self.tree.ancestor(load, cst.ClassDef)
+        calls = (call for call in self.tree.nodes(cst.Call) if call is not load)
+        funcs = (call.func for call in calls if isinstance(call.func, cst.Attribute))
+        asked = (func.value for func in funcs if func.attr.value in LOAD_STATE_DICT.words)
+        return owner is not None and any(owner in self.origins.classes(each) for each in asked)
 
     @functools.cached_property
     def _keys(self) -> list[str]:
