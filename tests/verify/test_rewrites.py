@@ -284,3 +284,40 @@ def test_a_value_by_itself_may_be_called() -> None:
     assert compare(one, other).reasons == ()
     two = other.replace("{}", "{} {}").replace("x()", "x(), x()")
     assert compare(one.replace("{x()}", "{x()} {x()}"), two).reasons
+
+
+COUNTED = """
+    import torch
+
+
+    def total(net, loss_of, rows, log):
+        loss, seen = 0.0, 0
+        for row, label in rows:
+            cost = loss_of(net(row), label)
+            loss += cost.item() * SIZE
+            BETWEEN
+            seen += SIZE
+        return loss / seen
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "made", "between", "same"),
+    [
+        ("row.size(0)", "row.size(0)", "mean = cost * 2", True),
+        ("row.shape[0]", "row.shape[0]", "loss *= 1.0", True),
+        ("row.size(0)", "row.size(1)", "mean = cost * 2", False),
+        ("row.sum()", "row.sum()", "mean = cost * 2", False),  # a tensor of its own each time
+        ("row.size(0)", "row.size(0)", "row = row[1:]", False),
+        ("row.size(0)", "row.size(0)", "log(row)", False),
+        ("log.size(0)", "log.size(0)", "log += row", False),
+    ],
+)
+def test_a_size_that_is_read_twice_gets_a_name(
+    size: str, made: str, between: str, same: bool
+) -> None:
+    before = COUNTED.replace("SIZE", size).replace("BETWEEN", between)
+    after = COUNTED.replace("SIZE", "count").replace("BETWEEN", between)
+    after = after.replace("        loss +=", f"        count = {made}\n            loss +=")
+    edits = ((textwrap.dedent(before), textwrap.dedent(after)),)
+    assert (not differing(before, edits)) is same

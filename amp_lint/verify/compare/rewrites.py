@@ -460,12 +460,65 @@ def _put(
     pure = _is_pure(function, value)
     for index, statement in enumerate(rest):
         if _count(statement, name):
+            everywhere = _put_everywhere(function, rest[index:], name, value) if pure else None
+            if everywhere is not None:
+                return (*rest[:index], *everywhere)
             made = _first_replaced(function, statement, name, value, pure=pure)
             behind = (_marked(each, name, value, rank) for each in rest[index + 1 :])
             return (*rest[:index], _marked(made, name, value, rank), *behind) if made else None
         if not pure or not _is_quiet(function, statement, value):
             return None
     return None
+
+
+def _put_everywhere(
+    function: Function, rest: Sequence[Plain], name: str, value: Plain
+) -> tuple[Plain, ...] | None:
+    """Statements with a value wherever its name is read; None if it may not be the same there.
+
+    It has to be a number that a tensor knows of itself: of those that are one, it makes no
+    difference how often each is made. What runs in between may neither bind what the value reads,
+    nor do more than compute.
+    """
+    reading = [index for index, statement in enumerate(rest) if _count(statement, name)]
+    times = sum(_count(statement, name) for statement in rest)
+    if times == 1 or not _is_of_a_tensor(function, value.node):
+        return None
+    names = {part.digest for part in _every(value) if part.kind == "Name"}
+    names |= {part.digest for each in rest for part in _every(each) if _is_name(part, name)}
+    if not all(_only_binds(function, each, names) for each in rest[: reading[-1] + 1]):
+        return None
+    return tuple(_replaced(statement, name, value) for statement in rest)
+
+
+def _is_of_a_tensor(function: Function, node: cst.CSTNode) -> bool:
+    """Whether an expression is a number that says how large a tensor is."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=cst.Name(), attr=attr)):
+            return attr.value in _OF_NUMBERS
+        case cst.Subscript(value=cst.Attribute(value=cst.Name(), attr=attr)):
+            return attr.value == "shape"
+    return False
+
+
+def _only_binds(function: Function, statement: Plain, names: AbstractSet[bytes]) -> bool:
+    """Whether a statement gives a local, none of some names, what only is computed."""
+    if statement.kind not in ("Assign", "AugAssign") or len(statement.parts) != 2:
+        return False
+    target, made = statement.parts
+    target = target.parts[0] if target.kind == "AssignTarget" else target
+    is_other = target.kind == "Name" and target.digest not in names
+    return (
+        is_other and all(part.kind in _SIMPLE for part in _every(made)) and _is_pure(function, made)
+    )
+
+
+def _replaced(tree: Plain, name: str, value: Plain) -> Plain:
+    """Code with a value in the place of a name."""
+    if _is_name(tree, name):
+        return value
+    parts = [_replaced(part, name, value) for part in tree.parts]
+    return plain(tree.kind, tree.text, parts, tree.node) if parts else tree
 
 
 def _may_end(function: Function, node: cst.CSTNode) -> bool:
