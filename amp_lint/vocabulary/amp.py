@@ -59,6 +59,8 @@ _SHARDED = (
     ),
 )
 
+SHARDED = frozenset(name for row in _SHARDED for name in row.names)
+"""Scalers of which those of all processes skip a step together."""
 STEPPER = Meaning(
     names=("timm.utils.NativeScaler", "timm.utils.cuda.NativeScaler"),
     parameters=(_DEVICE,),

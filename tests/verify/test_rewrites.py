@@ -173,6 +173,30 @@ OTHER: list[tuple[str, Edits]] = [
     ("an annotation that does something", (("fit(net,", "fit(net: print(1),"),)),
     ("an annotation that may not be there", (("fit(net,", "fit(net: torch.optim.Newest,"),)),
     (
+        "an import of AMP that need not run",
+        (
+            ("from torch.cuda.amp import GradScaler, autocast\n", ""),
+            ("    scaler = Grad", "    from torch.cuda.amp import GradScaler\n    scaler = Grad"),
+        ),
+    ),
+    (
+        "an import of AMP before something is done",
+        (
+            ("import torch\n", "import os\nos.environ['A'] = '1'\nimport torch\n"),
+            ("import os\n", "import os\nfrom torch.cuda.amp import GradScaler, autocast\n"),
+        ),
+    ),
+    (
+        "an object that lives by its name",
+        ((MADE, f"    kept = watch(net)\n{MADE}"),),
+    ),
+    (
+        "a print of what need not be there",
+        ((SEEN, f'{SEEN}    print("loss", loss.item())\n'),),
+    ),
+    ("a print of what may be a dict", ((SEEN, f"{SEEN}        print(row.shape)\n"),)),
+    ("a print of many numbers", ((SEEN, f'{SEEN}        print(f"{{row:.2f}}")\n'),)),
+    (
         "a docstring that is read",
         ((MADE, f'    """Fit."""\n{MADE}    seen.append(fit.__doc__)\n'),),
     ),
@@ -284,6 +308,54 @@ def test_a_value_by_itself_may_be_called() -> None:
     assert compare(one, other).reasons == ()
     two = other.replace("{}", "{} {}").replace("x()", "x(), x()")
     assert compare(one.replace("{x()}", "{x()} {x()}"), two).reasons
+
+
+def test_a_tuple_is_another_key() -> None:
+    text = LOOP.replace("net(row)", "net(row['x'])")
+    assert not differing(text, (("net(row['x'])", "net( row [ 'x' ] )"),))
+    assert differing(text, (("net(row['x'])", "net(row['x',])"),))
+
+
+REBOUND = """
+    import torch
+
+    seen = 0
+
+
+    class Log:
+        def __init__(self):
+            self.rows = []
+
+        def turn(self):
+            rows, self.rows = self.rows, []
+            return rows
+
+        def note(self, step):
+            made = step(self)
+            self.rows.append(made)
+            own = []
+            put = step(own)
+            own.append(put)
+            return own
+
+
+    def count(step, log):
+        global seen
+        given = step(log)
+        log(seen, given)
+"""
+
+
+@pytest.mark.parametrize(
+    ("binding", "read", "value", "same"),
+    [
+        ("        made = step(self)\n", "append(made)", "append(step(self))", False),
+        ("    given = step(log)\n", "log(seen, given)", "log(seen, step(log))", False),
+        ("        put = step(own)\n", "append(put)", "append(step(own))", True),
+    ],
+)
+def test_a_name_that_a_call_may_bind_anew(binding: str, read: str, value: str, same: bool) -> None:
+    assert (not differing(REBOUND, ((binding, ""), (read, value)))) is same
 
 
 COUNTED = """

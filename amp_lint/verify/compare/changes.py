@@ -26,7 +26,7 @@ from amp_lint.verify.compare.imports import imports
 from amp_lint.verify.compare.plain import Plain
 from amp_lint.verify.compare.regions import regions, shown, yields
 from amp_lint.verify.compare.rewrites import Function
-from amp_lint.verify.compare.saved import states
+from amp_lint.verify.compare.saved import dropped, states
 from amp_lint.verify.compare.side import Side, States, open_terms
 from amp_lint.verify.compare.traces import MAX_TRACES, are_many, changed, splits
 from amp_lint.verify.compare.units import common, name_of
@@ -90,6 +90,7 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
         "object": other_objects,
         "scaler-moved": moved,
         "step-moved": _moved_steps(before, after),
+        "state": dropped(before, after),
         "patched": _patched(after) if expressions else (),
         **_uncompared(old, new, entered, uses),
     }
@@ -456,7 +457,7 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
     """
     other_losses: set[str] = set()
     other_objects: dict[str, None] = {}
-    found: dict[tuple[Term, Term], Expression] = {}
+    found: dict[tuple[object, ...], Expression] = {}
     one, other = before.side, after.side
     for name in common(one.units, other.units):
         if before.header(name) != after.header(name):
@@ -471,8 +472,9 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
                 given_to = _given_to(old, new, changed_effects)
                 for item in _differences(old, new):
                     made = Expression(place, *item.pair, item.contexts, given_to)
-                    known = found.get(item.pair, made)
-                    found[item.pair] = min(known, made, key=lambda each: each.given_to)
+                    key = *item.pair, item.contexts  # what is right in one may be wrong in another
+                    known = found.get(key, made)
+                    found[key] = min(known, made, key=lambda each: each.given_to)
                     how = other_object(item) or _is_of_array(arrays, item.pair)
                     if how:
                         text = f"line {place.after}: `{show(item.pair[1])}` {how}"

@@ -16,13 +16,14 @@ from amp_lint.verify.compare.align import Alignment, Differing, alike
 from amp_lint.verify.compare.difference import NotComparableError, differences
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.erase import Eraser
-from amp_lint.verify.compare.imports import is_idle
+from amp_lint.verify.compare.imports import hides, is_idle
 from amp_lint.verify.compare.marks import about, leftover
 from amp_lint.verify.compare.plain import BLOCK, Plain
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.obligations import Covered, Expression, Place, Program, Step
 from amp_lint.verify.terms import Term, show
+from amp_lint.vocabulary.amp import SHARDED
 from amp_lint.vocabulary.meaning import Meaning, Part
 from amp_lint.vocabulary.written import reads_scale
 
@@ -154,7 +155,8 @@ class Cover:
         tree = self._before.model.tree
         holders = (tree.parent(each) for each in tree.named(name))
         is_new = all(isinstance(holder, cst.Attribute) for holder in holders)
-        return is_idle(whole) and (name == root or is_new)
+        hidden = hides(self._after.side, alias)
+        return is_idle(whole) and not hidden and (name == root or is_new)
 
     # --- training steps -----------------------------------------------------------------------
 
@@ -222,6 +224,10 @@ class Cover:
         """Whether both are a call whose difference a trace holds: the limit of a clip."""
         one, other = self._old.held(old), self._new.held(new)
         return one is not None and one == other
+
+
+def _targets(node: cst.Assign) -> Iterator[cst.BaseExpression]:
+    return (each.target for each in node.targets)
 
 
 def _statements(code: Plain) -> Iterator[Plain]:
@@ -359,8 +365,10 @@ class _Events:
         return about(self._model, kind, call) if kind is not None else ""
 
     def _makes_scaler(self, node: cst.Assign) -> bool:
-        made = isinstance(node.value, cst.Call) and self._model.roles.is_constructor(node.value)
-        return made and all(self._eraser.is_read(each.target) for each in node.targets)
+        value, names = node.value, self._model.names
+        made = isinstance(value, cst.Call) and self._model.roles.is_constructor(value)
+        sharded = isinstance(value, cst.Call) and names.is_any(value.func, SHARDED)
+        return made and not sharded and all(map(self._eraser.is_read, _targets(node)))
 
     def _is_about_amp(self, node: cst.If | cst.For) -> bool:
         """Whether what was erased of a statement is something that a step is about."""

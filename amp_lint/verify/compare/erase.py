@@ -34,7 +34,7 @@ from amp_lint.verify.compare.settings import Settings
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.terms import Term, walk
-from amp_lint.vocabulary.amp import DEPRECATED_STATE, IS_ENABLED
+from amp_lint.vocabulary.amp import DEPRECATED_STATE, IS_ENABLED, SHARDED
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import SET_TO_NONE
@@ -193,11 +193,19 @@ class Eraser:
         function = node if isinstance(node, cst.FunctionDef) else self.side.holder(node)
         if not isinstance(function, cst.FunctionDef) or function.decorators:
             return False
+        if function.name.value in self._handed_on:
+            return False
         return not self._reads_annotations and is_type(self.model, annotation.annotation)
 
     @functools.cached_property
     def _reads_annotations(self) -> bool:
         return any(self.model.tree.named(word) for word in _READ_ANNOTATIONS)
+
+    @functools.cached_property
+    def _handed_on(self) -> frozenset[str]:
+        """The functions that a call is given: it may ask for their annotations, as one of clize."""
+        values = (arg.value for arg in self.model.tree.nodes(cst.Arg))
+        return frozenset(value.value for value in values if isinstance(value, cst.Name))
 
     @functools.cached_property
     def _reads_docstrings(self) -> bool:
@@ -293,6 +301,33 @@ class Eraser:
             whole, bound = self.imported(node, alias)
             if not _is_of_amp(whole):
                 yield plain("Import", f"{whole} as {bound}", (), alias)
+            elif not self._is_among_imports(node):
+                yield plain("Import", f"AMP {canonical(whole)} as {bound}", (), alias)
+
+    def _is_among_imports(self, node: cst.CSTNode) -> bool:
+        """Whether a module imports something at its start, or behind torch, whatever happens.
+
+        To import torch is to read what the environment says, and to have it from then on.
+        """
+        tree, at = self.model.tree, self.model.tree.order(node)
+        holder = tree.ancestor(node, cst.FunctionDef, cst.ClassDef, cst.If, cst.For, cst.While)
+        if holder is not None:
+            return False
+        others = (each for each in tree.module.body if not tree.contains(each, node))
+        for each in others:
+            if self._imports_torch(each) and tree.order(each) < at:
+                return True
+            if not _only_imports(each):
+                return tree.order(each) > at
+        return True
+
+    def _imports_torch(self, statement: cst.CSTNode) -> bool:
+        aliases = self.model.tree.below(statement, cst.ImportAlias)
+        names = (self.imported(holder, a)[0] for a in aliases if (holder := self._import(a)))
+        return any(name.partition(".")[0] == "torch" for name in names)
+
+    def _import(self, alias: cst.ImportAlias) -> cst.CSTNode | None:
+        return self.model.tree.ancestor(alias, cst.Import, cst.ImportFrom)
 
     def imported(self, node: cst.CSTNode, alias: cst.ImportAlias) -> tuple[str, str]:
         """What an import brings, and the name that it gives it."""
@@ -350,7 +385,7 @@ class Eraser:
                 yield f"{inner is holder.body} {self._asked(holder)}"
             elif isinstance(holder, (cst.For, cst.While, cst.Try, cst.ExceptHandler)):
                 yield type(holder).__name__
-            elif isinstance(holder, cst.With) and any(map(self._swallows, holder.items)):
+            elif isinstance(holder, cst.With) and any(map(self.swallows, holder.items)):
                 yield "With"
             inner = holder
 
@@ -377,7 +412,7 @@ class Eraser:
     def _settings(self) -> Settings:
         return Settings(self.side)
 
-    def _swallows(self, item: cst.WithItem) -> bool:
+    def swallows(self, item: cst.WithItem) -> bool:
         """Whether a context may end what is in it, and go on behind it."""
         called = item.item.func if isinstance(item.item, cst.Call) else item.item
         if self.model.names.is_any(called, _SWALLOWING):
@@ -509,7 +544,8 @@ class Eraser:
         owner = call.func.value if isinstance(call.func, cst.Attribute) else call.func
         made = (v for v in self.model.values.alternatives(owner) if isinstance(v, cst.Call))
         known = {name for each in made for name in self.model.names.qualified(each.func)}
-        if not all(name.startswith("torch.") for name in known):
+        others = not known and self.model.tree.named("apex")
+        if others or not all(name.startswith("torch.") for name in known):
             return False  # it may have no such parameter
         named = arg.keyword is not None and arg.keyword.value == SET_TO_NONE
         return named and literal(arg.value) is True
@@ -537,6 +573,18 @@ def _normal(test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
 def _is_of_amp(name: str) -> bool:
     name = canonical(name)
     return is_amp(name) or name in ("torch.amp", "torch.cuda.amp", "torch.cpu.amp")
+
+
+def _only_imports(statement: cst.CSTNode) -> bool:
+    """Whether a statement of a module imports, be it only if it can, or is its docstring."""
+    if isinstance(statement, cst.Try):
+        return all(map(_only_imports, statement.body.body))
+    small = statement.body if isinstance(statement, cst.SimpleStatementLine) else (None,)
+    return all(
+        isinstance(each, (cst.Import, cst.ImportFrom))
+        or (isinstance(each, cst.Expr) and literal_text(each.value) is not None)
+        for each in small
+    )
 
 
 def _is_exit(statement: cst.CSTNode) -> bool:
@@ -629,6 +677,8 @@ def _made(eraser: Eraser, node: cst.CSTNode) -> Sequence[cst.CSTNode] | None:
     target, value = node.targets[0].target, node.value
     if not isinstance(value, cst.Call) or not eraser.model.roles.is_constructor(value):
         return None
+    if eraser.model.names.is_any(value.func, SHARDED):
+        return None  # it asks all processes whether one has to skip the step
     around = eraser.model.tree.ancestor(node, *_LOOPS, cst.FunctionDef)
     seen_by_others = around is None or isinstance(target, cst.Attribute)
     if isinstance(around, _LOOPS) or (seen_by_others and not eraser.is_read(target)):

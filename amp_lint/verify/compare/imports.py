@@ -39,9 +39,20 @@ def imports(before: Side, after: Side) -> Iterator[Import]:
     known = {member for member, _ in _imported(before)}
     for member, node in dict(_imported(after)).items():
         tried = after.model.tree.ancestor(node, cst.Try, cst.TryStar) is not None
-        if member not in known and is_idle(".".join(filter(None, member))) and not tried:
+        idle = is_idle(".".join(filter(None, member)))
+        if member not in known and idle and not tried and not hides(after, node):
             place = Place(0, after.line(node), name_of(after.model, node))
             yield Import(place, *member)
+
+
+def hides(side: Side, alias: cst.ImportAlias) -> bool:
+    """Whether an import makes a name of the module one of a function: it has no value before."""
+    tree = side.model.tree
+    if tree.ancestor(alias, cst.FunctionDef) is None:
+        return False
+    bound = alias.asname.name if alias.asname is not None else alias.name
+    name = tree.source(bound).partition(".")[0]
+    return name in side.model.names.scope_of(tree.module).bindings
 
 
 def _imported(side: Side) -> Iterator[tuple[_Member, cst.ImportAlias]]:

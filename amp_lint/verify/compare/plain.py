@@ -73,6 +73,10 @@ def pieces(node: cst.CSTNode) -> Iterator[tuple[str, object]]:
             yield name, value
     if is_a(node, cst.FormattedStringExpression):
         yield "shows its text", "" if node.equal is None else "="
+    if is_a(node, cst.Subscript) and len(node.slice) == 1:
+        yield "asks for a tuple", isinstance(node.slice[0].comma, cst.Comma)
+    if is_a(node, cst.AnnAssign):
+        yield "declares no name", bool(getattr(node.target, "lpar", ()))
 
 
 def word(field: str, value: cst.CSTNode) -> str | None:

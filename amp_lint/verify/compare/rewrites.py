@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -17,10 +17,12 @@ import libcst as cst
 
 from amp_lint.amp.events import Kind
 from amp_lint.flow.values import literal
+from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.plain import BLOCK, Plain, plain
+from amp_lint.verify.terms import Form, Op
 
 _SHOWING = re.compile(r"builtins\.print|logging\.(debug|info|warning|error)")
 _SHOWN_BY = frozenset(f"builtins.{n}" for n in ("abs", "float", "int", "len", "round", "str"))
@@ -100,8 +102,9 @@ def _bound_inside(function: Function) -> set[str]:
     ]
     for inner in scopes:
         found.update(model.names.scope_of(inner).bindings if inner is not node else ())
-    for outer in model.tree.below(node, cst.Global):
-        found.update(item.name.value for item in outer.names)
+    below = model.tree.below
+    outer: list[cst.Global | cst.Nonlocal] = [*below(node, cst.Global), *below(node, cst.Nonlocal)]
+    found.update(item.name.value for each in outer for item in each.names)
     return found
 
 
@@ -187,6 +190,8 @@ def _renamed(tree: Plain, names: dict[str, str]) -> Plain:
 def _without_temporaries(function: Function, names: Sequence[str]) -> Plain:
     """The tree with each name that is bound once put where it is first used, if it can be."""
     tree, inside = function.tree, _bound_inside(function)
+    if function.eraser.model.tree.named("weakref"):
+        return tree  # the name may be all that keeps its object
     for name in (name for name in names if name not in inside):
         tree = _inlined(function, tree, name, tree) or tree
     return tree
@@ -221,11 +226,26 @@ def _unnamed(function: Function, block: Sequence[Plain], index: int) -> tuple[Pl
     None if it is an object that may live as long as it has one.
     """
     value = block[index].parts[1]
-    if _may_end(function, value.node):
+    if _may_end(function, value.node) or not _is_let_go(function, value):
         return None
     is_nothing = all(_is_plain_value(function, part.node) for part in _every(value))
     kept = () if is_nothing else (plain("Expr", _EXPR, [value], block[index].node),)
     return (*block[:index], *kept, *block[index + 1 :])
+
+
+def _is_let_go(function: Function, value: Plain) -> bool:
+    """Whether what an expression gives is nothing that does something as long as it is there.
+
+    A function of the file, or of others, may give a thread, a server or a handle.
+    """
+    names = function.eraser.model.names
+    call = value.node
+    if not isinstance(call, cst.Call) or _is_pure(function, value):
+        return True
+    known = names.qualified(call.func)
+    return bool(known) and all(
+        each.startswith("torch.") and each.rpartition(".")[2].islower() for each in known
+    )
 
 
 _EXPR = "value:1"
@@ -239,8 +259,8 @@ def _is_plain_value(function: Function, node: cst.CSTNode) -> bool:
     match node:
         case cst.Attribute():
             return not _may_lack(function, node)
-        case cst.Call(func=cst.Attribute(attr=attr), args=[]) if attr.value in _FREE:
-            return True
+        case cst.Call(func=cst.Attribute(value=owner, attr=attr), args=[]) if attr.value in _FREE:
+            return _is_tensor(function, owner)
         case cst.BinaryOperation() | cst.Call():
             return _is_number(function, node)
     return isinstance(node, _NO_CODE)
@@ -286,15 +306,54 @@ def _is_print(function: Function, statement: Plain, known: AbstractSet[str]) -> 
     if not isinstance(call, cst.Call) or any(arg.star or arg.keyword for arg in call.args):
         return False
     names = function.eraser.model.names
-    if not any(map(_SHOWING.fullmatch, names.qualified(call.func))):
+    showing = names.qualified(call.func)
+    if not any(map(_SHOWING.fullmatch, showing)):
         return False
     side, tree = function.eraser.side, function.eraser.model.tree
+    if any(each.startswith("logging.") for each in showing) and not _is_behind(
+        function, call, lambda other: names.qualified(other.func) & showing
+    ):
+        return False  # the first message of all sets up how they are shown
     if any(tree.named(word) for word in _ABOUT_PRINTS) or not side.active.isdisjoint(_TEXTS):
         return False
     return all(_is_shown(function, arg.value, known) for arg in call.args)
 
 
-_ABOUT_PRINTS = frozenset({"basicConfig", "fullgraph", "jit", "script"})
+def _is_behind(function: Function, place: cst.CSTNode, is_it: Callable[[cst.Call], object]) -> bool:
+    """Whether a call of some kind has run wherever a place is reached."""
+    calls = function.eraser.model.tree.below(function.tree.node, cst.Call)
+    return any(
+        call is not place and is_it(call) and _dominates(function, call, place) for call in calls
+    )
+
+
+def _dominates(function: Function, first: cst.CSTNode, then: cst.CSTNode) -> bool:
+    """Whether the statement of one place has run, whole, wherever another one is reached."""
+    tree = function.eraser.model.tree
+    statement = tree.statement(first)
+    if (
+        statement is None
+        or tree.contains(statement, then)
+        or tree.order(statement) > tree.order(then)
+    ):
+        return False
+    if any(
+        isinstance(each, _MAYBE) for each in tree.ancestors(first) if tree.contains(statement, each)
+    ):
+        return False
+    block = tree.parent(statement)
+    while block is not None and isinstance(around := tree.parent(block), cst.With):
+        if any(map(function.eraser.swallows, around.items)):
+            return False
+        block = tree.parent(around)
+    return block is not None and tree.contains(block, then)
+
+
+_MAYBE = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.CompFor, cst.FunctionDef, cst.ClassDef)
+_ABOUT_PRINTS = frozenset(
+    {"CUDAGraph", "StringIO", "basicConfig", "check_output", "fullgraph", "jit",
+     "make_graphed_callables", "redirect_stdout", "script", "stdout", "subprocess"}
+)  # fmt: skip
 """What makes a difference of it whether something was logged, or is printed at all."""
 _TEXTS = frozenset({"__format__", "__repr__", "__str__"})
 
@@ -305,20 +364,59 @@ def _is_shown(function: Function, node: cst.BaseExpression, known: AbstractSet[s
     A name, a text, what each tensor knows of itself, what a loss or a counter gives as a number.
     """
     if _text(node) in known:
-        return all(_only_computes(function, part) for part in (node, *descendants(node)))
+        computes = all(_only_computes(function, part) for part in (node, *descendants(node)))
+        if not computes or _is_computed_before(function, node):
+            return computes
     match node:
         case cst.Name(value=name):
-            return name not in ("self", "cls")
+            return name not in ("self", "cls") and _is_bound_before(function, node)
         case cst.BaseNumber() | cst.SimpleString():
             return True
         case cst.FormattedString(parts=parts):
             inner = [p for p in parts if isinstance(p, cst.FormattedStringExpression)]
             return all(_is_formatted(function, each, known) for each in inner)
         case cst.Attribute(value=owner):
-            return not _may_lack(function, node) and _is_shown(function, owner, known)
+            has = not _may_lack(function, node) and _is_tensor(function, owner)
+            return has and _is_shown(function, owner, known)
         case cst.Call(func=cst.Name(value=name), args=[arg]) if name in _NUMBERS:
             return _is_number(function, arg.value)
     return _is_number(function, node)
+
+
+def _is_computed_before(function: Function, node: cst.BaseExpression) -> bool:
+    """Whether the same is computed wherever an expression is reached."""
+    tree, text = function.eraser.model.tree, _text(node)
+    others = (each for each in tree.below(function.tree.node, type(node)) if each is not node)
+    return any(_text(each) == text and _dominates(function, each, node) for each in others)
+
+
+def _is_bound_before(function: Function, name: cst.Name) -> bool:
+    """Whether a name has a value wherever it is reached: nothing takes it away."""
+    model = function.eraser.model
+    tree, bindings = model.tree, model.names.bindings(name)
+    if any(_text(part) == name.value for gone in tree.nodes(cst.Del) for part in descendants(gone)):
+        return False
+    return any(
+        binding.kind not in _BOUND
+        or _dominates(function, binding.node, name)
+        or (isinstance(binding.node, (cst.For, cst.With)) and tree.contains(binding.node, name))
+        for binding in bindings
+    )
+
+
+_BY_TORCH = (Form.FUNCTION, Form.METHOD, Form.OPERATOR, Form.APPLY)
+
+
+def _is_tensor(function: Function, node: cst.BaseExpression) -> bool:
+    """Whether something is a tensor, as what goes backward is, and what torch computes."""
+    if isinstance(node, cst.Name) and _is_loss(function, node):
+        return True
+    if _is_imported(function, node):
+        return True
+    bound = function.eraser.model.names.bindings(node) if isinstance(node, cst.Name) else ()
+    found = function.eraser.side.lifter.found
+    values = [found.get(id(each.value)) if each.value is not None else None for each in bound]
+    return bool(values) and all(isinstance(v, Op) and v.form in _BY_TORCH for v in values)
 
 
 def _is_imported(function: Function, node: cst.BaseExpression) -> bool:
@@ -372,7 +470,8 @@ def _is_number(function: Function, node: cst.BaseExpression) -> bool:
             return both and _gives_a_number(node)
         case cst.Name():
             counted = (_counts(each.node, node.value) for each in model.names.bindings(node))
-            return _is_loss(function, node) or any(counted)
+            is_one = _is_loss(function, node) or any(counted)
+            return is_one and _is_bound_before(function, node)
     return False
 
 
@@ -396,13 +495,19 @@ def _is_loss(function: Function, name: cst.Name) -> bool:
     """Whether a backward pass of the function starts from a name."""
     model = function.eraser.model
     for call in model.tree.below(function.tree.node, cst.Call):
-        if model.steps.recognizer.kind(call) is Kind.BACKWARD:
+        if model.steps.recognizer.kind(call) is Kind.BACKWARD and not _is_given_gradient(call):
             loss = model.steps.recognizer.loss(call)
             if isinstance(loss, cst.Call) and model.steps.recognizer.is_scale(loss):
                 loss = loss.args[0].value if loss.args else None
             if loss is not None and name.value in _terms(loss):
                 return True
     return False
+
+
+def _is_given_gradient(backward: cst.Call) -> bool:
+    """Whether a backward pass starts from more than a number."""
+    known = ("create_graph", "retain_graph")
+    return any(arg.keyword is None or arg.keyword.value not in known for arg in backward.args)
 
 
 def _terms(node: cst.BaseExpression) -> set[str]:
@@ -532,11 +637,15 @@ def _may_end(function: Function, node: cst.CSTNode) -> bool:
     func = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
     name = func.value if isinstance(func, cst.Name) else ""
     is_class = name[:1].isupper() or "builtins.open" in known
-    return is_class and not all(each.partition(".")[0] in _ENDLESS for each in known or ("",))
+    return is_class and not all(each.startswith(_ENDLESS) for each in known or ("",))
 
 
-_ENDLESS = frozenset({"collections", "datetime", "numpy", "pandas", "pathlib", "torch"})
-"""Packages whose objects do nothing when they end."""
+_ENDLESS = (
+    "collections.", "datetime.", "numpy.", "pandas.", "pathlib.", "torch.Generator", "torch.Size",
+    "torch.Tensor", "torch.amp.", "torch.cuda.amp.", "torch.device", "torch.distributions.",
+    "torch.nn.", "torch.optim.",
+)  # fmt: skip
+"""Packages, and classes, whose objects do nothing when they end."""
 
 
 def _rank(whole: Plain, value: Plain) -> int:
@@ -597,7 +706,7 @@ def _first_replaced(
             made = _first_replaced(function, part, name, value, pure=pure)
             parts = (*tree.parts[:index], made, *tree.parts[index + 1 :]) if made else ()
             return plain(tree.kind, tree.text, parts, tree.node) if made else None
-        if not (_is_late(tree, index) if not pure else _is_inert(function, part)):
+        if not (_is_late(function, tree, index) if not pure else _is_inert(function, part)):
             return None
     return None
 
@@ -607,15 +716,48 @@ def _may_be_left_out(tree: Plain, index: int) -> bool:
     return tree.kind in _LAZY or (tree.kind, min(index, 2)) in (("Assert", 1), ("Comparison", 2))
 
 
-def _is_late(tree: Plain, index: int) -> bool:
+def _is_late(function: Function, tree: Plain, index: int) -> bool:
     """Whether a part may be evaluated before or after a call that stands behind it.
 
-    A name, or what is called or bound; not an attribute that is read, which the call may change.
+    A name, or what is called or bound; not an attribute that is read, or a name of others, which
+    the call may change.
     """
     part = tree.parts[index]
     is_head = (tree.kind, index) == ("Call", 0) or part.kind == "AssignTarget"
     kinds = _HEAD if is_head else _HEAD - {"Attribute"}
-    return all(each.kind in kinds for each in _every(part))
+    every = [*_every(part)]
+    return all(each.kind in kinds for each in every) and not any(
+        _may_be_rebound(function, each) for each in every
+    )
+
+
+def _may_be_rebound(function: Function, part: Plain) -> bool:
+    """Whether a call may give a name another value, or an attribute of which a method is called."""
+    model = function.eraser.model
+    node = part.node
+    if part.kind == "Name" and isinstance(node, cst.Name):
+        bound = model.names.bindings(node)
+        inside = node.value in _bound_inside(function)
+        own = all(model.tree.contains(function.tree.node, each.node) for each in bound)
+        fixed = all(each.kind in ("import", "function", "class") for each in bound)
+        return inside or not (own or fixed)
+    if part.kind == "Attribute" and isinstance(node, cst.Attribute):
+        owner = node.value
+        return isinstance(owner, cst.Attribute) and _is_assigned(function, owner.attr.value)
+    return False
+
+
+def _is_assigned(function: Function, attribute: str) -> bool:
+    """Whether something but a constructor assigns to an attribute of some name."""
+    tree = function.eraser.model.tree
+    targets = [target for target, _ in assignments(tree)]
+    targets += (each.target for each in tree.nodes(cst.AugAssign))
+    for target in targets:
+        if isinstance(target, cst.Attribute) and target.attr.value == attribute:
+            home = tree.ancestor(target, cst.FunctionDef)
+            if home is None or home.name.value != "__init__":
+                return True
+    return False
 
 
 def _is_inert(function: Function, part: Plain) -> bool:

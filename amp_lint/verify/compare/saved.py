@@ -33,6 +33,21 @@ def states(before: Side, after: Side) -> Iterator[State]:
             yield State(place, now.save, now.load)
 
 
+def dropped(before: Side, after: Side) -> Iterator[str]:
+    """Loads of a scaler's state that do not ask any more whether there is one."""
+    asked = {key for key, node in _loading(before) if _is_asked(before, node, key)}
+    for key, node in _loading(after):
+        if key in asked and not _is_asked(after, node, key):
+            yield f"line {after.line(node)}: a checkpoint without the scaler is not loaded any more"
+
+
+def _is_asked(side: Side, node: cst.Call, key: str) -> bool:
+    """Whether a test around a load names its key, or what it is saved in."""
+    tests = (h.test for h in side.model.tree.ancestors(node) if isinstance(h, cst.If))
+    texts = (part for test in tests for part in side.model.tree.below(test, cst.SimpleString))
+    return any(literal(text) == key for text in texts)
+
+
 def _kept(side: Side) -> Iterator[tuple[str, _Kept]]:
     """By their key, what checkpoints hold of scalers, and what loads it."""
     loads = dict(_loads(side))
@@ -52,10 +67,17 @@ def _asked(side: Side, node: cst.BaseExpression) -> str:
 
 def _loads(side: Side) -> Iterator[tuple[str, str]]:
     """The keys of what is handed to scalers, each with the method that gets it."""
+    for key, call in _loading(side):
+        assert isinstance(call.func, cst.Attribute)
+        yield key, call.func.attr.value
+
+
+def _loading(side: Side) -> Iterator[tuple[str, cst.Call]]:
+    """The same, each with the call."""
     for call in side.model.tree.nodes(cst.Call):
         if not isinstance(call.func, cst.Attribute) or len(call.args) != 1:
             continue
         item = call.args[0].value
         if isinstance(item, cst.Subscript) and side.model.roles.is_scaler(call.func.value):
             keys = [literal(e.slice.value) for e in item.slice if isinstance(e.slice, cst.Index)]
-            yield from ((key, call.func.attr.value) for key in keys if isinstance(key, str))
+            yield from ((key, call) for key in keys if isinstance(key, str))

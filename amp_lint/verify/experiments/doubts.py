@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
@@ -18,7 +18,7 @@ from amp_lint.verify.experiments.inputs import InputCase, InputKind
 from amp_lint.verify.experiments.modes import Tensors
 from amp_lint.verify.experiments.names import words
 from amp_lint.verify.experiments.trial import Pair, Trial
-from amp_lint.verify.terms import Form, Input, Op, Term, children, walk
+from amp_lint.verify.terms import Const, Form, Input, Op, Term, children, walk
 
 _FLOATS = (InputKind.TENSOR, InputKind.VECTOR, InputKind.PROBABILITY)
 _ORDINARY = InputCase(std=1.0)
@@ -57,6 +57,63 @@ def _of_terms(before: Term, after: Term, constant: frozenset[str]) -> Iterator[s
     added = [Counter(_added(guards.erase(term))) for term in (before, after)]
     odd = (added[0] - added[1]) + (added[1] - added[0])
     yield f"`{min(odd)}` is no guard everywhere, and may be large" if odd else ""
+    old, new = (Counter(_last_names(term)) for term in (before, after))
+    yield from (text for when, text in _OF_NAMES if when(old, new))
+    if {(other, one) for one, other in _sums(before)} & {*_sums(after)}:
+        yield "lists are not the same in another order, if it is lists that are added"
+    if _unawaited(after) > _unawaited(before):
+        yield "what is copied to the processor is not waited for"
+    if {*_inverted(before)} - {*_inverted(after)}:
+        yield "of a number that is none a test is not the opposite of the other one"
+
+
+def _last_names(term: Term) -> Iterator[str]:
+    """What is called in a term, and the keywords."""
+    for part in walk(term):
+        if isinstance(part, Op) and part.form in (Form.FUNCTION, Form.METHOD):
+            yield part.last
+            yield from (f"{name}=" for name, _ in part.keywords)
+
+
+_OF_NAMES: tuple[tuple[Callable[[Counter[str], Counter[str]], bool], str], ...] = (
+    (lambda old, new: new["view"] > old["view"] and old["reshape"] > new["reshape"],
+     "`view` takes no tensor whose memory is in another order"),
+    (lambda old, new: new["dim="] > old["dim="] and old["axis="] > new["axis="],
+     "an array of NumPy has an `axis` and no `dim`"),
+    (lambda old, new: old["abs"] > new["abs"],
+     "of a complex number the absolute value is another one"),
+)  # fmt: skip
+"""What experiments on real, plain tensors of one shape do not show."""
+
+
+def _sums(term: Term) -> Iterator[tuple[str, str]]:
+    """The two inputs that are added, in their order."""
+    for part in walk(term):
+        if isinstance(part, Op) and part.form is Form.OPERATOR and part.name == "add":
+            one, other = part.args
+            if isinstance(one, Input) and isinstance(other, Input) and one.key != other.key:
+                yield one.key, other.key
+
+
+def _unawaited(term: Term) -> int:
+    """How often something is copied to the processor while the program goes on."""
+    moves = (part for part in walk(term) if isinstance(part, Op) and part.last == "to")
+    given = ((*part.args, *dict(part.keywords).values()) for part in moves)
+    return sum(Const("cpu") in each and Const(True) in each for each in given)
+
+
+def _inverted(term: Term) -> Iterator[Term]:
+    """The comparisons of which the opposite is taken."""
+    for part in walk(term):
+        if (
+            isinstance(part, Op)
+            and part.name in ("invert", "not_")
+            and isinstance(part.args[0], Op)
+        ):
+            yield from (part.args[0],) if part.args[0].name in _ORDERS else ()
+
+
+_ORDERS = frozenset({"lt", "le", "gt", "ge"})
 
 
 def _added(term: Term) -> Iterator[str]:

@@ -9,7 +9,6 @@ import libcst as cst
 
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import targets_of
-from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.regions import shown
 from amp_lint.verify.compare.side import Side
 
@@ -55,20 +54,27 @@ def _keys(display: cst.Dict) -> frozenset[object]:
 
 
 def _walks(side: Side, function: cst.FunctionDef) -> bool:
-    """Whether a function walks over what it loads, or hands all of it on by name."""
+    """Whether a function does more with what it loads than to ask for single items of it."""
     tree, names = side.model.tree, side.model.names
     loads = [c for c in tree.below(function, cst.Call) if names.is_any(c.func, _LOAD)]
-    targets = (target for call in loads for target in targets_of(tree, call))
+    targets = [target for call in loads for target in targets_of(tree, call)]
     held = {target.value for target in targets if isinstance(target, cst.Name)}
+    uses = [n for n in tree.below(function, cst.Name) if n.value in held and n not in targets]
+    kept = [call for call in loads if not targets_of(tree, call)]
+    return not all(_asks_for_one(side, use) for use in (*uses, *kept))
 
-    def is_loaded(node: cst.CSTNode) -> bool:
-        parts = (node, *descendants(node))
-        return any(part in loads or getattr(part, "value", "") in held for part in parts)
 
-    walked = [loop.iter for loop in tree.below(function, cst.For)]
-    walked += [loop.iter for loop in tree.below(function, cst.CompFor)]
-    walked += [arg.value for arg in tree.below(function, cst.Arg) if arg.star == "**"]
-    return any(map(is_loaded, walked))
+def _asks_for_one(side: Side, use: cst.BaseExpression) -> bool:
+    """``saved["model"]``, ``saved.get("model")``, ``"model" in saved``."""
+    parent = side.model.tree.parent(use)
+    match parent:
+        case cst.Subscript(value=value):
+            return value is use
+        case cst.Attribute(value=value, attr=attr):
+            return value is use and attr.value == "get"
+        case cst.ComparisonTarget(operator=operator):
+            return isinstance(operator, (cst.In, cst.NotIn))
+    return isinstance(parent, cst.Del)
 
 
 def _saved_at(side: Side) -> Iterator[tuple[cst.Dict, cst.DictElement, str]]:

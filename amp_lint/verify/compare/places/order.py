@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import libcst as cst
@@ -9,28 +10,35 @@ import libcst as cst
 from amp_lint.amp.events import Kind
 from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.values import literal
+from amp_lint.syntax.names import dotted
 from amp_lint.syntax.references import is_read
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.touches import shared
 from amp_lint.verify.compare.units import Unit, common
+from amp_lint.vocabulary.amp import STATE_DICT
+from amp_lint.vocabulary.modules import PARAMETERS
+from amp_lint.vocabulary.written import reads_scale
 
 _GRADIENTS, _SCALE, _ALL, _LEAVES = "of gradients", "of the scaler", "of all", "may leave"
-_WEIGHTS, _RAISES = "of weights", "may raise"
+_WEIGHTS, _RAISES, _SAVES = "of weights", "may raise", "of its state"
+_NUMBER = "of the scale itself"
 _AHEAD = {
     Kind.ZERO_GRAD.value: {_GRADIENTS, _ALL, _LEAVES},
-    Kind.UPDATE.value: {_SCALE, _ALL},
+    Kind.UPDATE.value: {_SCALE, _ALL, _SAVES},
     Kind.STEP.value: {_ALL, _WEIGHTS},
 }
 """Events by what they must not be moved in front of."""
 _BEHIND = {
     Kind.UNSCALE.value: {_GRADIENTS, _ALL, _LEAVES},
-    Kind.UPDATE.value: {_ALL, _LEAVES, _RAISES},
+    Kind.UPDATE.value: {_ALL, _LEAVES, _RAISES, _SAVES},
     Kind.STEP.value: {_ALL, _WEIGHTS},
 }
 """Events by what they must not be moved behind."""
 _DIVISIONS = (cst.Divide, cst.FloorDivide, cst.Modulo)
 _TESTED = (cst.If, cst.While, cst.For)
+_RECEIVERS = ("self", "cls")
+_OF_MODULES = PARAMETERS | {"bias", "state_dict", "weight"}
 
 _Placed = dict[tuple[str, str], int]
 """Where events and what sees them stand, by what they are and how they are written."""
@@ -40,6 +48,7 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
     """Events that changed places with what sees what they do, or may leave in between."""
     for name in common(before.units, after.units):
         old, new = (_sequence(side, side.units[name], name) for side in (before, after))
+        yield from _unscaled_twice(name, old, new)
         for (kind, text), place in new.items():
             was = old.get((kind, text))
             for (other, reads), at in new.items():
@@ -50,6 +59,20 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
                 behind = was < stood and place > at and other in _BEHIND.get(kind, ())
                 if ahead or behind:
                     yield f"`{text}` of `{name}` and `{reads}` changed places"
+
+
+def _unscaled_twice(name: str, old: _Placed, new: _Placed) -> Iterator[str]:
+    """What reads the scale while gradients are unscaled that were not: it may divide by it."""
+    come = [
+        at
+        for (kind, text), at in new.items()
+        if kind == Kind.UNSCALE.value and (kind, text) not in old
+    ]
+    steps = [at for (kind, _), at in new.items() if kind == Kind.STEP.value]
+    for (what, text), at in new.items():
+        within = any(first < at < step for first in come for step in steps)
+        if what == _NUMBER and within and (what, text) in old:
+            yield f"`{text}` of `{name}` reads the scale where the gradients are unscaled now"
 
 
 def _sequence(side: Side, unit: Unit, name: str) -> _Placed:
@@ -104,10 +127,18 @@ def _sees(side: Side, node: cst.CSTNode) -> Iterator[str]:
             call = tree.parent(node)
             if not isinstance(call, cst.Call) or recognizer.kind(call) is None:
                 yield _SCALE
+            if reads_scale(node.attr.value):
+                yield _NUMBER
         case cst.Arg(value=value) if side.model.roles.is_scaler(value):
             call = tree.parent(node)
-            if not isinstance(call, cst.Call) or side.model.program.target(call) is None:
+            target = side.model.program.target(call) if isinstance(call, cst.Call) else None
+            if target is None:
                 yield _SCALE
+            elif any(map(tree.contains, itertools.repeat(target), _saves(side))):
+                yield _SAVES
+        case cst.Call(args=args) if any(dotted(arg.value) in _RECEIVERS for arg in args):
+            if recognizer.kind(node) is None:
+                yield _ALL
         case cst.BinaryOperation(operator=operator, right=right) if isinstance(
             operator, _DIVISIONS
         ):
@@ -117,10 +148,21 @@ def _sees(side: Side, node: cst.CSTNode) -> Iterator[str]:
             yield _RAISES
 
 
+def _saves(side: Side) -> list[cst.Attribute]:
+    """Where something is asked for its state."""
+    found = side.model.tree.nodes(cst.Attribute)
+    return [each for each in found if each.attr.value in STATE_DICT.words]
+
+
 def _may_read_weights(side: Side, parts: list[cst.CSTNode]) -> bool:
-    """Whether a statement reads anything but what was computed for the function's own names."""
+    """Whether a statement reads anything but what was computed for the function's own names.
+
+    Or what is called as parts of a module are.
+    """
     tree = side.model.tree
     for part in parts:
+        if isinstance(part, cst.Attribute) and part.attr.value in _OF_MODULES:
+            return True
         if not isinstance(part, cst.Name) or not is_read(tree, part):
             continue
         for binding in side.model.names.bindings(part):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -93,7 +94,16 @@ def incomparable(pair: Pair) -> str:
     same = len(old) != len(new) or all(
         (one is None) == (other is None) for one, other in zip(old, new, strict=True)
     )
-    return "" if same else "a limit is not a literal, and was rewritten"
+    if not same:
+        return "a limit is not a literal, and was rewritten"
+    far = (Counter(old) - Counter(new)) + (Counter(new) - Counter(old))
+    limits = [limit for limit in far if limit is not None and limit < math.inf]
+    beyond = bool(limits) and min(limits) > _FAR
+    return f"gradients of an experiment are not clipped at {min(limits):g}" if beyond else ""
+
+
+_FAR = 100.0
+"""A limit above which an experiment does not show what a clip does."""
 
 
 def _ends_elsewhere(pair: Pair) -> bool:
