@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from amp_lint.rule import Rule
 from amp_lint.syntax.facts import Facts, facts
 from amp_lint.syntax.parse import parse
-from amp_lint.text.identifiers import identifiers
 from amp_lint.text.prose import without_prose
+from amp_lint.vocabulary.identifiers import identifiers
 from amp_lint.vocabulary.table import FUNCTIONS
 from amp_lint.vocabulary.written import Look
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from amp_lint.text.identifiers import core, identifiers
 from amp_lint.vocabulary import amp
+from amp_lint.vocabulary.identifiers import core, identifiers
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import METHODS, methods, words
 

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from amp_lint.registry import all_rules
-from amp_lint.text.identifiers import core, identifiers
 from amp_lint.vocabulary import written
+from amp_lint.vocabulary.identifiers import core, identifiers
 from amp_lint.vocabulary.written import Look
 
 OF_RULES = [look for rule in all_rules() for look in (rule.pattern, rule.called_for) if look]

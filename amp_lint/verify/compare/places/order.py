@@ -38,7 +38,7 @@ _BEHIND = {
 _DIVISIONS = (cst.Divide, cst.FloorDivide, cst.Modulo)
 _TESTED = (cst.If, cst.While, cst.For)
 _RECEIVERS = ("self", "cls")
-_OF_MODULES = PARAMETERS | {"bias", "state_dict", "weight"}
+_OF_MODULES = PARAMETERS | STATE_DICT.words | {"bias", "weight"}
 
 _Placed = dict[tuple[str, str], int]
 """Where events and what sees them stand, by what they are and how they are written."""
