@@ -109,6 +109,8 @@ INDEXED = frozenset(
 LIKELIHOODS = frozenset({"cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp",
                          "gaussian_nll_loss", "ctc_loss"})  # fmt: skip
 """What computes logarithms of probabilities."""
+NORMALIZERS = frozenset({"logsumexp"})
+"""Of these what probabilities are made with, and are used as such."""
 FILLS = {
     "masked_fill": 1, "masked_fill_": 1, "index_fill": 2, "index_fill_": 2, "fill_": 0,
     "clamp": 0, "clamp_": 0, "clip": 0, "clamp_min": 0, "clamp_max": 0,

@@ -10,7 +10,7 @@ from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary import written
-from amp_lint.vocabulary.operations import LIKELIHOODS
+from amp_lint.vocabulary.operations import LIKELIHOODS, NORMALIZERS
 
 from ._low import LOWERING, cast, first, is_made_by, shown
 
@@ -65,5 +65,6 @@ class LogitsLeaveRegion(Rule):
         inside = ", or compute it inside of the region"  # CUDA's lists have no cross_entropy
         help = f"give it `.float()` of them{inside if known[0] != 'cross_entropy' else ''}"
         edits = cast(model, known[1], "float()")
-        fix = Fix("Compute it in float32", edits, Applicability.SUGGEST)
+        is_met = known[0] in NORMALIZERS  # the probabilities meet what is low, in a product
+        fix = None if is_met else Fix("Compute it in float32", edits, Applicability.SUGGEST)
         return self.report(model, call, message, shown(model, run, value), fix, help=help)

@@ -67,3 +67,25 @@ def test_a_clip_of_an_accelerator_that_there_may_not_be(
 )
 def test_a_dtype_that_somebody_chose(dtype: str, fixes: list[bool]) -> None:
     assert offered("AMP110", CHOSEN.replace("torch.float16", dtype)) == fixes
+
+
+LEFT = """\
+import torch
+import torch.nn.functional as F
+
+def score(model, x, values):
+    with torch.autocast("cuda", dtype=torch.float16):
+        dots = model.linear(x) @ x.mT
+    return CALL
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "fixes"),
+    [
+        ("F.log_softmax(dots, -1)", [True]),
+        ("(dots - torch.logsumexp(dots, -1, keepdim=True)).exp() @ values", [False]),
+    ],
+)
+def test_what_becomes_wider_and_meets_what_is_not(call: str, fixes: list[bool]) -> None:
+    assert offered("AMP318", LEFT.replace("CALL", call)) == fixes
