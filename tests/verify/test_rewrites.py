@@ -310,6 +310,12 @@ def test_a_value_by_itself_may_be_called() -> None:
     assert compare(one.replace("{x()}", "{x()} {x()}"), two).reasons
 
 
+def test_an_import_in_a_function_may_come_from_elsewhere() -> None:
+    local = "    from torch.cuda.amp import GradScaler\n"
+    text = LOOP.replace("    scaler = Grad", f"{local}        scaler = Grad")
+    assert not differing(text, ((local, local.replace("torch.cuda.amp", "torch.amp")),))
+
+
 def test_a_tuple_is_another_key() -> None:
     text = LOOP.replace("net(row)", "net(row['x'])")
     assert not differing(text, (("net(row['x'])", "net( row [ 'x' ] )"),))

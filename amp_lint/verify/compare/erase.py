@@ -302,7 +302,8 @@ class Eraser:
             if not _is_of_amp(whole):
                 yield plain("Import", f"{whole} as {bound}", (), alias)
             elif not self._is_among_imports(node):
-                yield plain("Import", f"AMP {canonical(whole)} as {bound}", (), alias)
+                name = whole.rpartition(".")[2]  # what it is under another name, an event says
+                yield plain("Import", f"AMP {name} as {bound}", (), alias)
 
     def _is_among_imports(self, node: cst.CSTNode) -> bool:
         """Whether a module imports something at its start, or behind torch, whatever happens.
