@@ -26,7 +26,7 @@ ONCE_PROVEN = {
     "deep-update-behind-callbacks": "changed places",
     "deep-unscale-before-own-division": "reads the scale where the gradients are unscaled now",
     "deep-step-behind-weight-reads": "changed places",
-    "deep-amp-import-above-environ": "`GradScaler` was removed or moved",
+    "deep-amp-import-above-environ": "`import torch` was removed or moved",
     "deep-local-torch-in-branch": "was added",
     "deep-print-guarded-item": 'batch["teacher"])` was added',
     "deep-print-after-del": "was added",

@@ -316,6 +316,32 @@ def test_an_import_in_a_function_may_come_from_elsewhere() -> None:
     assert not differing(text, ((local, local.replace("torch.cuda.amp", "torch.amp")),))
 
 
+@pytest.mark.parametrize(
+    ("start", "new", "same"),
+    [
+        ("import os\nimport torch\n", "import torch\nAMP", True),
+        ("import os\nimport torch\n", "AMPimport torch\n", True),
+        ("import os\nos.environ['A'] = '1'\nimport torch\n", "import torch\nAMP", True),
+        ("import os\nos.environ['A'] = '1'\nimport torch\n", "AMPimport torch\n", True),
+        ("import torch\nos.environ['A'] = '1'\n", "import torch\nAMP", True),
+        ("import os\nos.environ['A'] = '1'\nimport torch\n", "import os\nAMP", False),
+    ],
+)
+def test_an_import_of_amp_is_added(start: str, new: str, same: bool) -> None:
+    text = f"{start}\n\ndef f(x):\n    return torch.relu(x)\n"
+    old = new.replace("AMP", "")
+    added = new.replace("AMP", "from torch.cuda.amp import autocast\n")
+    assert (not differing(text, ((old, added),))) is same
+
+
+def test_an_import_of_amp_stays_above_what_reads_it() -> None:
+    imported, run = "from torch.cuda.amp import autocast\n", "\n\ntrain(*made())\n"
+    body = "\n\ndef train(net, x):\n    with autocast():\n        return net(x)\n"
+    text = f"import torch\n{imported}{body}{run}"
+    assert differing(text, ((imported, ""), (run, f"{run}{imported}")))
+    assert not differing(text, ((imported, ""), ("import torch\n", f"{imported}import torch\n")))
+
+
 def test_a_tuple_is_another_key() -> None:
     text = LOOP.replace("net(row)", "net(row['x'])")
     assert not differing(text, (("net(row['x'])", "net( row [ 'x' ] )"),))

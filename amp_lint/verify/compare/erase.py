@@ -8,6 +8,7 @@ texts.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -246,6 +247,8 @@ class Eraser:
     def _block(self, body: Sequence[cst.CSTNode], holder: cst.CSTNode) -> Plain:
         inner: list[Plain] = []
         for index, statement in enumerate(body):
+            if self._torch_loaded is not None and self._torch_loaded[0] is statement:
+                inner.append(self._torch_loaded[1])
             if any(_is_exit(before) for before in body[:index]):
                 inner.append(self._generic(statement))  # it never runs: nothing of it is AMP's
             else:
@@ -301,26 +304,36 @@ class Eraser:
             whole, bound = self.imported(node, alias)
             if not _is_of_amp(whole):
                 yield plain("Import", f"{whole} as {bound}", (), alias)
-            elif not self._is_among_imports(node):
+            elif not self._is_of_module(node) or self._is_read_before(alias, bound):
                 name = whole.rpartition(".")[2]  # what it is under another name, an event says
                 yield plain("Import", f"AMP {name} as {bound}", (), alias)
 
-    def _is_among_imports(self, node: cst.CSTNode) -> bool:
-        """Whether a module imports something at its start, or behind torch, whatever happens.
+    def _is_of_module(self, node: cst.CSTNode) -> bool:
+        """Whether an import is one of the module's, whatever happens."""
+        inner = cst.FunctionDef, cst.ClassDef, cst.If, cst.For, cst.While
+        return self.model.tree.ancestor(node, *inner) is None
 
-        To import torch is to read what the environment says, and to have it from then on.
+    def _is_read_before(self, alias: cst.ImportAlias, bound: str) -> bool:
+        """Whether what is written above an import has its name: it may run before it."""
+        tree, (first, *_) = self.model.tree, bound.split(".")
+        above = [each for each in tree.named(first) if tree.order(each) < tree.order(alias)]
+        return any(tree.ancestor(each, cst.Import, cst.ImportFrom) is None for each in above)
+
+    @functools.cached_property
+    def _torch_loaded(self) -> tuple[cst.CSTNode, Plain] | None:
+        """Among which imports a module gets torch, if another statement runs before: their first.
+
+        To import torch is to read what the environment says, and to have it from then on: an import
+        of AMP counts as none wherever it stands, but for that.
         """
-        tree, at = self.model.tree, self.model.tree.order(node)
-        holder = tree.ancestor(node, cst.FunctionDef, cst.ClassDef, cst.If, cst.For, cst.While)
-        if holder is not None:
-            return False
-        others = (each for each in tree.module.body if not tree.contains(each, node))
-        for each in others:
-            if self._imports_torch(each) and tree.order(each) < at:
-                return True
-            if not _only_imports(each):
-                return tree.order(each) > at
-        return True
+        body = self.model.tree.module.body
+        runs = [[*run] for only, run in itertools.groupby(body, _only_imports) if only]
+        for run in runs:
+            first = next(filter(self._imports_torch, run), None)
+            if first is not None:
+                loaded = plain("Import", "torch is loaded", (), first)
+                return None if run[0] is body[0] else (run[0], loaded)
+        return None
 
     def _imports_torch(self, statement: cst.CSTNode) -> bool:
         aliases = self.model.tree.below(statement, cst.ImportAlias)
