@@ -52,6 +52,8 @@ _INERT_METHODS = frozenset(
     | methods(Role.SCALER) | methods(Role.OPTIMIZER) | methods(Role.LOSS)
     | words(Role.SCALE) | IS_ENABLED.words
 )  # fmt: skip
+_COUNTS, _RESULT = words(Kind.UPDATE), "compute"
+"""What a metric is told by, and what it is asked by then."""
 _INERT_BUILTINS = frozenset(
     {"bool", "dict", "enumerate", "float", "format", "getattr", "hasattr", "int", "isinstance",
      "len", "list", "max", "min", "print", "range", "round", "str", "tuple", "zip"}
@@ -337,8 +339,16 @@ class Regions:
             return False
         if isinstance(call.func, cst.Attribute):
             name = call.func.attr.value  # ``x.log()`` computes, ``run.log(...)`` reports
-            return name in _INERT_METHODS and (name != "log" or bool(call.args))
+            known = name in _INERT_METHODS and (name != "log" or bool(call.args))
+            return known and not (name in _COUNTS and self._is_metric(call.func.value))
         return isinstance(call.func, cst.Name) and call.func.value in _INERT_BUILTINS
+
+    def _is_metric(self, owner: cst.BaseExpression) -> bool:
+        """Whether a result is asked of an object, too: it may compute on what it is given."""
+        asked = map(self.tree.parent, self.tree.named(_RESULT))
+        return any(
+            isinstance(each, cst.Attribute) and each.value.deep_equals(owner) for each in asked
+        )
 
     @functools.cached_property
     def _has_bare_function(self) -> bool:

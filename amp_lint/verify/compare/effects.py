@@ -360,6 +360,8 @@ class Walker:
             case cst.AugAssign(target=target, value=value):
                 self._calls(value, env, guards)
                 term = self._lifter.augmented(node, env)
+                self.found.terms[id(node)] = term
+                self.found.regions[id(node)] = self._inside
                 self._touch({*touches.changed(self._model, node), *_names(target)}, env)
                 self._store(target, term, env, guards, node)
             case cst.Return(value=value) | cst.Raise(exc=value):

@@ -264,9 +264,17 @@ class Lifter:
         if EPS_NAME.search(key):
             numbers = [abs(each) for each in known if isinstance(each, (int, float))]
             numbers += self._given_to(key.rpartition(".")[2])
-            return f"{key} as number" if any(each > SMALL for each in numbers) else key
+            unknown = not numbers and self._is_setting(node)
+            large = any(each > SMALL for each in numbers)
+            return f"{key} as number" if large or unknown else key
         small = len(known) == 1 and isinstance(known[0], float) and 0 < known[0] <= SMALL
         return f"{key}{AS_EPS}" if small and not self._is_given(node) else key
+
+    def _is_setting(self, node: cst.Name | cst.Attribute) -> bool:
+        """Whether something is an attribute of what is no instance of a class that is seen."""
+        owner = node.value if isinstance(node, cst.Attribute) else None
+        own = isinstance(owner, cst.Name) and owner.value == "self"
+        return owner is not None and not own and not self.model.origins.classes(owner)
 
     def _given_to(self, keyword: str) -> list[float]:
         """The numbers that some call of this file gives by a keyword."""

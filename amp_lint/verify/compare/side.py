@@ -24,7 +24,10 @@ from amp_lint.verify.terms import Const, Global, Input, Op, Term, mapped
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__path__", "__class__"}
 States = dict[Term, list[tuple[cst.CSTNode, Autocast | None]]]
 """Operations, with their places and what is active there."""
-_CAST_OPERATORS = (cst.MatrixMultiply, cst.Power)
+_CAST_OPERATORS = (
+    cst.MatrixMultiply, cst.MatrixMultiplyAssign, cst.Power, cst.PowerAssign
+)  # fmt: skip
+_Operation = cst.Call | cst.BinaryOperation | cst.AugAssign
 
 
 @dataclass(eq=False)
@@ -160,16 +163,17 @@ class Side:
         return open_terms(argument_term(self.lifter, each) for each in given if each is not None)
 
     @functools.cached_property
-    def _operations(self) -> dict[int, tuple[int, cst.Call | cst.BinaryOperation]]:
+    def _operations(self) -> dict[int, tuple[int, _Operation]]:
         """By id, the calls and then the operators, each with its number."""
-        nodes: list[cst.Call | cst.BinaryOperation] = [
+        nodes: list[_Operation] = [
             *self.model.tree.nodes(cst.Call),
             *self.model.tree.nodes(cst.BinaryOperation),
+            *self.model.tree.nodes(cst.AugAssign),
         ]
         return {id(node): (number, node) for number, node in enumerate(nodes)}
 
-    def _is_cast(self, node: cst.Call | cst.BinaryOperation, term: Term) -> bool:
-        if isinstance(node, cst.BinaryOperation):
+    def _is_cast(self, node: _Operation, term: Term) -> bool:
+        if not isinstance(node, cst.Call):
             return isinstance(node.operator, _CAST_OPERATORS)
         return isinstance(term, Op) and not self.model.regions.is_inert_call(node)
 
