@@ -74,7 +74,7 @@ class Event:
 
     Where paths are exact also the one that a path does without, as it is off."""
     framework: Role | None = None
-    """BACKWARD: what scales the loss by itself. STEP: what prepared the optimizer and steps it."""
+    """BACKWARD: what scales the loss by itself. STEP, SCHEDULE: what prepared what is stepped."""
     varies: bool = False
     """UNSCALE, STEP: the optimizer is another one in each round of the loop around."""
 
@@ -188,16 +188,17 @@ class Recognizer:
 
     @per_node
     def framework(self, call: cst.Call) -> Role | None:
-        """What scales the loss of a backward by itself, or prepared the optimizer of a step."""
+        """What scales the loss of a backward by itself, or prepared what is stepped."""
         meaning = self.meaning(call)
         if meaning is None or meaning.owner in OWNERS:
             return meaning.owner if meaning is not None else None
-        optimizer = stepped(call) if meaning.owner is Role.SCALER else None
-        if meaning.owner is Role.OPTIMIZER and isinstance(call.func, cst.Attribute):
-            optimizer = call.func.value
-        if meaning.kind is not Kind.STEP or optimizer is None:
+        prepared = stepped(call) if meaning.owner is Role.SCALER else None
+        by_itself = meaning.owner in (Role.OPTIMIZER, Role.SCHEDULER)
+        if by_itself and isinstance(call.func, cst.Attribute):
+            prepared = call.func.value
+        if meaning.kind not in (Kind.STEP, Kind.SCHEDULE) or prepared is None:
             return None
-        owners = {each.owner for each in self.roles.frameworks.preparations(optimizer)}
+        owners = {each.owner for each in self.roles.frameworks.preparations(prepared)}
         return owners.pop() if len(owners) == 1 else None
 
     def _is_of_loss(self, call: cst.Call, owner: cst.BaseExpression) -> bool:

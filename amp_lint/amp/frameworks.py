@@ -106,12 +106,24 @@ class Frameworks:
             made = [(call, row) for call, row in made if _precision(call, row) is not None]
         return (not made and not named) or any(self._asks_to_scale(*each) for each in made)
 
-    def leaves_out(self, optimizer: cst.BaseExpression) -> bool:
-        """Whether an optimizer is certainly torch's own, where the file prepares other things."""
-        made = self.values.alternatives(optimizer)
+    def may_skip(self, prepared: Preparation) -> bool:
+        """Whether a step of what was prepared may be left out: in a precision that is named."""
+        call = prepared.call
+        rows = (BY_NAME.get(name) for name in self.names.qualified(call.func))
+        named = next((row for row in rows if row is not None and row.gives is Role.APEX), None)
+        if named is not None:
+            return self._asks_to_scale(call, named)
+        func = call.func
+        return isinstance(func, cst.Attribute) and self.may_scale(
+            prepared.owner, func.value, named=True
+        )
+
+    def leaves_out(self, stepped: cst.BaseExpression) -> bool:
+        """Whether what is stepped is certainly torch's own, where others are prepared."""
+        made = self.values.alternatives(stepped)
         if not self._preparing or not all(map(self._is_from_torch, made)):
             return False
-        slots = set(self._slots(optimizer))
+        slots = set(self._slots(stepped))
         given = (arg for call in self._preparing for arg in call.args)
         return not any(arg.star or slots & self._held(arg.value) for arg in given)
 
@@ -127,7 +139,7 @@ class Frameworks:
 
     def _is_from_torch(self, value: cst.BaseExpression) -> bool:
         names = self.names.qualified(value.func) if isinstance(value, cst.Call) else ()
-        return any(map(makes_optimizer, names))
+        return any(makes_optimizer(name) or makes_scheduler(name) for name in names)
 
     def _made(
         self, role: Role, owner: cst.BaseExpression | None
@@ -218,6 +230,9 @@ class Frameworks:
     @per_node
     def _owner(self, call: cst.Call) -> Role | None:
         """The role of the framework's object that prepares by a call."""
+        known = (BY_NAME.get(name) for name in self.names.qualified(call.func))
+        if any(row is not None and row.gives is Role.APEX for row in known):
+            return Role.APEX
         if not isinstance(call.func, cst.Attribute):
             return None
         for row in BY_METHOD.get(call.func.attr.value, ()):

@@ -85,7 +85,10 @@ ACCELERATE = (
 """Its own scaler, on with fp16 alone, scales the loss, after a division by the number of rounds
 that are accumulated; a prepared optimizer steps by it and updates it. Within ``accumulate`` a step
 is taken in the last round only, and the others do nothing."""
-KEEPING = {Role.ACCELERATOR: frozenset({"load_state", "register_for_checkpointing", "save_state"})}
+KEEPING: dict[Role, frozenset[str]] = {
+    Role.ACCELERATOR: frozenset({"load_state", "register_for_checkpointing", "save_state"}),
+    Role.APEX: frozenset(),
+}
 """Methods of frameworks, where one of which is used all that a framework has is saved and loaded,
 its scaler included (accelerate 1.15)."""
 ENGINES = frozenset({"deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin"})
@@ -188,6 +191,16 @@ _OTHERS = (
     Meaning(owner=Role.ENGINE, methods=("backward",), parameters=(_LOSS,)),
     Meaning(owner=Role.ENGINE, methods=("step",)),
     Meaning(
+        names=("apex.amp.initialize",),
+        parameters=(
+            Parameter("models", Part.MODEL),
+            Parameter("optimizers", Part.OPTIMIZER),
+            Parameter("enabled", Part.ENABLED),
+            Parameter("opt_level", Part.PRECISION),
+        ),
+        gives=Role.APEX,
+    ),
+    Meaning(
         names=("apex.amp.scale_loss",),
         parameters=(_LOSS, Parameter("optimizers", Part.OPTIMIZER)),
         gives=Role.SCALED_LOSS,
@@ -198,6 +211,12 @@ _OTHERS = (
 ROWS = (*ACCELERATE, *FABRIC, *LIGHTNING, *TRAINER, *_OTHERS)
 OWNERS = frozenset({Role.ACCELERATOR, Role.FABRIC, Role.LIGHTNING})
 """What scales a loss in its own backward, and divides by the scale in its optimizers' steps."""
+APEX = frozenset({"apex"})
+"""An identifier of every file that has apex patch something."""
+SKIPPING = frozenset({Role.ACCELERATOR, Role.APEX})
+"""What has the optimizers that it prepares leave out a step whose gradients overflowed, silently.
+
+A scheduler that accelerate prepares, too, leaves out the same."""
 
 CONFIGURED_BY = {
     Role.LIGHTNING: Role.TRAINER_OF_LIGHTNING,
@@ -210,6 +229,7 @@ SCALING: dict[Role, frozenset[object]] = {
     Role.FABRIC: _SCALED,
     Role.TRAINER_OF_LIGHTNING: _SCALED,
     Role.TRAINER_OPTIONS: frozenset({True}),
+    Role.APEX: frozenset({"O1", "O2", None}),
 }
 """In which precisions losses are scaled; None is where none is named, and accelerate's launcher
 chooses."""

@@ -41,6 +41,7 @@ class Role(enum.Enum):
     """What an object is, or what a call gives."""
 
     ACCELERATOR = "object of accelerate"
+    APEX = "what apex patched"
     FABRIC = "object of Lightning Fabric"
     ENGINE = "engine of DeepSpeed"
     LIGHTNING = "module of Lightning"

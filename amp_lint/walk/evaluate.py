@@ -327,6 +327,9 @@ class Evaluator(ABC):
                 keys = (name, first) if through else (None, name)
                 on = self._is_on(receiver, path, frame) if through else None
                 path = self.emit(path, replace(self._step(node, *keys, path), enabled=on))
+            case Kind.SCHEDULE:
+                owned = self.recognizer.framework(node)
+                path = self.emit(path, Event(kind, node, optimizer=name, framework=owned))
             case Kind.CLIP:
                 call = self._through(node, frame)
                 path = self.emit(path, Event(kind, node, params=first, through=call))

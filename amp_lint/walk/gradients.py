@@ -38,7 +38,7 @@ class Occurrence(Protocol):
 
     @property
     def framework(self) -> Role | None:
-        """BACKWARD: what scales the loss by itself. STEP: what prepared the optimizer."""
+        """BACKWARD: what scales the loss by itself. STEP, SCHEDULE: what prepared the stepped."""
 
 
 E = TypeVar("E", bound=Occurrence)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amp_lint.mistake import Mistake
+from amp_lint.vocabulary.frameworks import OWNERS, SKIPPING
 from amp_lint.vocabulary.meaning import Kind
 from amp_lint.walk.gradients import E, Gradients
 
@@ -84,11 +85,11 @@ def _other_scaler(gradients: Gradients[E], event: E) -> E | None:
 
 
 def _bare(gradients: Gradients[E], event: E) -> E | None:
-    return gradients.bare if event.framework is not None and gradients.owned is None else None
+    return gradients.bare if event.framework in OWNERS and gradients.owned is None else None
 
 
 def _scaled_by_hand(gradients: Gradients[E], event: E) -> E | None:
-    known = event.framework is not None and gradients.owned is None
+    known = event.framework in OWNERS and gradients.owned is None
     return gradients.scaled if known else None
 
 
@@ -103,8 +104,10 @@ def _empty(gradients: Gradients[E], event: E) -> E | None:
 
 
 def _scheduled(gradients: Gradients[E], event: E) -> E | None:
-    if gradients.plain and not gradients.scaled:
-        return None  # the scaler is not in use
+    by_framework = (each for each in gradients.direct.values() if each.framework in SKIPPING)
+    skipping = next((each for each in by_framework if each.framework is not event.framework), None)
+    if skipping is not None or (gradients.plain and not gradients.scaled):
+        return skipping  # of which there is none where the scaler is not in use
     return next(iter(gradients.stepped.values()), None)
 
 
@@ -201,7 +204,7 @@ _CALLS = (
         "scaled, and neither unscaled nor stepped",
         _empty,
     ),
-    Row(Mistake.SCHEDULED, frozenset({Kind.SCHEDULE}), "stepped by the scaler", _scheduled),
+    Row(Mistake.SCHEDULED, frozenset({Kind.SCHEDULE}), "stepped, or not", _scheduled),
 )
 CALLS = {kind: tuple(row for row in _CALLS if kind in row.kinds) for kind in Kind}
 """The rows of a protocol's calls, by the kind of event that they judge."""

@@ -519,6 +519,8 @@ class Mistakes:
                 return self._are_two(cause, event) and id(event.node) not in self._own
             case Mistake.LEFT_EARLY:
                 return self._gives_up(event.node)
+            case Mistake.SCHEDULED if cause.framework is not None:
+                return self._is_beside(event, cause) and not self._is_skipped_too(event)
             case Mistake.SCHEDULED:
                 return cause.enabled is not False and not self._is_skipped_too(event)
             case Mistake.BARE_BACKWARD:
@@ -640,6 +642,16 @@ class Mistakes:
         program = self.steps.program
         same = program.function_of(one) is program.function_of(other)
         return same and program.loop(one) is program.loop(other)
+
+    def _is_beside(self, schedule: Event, step: Event) -> bool:
+        """Whether a framework may leave out a step, and was not given what counts each."""
+        frameworks = self.roles.frameworks
+        counts, optimizer = (_stepped_itself(each.node) for each in (schedule, step))
+        if counts is None or optimizer is None:
+            return False
+        may_skip = any(map(frameworks.may_skip, frameworks.preparations(optimizer)))
+        may_skip = may_skip and self._are_beside(step.node, schedule.node)
+        return may_skip and (step.framework is Role.APEX or frameworks.leaves_out(counts))
 
     def _is_skipped_too(self, schedule: Event) -> bool:
         """Whether a test of the scale decides about the scheduler."""
@@ -833,3 +845,9 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 def _is_of_each(key: str | None) -> bool:
     """Whether something is each of what a loop walks over."""
     return key is not None and key.endswith("[*]")
+
+
+def _stepped_itself(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """``x`` of ``x.step()``."""
+    func = node.func if isinstance(node, cst.Call) else None
+    return func.value if isinstance(func, cst.Attribute) else None

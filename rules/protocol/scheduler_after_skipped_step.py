@@ -13,8 +13,9 @@ from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.amp import GET_SCALE
+from amp_lint.vocabulary.frameworks import APEX
 from amp_lint.vocabulary.meaning import Kind, Role
-from amp_lint.vocabulary.table import words
+from amp_lint.vocabulary.table import called, words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -25,6 +26,10 @@ _MESSAGE = "the scheduler also counts steps that the scaler skips: the learning 
 _SKIPPED = "skipped if a gradient is inf or NaN"
 _FALLS = "the scale falls here where the optimizer did not step"
 _HELP = f"step it only if `scaler.{GET_SCALE.word}()` did not fall in `update`"
+_HELP_BY = {
+    Role.ACCELERATOR: "prepare it with the optimizer, whose skipped steps it leaves out then",
+    Role.APEX: "move to a `GradScaler`, which tells what it skips; apex does not",
+}
 
 
 class SchedulerAfterSkippedStep(Rule):
@@ -35,7 +40,11 @@ class SchedulerAfterSkippedStep(Rule):
     severity = Severity.INFO
     preview = True
     fixes = (Applicability.SUGGEST,)
-    requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.UPDATE))
+    requires = (
+        words(Role.SCALED_LOSS) | called(Kind.BACKWARD),
+        words(Kind.STEP),
+        words(Kind.UPDATE, Role.PREPARED) | APEX,
+    )
     called_for = written.SCHEDULED
     observed = (
         Account(
@@ -51,8 +60,10 @@ class SchedulerAfterSkippedStep(Rule):
         for found in model.mistakes.scheduled:
             why = _FALLS if found.cause.kind is Kind.UPDATE else _SKIPPED
             related = [(found.cause.node, why)]
-            fix = _fix(model, found)
-            yield self.report(model, found.event.node, _MESSAGE, related, fix, help=_HELP)
+            owner = found.cause.framework
+            fix = _fix(model, found) if owner is None else None
+            told = _HELP if owner is None else _HELP_BY[owner]
+            yield self.report(model, found.event.node, _MESSAGE, related, fix, help=told)
 
 
 def _fix(model: Model, found: Found) -> Fix | None:

@@ -91,6 +91,8 @@ class Checkpoint:
     """The key, as it is written, under which a load looks for the scaler's state already."""
     is_given: bool = False
     """Whether a library's checkpointer is given the optimizer, and saves what it is given."""
+    is_loaded: bool = True
+    """Whether an optimizer's state is loaded anywhere that is seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +130,11 @@ class Checkpoints:
     @functools.cached_property
     def incomplete(self) -> list[Checkpoint]:
         """Every such checkpoint, in source order."""
-        if not (self.loads or self._given or self._saved_as_given) or not (
-            self._scalers or self._steps
-        ):
-            return []
-        if self._mentions_state:
+        if not (self._scalers or self._steps) or self._mentions_state:
             return []
         if self._is_never_half:
             return []  # nothing overflows, so that no step is skipped
-        states = self._optimizer_states() if self.loads else ()
-        found = [c for state in states if (c := self._checkpoint(state))]
+        found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
         found += (*self._handed_on(), *self._registered(), *self._given, *self._saved_as_given)
         unique = {self._identity(checkpoint.node): checkpoint for checkpoint in reversed(found)}
         whole = {self._place(c.node) for c in unique.values() if isinstance(c.node, cst.Dict)}
@@ -659,10 +656,14 @@ class Checkpoints:
             optional = self._optional(scaler, holder) if code is None and known else None
             key = next(iter(self._keys), None)
             load = self._load(scaler) if key is None else None
-            return Checkpoint(holder, optimizer, scaler.call, code, load, optional, key)
-        if not any(map(self.own.is_own, self.loads)) and not self._is_loaded(optimizer):
+            loaded = bool(self.loads)
+            return Checkpoint(
+                holder, optimizer, scaler.call, code, load, optional, key, is_loaded=loaded
+            )
+        if step is None:
             return None
-        return Checkpoint(holder, optimizer, step.call, None, None) if step is not None else None
+        loaded = any(map(self.own.is_own, self.loads)) or self._is_loaded(optimizer)
+        return Checkpoint(holder, optimizer, step.call, None, None, is_loaded=loaded)
 
     def _is_of_an_epoch(
         self, scaler: _Scaler | None, step: _Step | None, saved: cst.BaseExpression
@@ -756,13 +757,18 @@ class Checkpoints:
                 kept = any(map(self.tree.named, KEEPING.get(made.owner, ())))
                 if kept or made.owner not in KEEPING or not isinstance(owner, cst.Attribute):
                     continue
-                if frameworks.may_scale(made.owner, owner.value, named=True):
+                if frameworks.may_skip(made):
                     found.append(_Step(call, owner.value, func.value))
         return found
 
-    def framework_of(self, step: cst.Call) -> cst.BaseExpression | None:
-        """The framework's object whose scaler takes a step."""
-        return next((each.scaler for each in self._framework_steps if each.call is step), None)
+    def framework_of(self, step: cst.Call) -> tuple[Role, cst.BaseExpression] | None:
+        """The framework whose scaler takes a step, and its object."""
+        scaler = next((each.scaler for each in self._framework_steps if each.call is step), None)
+        optimizer = step.func.value if isinstance(step.func, cst.Attribute) else None
+        if scaler is None or optimizer is None:
+            return None
+        prepared = self.roles.frameworks.preparations(optimizer)
+        return prepared[0].owner, scaler
 
     def _is_of(self, step: _Step, optimizer: cst.BaseExpression) -> bool:
         """Whether a step is one of an optimizer that is saved, or of the one that this wraps."""

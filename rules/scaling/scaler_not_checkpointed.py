@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
@@ -12,7 +13,8 @@ from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary import written
-from amp_lint.vocabulary.amp import LOAD_STATE_DICT, SCALE, STATE_DICT
+from amp_lint.vocabulary.amp import SCALE, STATE_DICT
+from amp_lint.vocabulary.frameworks import APEX
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import CHECKPOINTER_CALLS, LOADS_GIVEN
@@ -47,9 +49,8 @@ class ScalerNotCheckpointed(Rule):
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     called_for = written.KEPT
     requires = (
-        words(Role.SCALER, Role.STEPPER, Role.ACCELERATOR) | SCALE.words,
+        words(Role.SCALER, Role.STEPPER, Role.ACCELERATOR) | SCALE.words | APEX,
         STATE_DICT.words | CHECKPOINTER_CALLS | {LOADS_GIVEN},
-        LOAD_STATE_DICT.words | CHECKPOINTER_CALLS | {LOADS_GIVEN},
     )
     observed = (
         Account(
@@ -67,7 +68,7 @@ class ScalerNotCheckpointed(Rule):
 
         for checkpoint in model.part(Checkpoints).incomplete:
             optimizer = quoted(model.tree.source(_shown(model, checkpoint.optimizer)))
-            yield self.report(
+            found = self.report(
                 model,
                 checkpoint.node,
                 MESSAGE.format(optimizer),
@@ -75,6 +76,9 @@ class ScalerNotCheckpointed(Rule):
                 fix=_fix(model, checkpoint),
                 help=_help(model, checkpoint),
             )
+            by = model.part(Checkpoints).framework_of(checkpoint.steps)
+            unsure = by is not None and by[0] is Role.APEX
+            yield replace(found, preview=unsure or not checkpoint.is_loaded)
         unloads = UnloadedScalers(model)
         for unloaded in unloads.found():
             yield self.report(
@@ -104,7 +108,10 @@ def _help(model: Model, checkpoint: Checkpoint) -> str:
         return GIVEN
     framework = model.part(Checkpoints).framework_of(checkpoint.steps)
     if framework is not None:
-        owner = model.linked.source(framework)
+        role, holder = framework
+        owner = model.linked.source(holder)
+        if role is Role.APEX:
+            return HELP.format(quoted(f"{owner}.{STATE_DICT.word}()"))
         state, whole = f"{owner}.scaler.state_dict()", f"{owner}.save_state"
         return OF_FRAMEWORK.format(quoted(state), quoted(whole))
     scaler = checkpoint.scaler or _name(model, checkpoint)

@@ -50,6 +50,10 @@ def main(opt, path):
 
 
 def incomplete(program: str, old: str = "", new: str = "") -> list[Checkpoint]:
+    return [each for each in unsaved(program, old, new) if each.is_loaded]
+
+
+def unsaved(program: str, old: str = "", new: str = "") -> list[Checkpoint]:
     assert old in program
     return model_of(program.replace(old, new) if old else program).part(Checkpoints).incomplete
 
@@ -59,6 +63,14 @@ def test_found(program: str, scaler: str) -> None:
     (found,) = incomplete(program)
     assert found.scaler == scaler
     assert found.load is not None
+
+
+@pytest.mark.parametrize("program", [PROGRAM, SCRIPT])
+def test_where_nothing_is_loaded_it_is_a_preview(program: str) -> None:
+    old = next(line for line in program.splitlines() if ".load_state_dict(" in line)
+    (found,) = unsaved(program, old, old.partition("opt")[0].partition("self")[0] + "pass")
+    assert not found.is_loaded
+    assert found.scaler is not None
 
 
 @pytest.mark.parametrize(
@@ -604,6 +616,34 @@ def test_a_scaler_that_is_called_takes_the_step() -> None:
     assert not incomplete(STEPPER, '"opt": opt.state_dict()', saved)
     assert not incomplete(STEPPER, "        whole(net(x), opt, ", "        print(net(x), opt, ")
     assert not incomplete(STEPPER, "timm.utils", "elsewhere.utils")
+
+
+PATCHED = """\
+import torch
+from apex import amp
+def main(net, opt, path, batches):
+    net, opt = amp.initialize(net, opt)
+    opt.load_state_dict(torch.load(path)["opt"])
+    for x in batches:
+        opt.zero_grad()
+        with amp.scale_loss(net(x).mean(), opt) as scaled:
+            scaled.backward()
+        opt.step()
+    torch.save({"opt": opt.state_dict()}, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("(net, opt)\n", '(net, opt, opt_level="O0")\n', 0),
+        ('{"opt"', '{"amp": amp.state_dict(), "opt"', 0),
+        ("net, opt = amp", "net, other = amp", 0),
+    ],
+)
+def test_what_apex_patched(old: str, new: str, count: int) -> None:
+    assert len(incomplete(PATCHED, old, new)) == count
 
 
 PREPARED = """\

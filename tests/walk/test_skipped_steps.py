@@ -1,0 +1,63 @@
+"""Schedulers beside the steps that a framework leaves out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.programs import model_of
+
+APEX = """\
+import torch
+from apex import amp
+def train(net, opt, scheduler, batches, fp16):
+    net, opt = amp.initialize(net, opt, opt_level="O1")
+    for x in batches:
+        opt.zero_grad()
+        loss = net(x).mean()
+        if fp16:
+            with amp.scale_loss(loss, opt) as scaled:
+                scaled.backward()
+        else:
+            loss.backward()
+        opt.step()
+        scheduler.step()
+"""
+ACCELERATE = """\
+import torch
+from accelerate import Accelerator
+def train(net, batches):
+    accelerator = Accelerator(mixed_precision="fp16")
+    opt = torch.optim.Adam(net.parameters())
+    scheduler = torch.optim.lr_scheduler.StepLR(opt, 10)
+    net, opt, batches = accelerator.prepare(net, opt, batches)
+    for x in batches:
+        opt.zero_grad()
+        accelerator.backward(net(x).mean())
+        opt.step()
+        scheduler.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "old", "new", "count"),
+    [
+        (APEX, "", "", 1),
+        (APEX, ', opt_level="O1"', "", 1),
+        (APEX, '"O1"', "fp16", 1),
+        (APEX, '"O1"', '"O0"', 0),
+        (APEX, "from apex import amp", "from other import amp", 0),
+        (APEX, "net, opt = amp", "net, other = amp", 0),
+        (APEX, "        scheduler.step()", "    scheduler.step()", 0),
+        (ACCELERATE, "", "", 1),
+        (ACCELERATE, '"fp16"', '"bf16"', 0),
+        (ACCELERATE, 'mixed_precision="fp16"', "", 0),
+        (ACCELERATE, "net, opt, batches =", "scheduler, opt, batches =", 0),
+        (ACCELERATE, "torch.optim.lr_scheduler.StepLR(opt, 10)", "net.scheduler", 0),
+    ],
+)  # fmt: skip
+def test_scheduler_behind_a_step_that_may_be_left_out(
+    program: str, old: str, new: str, count: int
+) -> None:
+    assert old in program
+    mistakes = model_of(program.replace(old, new) if old else program).mistakes
+    assert len(mistakes.scheduled) == count
