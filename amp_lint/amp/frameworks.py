@@ -106,16 +106,19 @@ class Frameworks:
             made = [(call, row) for call, row in made if _precision(call, row) is not None]
         return (not made and not named) or any(self._asks_to_scale(*each) for each in made)
 
-    def may_skip(self, prepared: Preparation) -> bool:
-        """Whether a step of what was prepared may be left out: in a precision that is named."""
+    def may_skip(self, prepared: Preparation, *, named: bool = True) -> bool:
+        """Whether a step of what was prepared may be left out: in a precision that is named.
+
+        Without ``named`` also in one that a launcher or a caller chooses.
+        """
         call = prepared.call
         rows = (BY_NAME.get(name) for name in self.names.qualified(call.func))
-        named = next((row for row in rows if row is not None and row.gives is Role.APEX), None)
-        if named is not None:
-            return self._asks_to_scale(call, named)
+        apex = next((row for row in rows if row is not None and row.gives is Role.APEX), None)
+        if apex is not None:
+            return self._asks_to_scale(call, apex)
         func = call.func
         return isinstance(func, cst.Attribute) and self.may_scale(
-            prepared.owner, func.value, named=True
+            prepared.owner, func.value, named=named
         )
 
     def leaves_out(self, stepped: cst.BaseExpression) -> bool:

@@ -96,6 +96,17 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class OfFramework:
+    """A framework that scales."""
+
+    role: Role
+    scaler: cst.BaseExpression
+    """Its object."""
+    named: bool
+    """Whether the precision in which it scales is named, and not a launcher's or a caller's."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Scaler:
     call: cst.Call
     target: cst.BaseExpression
@@ -757,18 +768,20 @@ class Checkpoints:
                 kept = any(map(self.tree.named, KEEPING.get(made.owner, ())))
                 if kept or made.owner not in KEEPING or not isinstance(owner, cst.Attribute):
                     continue
-                if frameworks.may_skip(made):
+                if frameworks.may_skip(made, named=False):
                     found.append(_Step(call, owner.value, func.value))
         return found
 
-    def framework_of(self, step: cst.Call) -> tuple[Role, cst.BaseExpression] | None:
-        """The framework whose scaler takes a step, and its object."""
+    def framework_of(self, step: cst.Call) -> OfFramework | None:
+        """The framework whose scaler takes a step."""
         scaler = next((each.scaler for each in self._framework_steps if each.call is step), None)
         optimizer = step.func.value if isinstance(step.func, cst.Attribute) else None
         if scaler is None or optimizer is None:
             return None
-        prepared = self.roles.frameworks.preparations(optimizer)
-        return prepared[0].owner, scaler
+        frameworks = self.roles.frameworks
+        prepared = frameworks.preparations(optimizer)
+        named = any(map(frameworks.may_skip, prepared))
+        return OfFramework(prepared[0].owner, scaler, named)
 
     def _is_of(self, step: _Step, optimizer: cst.BaseExpression) -> bool:
         """Whether a step is one of an optimizer that is saved, or of the one that this wraps."""

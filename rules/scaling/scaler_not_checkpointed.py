@@ -77,7 +77,7 @@ class ScalerNotCheckpointed(Rule):
                 help=_help(model, checkpoint),
             )
             by = model.part(Checkpoints).framework_of(checkpoint.steps)
-            unsure = by is not None and by[0] is Role.APEX
+            unsure = by is not None and (by.role is Role.APEX or not by.named)
             yield replace(found, preview=unsure or not checkpoint.is_loaded)
         unloads = UnloadedScalers(model)
         for unloaded in unloads.found():
@@ -108,9 +108,8 @@ def _help(model: Model, checkpoint: Checkpoint) -> str:
         return GIVEN
     framework = model.part(Checkpoints).framework_of(checkpoint.steps)
     if framework is not None:
-        role, holder = framework
-        owner = model.linked.source(holder)
-        if role is Role.APEX:
+        owner = model.linked.source(framework.scaler)
+        if framework.role is Role.APEX:
             return HELP.format(quoted(f"{owner}.{STATE_DICT.word}()"))
         state, whole = f"{owner}.scaler.state_dict()", f"{owner}.save_state"
         return OF_FRAMEWORK.format(quoted(state), quoted(whole))

@@ -27,6 +27,8 @@ _SETS_DTYPE = frozenset(
         "torch.set_default_dtype",
     }
 )  # fmt: skip
+_ON = "autocast is on here, with whatever dtype"
+_ASK = 'cast to `torch.get_autocast_dtype("cuda")`'
 
 
 class AutocastDtypeIgnored(Rule):
@@ -37,12 +39,22 @@ class AutocastDtypeIgnored(Rule):
     severity = Severity.WARNING
     preview = True
     fixes = (Applicability.SUGGEST,)
-    requires = (words(Role.REGION), frozenset({"add_argument", "float16", "half"}))
+    requires = (
+        words(Role.REGION) | {"is_autocast_enabled"},
+        frozenset({"add_argument", "float16", "half"}),
+    )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
-        """Report the regions, if none has a dtype and the option does not decide about them."""
+        """Report the regions, if none has a dtype and the option does not decide about them.
+
+        And casts to float16 in what runs in regions of any dtype.
+        """
+        from ._any_autocast import casts
         from ._options import CommandLineOptions
 
+        for cast, test in casts(model):
+            message = f"{quoted(model.tree.source(cast))} casts to float16 in bfloat16 regions, too"
+            yield self.report(model, cast, message, [(test, _ON)], help=_ASK)
         yield from self._contradicted(model)
         option = next(
             (each for each in model.part(CommandLineOptions).all if each.offers_bf16), None

@@ -667,7 +667,6 @@ def main(net, batches, path, resume):
     ("old", "new", "count"),
     [
         ("", "", 1),
-        ('mixed_precision="fp16"', "", 0),
         ('"fp16"', '"bf16"', 0),
         ('"fp16"', 'resume or "fp16"', 1),
         ('"fp16")', '"fp16", deepspeed_plugin=resume)', 0),
@@ -679,6 +678,19 @@ def main(net, batches, path, resume):
 )
 def test_the_scaler_of_accelerate(old: str, new: str, count: int) -> None:
     assert len(incomplete(PREPARED, old, new)) == count
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [('mixed_precision="fp16"', True), ("", False), ("**resume", False)],
+)
+def test_a_precision_that_others_choose_is_a_preview(given: str, named: bool) -> None:
+    program = PREPARED.replace('mixed_precision="fp16"', given)
+    checkpoints = model_of(program).part(Checkpoints)
+    (found,) = checkpoints.incomplete
+    framework = checkpoints.framework_of(found.steps)
+    assert framework is not None
+    assert framework.named is named
 
 
 def test_what_is_said_of_accelerate() -> None:
