@@ -616,7 +616,7 @@ class Mistakes:
         """
         call, relevance = schedule.node, self.steps.relevance
         assert isinstance(call, cst.Call)
-        around = self.steps.program.loop(call) or self.tree.ancestor(call, cst.FunctionDef)
+        around = self._round(call) or self.tree.ancestor(call, cst.FunctionDef)
         body = self.tree.module if around is None else around.body
         of_round = relevance.has_backward(body) and not relevance.holds_training_loop(body)
         ways = (update.node, *self._leading(update.node, self.steps.program.function_of(call)))
@@ -641,7 +641,14 @@ class Mistakes:
         """Whether two nodes are run as often: by a helper, in no loop of its own or the same."""
         program = self.steps.program
         same = program.function_of(one) is program.function_of(other)
-        return same and program.loop(one) is program.loop(other)
+        return same and self._round(one) is self._round(other)
+
+    def _round(self, node: cst.CSTNode) -> cst.For | cst.While | None:
+        """The loop around a call of a method, but for that over those whose method is called."""
+        loop, owner = self.steps.program.loop(node), _stepped_itself(node)
+        while isinstance(loop, cst.For) and owner is not None and loop.target.deep_equals(owner):
+            loop = self.steps.program.loop(loop)
+        return loop
 
     def _is_beside(self, schedule: Event, step: Event) -> bool:
         """Whether a framework may leave out a step, and was not given what counts each."""

@@ -249,6 +249,11 @@ BACKWARD = SCALED.strip()
             ("scheduled", "scheduler.step()", STEP),
             id="scheduler before update",
         ),
+        pytest.param(
+            SCALED + STEP + UPDATE + "for scheduler in args:\n    scheduler.step()\n",
+            ("scheduled", "scheduler.step()", UPDATE),
+            id="several schedulers",
+        ),
     ],
 )
 def test_mistake(body: str, expected: tuple[str, str, str]) -> None:
