@@ -265,13 +265,15 @@ def _training(data: bytes) -> tuple[int, frozenset[str], frozenset[str]] | None:
     try:
         model = Model(Source(data, ""))
         region = model.trainings.under_autocast or model.trainings.of_parts
-        if region is None:
-            return None
-        states = (
-            model.dtypes.inside(each, WHATEVER) for each in model.regions.all if each.node is region
-        )
+        regions = (each for each in model.regions.all if each.node is region)
+        states = (model.dtypes.inside(each, WHATEVER) for each in regions)
         dtypes = frozenset().union(*(state.dtypes for state in states))
-        line, _ = model.source.position(model.tree.span(region)[0])
+        place = region
+        if place is None:
+            place, dtypes = next(model.roles.frameworks.lowering(), (None, dtypes))
+        if place is None:
+            return None
+        line, _ = model.source.position(model.tree.span(place)[0])
         return line, dtypes, model.trainings.outside
     except (SourceError, cst.ParserSyntaxError, LossyParseError, RecursionError):
         return None

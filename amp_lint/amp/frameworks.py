@@ -14,7 +14,7 @@ from amp_lint.syntax.assignments import assignments, paired
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import descendants
-from amp_lint.vocabulary.frameworks import CONFIGURED_BY, SCALING
+from amp_lint.vocabulary.frameworks import CONFIGURED_BY, LOWERING, SCALING
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, words
 from amp_lint.vocabulary.training import makes_optimizer, makes_scheduler
@@ -105,6 +105,22 @@ class Frameworks:
         if named:
             made = [(call, row) for call, row in made if _precision(call, row) is not None]
         return (not made and not named) or any(self._asks_to_scale(*each) for each in made)
+
+    def lowering(self) -> Iterator[tuple[cst.Call, frozenset[str]]]:
+        """What has models run in half precision, by frameworks, and in which dtypes that may be.
+
+        Where a precision is named, or apex's own is meant.
+        """
+        for call in self.tree.nodes(cst.Call):
+            rows = (BY_NAME.get(name) for name in self.names.qualified(call.func))
+            for row in (each for each in rows if each is not None and each.gives in LOWERING):
+                known = LOWERING[row.gives] if row.gives is not None else {}
+                precision = _precision(call, row)
+                said = [None] if precision is None else self.values.constants(precision)
+                dtypes = {known[value] for value in said if value in known}
+                dtypes |= {*known.values()} if ... in said else set()
+                if dtypes:
+                    yield call, frozenset(dtypes)
 
     def may_skip(self, prepared: Preparation, *, named: bool = True) -> bool:
         """Whether a step of what was prepared may be left out: in a precision that is named.

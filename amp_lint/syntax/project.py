@@ -45,6 +45,11 @@ MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
 _REGION, _BACKWARD = written.look({written.REGION}), written.look(written.BACKWARD)
+_RUNNING = (
+    (_REGION, _BACKWARD | written.TAKES_STEP),
+    (written.RUNS_MODELS, written.SAYS_PRECISION),
+    (written.PATCHES, _BACKWARD),
+)
 _MAKES = written.look(written.MAKERS)
 _TRAINING = tuple(written.look(done, r"\.", r"\(") for done in (written.BACKWARD, written.STEPS))
 _LOADS = written.look(
@@ -107,7 +112,8 @@ class Links:
     @property
     def contents(self) -> tuple[bytes, ...]:
         """The bytes of all these files."""
-        return (*self.files, *(data for _, data in self.trainers))
+        region = (written.REGION.encode(),) if self.trainers else ()  # be it a framework's
+        return (*self.files, *(data for _, data in self.trainers), *region)
 
     def narrowed(self) -> Links | None:
         """What is left where none of the files says anything that matters."""
@@ -380,9 +386,11 @@ class Project:
 
     @functools.cached_property
     def _running_models(self) -> set[str]:
-        """The files that may train under autocast."""
-        both = (_REGION, _BACKWARD | written.TAKES_STEP)
-        return {file for file in self._paths if _says_all(self._read(file), both)}
+        """The files that may train under autocast, or have a framework do so."""
+        return {file for file in self._paths if self._may_run_models(self._read(file))}
+
+    def _may_run_models(self, data: bytes) -> bool:
+        return any(_says_all(data, way) for way in _RUNNING)
 
     @functools.cached_property
     def _training(self) -> set[str]:

@@ -234,6 +234,18 @@ SCALING: dict[Role, frozenset[object]] = {
 """In which precisions losses are scaled; None is where none is named, and accelerate's launcher
 chooses."""
 
+LOWERING: dict[Role, dict[object, str]] = {
+    Role.ACCELERATOR: {"fp16": "float16", "bf16": "bfloat16"},
+    Role.TRAINER_OF_LIGHTNING: {
+        16: "float16", "16": "float16", "16-mixed": "float16", "bf16": "bfloat16",
+        "bf16-mixed": "bfloat16",
+    },
+    Role.APEX: {"O1": "float16", "O2": "float16", "O3": "float16", None: "float16"},
+}  # fmt: skip
+"""In which precisions, in their own words, frameworks run models in half: products in what dtype.
+
+Accelerate enters a region in the forward of what it prepared, Lightning around the steps of its
+module; apex casts what torch's functions get, or the model."""
 OWNING_THE_STEP = frozenset(
     {
         "accelerate", "apex", "catalyst", "colossalai", "composer", "deepspeed", "fairscale",

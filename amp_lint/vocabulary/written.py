@@ -187,6 +187,11 @@ TRAINS = (
 USES_AMP = look({REGION}) | look(MAKERS)
 """What a file has that sets up mixed precision itself."""
 
+RUNS_MODELS = look(words(Role.ACCELERATOR, Role.TRAINER_OF_LIGHTNING), r"\b", r"\(")
+"""What has a framework run models, in a precision that it is told."""
+SAYS_PRECISION = look({"precision"})
+PATCHES = pattern(r"\bamp\.initialize\(", "amp.initialize(")
+"""What has apex run models in half precision."""
 
 LOWERS = (
     look({REGION, "HalfTensor", "fp16", "bf16", "mixed_precision"})

@@ -346,3 +346,54 @@ def test_what_is_only_trained_in_float32(
     lines = found(tmp_path, main, files, "--preview", "--select", "AMP313")
     assert bool(lines) is is_told
     assert all("autocast may run it so" in line for line in lines)
+
+
+ACCELERATE = """\
+from accelerate import Accelerator
+
+
+def train(model, optimizer, loader):
+    accelerator = Accelerator(mixed_precision="fp16")
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    for x, y in loader:
+        accelerator.backward(model(x, y))
+        optimizer.step()
+"""
+LIGHTNING = """\
+import lightning
+
+
+def train(model, loader):
+    lightning.Trainer(max_epochs=3, precision="16-mixed").fit(model, loader)
+"""
+APEX = """\
+from apex import amp
+
+
+def train(model, optimizer, loader):
+    model, optimizer = amp.initialize(model, optimizer)
+    for x, y in loader:
+        with amp.scale_loss(model(x, y), optimizer) as scaled:
+            scaled.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("trainer", "line", "low", "full"),
+    [
+        (ACCELERATE, 5, '"fp16"', '"no"'),
+        (ACCELERATE, 5, '"fp16"', "None"),
+        (ACCELERATE.replace('"fp16"', '"bf16"'), 5, '"bf16"', '"no"'),
+        (LIGHTNING, 5, '"16-mixed"', "32"),
+        (LIGHTNING.replace('"16-mixed"', "16"), 5, ", precision=16", ""),
+        (APEX, 5, "optimizer)\n    for", 'optimizer, opt_level="O0")\n    for'),
+    ],
+)
+def test_a_framework_that_runs_models_in_half(
+    tmp_path: Path, main: Run, trainer: str, line: int, low: str, full: str
+) -> None:
+    (said,) = found(tmp_path, main, changed(trainer=trainer), "--preview")
+    assert f"trainer.py:{line} may run it so" in said
+    assert low in trainer
+    assert not found(tmp_path, main, changed(trainer=trainer.replace(low, full)), "--preview")
