@@ -20,6 +20,7 @@ from amp_lint.amp.roles import Roles
 from amp_lint.flow.forwarding import direct
 from amp_lint.flow.program import Program, is_stub
 from amp_lint.flow.values import Values, arguments, literal
+from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
@@ -31,7 +32,7 @@ from amp_lint.vocabulary.meaning import Meaning, Part, Role
 from amp_lint.vocabulary.operations import ONES
 from amp_lint.vocabulary.purity import ASKING
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, rows, words
-from amp_lint.vocabulary.training import NORMS
+from amp_lint.vocabulary.training import COPY, NORMS
 from amp_lint.vocabulary.written import UNSCALE, reads_scale
 
 _SCALING = methods(Role.SCALER, rows(Role.SCALED_LOSS))
@@ -132,11 +133,30 @@ class Recognizer:
             return Kind.OPAQUE
         if self.gradients.is_measure(call) or self._is_called_measure(call):
             return Kind.GRADIENT_READ
+        if self._repairs(call):
+            return Kind.GRADIENT_REPAIR
         if self._is_called_clip(call):
             return Kind.CLIP
         if target is not None and self._is_hook(target):
             return Kind.OPAQUE
         return Kind.OPAQUE if target is None and self._is_given_scaler(call) else None
+
+    def _repairs(self, call: cst.Call) -> bool:
+        """Whether a call replaces what is inf or NaN in gradients, where they are."""
+        given = self.gradients.replaced(call)
+        if given is None:
+            return False
+        written = arguments(call).get(None, "out")
+        in_place = _last_word(call.func).endswith("_")
+        return in_place or any(map(is_gradient, filter(None, (written, *self._targets(call)))))
+
+    def _targets(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """What the result of a call is assigned to, or copied into."""
+        parent = self.tree.parent(call)
+        copy = self.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        func = copy.func if isinstance(copy, cst.Call) else None
+        into = [func.value] if isinstance(func, cst.Attribute) and func.attr.value == COPY else []
+        return [*targets_of(self.tree, call), *into]
 
     def _is_called_clip(self, call: cst.Call) -> bool:
         """Whether something that is not seen is called as torch calls a clip, for a module's."""

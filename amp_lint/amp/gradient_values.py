@@ -16,7 +16,7 @@ from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.operations import CASTS, WHOLE
 from amp_lint.vocabulary.operations import operations as table
 from amp_lint.vocabulary.table import methods, rows, words
-from amp_lint.vocabulary.training import MEASURES, PLOTS, READING, SAME_NUMBERS
+from amp_lint.vocabulary.training import MEASURES, PLOTS, READING, REPLACING, SAME_NUMBERS
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _LIMITS = methods(Role.GRADIENT, rows(Kind.GRADIENT_READ))
@@ -24,6 +24,7 @@ _FUNCTIONS = frozenset(
     {"torch.linalg.norm", "torch.linalg.vector_norm", "torch._foreach_norm"}
     | {f"torch.{name}" for name in MEASURES - READING}
 )
+_REPLACING = frozenset(f"torch.{name}" for name in REPLACING)
 _JOINING = frozenset({"torch.cat", "torch.concat", "torch.stack"})
 _CUTTING = frozenset({"detach"} | {name for name, dtype in CASTS.items() if dtype in WHOLE})
 _DETACHING = frozenset({"detach"})
@@ -192,6 +193,15 @@ class GradientValues:
         if not call.args or not self.names.is_any(call.func, _FUNCTIONS):
             return False
         return self.holds(call.args[0].value)
+
+    def replaced(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The gradient that a call gives with other numbers for inf and NaN; None if it is none."""
+        given: cst.BaseExpression | None = None
+        if self.names.is_any(call.func, _REPLACING):
+            given = arguments(call).get(0, "input")
+        elif isinstance(call.func, cst.Attribute) and call.func.attr.value in REPLACING:
+            given = call.func.value
+        return given if given is not None and self.holds(given) else None
 
     def _plotted(self, call: cst.Call) -> cst.BaseExpression | None:
         """What a call makes a histogram of."""

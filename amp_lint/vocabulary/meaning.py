@@ -19,6 +19,8 @@ class Kind(enum.Enum):
     CLIP = "clip"
     GRADIENT_READ = "gradient read"
     """The size of gradients is asked for, where they are scaled."""
+    GRADIENT_REPAIR = "gradient repair"
+    """Numbers are put where gradients are inf or NaN: where they are scaled, an overflow is hid."""
     GRADIENT_WRITE = "gradient write"
     STEP = "step"
     UPDATE = "update"

@@ -81,6 +81,11 @@ MEASURES = frozenset(
 )  # fmt: skip
 """Methods whose result depends on how large the numbers are."""
 
+COPY = "copy_"
+"""A method that writes a tensor into another one."""
+REPLACING = frozenset({"nan_to_num", "nan_to_num_"})
+"""What puts numbers in the place of those that are inf or NaN."""
+
 PLOTS = (
     Meaning(methods=("add_histogram",), parameters=(Parameter("tag"), Parameter("values"))),
     Meaning(names=("wandb.Histogram",), parameters=(Parameter("sequence"),)),

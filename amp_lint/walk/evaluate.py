@@ -333,8 +333,8 @@ class Evaluator(ABC):
             case Kind.CLIP:
                 call = self._through(node, frame)
                 path = self.emit(path, Event(kind, node, params=first, through=call))
-            case Kind.GRADIENT_READ:
-                path = self._read(node, path, frame)
+            case Kind.GRADIENT_READ | Kind.GRADIENT_REPAIR:
+                path = self._read(node, path, frame, kind)
             case Kind.GRADIENT_WRITE if is_limit(node):
                 path = self.emit(self._read(node, path, frame), Event(kind, node, optimizer=name))
             case _:
@@ -399,7 +399,9 @@ class Evaluator(ABC):
             return None
         return next((call for call in reversed(frame.calls) if self.tree.is_own(call)), None)
 
-    def _read(self, node: cst.Call, path: Path, frame: Frame) -> Path:
+    def _read(
+        self, node: cst.Call, path: Path, frame: Frame, kind: Kind = Kind.GRADIENT_READ
+    ) -> Path:
         """The path after gradients were looked at; as before it, where they are not scaled.
 
         What a helper looks at is read by the call in the function that ran backward.
@@ -411,9 +413,9 @@ class Evaluator(ABC):
         calls = (*frame.calls, node)
         at = next((c for c in calls if self.tree.ancestor(c, cst.FunctionDef) is home), node)
         last = path.latest
-        if last is not None and last.kind is Kind.GRADIENT_READ and last.node is at:
+        if last is not None and last.kind is kind and last.node is at:
             return path
-        return self.emit(path, Event(Kind.GRADIENT_READ, at))
+        return self.emit(path, Event(kind, at))
 
     def _scaling(self, path: Path) -> Event | None:
         """The backward that left gradients scaled; if all events count, the last one anyway."""

@@ -43,7 +43,7 @@ class Occurrence(Protocol):
 
 E = TypeVar("E", bound=Occurrence)
 
-LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.SCHEDULE})
+LEAVING_SCALED = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.GRADIENT_REPAIR, Kind.SCHEDULE})
 """Events after which scaled gradients are as they were, but for a limit."""
 
 

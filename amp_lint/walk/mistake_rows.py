@@ -114,7 +114,8 @@ def _scheduled(gradients: Gradients[E], event: E) -> E | None:
 _CLIP = frozenset({Kind.CLIP})
 _STEP = frozenset({Kind.STEP})
 SCALED_CLIP = Row(Mistake.SCALED_CLIP, _CLIP, "scaled", _pending)
-SCALED_READ = Row(Mistake.SCALED_READ, _CLIP | {Kind.GRADIENT_READ}, "scaled", _pending)
+_READS = frozenset({Kind.GRADIENT_READ, Kind.GRADIENT_REPAIR})
+SCALED_READ = Row(Mistake.SCALED_READ, _CLIP | _READS, "scaled", _pending)
 STRICT_CLIP = Row(
     Mistake.STRICT_CLIP,
     _CLIP,
@@ -126,7 +127,7 @@ LOOSE_CLIP = Row(
 )
 LOOSE_READ = Row(
     Mistake.SCALED_READ,
-    frozenset({Kind.GRADIENT_READ}),
+    _READS,
     "scaled by a framework",
     lambda gradients, event: gradients.loose,
 )

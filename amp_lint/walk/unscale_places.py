@@ -18,7 +18,7 @@ from amp_lint.walk.paths import Cycle
 from amp_lint.walk.steps import Root, Steps
 
 _CLIPS = (Kind.CLIP,)
-_SEEN = (Kind.CLIP, Kind.GRADIENT_READ)
+_SEEN = (Kind.CLIP, Kind.GRADIENT_READ, Kind.GRADIENT_REPAIR)
 """What has to see true gradients."""
 _WORD = re.compile(r"\w+")
 

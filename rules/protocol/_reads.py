@@ -38,6 +38,8 @@ class ScaledRead:
     backward: Event
     step: Event | None
     place_for_unscale: UnscalePlace | None
+    hides: bool = False
+    """Whether it also replaces what is inf or NaN, so that no scaler sees it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,9 @@ class Reads:
         for event, backward, step in self.clips.loose_reads:
             if not self._is_exempt(event):
                 assert isinstance(event.node, cst.Call)
-                found.setdefault(id(event.node), ScaledRead(event.node, backward, step, None))
+                hides = event.kind is Kind.GRADIENT_REPAIR
+                read = ScaledRead(event.node, backward, step, None, hides)
+                found.setdefault(id(event.node), read)
         return sorted(found.values(), key=lambda read: self.tree.order(read.call))
 
     @functools.cached_property
@@ -132,13 +136,14 @@ class Reads:
             limit = clip_limit(self.steps.recognizer.direct(event.node))
             used = not isinstance(self.tree.parent(event.node), cst.Expr)
             return used and limit is not None and is_infinite(limit)
-        return event.kind is Kind.GRADIENT_READ
+        return event.kind in (Kind.GRADIENT_READ, Kind.GRADIENT_REPAIR)
 
     def _describe(
         self, event: Event, backward: Event, step: Event | None, root: Root
     ) -> ScaledRead:
         assert isinstance(event.node, cst.Call)
-        return ScaledRead(event.node, backward, step, self.places.before(event, root))
+        hides = event.kind is Kind.GRADIENT_REPAIR
+        return ScaledRead(event.node, backward, step, self.places.before(event, root), hides)
 
     # --- looks that are right -----------------------------------------------------------------
 

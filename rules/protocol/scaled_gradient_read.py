@@ -26,6 +26,12 @@ _BY_FRAMEWORK: dict[Role | None, str] = {
     Role.LIGHTNING: "read them in `on_before_optimizer_step`, which runs after they are unscaled",
 }
 _SCALED, _DIVIDED = "gradients are scaled here", "and divided by the scale only here"
+_LARGE = "these gradients are still scaled: they look {} times too large, and change with the scale"
+_UNSCALE: dict[Role | None, str] = {
+    Role.ACCELERATOR: "call its `unscale_gradients` before, so that such a step is skipped",
+}
+_UNSCALE_FIRST = "call `unscale_` before, so that such a step is skipped; or leave it out"
+HIDES = "this hides inf and NaN from the scaler: it takes the step, and its scale does not fall"
 
 
 class ScaledGradientRead(Rule):
@@ -60,11 +66,10 @@ class ScaledGradientRead(Rule):
             found = self.report(
                 model,
                 read.call,
-                f"these gradients are still scaled: they look {scale} times too large, and change "
-                "with the scale",
+                HIDES if read.hides else _LARGE.format(scale),
                 related=[(read.backward.node, _SCALED), *step],
                 fix=_fix(model, read),
-                help=_BY_FRAMEWORK.get(read.backward.framework, _HELP),
+                help=_help(read),
             )
             by_framework = read.backward.framework is not None  # as AMP502, which is in preview
             yield replace(found, preview=by_framework)
@@ -77,6 +82,12 @@ class ScaledGradientRead(Rule):
                 related=[(watch.cause, "gradients are scaled by this")],
                 help='log them after `unscale_`, and watch with `log="parameters"`',
             )
+
+
+def _help(read: ScaledRead) -> str:
+    if read.hides:
+        return _UNSCALE.get(read.backward.framework, _UNSCALE_FIRST)
+    return _BY_FRAMEWORK.get(read.backward.framework, _HELP)
 
 
 def _fix(model: Model, read: ScaledRead) -> Fix | None:

@@ -290,3 +290,24 @@ CHOICE = """
 def test_a_scaler_that_no_choice_of_a_dtype_makes(dtype: str, count: int) -> None:
     source = Source(textwrap.dedent(CHOICE.format(dtype=dtype)).encode(), "train.py")
     assert len(check(source, selection("AMP102"))) == count
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("p.grad.nan_to_num_()", 1),
+        ("p.grad.data.nan_to_num_(nan=0.0, posinf=1e5, neginf=-1e5)", 1),
+        ("torch.nan_to_num(p.grad, out=p.grad)", 1),
+        ("torch.nan_to_num_(p.grad)", 1),
+        ("p.grad = torch.nan_to_num(p.grad)", 1),
+        ("p.grad.copy_(p.grad.nan_to_num())", 1),
+        ("seen = torch.nan_to_num(p.grad)", 0),
+        ("p.data.nan_to_num_()", 0),
+        ("x.nan_to_num_()", 0),
+    ],
+)
+def test_what_hides_an_overflow(line: str, count: int) -> None:
+    loop = f"for p in model.parameters():\n    {line}\n"
+    assert len(found(loop + STEP)) == count
+    assert not found("scaler.unscale_(optimizer)\n" + loop + STEP)
+    assert not found(STEP + loop)

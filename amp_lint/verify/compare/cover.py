@@ -30,7 +30,7 @@ from amp_lint.vocabulary.written import reads_scale
 _DOING = (cst.Annotation, cst.Call, cst.NamedExpr, cst.Await, cst.Yield)
 _SETTING = (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Del)
 _ABOUT = (Kind.STEP, Kind.ZERO_GRAD)
-_NO_EVENT = (None, Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE)
+_NO_EVENT = (None, Kind.OPAQUE, Kind.GRADIENT_READ, Kind.GRADIENT_REPAIR, Kind.SCHEDULE)
 """Calls that no trace replays."""
 _LENGTH = 80
 """Characters of code in a report."""
@@ -346,6 +346,8 @@ class _Events:
             return not others.clips or self.held(call) in others.clips
         if kind is Kind.UNSCALE:
             return False  # as it should be called it was erased, and else it raises
+        if kind is Kind.GRADIENT_REPAIR and not self._model.steps.recognizer.updates:
+            return False  # no scaler skips what is inf or NaN
         told = not [*leftover(self._model, kind or Kind.OPAQUE, call.node)]
         known = others.objects(kind)
         return told and (not known or self._object(kind, call.node) in known)

@@ -25,7 +25,7 @@ from amp_lint.verify.compare.lift import ERASED, Lifter
 from amp_lint.verify.compare.marks import Mark, about
 from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, walk
 
-_ORDINARY = frozenset({Kind.OPAQUE, Kind.GRADIENT_READ, Kind.SCHEDULE})
+_ORDINARY = frozenset({Kind.OPAQUE, Kind.GRADIENT_READ, Kind.GRADIENT_REPAIR, Kind.SCHEDULE})
 """Events that are calls like others; `traces` does not replay them."""
 _ELSE, _FINALLY = Op(Form.OTHER, "else"), Op(Form.OTHER, "finally")
 _GRADIENTS = frozenset(

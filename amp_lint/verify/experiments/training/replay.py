@@ -329,6 +329,10 @@ class Rig:
     def _gradient_read(self, event: Event) -> None:
         self.norms.append(float(_norm(self._of(event))))
 
+    def _gradient_repair(self, event: Event) -> None:
+        for gradient in _gradients(self._of(event)):
+            gradient.nan_to_num_()
+
     def _gradient_write(self, event: Event) -> None:
         scale = self._scale(event)
         named: Mapping[object, float] = {BY_SCALE: scale, BY_INVERSE: 1 / scale}
