@@ -166,7 +166,7 @@ class Model:
             if region.node is here:
                 return replace(self.dtypes.inside(region, WHATEVER), certain=False)
         trainer = None if self.trainings.trains else self.trainer
-        if trainer is None or not trainer.dtypes:
+        if trainer is None or not trainer.dtypes or trainer.models_only:
             return None
         place = f"{trainer.name}:{trainer.line}"
         does = "may run it" if self.is_loaded else "runs it"
@@ -260,7 +260,7 @@ class Model:
 
 
 @functools.lru_cache(maxsize=64)
-def _training(data: bytes) -> tuple[int, frozenset[str], frozenset[str]] | None:
+def _training(data: bytes) -> tuple[int, frozenset[str], frozenset[str], bool] | None:
     """Of a file that trains under autocast what a `Trainer` says, from its line on."""
     try:
         model = Model(Source(data, ""))
@@ -268,12 +268,13 @@ def _training(data: bytes) -> tuple[int, frozenset[str], frozenset[str]] | None:
         regions = (each for each in model.regions.all if each.node is region)
         states = (model.dtypes.inside(each, WHATEVER) for each in regions)
         dtypes = frozenset().union(*(state.dtypes for state in states))
-        place = region
-        if place is None:
-            place, dtypes = next(model.roles.frameworks.lowering(), (None, dtypes))
+        lowering = next(model.roles.frameworks.lowering(), None) if region is None else None
+        place = region if lowering is None else lowering.call
         if place is None:
             return None
         line, _ = model.source.position(model.tree.span(place)[0])
-        return line, dtypes, model.trainings.outside
+        if lowering is not None:
+            return line, lowering.dtypes, model.trainings.outside, lowering.prepared_only
+        return line, dtypes, model.trainings.outside, False
     except (SourceError, cst.ParserSyntaxError, LossyParseError, RecursionError):
         return None

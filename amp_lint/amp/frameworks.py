@@ -60,6 +60,17 @@ class Preparation:
     """What it was given for this one, where that can be told."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowering:
+    """What has a framework run models in half precision."""
+
+    call: cst.Call
+    dtypes: frozenset[str]
+    """What products may be computed in."""
+    prepared_only: bool
+    """Whether it is only so in the forward of what it prepared, which gives float32."""
+
+
 class Frameworks:
     """Follows what frameworks prepare."""
 
@@ -106,11 +117,8 @@ class Frameworks:
             made = [(call, row) for call, row in made if _precision(call, row) is not None]
         return (not made and not named) or any(self._asks_to_scale(*each) for each in made)
 
-    def lowering(self) -> Iterator[tuple[cst.Call, frozenset[str]]]:
-        """What has models run in half precision, by frameworks, and in which dtypes that may be.
-
-        Where a precision is named, or apex's own is meant.
-        """
+    def lowering(self) -> Iterator[Lowering]:
+        """What has frameworks run models in half precision, where they are told which."""
         for call in self.tree.nodes(cst.Call):
             rows = (BY_NAME.get(name) for name in self.names.qualified(call.func))
             for row in (each for each in rows if each is not None and each.gives in LOWERING):
@@ -118,9 +126,10 @@ class Frameworks:
                 precision = _precision(call, row)
                 said = [None] if precision is None else self.values.constants(precision)
                 dtypes = {known[value] for value in said if value in known}
-                dtypes |= {*known.values()} if ... in said else set()
+                if row.gives is Role.APEX and ... in said:
+                    dtypes = {*known.values()}
                 if dtypes:
-                    yield call, frozenset(dtypes)
+                    yield Lowering(call, frozenset(dtypes), row.gives is Role.ACCELERATOR)
 
     def may_skip(self, prepared: Preparation, *, named: bool = True) -> bool:
         """Whether a step of what was prepared may be left out: in a precision that is named.

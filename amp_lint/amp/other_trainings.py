@@ -56,6 +56,8 @@ class Trainer:
     """What the region may cast to."""
     outside: frozenset[str] = frozenset()
     """The methods of models that the file calls, and not in a region."""
+    models_only: bool = False
+    """Whether losses do not run in half precision there, be they modules."""
 
 
 class Trainings:

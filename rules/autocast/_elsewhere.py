@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from amp_lint.amp.other_trainings import Trainer
@@ -10,11 +12,22 @@ from amp_lint.syntax.names import dotted
 from amp_lint.text.diagnostic import LONGEST_CODE
 from amp_lint.vocabulary.operations import PLAIN_DECORATORS
 
+_NAMED = (cst.FunctionDef, cst.ClassDef)
+_LOSS = re.compile(r"loss|criteri", re.IGNORECASE)
+
 
 def runs_elsewhere(model: Model, node: cst.CSTNode) -> str:
     """Path and line of where that may be, for a place in a model that knows of no region."""
     trainer = model.trainer if _is_of_a_model(model, node) else None
-    return shown_place(trainer) if trainer is not None else ""
+    if trainer is None or (trainer.models_only and _is_of_a_loss(model, node)):
+        return ""
+    return shown_place(trainer)
+
+
+def _is_of_a_loss(model: Model, node: cst.CSTNode) -> bool:
+    """Whether a place is in what is called a loss, a class or a function."""
+    holders = (each for each in model.tree.ancestors(node) if isinstance(each, _NAMED))
+    return any(_LOSS.search(each.name.value) for each in holders)
 
 
 def is_decorated(model: Model, node: cst.CSTNode) -> bool:

@@ -397,3 +397,12 @@ def test_a_framework_that_runs_models_in_half(
     assert f"trainer.py:{line} may run it so" in said
     assert low in trainer
     assert not found(tmp_path, main, changed(trainer=trainer.replace(low, full)), "--preview")
+
+
+@pytest.mark.parametrize(("trainer", "count"), [(ACCELERATE, 0), (LIGHTNING, 1)])
+def test_a_loss_is_not_what_accelerate_prepared(
+    tmp_path: Path, main: Run, trainer: str, count: int
+) -> None:
+    model = MODEL.replace("class Head", "class PixelLoss")
+    files = changed(model=model, trainer=trainer, program=PROGRAM.replace("Head", "PixelLoss"))
+    assert len(found(tmp_path, main, files, "--preview")) == count
