@@ -171,6 +171,15 @@ def clipped_strictly() -> None:
     nn.utils.clip_grad_norm_([s.weight], 1.0, error_if_nonfinite=True)
 
 
+def overflow_in_anomaly_mode() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 1))
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = (net(torch.randn(32, 64)) - torch.randn(32, 1) * 1000).square().mean()
+    with torch.autograd.detect_anomaly():
+        torch.amp.GradScaler("cpu").scale(loss).backward()
+
+
 def missing_scale() -> object:
     return torch.amp.GradScaler("cpu", enabled=False)._scale
 
@@ -320,7 +329,7 @@ PROGRAMS: dict[str, tuple[Program, ...]] = {
     "AMP106": (updated_twice, updated_early),
     "AMP107": (backward_unscaled,),
     "AMP112": (scheduled_after_skip,),
-    "AMP113": (clipped_strictly,),
+    "AMP113": (clipped_strictly, overflow_in_anomaly_mode),
     "AMP114": (stepped_by_another,),
     "AMP115": (
         missing_scale,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint.edit import edits
@@ -22,6 +23,12 @@ MESSAGE = (
     "scale"
 )
 _HELP, _SCALED = "leave it out, or pass False", "the scaled loss may overflow here"
+RAISES = (
+    "anomaly mode ends the run at the first NaN that an overflow makes in backward, where a scaler "
+    "would skip the step"
+)
+_LOOK = "turn it on to look for a NaN alone: without a scaler, or with `check_nan=False`"
+_ANOMALY = frozenset({"detect_anomaly", "set_detect_anomaly"})
 
 
 class NonfiniteClipError(Rule):
@@ -31,13 +38,18 @@ class NonfiniteClipError(Rule):
     name = "nonfinite-clip-error"
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
-    requires = (words(Kind.CLIP, part=Part.STRICT), words(Role.SCALED_LOSS))
+    requires = (words(Kind.CLIP, part=Part.STRICT) | _ANOMALY, words(Role.SCALED_LOSS))
     observed = (Account(Mistake.STRICT_CLIP, MESSAGE, _HELP, {At.CAUSE: _SCALED}),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
-        """Report the argument of every such clip."""
+        """Report the argument of every such clip, and anomaly mode, which raises at NaN."""
+        from ._anomaly import anomalies
         from ._strict_clips import StrictClips
 
+        for call, backward in anomalies(model):
+            related = [(backward.node, _SCALED)]
+            found = self.report(model, call, RAISES, related, help=_LOOK)
+            yield replace(found, severity=Severity.WARNING, preview=True)
         for clip in model.part(StrictClips).all:
             yield self.report(
                 model,

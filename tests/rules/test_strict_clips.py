@@ -10,8 +10,10 @@ import pytest
 from tests.programs import model_of
 
 if TYPE_CHECKING:  # where mypy finds what is installed below `amp_lint.rules`
+    from rules.scaling._anomaly import anomalies
     from rules.scaling._strict_clips import StrictClips
 else:
+    from amp_lint.rules.scaling._anomaly import anomalies
     from amp_lint.rules.scaling._strict_clips import StrictClips
 
 PROGRAM = """\
@@ -86,3 +88,43 @@ def test_caught(clause: str, found: int) -> None:
     text = PROGRAM.replace("        clip", "        try: clip")
     text = text.replace("        s.step", f"        {clause}: pass\n        s.step")
     assert len(model_of(text).part(StrictClips).all) == found
+
+
+ANOMALY = """\
+import torch
+if __name__ == "__main__":
+    torch.autograd.set_detect_anomaly(True)
+def train(net, opt, batches, debug):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in batches:
+        with torch.autocast("cuda"):
+            loss = net(x)
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+"""
+BACKWARD = "        scaler.scale(loss).backward()\n"
+AROUND = (
+    "        with torch.autograd.detect_anomaly():\n            scaler.scale(loss).backward()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("(True)", "(mode=True)", 1),
+        ("(True)", "(True, check_nan=False)", 0),
+        ("(True)", "(False)", 0),
+        ("(True)", "(debug)", 0),
+        ('__name__ == "__main__"', "debug", 0),
+        ("scaler.scale(loss)", "loss", 0),
+        ('GradScaler("cuda")', 'GradScaler("cuda", enabled=False)', 0),
+        (BACKWARD, AROUND, 2),
+        (BACKWARD, BACKWARD + AROUND.replace("scaler.scale(loss)", "loss"), 1),
+    ],
+)
+def test_anomaly_mode(old: str, new: str, count: int) -> None:
+    assert old in ANOMALY
+    model = model_of(ANOMALY.replace(old, new) if old else ANOMALY)
+    assert len([*anomalies(model)]) == count
