@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from amp_lint.vocabulary.amp import CUSTOM_FWD
 _MAX_CALLS = 5
 """Longest chain of calls that is followed back."""
 _MAX_CHAINS = 64
+_OFF = re.compile(r"(^|[._])no_|disable", re.IGNORECASE)
+"""In what a switch is called that turns something off."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,6 +162,11 @@ class Reach:
         return all(value is False for value in switch)
 
     def _is_negated(self, switch: cst.BaseExpression) -> bool:
-        """``enabled=not ...``, ``enabled=disable``: nobody can say when that is on."""
-        negated = isinstance(switch, cst.UnaryOperation) and isinstance(switch.operator, cst.Not)
-        return negated or "disable" in (dotted(switch) or "")
+        """``enabled=not ...``, ``enabled=disable``: nobody can say when that is on.
+
+        But ``not args.no_amp``, which denies twice, is on until somebody turns it off.
+        """
+        denies = False
+        if isinstance(switch, cst.UnaryOperation) and isinstance(switch.operator, cst.Not):
+            denies, switch = True, switch.expression
+        return denies is not bool(_OFF.search(dotted(switch) or ""))
