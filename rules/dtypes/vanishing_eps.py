@@ -83,32 +83,30 @@ class VanishingEps(Rule):
         value, number = run.of(tensor), run.of(eps).number
         if number is None or not 0 < number <= VANISHING:
             return None
-        written = quoted(model.tree.source(eps))
-        if value.follows and _is_spread(model, run, tensor) and is_somewhere(model):
-            message = (
-                f"{written} is 0 where {quoted(value.follows)} is float16, so that it keeps "
-                "nothing from being 0"
-            )
-            return self.report(model, eps, message, help=_HELP)
-        if not value.may_be("float16") or not certain(run, value):
+        zero = f"{quoted(model.tree.source(eps))} is 0"
+        kept = f"so that it keeps nothing from being 0{elsewhere(run)}"
+        if value.may_be("float16") and certain(run, value):
+            related = shown(model, run, value)
+            return self.report(model, eps, f"{zero} in float16, {kept}", related, help=_HELP)
+        given = _given(model, run, tensor) if not value.low else ""
+        if not given:
             return None
-        message = (
-            f"{written} is 0 in float16, so that it keeps nothing from being 0{elsewhere(run)}"
-        )
-        return self.report(model, eps, message, shown(model, run, value), help=_HELP)
+        message = f"{zero} where {quoted(given)} is float16, {kept}"
+        return self.report(model, eps, message, help=_HELP)
 
     def _judge_bound(
         self, model: Model, run: Run, place: tuple[cst.BaseExpression, cst.BaseExpression]
     ) -> Diagnostic | None:
         tensor, bound = place
-        value = run.of(tensor)
-        dtypes = sorted(value.low & _rounds(run, bound))
+        value, rounding = run.of(tensor), _rounds(run, bound)
+        given = _given_logits(model, run, tensor) if not value.low else ""
+        dtypes = sorted((run.ambient.dtypes if given else value.low) & rounding)
         if not dtypes or not certain(run, value):
             return None
-        written = quoted(model.tree.source(bound))
-        message = f"{written} is 1 in {dtypes[0]}, so that it keeps nothing from being 1"
-        said = f"{message}{elsewhere(run)}"
-        return self.report(model, bound, said, shown(model, run, value), help=_HELP_BELOW)
+        where = f"where {quoted(given)} is {dtypes[0]}" if given else f"in {dtypes[0]}"
+        one = f"{quoted(model.tree.source(bound))} is 1 {where}"
+        message = f"{one}, so that it keeps nothing from being 1{elsewhere(run)}"
+        return self.report(model, bound, message, shown(model, run, value), help=_HELP_BELOW)
 
 
 def _rounds(run: Run, bound: cst.BaseExpression) -> frozenset[str]:
@@ -173,6 +171,33 @@ def _is_spread(model: Model, run: Run, tensor: cst.BaseExpression) -> bool:
     return len(calls) == len(made) and all(
         getattr(getattr(call.func, "attr", call.func), "value", "") in SPREADS for call in calls
     )
+
+
+def _given(model: Model, run: Run, tensor: cst.BaseExpression) -> str:
+    """The parameter of which a small value is made, if what is made of it has its dtype; or ""."""
+    if _is_spread(model, run, tensor) and is_somewhere(model):
+        return run.of(tensor).follows
+    return _given_logits(model, run, tensor) if "float16" in run.ambient.dtypes else ""
+
+
+def _given_logits(model: Model, run: Run, tensor: cst.BaseExpression) -> str:
+    """The parameter with the logits of which a sigmoid makes something, where autocast is on.
+
+    They come of a layer, and nobody has cast them since; "" where it is not so.
+    """
+    from amp_lint.amp.dtypes import ANY
+
+    state, value = run.ambient, run.of(tensor)
+    if not state.is_on or state.supposed or not value.may_be(ANY):
+        return ""
+    for each in model.sources.of(tensor, _KEEPING | {"rsub"}):
+        made = model.operations.of(each)
+        if made is not None and made.name.rstrip("_") == "sigmoid" and made.input is not None:
+            for there in model.dtypes.reaching(each):
+                logits = there.of(made.input)
+                if logits.follows and not logits.is_wide:
+                    return value.follows or logits.follows
+    return ""
 
 
 def _may_be_small(model: Model, eps: cst.BaseExpression) -> bool:

@@ -43,6 +43,7 @@ def train(loader, optimizer):
 OUTSIDE = TRAIN.replace("            loss =", "            out = net(x)\n        loss =").replace(
     "compare(net(x), y)", "F.cross_entropy(out, y)"
 )
+UNKNOWN_NET = "from timm import Net\n"
 BASE = """\
 import torch
 
@@ -532,6 +533,36 @@ MISTAKES = {
         },
         "losses.py:7:29: AMP312",
     ),
+    "an eps of probabilities of a loss, which nobody has cast": (
+        {
+            "train.py": TRAIN,
+            "net.py": UNKNOWN_NET,
+            "losses.py": losses(
+                "p = a['out'].sigmoid()\n    return -(1 - p + 1e-8).log()[b].mean()"
+            ),
+        },
+        "losses.py:8:22: AMP312",
+    ),
+    "an upper bound of such probabilities": (
+        {
+            "train.py": TRAIN,
+            "net.py": UNKNOWN_NET,
+            "losses.py": losses(
+                "p = torch.sigmoid(a).clamp(1e-5, 1 - 1e-5)\n    return b * p.log()"
+            ),
+        },
+        "losses.py:7:38: AMP312",
+    ),
+    "an eps of one of two kinds of probabilities": (
+        {
+            "train.py": TRAIN,
+            "net.py": UNKNOWN_NET,
+            "losses.py": losses(
+                "p = a.softmax(-1) if b is None else a.sigmoid()\n    return (p + 1e-8).log()"
+            ),
+        },
+        "losses.py:8:17: AMP312",
+    ),
     "a transform of a loss": (
         {
             "train.py": TRAIN,
@@ -658,6 +689,33 @@ RIGHT = {
             "losses.py": losses("return (torch.fft.rfft(a) - b).abs().mean()"),
         },
         "AMP319",
+    ),
+    "an eps of probabilities in float32": (
+        {
+            "train.py": TRAIN,
+            "net.py": UNKNOWN_NET,
+            "losses.py": losses(
+                "p, q = a.float().sigmoid(), b.softmax(-1)\n"
+                "    return torch.log(p + 1e-8) - torch.log(q + 1e-8) - torch.log(a + 1e-8)"
+            ),
+        },
+        "AMP312",
+    ),
+    "an eps of probabilities that nothing computes in half": (
+        {
+            "train.py": TRAIN.replace("torch.float16", "torch.bfloat16"),
+            "net.py": UNKNOWN_NET,
+            "losses.py": losses("return torch.log(a.sigmoid() + 1e-8).mean()"),
+        },
+        "AMP312",
+    ),
+    "an eps of probabilities that are computed after the region": (
+        {
+            "train.py": TRAIN.replace("compare(net(x), y)", "net(x)") + "        compare(x, y)\n",
+            "net.py": UNKNOWN_NET,
+            "losses.py": losses("return torch.log(a.sigmoid() + 1e-8).mean()"),
+        },
+        "AMP312",
     ),
     "logits in a context that nobody knows": (
         {
