@@ -14,7 +14,7 @@ from amp_lint.amp.gradient_values import is_untracked
 from amp_lint.amp.reach import Reach
 from amp_lint.flow.program import is_stub
 from amp_lint.flow.values import Values
-from amp_lint.syntax.assignments import targets_of
+from amp_lint.syntax.assignments import assigned, targets_of
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT
@@ -125,9 +125,15 @@ class Trainings:
     def _is_model(self, call: cst.Call, *, known: bool) -> bool:
         names = (dotted(each) or "" for each in self._called(call.func))
         named = any(self._names_model(call, name.removesuffix(".forward")) for name in names)
-        if not (named or self._gives_loss(call)) or self.names.qualified(call.func):
+        runs_one = named or self._gives_loss(call) or self._takes_model(call)
+        if not runs_one or self.names.qualified(call.func):
             return False
         return any(not is_stub(each) for each in self.reach.targets(call)) is known
+
+    def _takes_model(self, call: cst.Call) -> bool:
+        """``loss = diffusion.loss(x, model=model)``: what is given a model, and gives something."""
+        is_used = not isinstance(self.tree.parent(call), cst.Expr)
+        return is_used and any(_is_model(_parted(arg.value)[2]) for arg in call.args)
 
     def _gives_loss(self, call: cst.Call) -> bool:
         """Whether a method that other classes define gives what goes backward: it runs a model."""
@@ -136,8 +142,13 @@ class Trainings:
         if owner != "self" or not (function is None or is_stub(function)):
             return False
         home = self.tree.ancestor(call, cst.FunctionDef)
-        given = (dotted(target) for target in targets_of(self.tree, call))
-        return any((id(home), name) in self._losses for name in given if name)
+        given = targets_of(self.tree, call) or self._unpacked(call)
+        return any((id(home), name) in self._losses for name in map(dotted, given) if name)
+
+    def _unpacked(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """The targets of ``output, loss = call()``."""
+        holder = self.tree.parent(call)
+        return [target for target, _ in assigned(holder)] if holder is not None else []
 
     @functools.cached_property
     def _losses(self) -> frozenset[tuple[int, str]]:

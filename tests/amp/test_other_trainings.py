@@ -75,6 +75,8 @@ def test_casts_that_are_undone_elsewhere(tmp_path: Path, main: Run) -> None:
     [
         ("model(x, y)", "net_g(x, y)"),
         ("model(x, y)", "netD(x, y)"),
+        ("model(x, y)", "diffusion.loss(x, y, model=model)"),
+        ("model(x, y)", "criterion(x, y, head.net).mean()"),
         ("def train(", "def train_and_evaluate("),
         ("        with torch", "        head.train()\n        with torch"),
         ("        with torch", "        print(head.parameters())\n        with torch"),
@@ -115,6 +117,9 @@ class Trainer:
         ("raise NotImplementedError", "return batch.mean()", False),
         ("scale(loss)", "scale(other)", False),
         ("loss = self.step", "loss = other.step", False),
+        ("loss = self.step", "output, loss = self.step", True),
+        ("loss = self.step", "loss, output = self.step", True),
+        ("loss = self.step", "output, other = self.step", False),
     ],
 )
 def test_a_method_of_heirs_that_gives_the_loss(
@@ -224,6 +229,8 @@ ASKED = """\
         trainer("def train(", "@torch.no_grad()\ndef train("),
         trainer("def train(", "def evaluate("),
         trainer("model(x, y)", "compute(x, y)"),
+        trainer("loss = model(x, y)", "register(model)\n            loss = compute(x, y)"),
+        trainer("model(x, y)", "compute(x, model.scale)"),
         trainer(".backward()", ".detach()"),
         model("        return F", OFF),
         model("        return F", ASKED),
@@ -231,7 +238,8 @@ ASKED = """\
         changed(model=MODEL + "\n\ndef train(model, x):\n    model(x).backward()\n"),
     ],
     ids=[
-        "no program with both", "off", "cpu", "no_grad", "evaluation", "no model", "no training",
+        "no program with both", "off", "cpu", "no_grad", "evaluation", "no model",
+        "kept", "an attribute", "no training",
         "float32 here", "asked", "logits", "trains itself",
     ],
 )  # fmt: skip
