@@ -112,7 +112,7 @@ def findings(text: str, name: str, code: str, target_torch: Version | None) -> l
 
     rule = registry.find(code)
     source = Source.of(text, name)
-    selection = Selection((rule,) if rule else (), target_torch, noqa=False)
+    selection = Selection((rule,) if rule else (), target_torch, noqa=False, preview=True)
     model = known_model(text, name)
     found = engine.check(source, selection, model=model)
     return [source.position(each.start)[0] for each in found]

@@ -22,7 +22,7 @@ from amp_lint.verify.obligations import Comparison, Expression, Obligation, Plac
 from amp_lint.verify.proof import Environment, Failure, Judgement
 from amp_lint.verify.prover import Done, require, sha256
 from amp_lint.verify.terms import Input
-from amp_lint.verify.worker import Findings, lift
+from amp_lint.verify.worker import Findings, findings, lift
 
 HERE = Environment("2.13.0", "3.11", "cpu", False, 0)
 
@@ -271,3 +271,10 @@ def test_linting_does_not_import_the_verifier(clip: str, tmp_path: Path) -> None
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_finding_of_the_preview_is_one_that_a_fix_may_take_away() -> None:
+    text = "import torch\nx = torch.log(torch.sigmoid(torch.ones(3)) + 1e-6)\n"
+    before, after = text, text.replace("torch.sigmoid(torch.ones(3))", "torch.rand(3)")
+    found = [findings(each, "a.py", "AMP302", None) for each in (before, after)]
+    assert found == [[2], []]
