@@ -41,6 +41,7 @@ from amp_lint.syntax.spans import LossyParseError
 from amp_lint.syntax.tree import Tree
 from amp_lint.text.source import Source, SourceError
 from amp_lint.vocabulary import written
+from amp_lint.vocabulary.amp import DEFAULT_DTYPES
 from amp_lint.walk.caches import Caches
 from amp_lint.walk.clips import Clips
 from amp_lint.walk.mistakes import Mistakes
@@ -268,13 +269,14 @@ def _training(data: bytes) -> tuple[int, frozenset[str], frozenset[str], bool] |
         regions = (each for each in model.regions.all if each.node is region)
         states = (model.dtypes.inside(each, WHATEVER) for each in regions)
         dtypes = frozenset().union(*(state.dtypes for state in states))
-        lowering = next(model.roles.frameworks.lowering(), None) if region is None else None
-        place = region if lowering is None else lowering.call
+        models_only, place = False, region
+        if place is None and (lowering := next(model.roles.frameworks.lowering(), None)):
+            place, dtypes, models_only = lowering.call, lowering.dtypes, lowering.prepared_only
+        if place is None:
+            place, dtypes = model.trainings.by_name, frozenset({DEFAULT_DTYPES["cuda"]})
         if place is None:
             return None
         line, _ = model.source.position(model.tree.span(place)[0])
-        if lowering is not None:
-            return line, lowering.dtypes, model.trainings.outside, lowering.prepared_only
-        return line, dtypes, model.trainings.outside, False
+        return line, dtypes, model.trainings.outside, models_only
     except (SourceError, cst.ParserSyntaxError, LossyParseError, RecursionError):
         return None

@@ -19,7 +19,7 @@ from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT
 from amp_lint.vocabulary.modules import CASTING, KEEPING, MODES, PARAMETERS, WRAPPED
-from amp_lint.vocabulary.written import BACKWARD, is_scaler, is_stepped
+from amp_lint.vocabulary.written import BACKWARD, REGION, is_scaler, is_stepped
 
 _MODEL = re.compile(
     r"(^|_)(model|net|network|module|pipeline|generator)(_?[gd])?(_func|_fn)?\d*$", re.IGNORECASE
@@ -81,6 +81,22 @@ class Trainings:
     def of_parts(self) -> cst.CSTNode | None:
         """The same of a model of this file, whose parts other files may define."""
         return next(self._regions(known=True), None) if self.trains else None
+
+    @property
+    def by_name(self) -> cst.CSTNode | None:
+        """Where such a model runs in what is called like autocast, and comes from elsewhere."""
+        calls = self.tree.nodes(cst.Call) if self.trains else ()
+        models = (call for call in calls if self._is_model(call, known=False))
+        tested = (call for call in models if not self._is_tested(call))
+        return next((each for call in tested for each in self._called_autocast(call)), None)
+
+    def _called_autocast(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """``with amp_autocast():`` around a place, of which nothing tells what it is."""
+        for holder in self.tree.ancestors(node):
+            for item in holder.items if isinstance(holder, cst.With) else ():
+                made = item.item
+                if isinstance(made, cst.Call) and not made.args and not self.names.qualified(made):
+                    yield from [made] if REGION in _parted(made.func)[2].lower() else []
 
     @functools.cached_property
     def trains(self) -> bool:

@@ -414,3 +414,35 @@ def test_a_loss_is_not_what_accelerate_prepared(
     model = MODEL.replace("class Head", "class PixelLoss")
     files = changed(model=model, trainer=trainer, program=PROGRAM.replace("Head", "PixelLoss"))
     assert len(found(tmp_path, main, files, "--preview")) == count
+
+
+GIVEN = """\
+def train(model, optimizer, loader, amp_autocast, scaler):
+    for x, y in loader:
+        with amp_autocast():
+            loss = model(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("amp_autocast", "self.autocast", 1),
+        ("with amp_autocast():", "with no_sync():", 0),
+        ("loss = model(x, y)", "loss = compute(x, y)", 0),
+        ("backward()", "detach()", 0),
+    ],
+)
+def test_what_is_called_autocast_and_given(
+    tmp_path: Path, main: Run, old: str, new: str, count: int
+) -> None:
+    text = (
+        GIVEN.replace(old, new).replace("loader, self.autocast", "loader, self") if old else GIVEN
+    )
+    lines = found(tmp_path, main, changed(trainer=text), "--preview")
+    assert len(lines) == count
+    assert all("trainer.py:3 may run it so" in line for line in lines)
