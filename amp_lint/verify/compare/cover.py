@@ -346,11 +346,17 @@ class _Events:
             return not others.clips or self.held(call) in others.clips
         if kind is Kind.UNSCALE:
             return False  # as it should be called it was erased, and else it raises
-        if kind is Kind.GRADIENT_REPAIR and not self._model.steps.recognizer.updates:
-            return False  # no scaler skips what is inf or NaN
+        if kind is Kind.GRADIENT_REPAIR and others.repairs != self.repairs:
+            return False  # where the scaler is off nothing else skips what is inf or NaN
         told = not [*leftover(self._model, kind or Kind.OPAQUE, call.node)]
         known = others.objects(kind)
         return told and (not known or self._object(kind, call.node) in known)
+
+    @functools.cached_property
+    def repairs(self) -> int:
+        """How often the text puts numbers where gradients are inf or NaN."""
+        kinds = map(self._kind, self._model.tree.nodes(cst.Call))
+        return sum(kind is Kind.GRADIENT_REPAIR for kind in kinds)
 
     @functools.cached_property
     def clips(self) -> list[object]:
