@@ -327,18 +327,15 @@ class Evaluator(ABC):
                 keys = (name, first) if through else (None, name)
                 on = self._is_on(receiver, path, frame) if through else None
                 path = self.emit(path, replace(self._step(node, *keys, path), enabled=on))
-            case Kind.SCHEDULE:
-                owned = self.recognizer.framework(node)
-                path = self.emit(path, Event(kind, node, optimizer=name, framework=owned))
             case Kind.CLIP:
-                call = self._through(node, frame)
-                path = self.emit(path, Event(kind, node, params=first, through=call))
+                path = self.emit(path, self._clipped(node, first, frame))
             case Kind.GRADIENT_READ | Kind.GRADIENT_REPAIR:
                 path = self._read(node, path, frame, kind)
             case Kind.GRADIENT_WRITE if is_limit(node):
                 path = self.emit(self._read(node, path, frame), Event(kind, node, optimizer=name))
             case _:
-                path = self.emit(path, Event(kind, node, optimizer=name))
+                owned = self.recognizer.framework(node)
+                path = self.emit(path, Event(kind, node, optimizer=name, framework=owned))
         return self._updated(path) if kind is Kind.UPDATE else path
 
     def _backward(self, node: cst.Call, scaled: Scaled | None, path: Path, frame: Frame) -> Event:
@@ -353,6 +350,9 @@ class Evaluator(ABC):
             Kind.BACKWARD, node, scaler, region=region, outer=outer, through=call, framework=owner,
             enabled=enabled, idle=idle,
         )  # fmt: skip
+
+    def _clipped(self, node: cst.Call, params: str | None, frame: Frame) -> Event:
+        return Event(Kind.CLIP, node, params=params, through=self._through(node, frame))
 
     def _idle(self, path: Path, frame: Frame) -> str | None:
         """The only scaler, made in this function, that this path knows to be off.

@@ -91,8 +91,8 @@ class Checkpoint:
     """The key, as it is written, under which a load looks for the scaler's state already."""
     is_given: bool = False
     """Whether a library's checkpointer is given the optimizer, and saves what it is given."""
-    is_loaded: bool = True
-    """Whether an optimizer's state is loaded anywhere that is seen."""
+    is_sure: bool = True
+    """Whether an optimizer's state is loaded anywhere that is seen, and no other scaler's saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,10 @@ class Checkpoints:
     @functools.cached_property
     def incomplete(self) -> list[Checkpoint]:
         """Every such checkpoint, in source order."""
-        if not (self._scalers or self._steps) or self._mentions_state:
+        if not (self._scalers or self._steps):
             return []
+        if self._mentions_state:
+            return [*self._forgotten()]
         if self._is_never_half:
             return []  # nothing overflows, so that no step is skipped
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
@@ -158,6 +160,38 @@ class Checkpoints:
         homes = (self.program.function_of(each.node) for each in self.regions.all)
         training = self.recognizer.training
         return self.halves.never_half and any(id(home) in training for home in homes if home)
+
+    def _forgotten(self) -> Iterator[Checkpoint]:
+        """One of several scalers that is not saved, though each of the others is: of those first.
+
+        All that is saved is told by where it was made, and nothing that may save gets this one.
+        """
+        states = [call for call in self.own.nodes(cst.Call) if self._is_state_of_scaler(call)]
+        made = [self.roles.scaler_origins(_owner(state)) for state in states]
+        saved = {id(call) for calls in made for call in calls}
+        if not states or any(len(calls) != 1 for calls in made):
+            return
+        for scaler in self._scalers:
+            step = next((s for s in self._steps if self._is_taken_by(s, scaler)), None)
+            lost = id(scaler.call) not in saved and not self._is_handed_to_save(scaler)
+            if step is not None and lost and len(self._scalers) == len(saved) + 1:
+                yield Checkpoint(states[0], step.optimizer, scaler.call, None, None, is_sure=False)
+
+    def _is_state_of_scaler(self, call: cst.Call) -> bool:
+        asks = isinstance(call.func, cst.Attribute) and call.func.attr.value in STATE_DICT.words
+        return asks and self.roles.is_scaler(_owner(call)) and not self._is_only_shown(call)
+
+    def _is_taken_by(self, step: _Step, scaler: _Scaler) -> bool:
+        made = self.roles.scaler_origins(step.scaler)
+        return len(made) == 1 and made[0] is scaler.call
+
+    def _is_handed_to_save(self, scaler: _Scaler) -> bool:
+        """Whether a call that does not train gets a scaler, or something keeps it."""
+        name = dotted(scaler.target)
+        entries = (each.value for each in self.tree.nodes(cst.DictElement))
+        calls = (call for call in self.tree.nodes(cst.Call) if not self._trains(call))
+        given = (arg.value for call in calls for arg in call.args)
+        return any(dotted(value) == name for value in (*entries, *given))
 
     def _identity(self, holder: cst.BaseExpression) -> tuple[int, str]:
         """Equal for what is added to one checkpoint, by its name."""
@@ -669,12 +703,12 @@ class Checkpoints:
             load = self._load(scaler) if key is None else None
             loaded = bool(self.loads)
             return Checkpoint(
-                holder, optimizer, scaler.call, code, load, optional, key, is_loaded=loaded
+                holder, optimizer, scaler.call, code, load, optional, key, is_sure=loaded
             )
         if step is None:
             return None
         loaded = any(map(self.own.is_own, self.loads)) or self._is_loaded(optimizer)
-        return Checkpoint(holder, optimizer, step.call, None, None, is_loaded=loaded)
+        return Checkpoint(holder, optimizer, step.call, None, None, is_sure=loaded)
 
     def _is_of_an_epoch(
         self, scaler: _Scaler | None, step: _Step | None, saved: cst.BaseExpression
@@ -1204,6 +1238,12 @@ class Checkpoints:
 
     def _scope(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
         return self.tree.ancestor(node, cst.FunctionDef) or self.tree.module
+
+
+def _owner(call: cst.Call) -> cst.BaseExpression:
+    """``x`` of ``x.method()``."""
+    assert isinstance(call.func, cst.Attribute)
+    return call.func.value
 
 
 def _entries(given: cst.Dict) -> list[cst.DictElement]:

@@ -51,14 +51,9 @@ class NonfiniteClipError(Rule):
             found = self.report(model, call, RAISES, related, help=_LOOK)
             yield replace(found, severity=Severity.WARNING, preview=True)
         for clip in model.part(StrictClips).all:
-            yield self.report(
-                model,
-                clip.argument,
-                MESSAGE,
-                related=[(clip.backward.node, _SCALED)],
-                fix=_fix(model, clip),
-                help=_HELP,
-            )
+            related = [(clip.backward.node, _SCALED)]
+            fix = _fix(model, clip)
+            yield self.report(model, clip.argument, MESSAGE, related, fix, help=_HELP)
 
 
 def _fix(model: Model, clip: StrictClip) -> Fix | None:

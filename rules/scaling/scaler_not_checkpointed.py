@@ -78,7 +78,7 @@ class ScalerNotCheckpointed(Rule):
             )
             by = model.part(Checkpoints).framework_of(checkpoint.steps)
             unsure = by is not None and (by.role is Role.APEX or not by.named)
-            yield replace(found, preview=unsure or not checkpoint.is_loaded)
+            yield replace(found, preview=unsure or not checkpoint.is_sure)
         unloads = UnloadedScalers(model)
         for unloaded in unloads.found():
             yield self.report(

@@ -10,7 +10,7 @@ from amp_lint.flow.branches import arms
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.tree import descendants
-from amp_lint.vocabulary.operations import CASTS, FLOAT16
+from amp_lint.vocabulary.operations import CASTS, DTYPES, FLOAT16
 
 _IS_ON = frozenset({"torch.is_autocast_enabled"})
 _GIVES_DTYPE = frozenset({"torch.get_autocast_dtype", "torch.get_autocast_gpu_dtype"})
@@ -30,7 +30,7 @@ def casts(model: Model) -> Iterator[tuple[cst.Call, cst.Call]]:
             continue
         around = [test for test, holds in arms(model.tree, call) if holds]
         found = [each for each in tests if any(_needs(model, test, each) for test in around)]
-        if found and not any(map(_asks_dtype, around)):
+        if found and not any(_asks_dtype(model, test) for test in around):
             yield call, found[0]
 
 
@@ -55,7 +55,8 @@ def _is_to_float16(model: Model, call: cst.Call) -> bool:
     return given is not None and model.names.is_only(given, FLOAT16)
 
 
-def _asks_dtype(test: cst.BaseExpression) -> bool:
-    """Whether a test says something of a dtype besides."""
-    words = (part.value for part in descendants(test) if isinstance(part, cst.Name))
-    return any(_DTYPE in word or word in CASTS for word in words)
+def _asks_dtype(model: Model, test: cst.BaseExpression) -> bool:
+    """Whether a test says something of a dtype besides: of torch's, or of a tensor's."""
+    parts = [part for part in descendants(test) if isinstance(part, (cst.Name, cst.Attribute))]
+    asked = (p.attr.value == _DTYPE for p in parts if isinstance(p, cst.Attribute))
+    return any(asked) or any(not model.names.qualified(p).isdisjoint(DTYPES) for p in parts)

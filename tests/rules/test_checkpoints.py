@@ -50,7 +50,7 @@ def main(opt, path):
 
 
 def incomplete(program: str, old: str = "", new: str = "") -> list[Checkpoint]:
-    return [each for each in unsaved(program, old, new) if each.is_loaded]
+    return [each for each in unsaved(program, old, new) if each.is_sure]
 
 
 def unsaved(program: str, old: str = "", new: str = "") -> list[Checkpoint]:
@@ -69,7 +69,7 @@ def test_found(program: str, scaler: str) -> None:
 def test_where_nothing_is_loaded_it_is_a_preview(program: str) -> None:
     old = next(line for line in program.splitlines() if ".load_state_dict(" in line)
     (found,) = unsaved(program, old, old.partition("opt")[0].partition("self")[0] + "pass")
-    assert not found.is_loaded
+    assert not found.is_sure
     assert found.scaler is not None
 
 
@@ -616,6 +616,38 @@ def test_a_scaler_that_is_called_takes_the_step() -> None:
     assert not incomplete(STEPPER, '"opt": opt.state_dict()', saved)
     assert not incomplete(STEPPER, "        whole(net(x), opt, ", "        print(net(x), opt, ")
     assert not incomplete(STEPPER, "timm.utils", "elsewhere.utils")
+
+
+TWO = """\
+import torch
+def main(g, d, opt, other, batches, path):
+    one = torch.amp.GradScaler()
+    two = torch.amp.GradScaler()
+    opt.load_state_dict(torch.load(path)["opt"])
+    for x in batches:
+        one.scale(g(x)).backward()
+        one.step(opt)
+        one.update()
+        two.scale(d(x)).backward()
+        two.step(other)
+        two.update()
+    torch.save({"opt": opt.state_dict(), "scaler": one.state_dict()}, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("one.state_dict()", "one.state_dict(), 'other': two.state_dict()", 0),
+        ("one.state_dict()", "[s.state_dict() for s in (one, two)]", 0),
+        ("    torch.save", "    keep(two)\n    torch.save", 0),
+        ("        two.step(other)\n", "", 0),
+        ("one.state_dict()", "any.state_dict()", 0),
+    ],
+)
+def test_one_of_two_scalers_is_not_saved(old: str, new: str, count: int) -> None:
+    assert [each.is_sure for each in unsaved(TWO, old, new)] == [False] * count
 
 
 PATCHED = """\
