@@ -13,9 +13,9 @@ from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary import written
-from amp_lint.vocabulary.amp import SCALE, STATE_DICT
+from amp_lint.vocabulary.amp import LOAD_STATE_DICT, SCALE, STATE_DICT
 from amp_lint.vocabulary.frameworks import APEX
-from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import CHECKPOINTER_CALLS, LOADS_GIVEN
 
@@ -51,6 +51,7 @@ class ScalerNotCheckpointed(Rule):
     requires = (
         words(Role.SCALER, Role.STEPPER, Role.ACCELERATOR) | SCALE.words | APEX,
         STATE_DICT.words | CHECKPOINTER_CALLS | {LOADS_GIVEN},
+        LOAD_STATE_DICT.words | CHECKPOINTER_CALLS | {LOADS_GIVEN} | words(Kind.STEP),
     )
     observed = (
         Account(
