@@ -160,6 +160,11 @@ class Model:
         return DtypeFlow(*parts, lambda: state, self._attached.run)
 
     @property
+    def trains_plainly(self) -> bool:
+        """Whether the file itself trains, and knows of no region: nobody else runs it in one."""
+        return self.trainings.trains and not self.regions.all
+
+    @property
     def _assumed(self) -> Ambient | None:
         """The autocast state of modules that are run by code which does not know them."""
         here = self.trainings.under_autocast

@@ -41,7 +41,7 @@ def first(
     known = next(found, None)
     if known is not None:
         yield known
-    elif supposing and model.supposed is not None:
+    elif supposing and model.supposed is not None and not model.trains_plainly:
         runs = (run for run in model.supposed.reaching(node) if run.ambient.supposed)
         for one in itertools.islice(filter(None, (judge(model, run, what) for run in runs)), 1):
             is_error = one.severity is Severity.ERROR

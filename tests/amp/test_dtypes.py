@@ -340,3 +340,17 @@ def test_a_number_that_becomes_a_matrix_promotes() -> None:
         "def f(x):\n    y = torch.diagflat(torch.tensor(2.0)).remainder(torch.ones(4).half())\n"
     )
     assert found == {"y": "float32"}
+
+
+@pytest.mark.parametrize(
+    ("body", "plain"),
+    [
+        ("net(x).backward()", True),
+        ("with torch.autocast('cuda'):\n        loss = net(x)\n    loss.backward()", False),
+        ("return net(x)", False),
+    ],
+)
+def test_a_file_that_trains_itself_runs_in_no_other_region(body: str, plain: bool) -> None:
+    text = f"import torch\ndef train(net, x):\n    {body}\n"
+    model = Model(Source(text.encode(), "a.py"))
+    assert model.trains_plainly is plain
