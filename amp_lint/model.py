@@ -162,7 +162,8 @@ class Model:
     @property
     def trains_plainly(self) -> bool:
         """Whether the file itself trains, and knows of no region: nobody else runs it in one."""
-        return self.trainings.trains and not self.regions.all
+        plain = self.trainings.trains and not self.regions.all
+        return plain and not self.trainings.by_framework
 
     @property
     def _assumed(self) -> Ambient | None:
@@ -235,9 +236,9 @@ class Model:
         """All such places, the nearest first, or those in files that have the word ``naming``."""
         word = written.pattern(rf"\b{naming}", naming)
         for name, data in self._attached.trainers:
-            place = _training(data) if word.found_in(data) else None
-            if place is not None:
-                yield Trainer(name, *place)
+            found = _training(data) if word.found_in(data) else None
+            if found is not None:
+                yield replace(found, name=name)
 
     @functools.cached_property
     def steps(self) -> Steps:
@@ -266,8 +267,8 @@ class Model:
 
 
 @functools.lru_cache(maxsize=64)
-def _training(data: bytes) -> tuple[int, frozenset[str], frozenset[str], bool] | None:
-    """Of a file that trains under autocast what a `Trainer` says, from its line on."""
+def _training(data: bytes) -> Trainer | None:
+    """Where a file trains models under autocast, or has a framework do so; without its name."""
     try:
         model = Model(Source(data, ""))
         region = model.trainings.under_autocast or model.trainings.of_parts
@@ -282,6 +283,6 @@ def _training(data: bytes) -> tuple[int, frozenset[str], frozenset[str], bool] |
         if place is None:
             return None
         line, _ = model.source.position(model.tree.span(place)[0])
-        return line, dtypes, model.trainings.outside, models_only
+        return Trainer("", line, dtypes, model.trainings.outside, models_only)
     except (SourceError, cst.ParserSyntaxError, LossyParseError, RecursionError):
         return None

@@ -120,9 +120,8 @@ class Frameworks:
     def lowering(self) -> Iterator[Lowering]:
         """What has frameworks run models in half precision, where they are told which."""
         for call in self.tree.nodes(cst.Call):
-            rows = (BY_NAME.get(name) for name in self.names.qualified(call.func))
-            for row in (each for each in rows if each is not None and each.gives in LOWERING):
-                known = LOWERING[row.gives] if row.gives is not None else {}
+            for row in self._rows(call):
+                known = LOWERING.get(row.gives, {})
                 precision = _precision(call, row)
                 said = [None] if precision is None else self.values.constants(precision)
                 dtypes = {known[value] for value in said if value in known}
@@ -136,12 +135,10 @@ class Frameworks:
 
         Without ``named`` also in one that a launcher or a caller chooses.
         """
-        call = prepared.call
-        rows = (BY_NAME.get(name) for name in self.names.qualified(call.func))
-        apex = next((row for row in rows if row is not None and row.gives is Role.APEX), None)
+        apex = self._patching(prepared.call)
         if apex is not None:
-            return self._asks_to_scale(call, apex)
-        func = call.func
+            return self._asks_to_scale(prepared.call, apex)
+        func = prepared.call.func
         return isinstance(func, cst.Attribute) and self.may_scale(
             prepared.owner, func.value, named=named
         )
@@ -178,8 +175,7 @@ class Frameworks:
         if wanted is role and owner is not None:
             values = self.values.alternatives(owner)
         for call in (value for value in values if isinstance(value, cst.Call)):
-            rows = (BY_NAME.get(name) for name in self.names.qualified(call.func))
-            yield from ((call, row) for row in rows if row is not None and row.gives is wanted)
+            yield from ((call, row) for row in self._rows(call) if row.gives is wanted)
 
     def _asks_to_scale(self, call: cst.Call, row: Meaning) -> bool:
         given, precision = arguments(call), _precision(call, row)
@@ -258,8 +254,7 @@ class Frameworks:
     @per_node
     def _owner(self, call: cst.Call) -> Role | None:
         """The role of the framework's object that prepares by a call."""
-        known = (BY_NAME.get(name) for name in self.names.qualified(call.func))
-        if any(row is not None and row.gives is Role.APEX for row in known):
+        if self._patching(call) is not None:
             return Role.APEX
         if not isinstance(call.func, cst.Attribute):
             return None
@@ -267,6 +262,15 @@ class Frameworks:
             if row.gives is Role.PREPARED and self.is_call_of(row, call):
                 return row.owner
         return None
+
+    def _rows(self, call: cst.Call) -> Iterator[Meaning]:
+        """What the vocabulary says of the function or class that is called."""
+        found = (BY_NAME.get(name) for name in self.names.qualified(call.func))
+        return (row for row in found if row is not None)
+
+    def _patching(self, call: cst.Call) -> Meaning | None:
+        """The row of a call by which apex patches what it is given."""
+        return next((row for row in self._rows(call) if row.gives is Role.APEX), None)
 
     @functools.cached_property
     def _stepped(self) -> set[Slot]:

@@ -87,16 +87,25 @@ class Trainings:
         """Where such a model runs in what is called like autocast, and comes from elsewhere."""
         calls = self.tree.nodes(cst.Call) if self.trains else ()
         models = (call for call in calls if self._is_model(call, known=False))
-        tested = (call for call in models if not self._is_tested(call))
-        return next((each for call in tested for each in self._called_autocast(call)), None)
+        trained = (call for call in models if not self._is_tested(call))
+        return next((each for call in trained for each in self._called_autocast(call)), None)
 
     def _called_autocast(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """``with amp_autocast():`` around a place, of which nothing tells what it is."""
         for holder in self.tree.ancestors(node):
             for item in holder.items if isinstance(holder, cst.With) else ():
                 made = item.item
-                if isinstance(made, cst.Call) and not made.args and not self.names.qualified(made):
-                    yield from [made] if REGION in _parted(made.func)[2].lower() else []
+                if not isinstance(made, cst.Call) or made.args or self.names.qualified(made.func):
+                    continue
+                if REGION in _parted(made.func)[2].lower():
+                    yield made
+
+    @property
+    def by_framework(self) -> bool:
+        """Whether a framework goes backward, which may run models in a precision of its own."""
+        calls = self.tree.nodes(cst.Call)
+        backward = (call for call in calls if self.recognizer.kind(call) is Kind.BACKWARD)
+        return any(self.recognizer.framework(call) is not None for call in backward)
 
     @functools.cached_property
     def trains(self) -> bool:

@@ -234,7 +234,7 @@ SCALING: dict[Role, frozenset[object]] = {
 """In which precisions losses are scaled; None is where none is named, and accelerate's launcher
 chooses."""
 
-LOWERING: dict[Role, dict[object, str]] = {
+LOWERING: dict[Role | None, dict[object, str]] = {
     Role.ACCELERATOR: {"fp16": "float16", "bf16": "bfloat16"},
     Role.TRAINER_OF_LIGHTNING: {
         16: "float16", "16": "float16", "16-mixed": "float16", "bf16": "bfloat16",

@@ -38,7 +38,7 @@ class ScaledRead:
     backward: Event
     step: Event | None
     place_for_unscale: UnscalePlace | None
-    hides: bool = False
+    hides: bool
     """Whether it also replaces what is inf or NaN, so that no scaler sees it."""
 
 
@@ -74,9 +74,7 @@ class Reads:
                         found[id(event.node)] = self._describe(event, backward, step, root)
         for event, backward, step in self.clips.loose_reads:
             if not self._is_exempt(event):
-                assert isinstance(event.node, cst.Call)
-                hides = event.kind is Kind.GRADIENT_REPAIR
-                read = ScaledRead(event.node, backward, step, None, hides)
+                read = self._describe(event, backward, step, None)
                 found.setdefault(id(event.node), read)
         return sorted(found.values(), key=lambda read: self.tree.order(read.call))
 
@@ -139,11 +137,12 @@ class Reads:
         return event.kind in (Kind.GRADIENT_READ, Kind.GRADIENT_REPAIR)
 
     def _describe(
-        self, event: Event, backward: Event, step: Event | None, root: Root
+        self, event: Event, backward: Event, step: Event | None, root: Root | None
     ) -> ScaledRead:
         assert isinstance(event.node, cst.Call)
         hides = event.kind is Kind.GRADIENT_REPAIR
-        return ScaledRead(event.node, backward, step, self.places.before(event, root), hides)
+        place = self.places.before(event, root) if root is not None else None
+        return ScaledRead(event.node, backward, step, place, hides)
 
     # --- looks that are right -----------------------------------------------------------------
 

@@ -348,6 +348,7 @@ def test_a_number_that_becomes_a_matrix_promotes() -> None:
         ("net(x).backward()", True),
         ("with torch.autocast('cuda'):\n        loss = net(x)\n    loss.backward()", False),
         ("return net(x)", False),
+        ("accelerator.backward(net(x))", False),
     ],
 )
 def test_a_file_that_trains_itself_runs_in_no_other_region(body: str, plain: bool) -> None:

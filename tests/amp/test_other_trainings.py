@@ -433,6 +433,7 @@ def train(model, optimizer, loader, amp_autocast, scaler):
         ("", "", 1),
         ("amp_autocast", "self.autocast", 1),
         ("with amp_autocast():", "with no_sync():", 0),
+        ("    for x", "    from torch.cpu.amp import autocast as amp_autocast\n    for x", 0),
         ("loss = model(x, y)", "loss = compute(x, y)", 0),
         ("backward()", "detach()", 0),
     ],
