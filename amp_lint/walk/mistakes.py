@@ -520,7 +520,7 @@ class Mistakes:
             case Mistake.LEFT_EARLY:
                 return self._gives_up(event.node)
             case Mistake.SCHEDULED if cause.framework is not None:
-                return self._is_beside(event, cause) and not self._is_skipped_too(event)
+                return self._counts_skipped(event, cause) and not self._is_skipped_too(event)
             case Mistake.SCHEDULED:
                 return cause.enabled is not False and not self._is_skipped_too(event)
             case Mistake.BARE_BACKWARD:
@@ -650,7 +650,7 @@ class Mistakes:
             loop = self.steps.program.loop(loop)
         return loop
 
-    def _is_beside(self, schedule: Event, step: Event) -> bool:
+    def _counts_skipped(self, schedule: Event, step: Event) -> bool:
         """Whether a framework may leave out a step, and was not given what counts each."""
         frameworks = self.roles.frameworks
         counts, optimizer = (_stepped_itself(each.node) for each in (schedule, step))

@@ -457,7 +457,7 @@ class Checkpoints:
 
     def _handed_on(self) -> Iterator[Checkpoint]:
         """The calls that have an optimizer saved by a file from which this one is not seen."""
-        loaded = [*self._own_loads]
+        loaded, sure = [*self._own_loads], bool(self.loads)
         for call in self.own.nodes(cst.Call):
             scaler = self._trained_by(call)
             known = [*(self._held(call) if scaler is not None else ()), *loaded]
@@ -466,9 +466,9 @@ class Checkpoints:
                 saved = any(self.origins.same(optimizer, owner) for owner in owners)
                 step = next((s for s in self._steps if saved and self._is_of(s, optimizer)), None)
                 if scaler is not None and (step or (saved and self._is_left_out_of(call))):
-                    yield Checkpoint(call, optimizer, scaler.call, None, None)
+                    yield Checkpoint(call, optimizer, scaler.call, None, None, is_sure=sure)
                 elif step is not None:
-                    yield Checkpoint(call, optimizer, step.call, None, None)
+                    yield Checkpoint(call, optimizer, step.call, None, None, is_sure=sure)
 
     def _is_left_out_of(self, call: cst.Call) -> bool:
         """Whether what is called would save a scaler, and is given none."""

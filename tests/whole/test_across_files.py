@@ -785,3 +785,35 @@ def test_what_takes_several_files(name: str, tmp_path: Path, main: Run) -> None:
 def test_what_is_right_in_several_files(name: str, tmp_path: Path, main: Run) -> None:
     files, code = RIGHT[name]
     assert found(tmp_path, main, files, code) == []
+
+
+FAR = {
+    "write.py": "import torch\n\n\ndef write(path, optimizer):\n"
+    '    torch.save({"optimizer": optimizer.state_dict()}, path)\n',
+    "keep.py": "from write import write\n\n\ndef keep(path, optimizer):\n"
+    "    write(path, optimizer)\n",
+    "train.py": f"""\
+import torch
+from keep import keep
+
+
+def main(model, loader, path):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler()
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = model(x)
+{STEP}        keep(path, optimizer)
+""",
+}
+
+
+@pytest.mark.parametrize("loads", [False, True])
+def test_what_nothing_loads_is_a_preview(loads: bool, tmp_path: Path, main: Run) -> None:
+    load = '    optimizer.load_state_dict(torch.load(path)["optimizer"])\n    for x in'
+    train = FAR["train.py"].replace("    for x in", load) if loads else FAR["train.py"]
+    (line,) = found(tmp_path, main, FAR | {"train.py": train}, "AMP111")
+    assert "train.py:" in line
+    stable = main("--select", "AMP111", "--output-format", "concise", "-q", str(tmp_path)).out
+    assert stable.splitlines() == ([line] if loads else [])
