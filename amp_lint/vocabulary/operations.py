@@ -30,6 +30,16 @@ CASTS = {
 """Methods that cast, and what to."""
 WHOLE = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64"})
 """Dtypes of which nothing has a gradient."""
+ONCE_DIFFERENTIABLE = frozenset(
+    {
+        "torch.nn.functional.scaled_dot_product_attention",
+        "torch.nn.functional.ctc_loss",
+        "torch.ctc_loss",
+        "torch.nn.CTCLoss",
+    }
+)
+"""What has no second derivative: `derivative for aten::_ctc_loss_backward is not implemented`, as
+torch 2.13 says on the CPU, where gradients are differentiated again."""
 RANGES = {
     "float16": (-65504.0, 65504.0), "bfloat16": (-3.3895313892515355e38, 3.3895313892515355e38),
     "float32": (-3.4028234663852886e38, 3.4028234663852886e38),

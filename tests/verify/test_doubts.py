@@ -107,6 +107,11 @@ ONCE_PROVEN = {
     "cond-temporary-of-loop": "`last` became `net.last`",
     "cond-temporary-of-two-calls": "`first` became `two`",
     "cond-eval-of-switch": "`flag` became `low`",
+    "review-two-one-off": "`scaler_g.step(g)` was removed or moved",
+    "review-reassigned": "else: loss.backward()` was added or moved",
+    "deep-sdpa-double-backward": "has no second derivative",
+    "random-functional-has-no-class": "LogSoftmax(dim=-1)(x)` gives is not known",
+    "random-unscale-of-another-object": "is given what nothing steps",
 }
 ONCE_REFUTED = (
     "fair-floor-by-default",

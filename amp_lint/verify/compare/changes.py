@@ -14,6 +14,8 @@ import libcst as cst
 from amp_lint.amp.events import Kind
 from amp_lint.amp.modules import HalfTraining
 from amp_lint.model import Model
+from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import is_a
 from amp_lint.verify.compare import cover, marks, places, rewrites
 from amp_lint.verify.compare.aliases import other_object
 from amp_lint.verify.compare.align import Alignment
@@ -275,13 +277,23 @@ def _unscaled_otherwise(before: Side, after: Side) -> Iterator[str]:
     """What ``unscale_`` is given that is no optimizer, as far as both texts tell: it may raise."""
     known = {about for side in (before, after) for about, _ in _given(side, Kind.STEP)}
     known |= {about for about, _ in _given(before, Kind.UNSCALE)}
-    roles = after.model.roles
     for about, call in _given(after, Kind.UNSCALE):
         given = [arg.value for arg in call.args[:1]]
-        if about not in known and not any(
-            roles.is_optimizer(value) and not roles.is_scaler(value) for value in given
-        ):
+        if about not in known and not any(_is_held(after, value) for value in given):
             yield f"line {after.line(call)}: `{shown(after, call)}` is given what nothing steps"
+
+
+def _is_held(side: Side, value: cst.BaseExpression) -> bool:
+    """Whether what nothing steps is an optimizer all the same: a name, or one that ``self`` has.
+
+    What an attribute of something else is, its name alone does not tell.
+    """
+    model = side.model
+    owner = value.value if isinstance(value, cst.Attribute) else None
+    around = (each for each in model.tree.ancestors(value) if is_a(each, cst.FunctionDef))
+    if owner is not None and dotted(owner) not in map(model.program.receiver_name, around):
+        return False
+    return model.roles.is_optimizer(value) and not model.roles.is_scaler(value)
 
 
 def _given(side: Side, kind: Kind) -> Iterator[tuple[str, cst.Call]]:

@@ -33,6 +33,7 @@ from amp_lint.verify.compare.plain import (
 )
 from amp_lint.verify.compare.settings import Settings
 from amp_lint.verify.compare.side import Side
+from amp_lint.verify.compare.switches import Switches
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.terms import Term, walk
 from amp_lint.vocabulary.amp import DEPRECATED_STATE, IS_ENABLED, SHARDED
@@ -293,7 +294,7 @@ class Eraser:
         """Whether a test about AMP chooses between arms that are one without it."""
         arms = [part for part in made.parts if part.kind == BLOCK]
         same = len(arms) == 2 and arms[0].digest == arms[1].digest
-        return same and self.is_about_amp(node.test)
+        return same and self.is_about_amp(node.test, node)
 
     def _imports(self, node: cst.Import | cst.ImportFrom) -> Iterator[Plain]:
         """Each imported name by itself, but for those of AMP."""
@@ -359,7 +360,7 @@ class Eraser:
         if any(block.parts for block in blocks):
             return False
         if isinstance(node, cst.If):
-            return self.is_about_amp(node.test) or self._asks_for_state(node)
+            return self.is_about_amp(node.test, node) or self._asks_for_state(node)
         return all(isinstance(each, (cst.Import, cst.ImportFrom)) for each in _lines(node.body))
 
     def _asks_for_state(self, node: cst.If) -> bool:
@@ -393,7 +394,7 @@ class Eraser:
             if isinstance(holder, (cst.FunctionDef, cst.ClassDef)):
                 return
             if isinstance(holder, cst.If) and (
-                not self.is_about_amp(holder.test)
+                not self.is_about_amp(holder.test, holder)
                 and (of_all or not self._is_whole(holder, inner, node))
             ):
                 yield f"{inner is holder.body} {self._asked(holder)}"
@@ -453,15 +454,19 @@ class Eraser:
 
     # --- what is AMP --------------------------------------------------------------------------
 
-    def is_about_amp(self, test: cst.BaseExpression) -> bool:
-        """Whether a test asks if there is a scaler, or for what switches AMP on."""
+    def is_about_amp(self, test: cst.BaseExpression, choice: cst.If) -> bool:
+        """Whether a test asks if there is a scaler, or for what switches AMP on in its arms."""
         test, _ = _normal(test)
-        if self.model.tree.source(test) in self.side.lifter.switches:
+        if self._switches.is_asked(test, choice):
             return True
         if isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute):
             asks = test.func.attr.value in IS_ENABLED.words and not test.args
             return asks and self.model.roles.is_scaler(test.func.value)
         return isinstance(test, (cst.Name, cst.Attribute)) and self.model.roles.is_scaler(test)
+
+    @functools.cached_property
+    def _switches(self) -> Switches:
+        return Switches(self.model)
 
     def is_read(self, target: cst.BaseExpression) -> bool:
         """Whether the file has the word again that something is bound to."""

@@ -111,13 +111,6 @@ class Lifter:
         self.found: dict[int, Term] = {}
         """Id of an expression -> what it stands for where it is written."""
 
-    @functools.cached_property
-    def switches(self) -> frozenset[str]:
-        """What autocast or a scaler is switched on by, as it is written there."""
-        values = [region.enabled for region in self.model.regions.all if region.enabled is not None]
-        given = (arguments(call).get(None, "enabled") for call in self.model.roles.scaler_calls)
-        return frozenset(text(value) for value in (*values, *given) if value is not None)
-
     def begin(self, env: Env) -> None:
         """Another statement is about to be lifted, with this knowledge of names."""
         self._env, self._known = env, {}

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from amp_lint.verify.experiments.decompositions import signed
 from amp_lint.verify.experiments.names import (
     ASSERTING,
     ATTRIBUTES,
@@ -125,11 +126,11 @@ def function(name: str) -> Callable[..., Any]:
 
 def module_class(name: str) -> type[torch.nn.Module]:
     """The listed class of that qualified name."""
-    last = name.rpartition(".")[2]
-    found = getattr(torch.nn, last, None) if last in MODULES else None
-    if found is None or not name.startswith("torch.nn."):
+    space, _, last = name.rpartition(".")
+    found = _at(space, last) if last in MODULES and name.startswith("torch.nn.") else None
+    if not isinstance(found, type):
         raise NotLiftedError(f"{name} is not a module that the verifier runs")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def is_module(term: Term) -> bool:
@@ -258,7 +259,7 @@ def _on_cpu(value: Torch) -> Torch:
 
 
 def _function(op: Op, setting: Setting) -> Program:
-    run = function(op.name)
+    run = signed(op.name, function(op.name))
     return _call(op, setting, run, on_cpu=run if _asserts(op.last, setting) else None)
 
 

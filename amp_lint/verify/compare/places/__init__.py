@@ -21,12 +21,13 @@ from amp_lint.verify.compare.places import (
     order,
     reentered,
     scalers,
+    twice,
 )
 from amp_lint.verify.compare.side import Side
 
 _QUESTIONS = {
     "region": (asked, decorators, hooks, reentered),
-    "place": (made, loops, order, derived),
+    "place": (made, loops, order, derived, twice),
     "elsewhere": (callers, scalers),
     "checkpoint": (keys,),
     "named": (names, identity),
