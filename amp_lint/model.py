@@ -31,6 +31,7 @@ from amp_lint.amp.scores import Scores
 from amp_lint.amp.signs import Signs
 from amp_lint.amp.sources import Sources
 from amp_lint.flow.holders import Holders
+from amp_lint.flow.items import Items
 from amp_lint.flow.origins import Origins
 from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
@@ -107,6 +108,11 @@ class Model:
     def holders(self) -> Holders:
         """Which functions get hold of a local variable."""
         return Holders(self.program)
+
+    @functools.cached_property
+    def items(self) -> Items:
+        """What is taken out of dicts."""
+        return Items(self.program)
 
     @functools.cached_property
     def flow(self) -> Flow:

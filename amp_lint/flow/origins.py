@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterator
 import libcst as cst
 
 from amp_lint.flow.program import Program
-from amp_lint.flow.values import MAX_ALTERNATIVES, literal
+from amp_lint.flow.values import MAX_ALTERNATIVES, literal, lookup
 from amp_lint.syntax.assignments import assignments, held_in
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, dotted
@@ -111,7 +111,8 @@ class Origins:
             case cst.Attribute(value=owner, attr=cst.Name(value=name)):
                 yield from self._of_attribute(owner, name)
             case cst.Subscript(value=owner):
-                yield from self.of(owner)
+                item = self._item(node)
+                yield from self.of(owner) if item is None else item
             case cst.List(elements=elements) | cst.Tuple(elements=elements):
                 yield from (origin for each in elements for origin in self.of(each.value))
             case cst.Dict(elements=entries):
@@ -127,6 +128,18 @@ class Origins:
                 self._made[id(node)] = node
                 yield from found or (id(node),)
 
+    def _item(self, node: cst.Subscript) -> frozenset[Origin] | None:
+        """What ``table["key"]`` is, of dicts that are written out; None of anything else."""
+        found = lookup(node)
+        key = literal(found[1]) if found is not None else None
+        rows = [*self._rows(node.value)] if isinstance(key, str) else []
+        tables = [self.values.items(row) for row in rows]
+        if not tables or any(table is None for table in tables):
+            return None
+        values = [value for table in tables for name, value in table or () if name == key]
+        values += self._put_into(node.value)
+        return frozenset(origin for value in values for origin in self.of(value)) or None
+
     def _same(self, call: cst.Call) -> list[cst.BaseExpression]:
         """What a call gives back: the module that it moves or wraps, or those it is made of."""
         given = [arg.value for arg in call.args]
@@ -134,6 +147,8 @@ class Origins:
             return given[:1]
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in KEEPING | CASTING:
             return [call.func.value]
+        if (items := self.values.items(call)) is not None:
+            return [value for _, value in items]
         return given if self.names.is_any(call.func, CONTAINERS) else []
 
     def _of_name(self, node: cst.Name) -> Iterator[Origin]:

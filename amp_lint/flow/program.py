@@ -10,6 +10,7 @@ from typing import Protocol
 
 import libcst as cst
 
+from amp_lint.flow.choices import Choices
 from amp_lint.flow.conditions import is_constant, is_mode_test, text
 from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.assignments import paired
@@ -53,6 +54,11 @@ class Program:
         self._assigned: dict[int, tuple[cst.BaseExpression, ...]] = {}
 
     # --- places -------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def choices(self) -> Choices:
+        """What decides whether attributes are None."""
+        return Choices(self.values)
 
     def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The function that a node stands in; None for the module's own script."""

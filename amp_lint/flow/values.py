@@ -329,9 +329,12 @@ class Values:
         once = self._set_times[name] == 1 and self._set_times[holder] == 1
         return once and name not in self._named_in_calls
 
+    def times_set(self, name: str) -> int:
+        """How often an attribute of that name is assigned, whatever object it is of."""
+        return self._set_times[name]
+
     @functools.cached_property
     def _set_times(self) -> Counter[str]:
-        """How often an attribute of a name is assigned, whatever object it is of."""
         targets = [target for target, _ in assignments(self.tree)]
         targets += [each.target for each in self.tree.nodes(cst.AugAssign)]
         targets += [each.target for each in self.tree.nodes(cst.For)]

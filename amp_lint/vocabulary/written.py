@@ -139,7 +139,8 @@ _REGISTRY = pattern(
     "torch.save(",
 )
 """A file that saves what is in a dict of its own, be it states."""
-KEPT = look(STATES, rf"(?:opt|sgd|adam|{SCALER})\w{{0,20}}(?:\[\w{{1,20}}\])?\.", r"\(") | _REGISTRY
+_OWNER = rf"(?:opt|sgd|adam|{SCALER})\w{{0,20}}(?:['\"]\])?(?:\[\w{{1,20}}\])?\."
+KEPT = look(STATES, _OWNER, r"\(") | _REGISTRY
 """How the state of an optimizer or a scaler is saved or loaded."""
 _OF_SCALER = rf"(?i:{SCALER})\w{{0,20}}\."
 STEP_ALONE = pattern(

@@ -488,8 +488,8 @@ class Evaluator(ABC):
         event = self.events.setdefault(identity, event)
         self._note_early(path, event)
         self._note_left(path, event)
-        if event.kind is Kind.BACKWARD and path.updated is not None:
-            path = replace(path, updated=None)
+        if event.kind is Kind.BACKWARD and (path.updated, path.earlier) != (None, None):
+            path = replace(path, updated=None, earlier=None)
         if event.kind is Kind.UPDATE or (event.kind in _RENEWING and path.left is not None):
             path = replace(path, left=self._beyond(path) if event.kind is Kind.UPDATE else None)
         state = path.gradients
@@ -505,9 +505,11 @@ class Evaluator(ABC):
     def _note_early(self, path: Path, event: Event) -> None:
         """Note a step or update of a scaler that comes after the update of the same gradients.
 
-        Or a step of a scheduler.
+        Or a step of a scheduler, which may come in the next round.
         """
         update = path.updated
+        if update is None and event.kind is Kind.SCHEDULE:
+            update = path.earlier
         if update is None or not path.gradients.kinds.isdisjoint({Kind.BACKWARD, Kind.OPAQUE}):
             return
         late = event.kind in (Kind.STEP, Kind.UPDATE) and event.scaler == update.scaler is not None
@@ -651,6 +653,10 @@ class Evaluator(ABC):
             self.values.constant,
             lambda node: self._answer(node, path, frame),
         )
+
+    def besides(self, condition: Formula) -> Formula:
+        """What is so on every path of the values that a test asks for."""
+        return True if self.exact else self.program.choices.about(atoms(condition))
 
     def _answer(self, node: cst.BaseExpression, path: Path, frame: Frame) -> Formula | None:
         """The test that a value is the answer of; None if it is not known to be one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -12,6 +12,7 @@ from amp_lint.amp.events import EVERY, Event, Kind, is_made_from_scale, stepped
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.branches import contradict, deciding, guards
 from amp_lint.flow.conditions import is_mode_test, text
+from amp_lint.flow.counters import Counters
 from amp_lint.flow.values import arguments
 from amp_lint.mistake import Mistake
 from amp_lint.syntax.assignments import targets_of
@@ -35,6 +36,8 @@ _STRICT = {row.keyword(Part.STRICT) for row in rows(Kind.CLIP)} - {None}
 """What tells a clip to raise where gradients are not finite."""
 _FACTORS = (cst.MultiplyAssign, cst.DivideAssign)
 _AFTER_BACKWARD = frozenset({Kind.STEP, Kind.UPDATE, Kind.OPAQUE})
+_MOST_CALLS = 3
+"""Calls on the way to a step of a scheduler, itself among them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -612,23 +615,41 @@ class Mistakes:
     def _is_scheduled(self, update: Event, schedule: Event) -> bool:
         """Whether a scheduler steps after each update, whatever that has found.
 
-        Not under a test that is none of a setting.
+        Itself or in what is called there; not under a test of anything but settings, and of how
+        far the run has come.
         """
-        call, relevance = schedule.node, self.steps.relevance
-        assert isinstance(call, cst.Call)
+        if update.enabled is False or update.absent or self._is_skipped_too(schedule):
+            return False
+        assert isinstance(schedule.node, cst.Call)
+        return any(self._is_as_often(update, way) for way in self._ways_to(schedule.node))
+
+    def _ways_to(self, call: cst.Call) -> Iterator[tuple[cst.Call, ...]]:
+        """A call, and those that lead to it, each way from the inside out."""
+        ways: list[tuple[cst.Call, ...]] = [(call,)]
+        for way in ways:
+            yield way
+            function = self.steps.program.function_of(way[-1])
+            if function is not None and len(way) < _MOST_CALLS:
+                ways += ((*way, outer) for outer in self.steps.program.calls_of(function))
+
+    def _is_as_often(self, update: Event, way: Sequence[cst.Call]) -> bool:
+        """Whether the last call that leads to a scheduler is run in each round of an update."""
+        call, relevance = way[-1], self.steps.relevance
         around = self._round(call) or self.tree.ancestor(call, cst.FunctionDef)
         body = self.tree.module if around is None else around.body
         of_round = relevance.has_backward(body) and not relevance.holds_training_loop(body)
         ways = (update.node, *self._leading(update.node, self.steps.program.function_of(call)))
         known = {text(test) for way in ways for test, _ in deciding(self.tree, way)}
-        tests = (test for test, _ in deciding(self.tree, call) if text(test) not in known)
-        return (
-            update.enabled is not False
-            and not update.absent
-            and (of_round or self._are_beside(update.node, call))
-            and all(map(is_mode_test, tests))
-            and not self._is_skipped_too(schedule)
+        tests = (test for each in way for test, _ in deciding(self.tree, each))
+        return (of_round or self._are_beside(update.node, call)) and all(
+            is_mode_test(test) or self._counters.is_past(test)
+            for test in tests
+            if text(test) not in known
         )
+
+    @functools.cached_property
+    def _counters(self) -> Counters:
+        return Counters(self.steps.program)
 
     def _leading(self, node: cst.CSTNode, home: cst.FunctionDef | None) -> list[cst.Call]:
         """The calls in a function that run the one around a node."""

@@ -124,6 +124,8 @@ class Path:
     regions: tuple[tuple[Region, Formula], ...] = ()
     updated: Event | None = None
     """The last update, until the next backward."""
+    earlier: Event | None = None
+    """The last update of the round before, until the next backward."""
     updated_alone: bool = False
     """Whether no backward was met before it, as in a function that only steps."""
     left: Left[Event] | None = None
@@ -146,7 +148,7 @@ class Path:
         return *self.outline(), self.facts.signature()
 
     def _situation(self) -> tuple[object, ...]:
-        updated = id(self.updated), self.updated_alone, self.left
+        updated = id(self.updated), id(self.earlier), self.updated_alone, self.left
         return *updated, self.exit, self.value, self.env.scaled, len(self.regions)
 
     def joined(self, other: Path) -> Path:

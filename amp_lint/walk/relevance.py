@@ -487,6 +487,7 @@ class Relevance:
                 found.append((target, value))
             elif isinstance(value, cst.Call):
                 found += [(target, each) for each in self._answered(value)]
+        found += self.program.choices.tests
         return found
 
 

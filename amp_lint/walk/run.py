@@ -341,12 +341,14 @@ class Run(Evaluator):
             path = self.emit(path, Event(Kind.OPAQUE, node.test))
         for before, _ in self.evaluate(node.test, path, frame):
             condition = self.formula(node.test, before, frame)
+            besides = self.besides(condition)
             ways = [
                 (truth, facts)
                 for truth in (True, False)
-                for facts in before.facts.assume(condition, truth)
+                for known in before.facts.assume(condition, truth)
+                for facts in known.assume(besides)
             ]
-            lasting = self.relevance.matters(atoms(condition), node)
+            lasting = self.relevance.matters(atoms(both(condition, besides)), node)
             for truth, facts in self._likely(node, before, ways):
                 arm = node.body if truth else node.orelse
                 chosen = replace(before, facts=facts) if lasting else before
@@ -508,7 +510,7 @@ class Run(Evaluator):
         for path in starts:
             path = self._forget(path, changed, frame)
             if trains:
-                path = replace(path, updated=None, varying=frozenset())
+                path = replace(path, updated=None, earlier=path.updated, varying=frozenset())
             if isinstance(node, cst.For):
                 path = self._bind_target(node, self._forget(path, (node.target,), frame), frame)
                 paths.append(self._varied(node, path, frame) if trains else path)

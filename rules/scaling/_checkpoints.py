@@ -135,6 +135,7 @@ class Checkpoints:
         self.origins = model.origins
         self.recognizer = model.steps.recognizer
         self.holders = model.holders
+        self.items = model.items
         self.halves = model.halves
         self.regions = model.regions
 
@@ -252,13 +253,23 @@ class Checkpoints:
         strings = self.tree.nodes(cst.SimpleString)
         keys = (text for text in strings if names_scaler(str(text.evaluated_value)))
         kept = (key for key in keys if not self._is_aside(key) and not self._is_read(key))
+        kept = (key for key in kept if not self._is_taken_apart(self.tree.ancestor(key, cst.Dict)))
         if any(self.is_reached(key) and not self._is_for_nobody(key) for key in kept):
             return True
         entries = self.tree.nodes(cst.DictElement)
-        if any(self.roles.is_scaler(entry.value) for entry in entries if self.is_reached(entry)):
+        held = (entry for entry in entries if self.roles.is_scaler(entry.value))
+        held = (e for e in held if not self._is_taken_apart(self.tree.ancestor(e, cst.Dict)))
+        if any(map(self.is_reached, held)):
             return True
         calls = filter(self._may_save_scaler, self.tree.nodes(cst.Call))
         return any(map(self.is_reached, calls))
+
+    def _is_taken_apart(self, made: cst.CSTNode | None) -> bool:
+        """Whether all that may save a dict takes single things out of it, each by its key."""
+        if not isinstance(made, cst.Dict | cst.Call) or self.values.items(made) is None:
+            return False
+        takers = self.items.takers(made)
+        return takers is not None and not any(_SAVE.search(last(each.func)) for each in takers)
 
     def _is_for_nobody(self, key: cst.SimpleString) -> bool:
         """Whether a string is the key of what is asked of a parameter that no call gives."""
@@ -342,6 +353,8 @@ class Checkpoints:
         if self.names.definition(func) is not None:
             return False
         if self.roles.is_constructor(call) or self.names.is_any(func, ASKING):
+            return False
+        if self._is_taken_apart(call):
             return False
         if any(arg.keyword and _SCALER.search(arg.keyword.value) for arg in call.args):
             return not TRAINS.search(last(func)) and not self._is_spread_to_train(call)
