@@ -23,7 +23,7 @@ from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
-from amp_lint.syntax.tree import descendants
+from amp_lint.syntax.tree import descendants, is_a
 from amp_lint.vocabulary.amp import STAGES
 from amp_lint.vocabulary.frameworks import OWNERS
 from amp_lint.vocabulary.meaning import EVERY as EVERY
@@ -44,8 +44,8 @@ _MAX_NAMES = 50  # that a value is made from, and that are followed
 
 def recorded(node: cst.BaseExpression) -> cst.Attribute | None:
     """What a scaler notes of each optimizer's gradients, if an expression is that, or an item."""
-    node = node.value if isinstance(node, cst.Subscript) else node
-    return node if isinstance(node, cst.Attribute) and node.attr.value == STAGES else None
+    node = node.value if is_a(node, cst.Subscript) else node
+    return node if is_a(node, cst.Attribute) and node.attr.value == STAGES else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from amp_lint.flow.program import Program
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, Names, dotted
-from amp_lint.syntax.tree import Tree, descendants
+from amp_lint.syntax.tree import Tree, descendants, is_a
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.operations import CASTS, WHOLE
 from amp_lint.vocabulary.operations import operations as table
@@ -35,7 +35,7 @@ _MAX_STEPS = 8
 
 def is_gradient(node: cst.BaseExpression) -> bool:
     """Whether an expression is ``p.grad`` or ``p.grad.data``."""
-    while isinstance(node, cst.Attribute):
+    while is_a(node, cst.Attribute):
         if node.attr.value == "grad":
             return True
         node = node.value

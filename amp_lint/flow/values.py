@@ -23,6 +23,7 @@ from amp_lint.vocabulary.training import OPTIMIZERS
 _MAX_BITS = 1024  # a float has no larger numbers
 _MAX_NAMES = 5  # for one thing
 _MOST_CACHED = 64  # characters of a literal: long ones are seldom asked for twice
+_CONSTANTS = {"True": True, "False": False, "None": None}
 _UNBOUND = frozenset({"classmethod", "staticmethod"})
 """What makes methods that a class runs without an object."""
 _READING = frozenset({"copy", "get", "items", "keys", "values"})  # of a dict
@@ -566,8 +567,8 @@ def literal(node: cst.BaseExpression | None) -> object:
     """
     if not is_a(node, _LITERALS):
         return ...
-    if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
-        return {"True": True, "False": False, "None": None}[node.value]
+    if type(node) is cst.Name:
+        return _CONSTANTS.get(node.value, ...)
     if isinstance(node, (cst.Float, cst.Integer, cst.SimpleString)):
         short = len(node.value) <= _MOST_CACHED
         value = _evaluated(node.value) if short else node.evaluated_value

@@ -54,6 +54,7 @@ from amp_lint.walk.paths import (
 from amp_lint.walk.relevance import Relevance
 
 _CONSTANTS = frozenset({"None", "True", "False"})  # names to libcst
+_KEYED = frozenset({cst.Name, cst.Attribute, cst.Subscript})
 _LARGEST_TEST = 6  # parts of a test that a name is assigned, for it to be remembered
 MAX_DEPTH = 5
 """Calls within calls that are followed."""
@@ -139,7 +140,7 @@ class Evaluator(ABC):
         if isinstance(function, cst.Module):
             return ()
         region = self.regions.decorating(function)
-        return ((region, self.enabled(region, Path(), frame)),) if region else ()
+        return ((region, self.enabled(region, Path.start(), frame)),) if region else ()
 
     def enabled(self, region: Region, path: Path, frame: Frame) -> Formula:
         """When the autocast of a region is on."""
@@ -205,7 +206,7 @@ class Evaluator(ABC):
             end
             for truth, arm in ((True, node.body), (False, node.orelse))
             for facts in path.facts.assume(condition, truth)
-            for end in self.evaluate(arm, replace(path, facts=facts), frame)
+            for end in self.evaluate(arm, path._replace(facts=facts), frame)
         ]
 
     def _call(self, node: cst.Call, path: Path, frame: Frame) -> list[tuple[Path, Value]]:
@@ -246,12 +247,12 @@ class Evaluator(ABC):
             return self.enter(region, path, frame)
         left = self.regions.left_by(node)
         known = left is not None and any(each.node is left.node for each, _ in path.regions[-1:])
-        return replace(path, regions=path.regions[:-1]) if known else path
+        return path._replace(regions=path.regions[:-1]) if known else path
 
     def enter(self, region: Region, path: Path, frame: Frame) -> Path:
         """The path inside of a region."""
         enabled = self.enabled(region, path, frame)
-        return replace(path, regions=(*path.regions, (region, enabled)))
+        return path._replace(regions=(*path.regions, (region, enabled)))
 
     def _switched(self, scaler: cst.BaseExpression, path: Path, frame: Frame) -> list[Path]:
         """The paths on which a scaler is on, and off, if other tests look at what decides that."""
@@ -262,7 +263,7 @@ class Evaluator(ABC):
         if not self.relevance.branches(atoms(condition)):
             return [path]
         ways = (facts for truth in (True, False) for facts in path.facts.assume(condition, truth))
-        return [replace(path, facts=facts) for facts in ways]
+        return [path._replace(facts=facts) for facts in ways]
 
     def _scale(self, scaler: cst.BaseExpression, path: Path, frame: Frame) -> Value:
         """The scaled loss; nothing is scaled by a scaler that is off, or whose scale stays 1."""
@@ -432,7 +433,7 @@ class Evaluator(ABC):
         self.close(path, update)
         if not trained and (path.updated is not None or not alone):
             return path.with_events()
-        return replace(path.with_events(), updated=update, updated_alone=not trained)
+        return path.with_events()._replace(updated=update, updated_alone=not trained)
 
     def _varies(self, key: str | None, path: Path) -> bool:
         """Whether each round of the loop around takes another object for a key."""
@@ -489,9 +490,9 @@ class Evaluator(ABC):
         self._note_early(path, event)
         self._note_left(path, event)
         if event.kind is Kind.BACKWARD and (path.updated, path.earlier) != (None, None):
-            path = replace(path, updated=None, earlier=None)
+            path = path._replace(updated=None, earlier=None)
         if event.kind is Kind.UPDATE or (event.kind in _RENEWING and path.left is not None):
-            path = replace(path, left=self._beyond(path) if event.kind is Kind.UPDATE else None)
+            path = path._replace(left=self._beyond(path) if event.kind is Kind.UPDATE else None)
         state = path.gradients
         if event.kind in _IDLE and state.kinds <= _IDLE:
             kept = tuple(e for e in path.trace if e.kind is Kind.ZERO_GRAD and e is not event)
@@ -567,9 +568,9 @@ class Evaluator(ABC):
         inner = self.frame(target, prefix, frame.stack, (*frame.calls, node))
         regions = (*path.regions, *self.decorated(target, inner))
         starts = self._bind(target, node, path, values, frame, inner)
-        ends = self.block(target.body, [replace(s, regions=regions) for s in starts], inner)
+        ends = self.block(target.body, [s._replace(regions=regions) for s in starts], inner)
         return [
-            (replace(end, regions=path.regions).without(prefix), _outside(prefix, end.value))
+            (end._replace(regions=path.regions).without(prefix), _outside(prefix, end.value))
             for end in ends
             if end.exit is not Exit.RAISE
         ]
@@ -588,7 +589,7 @@ class Evaluator(ABC):
         results = {id(arg.value): value for arg, value in zip(node.args, values, strict=True)}
         env = Environment({**path.env, **self._receiver(target, node, path, outer, inner)})
         env |= {inner.prefix + n: results.get(id(argument)) for n, argument in given.items()}
-        path = replace(path, env=env)
+        path = path._replace(env=env)
         for param in (*target.params.params, *target.params.kwonly_params):
             name = param.name.value
             known = given.get(name) or self.program.default(target, name)
@@ -604,14 +605,14 @@ class Evaluator(ABC):
 
     def value(self, node: cst.BaseExpression, path: Path, frame: Frame) -> Value:
         """What an expression without events stands for."""
-        if isinstance(node, cst.Name) and node.value in _CONSTANTS:
-            return None
-        if is_a(node, (cst.Name, cst.Attribute, cst.Subscript)):
+        if type(node) in _KEYED:
+            if type(node) is cst.Name and node.value in _CONSTANTS:
+                return None
             key = self.own_key(node, path, frame)
             if key is not None:
                 found = path.env.get(key)
                 return found if found is not None else Ref(key)
-        if isinstance(node, cst.Call):
+        if type(node) is cst.Call:
             condition = self._called(node, path, frame)
             if condition is not None:
                 return Answer(condition)
@@ -631,13 +632,13 @@ class Evaluator(ABC):
 
     def own_key(self, node: cst.BaseExpression, path: Path, frame: Frame) -> str | None:
         """The key of a variable, attribute or item itself."""
-        if isinstance(node, cst.Name):
+        if type(node) is cst.Name:
             return frame.prefix + node.value if node.value in frame.local else self.names.key(node)
-        if is_a(node, cst.Attribute):
+        if type(node) is cst.Attribute:
             base = self.key(node.value, path, frame)
             name = node.attr.value if self.exact else self.values.setting(node)
             return f"{base}.{name}" if base is not None else None
-        if is_a(node, cst.Subscript):
+        if type(node) is cst.Subscript:
             base = self.key(node.value, path, frame)
             inner = ", ".join(
                 item_text(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)
@@ -672,7 +673,7 @@ class Evaluator(ABC):
         given = self.program.bind(target, call).items()
         env = Environment(self._receiver(target, call, path, frame, inner))
         env |= {inner.prefix + name: self.value(each, path, frame) for name, each in given}
-        inside = replace(path, env=env)
+        inside = path._replace(env=env)
         named: set[str] = set()
 
         def key_of(node: cst.BaseExpression) -> str | None:
@@ -699,14 +700,14 @@ class Evaluator(ABC):
         known: Formula | None = None
         if constant is None or isinstance(constant, (bool, int, float, str)):
             known = Equals(key, constant)
-        elif isinstance(node, cst.Call) and self.roles.scaler_origins(node):
+        elif is_a(node, cst.Call) and self.roles.scaler_origins(node):
             known = Truthy(key)
-        elif isinstance(node, cst.Call) and self._gives_norm(node):
+        elif is_a(node, cst.Call) and self._gives_norm(node):
             known = Not(Equals(key, None))
         if known is None or not self.relevance.matters([key]):
             return path
         ways = path.facts.forget([key]).assume(known)
-        return replace(path, facts=ways[0]) if ways else path
+        return path._replace(facts=ways[0]) if ways else path
 
     def _gives_norm(self, call: cst.Call) -> bool:
         """Whether a call returns what a clip does, itself or as a helper: a norm, never None."""
@@ -730,7 +731,7 @@ class Evaluator(ABC):
         if isinstance(condition, bool) or size(condition) > _LARGEST_TEST:
             return [path]
         return [
-            replace(path, facts=known)
+            path._replace(facts=known)
             for truth in (True, False)
             for facts in path.facts.assume(condition, truth)
             for known in facts.forget([key]).assume(Truthy(key), truth)
@@ -739,11 +740,11 @@ class Evaluator(ABC):
 
 def _is_test(node: cst.BaseExpression) -> bool:
     """Whether an expression is true or false by its form."""
-    if isinstance(node, cst.UnaryOperation):
+    if is_a(node, cst.UnaryOperation):
         return isinstance(node.operator, cst.Not)
-    if isinstance(node, cst.Call):
+    if is_a(node, cst.Call):
         return isinstance(node.func, cst.Name) and node.func.value == "bool"
-    return isinstance(node, (cst.BooleanOperation, cst.Comparison))
+    return is_a(node, (cst.BooleanOperation, cst.Comparison))
 
 
 def _outside(prefix: str, value: Value) -> Value:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -97,29 +98,35 @@ class Environment(dict[str, Value]):
         return frozenset((key, value) for key, value in self.items() if isinstance(value, Scaled))
 
     @functools.cached_property
-    def _answers(self) -> tuple[tuple[str, Answer], ...]:
-        return tuple((key, value) for key, value in self.items() if isinstance(value, Answer))
+    def _answers(self) -> tuple[tuple[str, Answer, frozenset[str]], ...]:
+        """Answers under their keys, with what they were about."""
+        found = ((key, value) for key, value in self.items() if isinstance(value, Answer))
+        return tuple((key, each, frozenset(atoms(each.condition))) for key, each in found)
+
+    @functools.cached_property
+    def _asked(self) -> str:
+        """All that answers were about in one text, to look for a name in all of it at once."""
+        return "\n".join(atom for _, _, about in self._answers for atom in about)
 
     def about(self, names: Iterable[str]) -> tuple[tuple[str, Answer], ...]:
         """The answers that were about one of some values, each with its key."""
-        if not self._answers:
-            return ()
+        asked = self._asked
+        known = [name for name in names if name in asked] if asked else []
         return tuple(
             (key, answer)
-            for key, answer in self._answers
-            if any(mentions(atom, name) for atom in atoms(answer.condition) for name in names)
+            for key, answer, about in (self._answers if known else ())
+            if any(mentions(atom, name) for atom in about for name in known)
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(NamedTuple):
     """One way through the code so far. Immutable."""
 
-    env: Environment = field(default_factory=Environment)
-    facts: Facts = field(default_factory=Facts)
-    histories: tuple[History, ...] = field(default_factory=lambda: (History(),))
+    env: Environment = Environment()
+    facts: Facts = Facts()
+    histories: tuple[History, ...] = ()
     """What happened last, on each way that led here since the beginning of the cycle."""
-    gradients: Gradients[Event] = field(default_factory=Gradients)
+    gradients: Gradients[Event] = Gradients()
     """What the events did: the same on each way."""
     regions: tuple[tuple[Region, Formula], ...] = ()
     updated: Event | None = None
@@ -134,6 +141,11 @@ class Path:
     """Keys of what each round of the training loop around here takes another object for."""
     exit: Exit = Exit.NONE
     value: Value = None
+
+    @classmethod
+    def start(cls, regions: tuple[tuple[Region, Formula], ...] = ()) -> Path:
+        """The beginning of a function that is run in some regions: nothing happened yet."""
+        return cls(histories=(History(),), regions=regions)
 
     def signature(self) -> tuple[object, ...]:
         """Equal for paths that behave alike from here on."""
@@ -154,7 +166,7 @@ class Path:
     def joined(self, other: Path) -> Path:
         """This path, with the ways that led to another one of the same signature."""
         new = tuple(each for each in other.histories if each not in self.histories)
-        return replace(self, histories=self.histories + new) if new else self
+        return self._replace(histories=self.histories + new) if new else self
 
     @property
     def latest(self) -> Event | None:
@@ -176,14 +188,14 @@ class Path:
         """This path with one more event."""
         first, *others = self.histories
         history = first.then(event, *others)
-        return replace(self, histories=(history,), gradients=self.gradients.after(event))
+        return self._replace(histories=(history,), gradients=self.gradients.after(event))
 
     def with_events(self, *events: Event) -> Path:
         """This path as if these were the events since the last update."""
         start = self.histories[0]
         while start.before:
             start = start.before[0]
-        path = replace(self, histories=(start,), gradients=Gradients())
+        path = self._replace(histories=(start,), gradients=Gradients())
         for event in events:
             path = path.after(event)
         return path
@@ -192,7 +204,7 @@ class Path:
         """This path after the function whose local names begin with ``prefix`` has returned."""
         env = Environment(item for item in self.env.items() if not item[0].startswith(prefix))
         facts = {key: fact for key, fact in self.facts.by_key.items() if prefix not in key}
-        return replace(self, env=env, facts=Facts(facts), exit=Exit.NONE, value=None)
+        return self._replace(env=env, facts=Facts(facts), exit=Exit.NONE, value=None)
 
 
 @dataclass(frozen=True, slots=True)

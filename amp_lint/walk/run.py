@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 import libcst as cst
 
@@ -67,7 +66,7 @@ class Run(Evaluator):
         """Whether a loop is run that runs twice."""
         self.given = self.budget = max(min(MAX_STATEMENTS, most), least)
         frame = self.frame(start)
-        path = Path(regions=self.decorated(start, frame))
+        path = Path.start(self.decorated(start, frame))
         for end in self.block(start.body, [path], frame):
             self.close(end)
 
@@ -150,11 +149,11 @@ class Run(Evaluator):
         return paths
 
     def _small(self, node: cst.BaseSmallStatement, path: Path, frame: Frame) -> list[Path]:
+        if type(node) is cst.Assign:  # which most of them are
+            return self._assign_all(node, path, frame)
+        if type(node) is cst.Expr:
+            return [after for after, _ in self.evaluate(node.value, path, frame)]
         match node:
-            case cst.Expr(value=value):
-                return [after for after, _ in self.evaluate(value, path, frame)]
-            case cst.Assign():
-                return self._assign_all(node, path, frame)
             case cst.AnnAssign(value=cst.BaseExpression() as value):
                 return self._assign([node.target], value, path, frame)
             case cst.AugAssign():
@@ -168,7 +167,7 @@ class Run(Evaluator):
                 return [self._leave(self._left(node, path), _EXIT_OF[type(node)], None, frame)]
             case cst.Assert():
                 ways = path.facts.assume(self.formula(node.test, path, frame))
-                return [replace(path, facts=facts) for facts in ways]
+                return [path._replace(facts=facts) for facts in ways]
         return [path]
 
     def _left(self, node: cst.CSTNode, path: Path) -> Path:
@@ -212,7 +211,7 @@ class Run(Evaluator):
             path = _without_tests(path)
         ends = how in (Exit.RETURN, Exit.RAISE) and len(frame.stack) == 1
         facts = Facts() if ends else path.facts
-        return replace(path, exit=how, value=value, facts=facts)
+        return path._replace(exit=how, value=value, facts=facts)
 
     def _assign_all(self, node: cst.Assign, path: Path, frame: Frame) -> list[Path]:
         paths = [path]
@@ -227,7 +226,7 @@ class Run(Evaluator):
         path: Path,
         frame: Frame,
     ) -> list[Path]:
-        if isinstance(value, cst.IfExp) and not self.is_hot(value):
+        if type(value) is cst.IfExp and not self.is_hot(value):
             return self._assign_choice(targets, value, path, frame)
         paths: list[Path] = []
         for after, result in self.evaluate(value, path, frame):
@@ -266,7 +265,7 @@ class Run(Evaluator):
         paths: list[Path] = []
         for truth, arm in ((True, value.body), (False, value.orelse)):
             for facts in path.facts.assume(self.formula(value.test, path, frame), truth):
-                paths += self._assign(targets, arm, replace(path, facts=facts), frame)
+                paths += self._assign(targets, arm, path._replace(facts=facts), frame)
         return paths
 
     def _store(
@@ -277,7 +276,7 @@ class Run(Evaluator):
         path: Path,
         frame: Frame,
     ) -> Path:
-        if isinstance(target, (cst.Tuple, cst.List)):
+        if is_a(target, (cst.Tuple, cst.List)):
             return self._forget(path, (target,), frame)
         if is_gradient(target):
             clears = literal(node) is None
@@ -290,7 +289,7 @@ class Run(Evaluator):
         if key is None:
             return path
         if value is not None and value != Ref(key):
-            path = replace(path, env=Environment({**path.env, key: value}))
+            path = path._replace(env=Environment({**path.env, key: value}))
         return self.learn(key, node, path)
 
     def _augment(self, node: cst.AugAssign, path: Path, frame: Frame) -> list[Path]:
@@ -303,7 +302,7 @@ class Run(Evaluator):
             key = self.own_key(node.target, after, frame)
             after = self._forget(after, (node.target,), frame)
             if kept is not None and key is not None:
-                after = replace(after, env=Environment({**after.env, key: kept}))
+                after = after._replace(env=Environment({**after.env, key: kept}))
             paths.append(after)
         return paths
 
@@ -322,7 +321,7 @@ class Run(Evaluator):
         if facts is path.facts and keys.isdisjoint(path.env):
             return path
         env = Environment(item for item in path.env.items() if item[0] not in keys)
-        return replace(path, env=env, facts=facts)
+        return path._replace(env=env, facts=facts)
 
     def _kept(self, answers: Iterable[tuple[str, Answer]], facts: Facts) -> Facts:
         """What is known of answers, for the names that have them: what they were about changes."""
@@ -351,7 +350,7 @@ class Run(Evaluator):
             lasting = self.relevance.matters(atoms(both(condition, besides)), node)
             for truth, facts in self._likely(node, before, ways):
                 arm = node.body if truth else node.orelse
-                chosen = replace(before, facts=facts) if lasting else before
+                chosen = before._replace(facts=facts) if lasting else before
                 if self._is_without_step(node, arm):
                     chosen = self._left(node.test, chosen)
                 paths += self._arm(arm, chosen, frame)
@@ -400,10 +399,10 @@ class Run(Evaluator):
             for before in rest:
                 condition = self._case(node.subject, case, before, frame)
                 lasting = self.relevance.matters(atoms(condition), node)
-                ways = (replace(before, facts=facts) for facts in before.facts.assume(condition))
+                ways = (before._replace(facts=facts) for facts in before.facts.assume(condition))
                 taken += (way if lasting else before for way in ways)
                 others = before.facts.assume(condition, truth=False)
-                passed += (replace(before, facts=facts) for facts in others)
+                passed += (before._replace(facts=facts) for facts in others)
             bound = [self._forget(each, captured(case.pattern), frame) for each in taken]
             ends += self.block(case.body, bound, frame)
             rest = self._bounded(passed)
@@ -431,10 +430,10 @@ class Run(Evaluator):
         if node.finalbody is None:
             return ends
         return [
-            last if last.exit is not Exit.NONE else replace(last, exit=end.exit, value=end.value)
+            last if last.exit is not Exit.NONE else last._replace(exit=end.exit, value=end.value)
             for end in ends
             for last in self.block(
-                node.finalbody.body, [replace(end, exit=Exit.NONE, value=None)], frame
+                node.finalbody.body, [end._replace(exit=Exit.NONE, value=None)], frame
             )
         ]
 
@@ -448,7 +447,7 @@ class Run(Evaluator):
             if region is not None:
                 paths = [self.enter(region, p, frame) for p in paths]
         ends = self.block(node.body, paths, frame)
-        return [replace(end, regions=path.regions) for end in ends]
+        return [end._replace(regions=path.regions) for end in ends]
 
     # --- calls --------------------------------------------------------------------------------
 
@@ -493,10 +492,10 @@ class Run(Evaluator):
             self._is_within = within
             if not skips:
                 rounds = _that_acted(rounds, starts)
-            left += [replace(p, exit=Exit.NONE) for p in rounds if p.exit is Exit.BREAK]
+            left += [p._replace(exit=Exit.NONE) for p in rounds if p.exit is Exit.BREAK]
             left += [p for p in rounds if p.exit in (Exit.RETURN, Exit.RAISE)]
             starts = self._bounded(
-                [replace(p, exit=Exit.NONE) for p in rounds if p.exit in (Exit.NONE, Exit.CONTINUE)]
+                [p._replace(exit=Exit.NONE) for p in rounds if p.exit in (Exit.NONE, Exit.CONTINUE)]
             )
             ends += starts
         if node.orelse is not None:
@@ -510,13 +509,13 @@ class Run(Evaluator):
         for path in starts:
             path = self._forget(path, changed, frame)
             if trains:
-                path = replace(path, updated=None, earlier=path.updated, varying=frozenset())
+                path = path._replace(updated=None, earlier=path.updated, varying=frozenset())
             if isinstance(node, cst.For):
                 path = self._bind_target(node, self._forget(path, (node.target,), frame), frame)
                 paths.append(self._varied(node, path, frame) if trains else path)
             else:
                 ways = path.facts.assume(self.formula(node.test, path, frame))
-                paths += [replace(path, facts=facts) for facts in ways]
+                paths += [path._replace(facts=facts) for facts in ways]
         return self.block(node.body, paths, frame)
 
     def _bind_target(self, node: cst.For, path: Path, frame: Frame) -> Path:
@@ -525,14 +524,14 @@ class Run(Evaluator):
         if iterable is None or not isinstance(node.target, cst.Name):
             return path
         key = self.own_key(node.target, path, frame)
-        return replace(path, env=Environment({**path.env, key or "": Ref(f"{iterable}[*]")}))
+        return path._replace(env=Environment({**path.env, key or "": Ref(f"{iterable}[*]")}))
 
     def _varied(self, node: cst.For, path: Path, frame: Frame) -> Path:
         """Note what a loop that runs backward takes another object for in each round."""
         targets = [name for name, _ in paired(node.target, None)]
         keys = {f(name, path, frame) for name in targets for f in (self.own_key, self.key)}
         keys |= {name.value for name in targets if isinstance(name, cst.Name)}  # as an index
-        return replace(path, varying=frozenset(key for key in keys if key is not None))
+        return path._replace(varying=frozenset(key for key in keys if key is not None))
 
 
 def _expects_failure(item: cst.WithItem) -> bool:
