@@ -27,8 +27,9 @@ from amp_lint.amp.dtypes import (
     record,
     tensor,
 )
-from amp_lint.flow.values import Arguments, Values, arguments, called_on, literal
-from amp_lint.syntax.names import Names, dotted
+from amp_lint.flow.program import Program
+from amp_lint.flow.values import Arguments, arguments, called_on, literal
+from amp_lint.syntax.names import dotted
 from amp_lint.vocabulary.modules import ENDING_IN, KEEPING, PARAMETER, PREPARE
 from amp_lint.vocabulary.operations import (
     CASTS,
@@ -66,6 +67,7 @@ _PLACING = KEEPING - {"apply", "to", "type"}
 _TAKING = frozenset({"get", "pop", "setdefault"})
 _ONE_DTYPE = frozenset({"chunk", "split", "unbind", "tensor_split", "meshgrid", "var_mean",
                         "std_mean", "broadcast_tensors", "hsplit", "vsplit", "dsplit"})  # fmt: skip
+_MAX_STEPS = 2  # calls that a module is handed through
 _PICKING = ("gather", "index_select", "take", "take_along_dim")
 _SOURCE_DIMS = frozenset({"squeeze", "select", "unbind", "diagonal", "view", "reshape", "getitem",
                           "take", "index_select", "narrow", "view_as", "reshape_as"})  # fmt: skip
@@ -76,12 +78,12 @@ class Calls:
 
     def __init__(
         self,
-        names: Names,
-        values: Values,
+        program: Program,
         follow: Callable[[cst.Call, Run, Ambient], Value | None],
     ) -> None:
-        self.names = names
-        self.values = values
+        self.names = program.names
+        self.values = program.values
+        self.program = program
         self.follow = follow
 
     def result(self, call: cst.Call, receiver: Value, run: Run, ambient: Ambient) -> Value:
@@ -119,7 +121,7 @@ class Calls:
             return (short, operands[0]) if short is not None and operands else None
         if names or not isinstance(call.func, (cst.Attribute, cst.Call, cst.Name)):
             return None
-        made = [*self.values.alternatives(call.func)]
+        made = [*self._callees(call.func)]
         if all(isinstance(value, cst.Call) for value in made) and operands:
             classes = {n for v in made for n in self.names.qualified(v.func)}  # type: ignore[attr-defined]
             found = {operations().modules.get(n.removeprefix("torch.nn.")) for n in classes}
@@ -129,6 +131,17 @@ class Calls:
             return None
         name = call.func.attr.value
         return (name, call.func.value) if name in operations().methods else None
+
+    def _callees(
+        self, func: cst.BaseExpression, steps: int = _MAX_STEPS
+    ) -> Iterator[cst.BaseExpression]:
+        """What makes what is called; of a parameter, where all calls that are seen give it."""
+        for end in self.values.alternatives(func):
+            given = self.program.given_by_all(end) if isinstance(end, cst.Name) and steps else []
+            for each in given:
+                yield from self._callees(each, steps - 1)
+            if not given:
+                yield end
 
     def index(self, call: cst.Call) -> cst.BaseExpression | None:
         """What an operation of torch picks or writes by, whatever its tensor may be."""
@@ -414,7 +427,7 @@ class Calls:
 
     def _module(self, call: cst.Call, given: Arguments, run: Run, ambient: Ambient) -> Value | None:
         """A call of a module of torch that the file makes; None for anything else."""
-        made = [called_on(value, _PLACING) for value in self.values.alternatives(call.func)]
+        made = [called_on(value, _PLACING) for value in self._callees(call.func)]
         if not made or not all(isinstance(value, cst.Call) for value in made):
             return None
         operands = [run.of(value) for value in self._given(given)]

@@ -77,7 +77,7 @@ class DtypeFlow:
         self.reach = reach
         self._assume = assumed
         self._run_elsewhere = run
-        self._calls = Calls(self.names, self.values, self._follow)
+        self._calls = Calls(self.program, self._follow)
         self._known: dict[tuple[object, ...], Run] = {}
         self._by_function: dict[int, list[Run]] = {}
         self._attributes: dict[tuple[int, str], Value] = {}
