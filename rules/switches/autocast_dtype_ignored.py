@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
@@ -41,7 +41,7 @@ class AutocastDtypeIgnored(Rule):
     fixes = (Applicability.SUGGEST,)
     requires = (
         words(Role.REGION) | {"is_autocast_enabled"},
-        frozenset({"add_argument", "float16", "half"}),
+        frozenset({"add_argument", "float16", "half", "bf16"}),
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
@@ -56,17 +56,18 @@ class AutocastDtypeIgnored(Rule):
             message = f"{quoted(model.tree.source(cast))} casts to float16 in bfloat16 regions, too"
             yield self.report(model, cast, message, [(test, _ON)], help=_ASK)
         yield from self._contradicted(model)
-        option = next(
-            (each for each in model.part(CommandLineOptions).all if each.offers_bf16), None
-        )
         entered = [e for e in model.regions.entries if not e.region.never_enabled]
-        if option is None or not entered or _is_set_elsewhere(model):
+        if not entered or _is_set_elsewhere(model):
             return
         if not all(_is_float16(model, e.region) for e in entered):
             return
-        if any(_decides(model, option, e) for e in entered):
+        option = next(
+            (each for each in model.part(CommandLineOptions).all if each.offers_bf16), None
+        )
+        if option is None or any(_decides(model, option, e) for e in entered):
+            yield from self._chosen(model, entered)
             return
-        for region in {id(e.region.node): e.region for e in entered}.values():
+        for region in _regions(entered):
             yield self.report(
                 model,
                 region.node,
@@ -77,9 +78,26 @@ class AutocastDtypeIgnored(Rule):
                 help="pass the chosen one as `dtype=`",
             )
 
+    def _chosen(self, model: Model, entered: Sequence[Entered]) -> Iterator[Diagnostic]:
+        """Regions that a text for bfloat16 turns on, or beside which nothing reads the dtype."""
+        from ._chosen import turned_on, unread
+
+        chosen = unread(model)
+        for region in _regions(entered):
+            if (test := turned_on(model, region)) is not None:
+                message = "bfloat16 turns on a region that casts to float16: it gets no `dtype`"
+                related: list[tuple[cst.CSTNode, str]] = [(test, "bfloat16 is asked for here")]
+            elif chosen is not None:
+                message = "autocast casts to float16 whatever dtype is chosen: it gets no `dtype`"
+                related = [(chosen, "the dtype is chosen here, and nothing reads it")]
+            else:
+                continue
+            help = "pass the chosen one as `dtype=`"
+            yield self.report(model, region.node, message, related, help=help)
+
     def _contradicted(self, model: Model) -> Iterator[Diagnostic]:
         """Regions in float16 whose own switch is called after bfloat16."""
-        for region in {id(e.region.node): e.region for e in model.regions.entries}.values():
+        for region in _regions(model.regions.entries):
             dtype, switch = region.dtype, region.enabled
             if dtype is None or switch is None or not model.names.is_only(dtype, FLOAT16):
                 continue
@@ -89,6 +107,11 @@ class AutocastDtypeIgnored(Rule):
                 related = [(switch, "bfloat16 is chosen here")]
                 help = "pass `torch.bfloat16`, which needs no scaler"
                 yield self.report(model, dtype, message, related, help=help)
+
+
+def _regions(entered: Iterable[Entered]) -> list[Region]:
+    """What is entered, each once."""
+    return [*{id(each.region.node): each.region for each in entered}.values()]
 
 
 def _options(model: Model, switch: cst.BaseExpression) -> Iterator[str]:
