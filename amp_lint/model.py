@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 
 import libcst as cst
 
+from amp_lint.amp.bounds import Bounds
 from amp_lint.amp.casts import Casts
 from amp_lint.amp.devices import Devices
 from amp_lint.amp.dtype_flow import DtypeFlow
@@ -129,6 +130,11 @@ class Model:
     def patterns(self) -> Patterns:
         """Expressions that are known to fail, in whatever spelling."""
         return Patterns(self.operations)
+
+    @functools.cached_property
+    def bounds(self) -> Bounds:
+        """How far from 0 numbers may be."""
+        return Bounds(self.operations)
 
     @functools.cached_property
     def signs(self) -> Signs:

@@ -23,6 +23,7 @@ from amp_lint.vocabulary.modules import (
     APPLY,
     CASTING,
     COPYING,
+    HALVING,
     KEEPING,
     PARAMETER,
     PARAMETERS,
@@ -130,7 +131,7 @@ class Modules:
         in_place: Sequence[tuple[cst.Call, cst.BaseExpression]] | None = None,
     ) -> list[HalfTraining]:
         """The casts, or only some that are done in place, of modules that are trained."""
-        if not self._casts or self._owns_master_weights:
+        if not (self._casts or in_place) or self._owns_master_weights:
             return []
         found: dict[int, HalfTraining] = {}
         for call, module in trainings:
@@ -405,6 +406,7 @@ class Modules:
         and ``to_half(model)``.
         """
         found = [(cast, module) for _, cast, module in self._looped_casts]
+        found += [(call, call.args[0].value) for call in self._calls_of_libraries]
         for call in self._applications:
             given = call.args[0].value
             function = given if isinstance(given, cst.Lambda) else self.values.function(given)
@@ -420,6 +422,12 @@ class Modules:
                 if binding.kind == "parameter" and function is self.program.function_of(call):
                     found += self._handed(binding)
         return found
+
+    @property
+    def _calls_of_libraries(self) -> Iterator[cst.Call]:
+        """``clip.model.convert_weights(model)``."""
+        calls = (call for call in self.tree.nodes(cst.Call) if len(call.args) == 1)
+        return (call for call in calls if self.names.is_any(call.func, HALVING))
 
     @property
     def _applications(self) -> Iterator[cst.Call]:

@@ -281,7 +281,8 @@ class Operations:
             product = self.of(call) if isinstance(call, cst.Call) else None
             if product is None or product.name not in ("mul", "multiply"):
                 return False
-            return any(self._reads(arg.value, weight) for arg in call.args)  # type: ignore[union-attr]
+            factors = (product.input, *product.args.positional)
+            return any(each is not None and self._reads(each, weight) for each in factors)
         if targets_of(self.tree, node) and steps > 0:
             bindings = [b for b in self.names.every_binding() if b.value is node]
             readers = [name for binding in bindings for name in self.flow.readers(binding)]

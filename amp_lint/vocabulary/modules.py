@@ -16,6 +16,8 @@ MODES = frozenset({"eval", "train"})
 """Methods that say whether it trains."""
 APPLY = "apply"
 """The method that calls a function with each module within another."""
+HALVING = frozenset({"clip.model.convert_weights"})
+"""Functions of libraries that cast the parameters of the module that they are given to float16."""
 KEEPING = frozenset(
     {
         "apply", "compile", "cpu", "cuda", "eval", "requires_grad_", "share_memory", "to", "train",

@@ -46,7 +46,7 @@ class HalfModelTraining(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
     requires = (
-        frozenset({"HalfTensor", "float16", "half"}),
+        frozenset({"HalfTensor", "convert_weights", "float16", "half"}),
         frozenset({"parameters", "named_parameters"}),
         OPTIMIZER_WORDS | words(Kind.CLIP),
     )

@@ -60,6 +60,8 @@ class PatternRule(Rule):
     inner: ClassVar[str] = ""
     """What the first operation is called, for the place where it stands."""
     help: ClassVar[str]
+    harmless: ClassVar[float] = 0.0
+    """How far from 0 all that it is made of may be, for it to be right in float16."""
     enters: ClassVar[bool] = False
     """Whether the first operation may be that of a module or function that is called."""
     _last: ClassVar[frozenset[str]]
@@ -150,7 +152,17 @@ class PatternRule(Rule):
 
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether a place is right as it stands, for a reason that the pair does not show."""
-        return _is_bounded_entropy(model, match) or _is_written_out(model, match)
+        return (
+            _is_bounded_entropy(model, match)
+            or _is_written_out(model, match)
+            or self._is_near_zero(model, match)
+        )
+
+    def _is_near_zero(self, model: Model, match: Match) -> bool:
+        """Whether nothing that it is made of is so far from 0 that it matters."""
+        return bool(match.bound) and all(
+            model.bounds.largest(node) <= self.harmless for node in match.bound.values()
+        )
 
 
 def holds(model: Model, floors: Iterable[Operation]) -> bool:

@@ -22,6 +22,7 @@ class LogSigmoid(PatternRule):
 
     code = "AMP302"
     name = "log-sigmoid"
+    harmless = 8.0
     enters = True
     pairs = (
         Pair("log(sigmoid(x))", "-softplus(-x)"),

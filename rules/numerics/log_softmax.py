@@ -31,6 +31,7 @@ class LogSoftmax(PatternRule):
 
     code = "AMP301"
     name = "log-softmax"
+    harmless = 5.0
     enters = True
     pairs = (Pair("log(softmax(x, *settings))", "log_softmax(x, *settings)"),)
     anchors = (frozenset({"log", "LOG", "Log"}),)
