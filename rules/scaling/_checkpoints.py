@@ -252,7 +252,7 @@ class Checkpoints:
         """Whether the program may save a scaler anywhere: its state, itself, or by another."""
         strings = self.tree.nodes(cst.SimpleString)
         keys = (text for text in strings if names_scaler(str(text.evaluated_value)))
-        kept = (key for key in keys if not self._is_aside(key) and not self._is_read(key))
+        kept = (key for key in keys if not self.is_aside(key) and not self._is_read(key))
         kept = (key for key in kept if not self._is_taken_apart(self.tree.ancestor(key, cst.Dict)))
         if any(self.is_reached(key) and not self._is_for_nobody(key) for key in kept):
             return True
@@ -308,7 +308,7 @@ class Checkpoints:
             return False
         return any(binding.kind == "import" for binding in self.names.bindings(given))
 
-    def _is_aside(self, text: cst.SimpleString) -> bool:
+    def is_aside(self, text: cst.SimpleString) -> bool:
         """Whether a string is in an annotation, or says how a wrapper's state is called.
 
         Or which attribute is asked for, or taken away.

@@ -106,7 +106,8 @@ class UnloadedScalers:
     def _may_load(self) -> bool:
         """Whether the program may load a scaler anywhere: by name, in a loop, or by a helper."""
         texts = self.tree.nodes(cst.SimpleString)
-        if any(names_scaler(str(t.evaluated_value)) and not self._is_key(t) for t in texts):
+        named = (text for text in texts if names_scaler(str(text.evaluated_value)))
+        if not all(self._is_key(text) or self.checkpoints.is_aside(text) for text in named):
             return True
         return any(map(self._loads_scaler, self.tree.nodes(cst.Call)))
 

@@ -917,3 +917,78 @@ def main(net, loader):
 )
 def test_an_optimizer_by_another_way(program: str, old: str, new: str, count: int) -> None:
     assert len(incomplete(program, old, new)) == count
+
+
+ASKED = """\
+import torch
+class Net(torch.nn.Module):
+    def fit(self, loader, path):
+        self.scaler = torch.cuda.amp.GradScaler()
+        for x in loader:
+            self.scaler.scale(self(x)).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        self.save(path)
+    def save(self, path):
+        scaler = self.scaler.state_dict() if hasattr(self, "scaler") else None
+        torch.save({"optimizer": self.optimizer.state_dict(), "scaler": scaler}, path)
+    def load(self, path):
+        state = torch.load(path)
+        self.optimizer.load_state_dict(state["optimizer"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ('hasattr(self, "scaler")', "True", 1),
+        (
+            'self.optimizer.load_state_dict(state["optimizer"])',
+            'self.optimizer.load_state_dict(state["optimizer"])\n        restore(state["scaler"])',
+            0,
+        ),
+    ],
+)
+def test_who_asks_for_an_attribute_does_not_load_it(old: str, new: str, count: int) -> None:
+    program = ASKED.replace(old, new) if old else ASKED
+    rules = [each for each in registry.all_rules() if each.code == "AMP111"]
+    selection = Selection(rules, preview=True)
+    found = engine.check(Source(program.encode(), "net.py"), selection)
+    assert [each.code for each in found] == ["AMP111"] * count
+
+
+STATE = """\
+import torch
+def keep(path, state):
+    torch.save({"optimizer": state["optimizer"].state_dict()}, path)
+def main(net, loader, path):
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    state = dict(optimizer=optimizer, scaler=scaler)
+    for x in loader:
+        scaler.scale(net(x)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    keep(path, state)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        (
+            "dict(optimizer=optimizer, scaler=scaler)",
+            '{"optimizer": optimizer, "scaler": scaler}',
+            1,
+        ),
+        ("keep(path, state)\n", "keep(path, state)\n    train_one(net, state)\n", 1),
+        ("keep(path, state)\n", "keep(path, state)\n    save_all(path, state)\n", 0),
+        ("keep(path, state)\n", "keep(path, state)\n    other = state\n", 0),
+        ("keep(path, state)\n", "keep(path, state)\n    net.states[path] = state\n", 0),
+    ],
+)
+def test_a_dict_of_which_a_helper_takes_what_it_saves(old: str, new: str, count: int) -> None:
+    program = STATE if not old else (new.join(STATE.rsplit(old, 1)))
+    assert len(unsaved(program)) == count
