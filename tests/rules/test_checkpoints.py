@@ -953,7 +953,7 @@ class Net(torch.nn.Module):
 def test_who_asks_for_an_attribute_does_not_load_it(old: str, new: str, count: int) -> None:
     program = ASKED.replace(old, new) if old else ASKED
     rules = [each for each in registry.all_rules() if each.code == "AMP111"]
-    selection = Selection(rules, preview=True)
+    selection = Selection(tuple(rules), preview=True)
     found = engine.check(Source(program.encode(), "net.py"), selection)
     assert [each.code for each in found] == ["AMP111"] * count
 
