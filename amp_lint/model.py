@@ -13,7 +13,6 @@ from typing import TypeVar, cast
 
 import libcst as cst
 
-from amp_lint.amp.bounds import Bounds
 from amp_lint.amp.casts import Casts
 from amp_lint.amp.devices import Devices
 from amp_lint.amp.dtype_flow import DtypeFlow
@@ -29,7 +28,7 @@ from amp_lint.amp.regions import Regions
 from amp_lint.amp.results import Results
 from amp_lint.amp.roles import Roles
 from amp_lint.amp.scores import Scores
-from amp_lint.amp.signs import Signs
+from amp_lint.amp.signs import Bounds, Signs
 from amp_lint.amp.sources import Sources
 from amp_lint.flow.holders import Holders
 from amp_lint.flow.items import Items

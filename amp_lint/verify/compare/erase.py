@@ -31,9 +31,8 @@ from amp_lint.verify.compare.plain import (
     plain,
     word,
 )
-from amp_lint.verify.compare.settings import Settings
+from amp_lint.verify.compare.settings import Settings, Switches
 from amp_lint.verify.compare.side import Side
-from amp_lint.verify.compare.switches import Switches
 from amp_lint.verify.compare.units import name_of
 from amp_lint.verify.terms import Term, walk
 from amp_lint.vocabulary.amp import DEPRECATED_STATE, IS_ENABLED, SHARDED
