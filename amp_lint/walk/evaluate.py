@@ -433,7 +433,9 @@ class Evaluator(ABC):
         self.close(path, update)
         if not trained and (path.updated is not None or not alone):
             return path.with_events()
-        return path.with_events()._replace(updated=update, updated_alone=not trained)
+        stepped = any(e.kind is Kind.STEP and e.scaler is not None for e in path.trace)
+        path = path.with_events()._replace(updated=update, updated_alone=not trained)
+        return path._replace(earlier=update if stepped else None)
 
     def _varies(self, key: str | None, path: Path) -> bool:
         """Whether each round of the loop around takes another object for a key."""
@@ -489,8 +491,8 @@ class Evaluator(ABC):
         event = self.events.setdefault(identity, event)
         self._note_early(path, event)
         self._note_left(path, event)
-        if event.kind is Kind.BACKWARD and (path.updated, path.earlier) != (None, None):
-            path = path._replace(updated=None, earlier=None)
+        if event.kind is Kind.BACKWARD and path.updated is not None:
+            path = path._replace(updated=None)
         if event.kind is Kind.UPDATE or (event.kind in _RENEWING and path.left is not None):
             path = path._replace(left=self._beyond(path) if event.kind is Kind.UPDATE else None)
         state = path.gradients
@@ -506,11 +508,11 @@ class Evaluator(ABC):
     def _note_early(self, path: Path, event: Event) -> None:
         """Note a step or update of a scaler that comes after the update of the same gradients.
 
-        Or a step of a scheduler, which may come in the next round.
+        Or a step of a scheduler, which may come in the next round, before its update.
         """
         update = path.updated
-        if update is None and event.kind is Kind.SCHEDULE:
-            update = path.earlier
+        if update is None and event.kind is Kind.SCHEDULE and path.earlier is not None:
+            self.early.setdefault((id(path.earlier.node), id(event.node)), (path.earlier, event))
         if update is None or not path.gradients.kinds.isdisjoint({Kind.BACKWARD, Kind.OPAQUE}):
             return
         late = event.kind in (Kind.STEP, Kind.UPDATE) and event.scaler == update.scaler is not None

@@ -132,7 +132,7 @@ class Path(NamedTuple):
     updated: Event | None = None
     """The last update, until the next backward."""
     earlier: Event | None = None
-    """The last update of the round before, until the next backward."""
+    """The last update after a step of a scaler, until the next one."""
     updated_alone: bool = False
     """Whether no backward was met before it, as in a function that only steps."""
     left: Left[Event] | None = None

@@ -509,7 +509,7 @@ class Run(Evaluator):
         for path in starts:
             path = self._forget(path, changed, frame)
             if trains:
-                path = path._replace(updated=None, earlier=path.updated, varying=frozenset())
+                path = path._replace(updated=None, varying=frozenset())
             if isinstance(node, cst.For):
                 path = self._bind_target(node, self._forget(path, (node.target,), frame), frame)
                 paths.append(self._varied(node, path, frame) if trains else path)

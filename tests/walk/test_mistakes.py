@@ -784,7 +784,7 @@ def advance(scaler, optimizer, other, scheduler, loss):
         ("scheduler.step()\n" + UPDATE, []),
         (UPDATE + "scheduler.step()\n", []),
         (STEP + UPDATE + "scaler.step(other)\n" + UPDATE, []),
-        (STEP + UPDATE + SCALED.replace("model(x)", "loss") + "scheduler.step()\n", []),
+        (STEP + UPDATE + SCALED.replace("model(x)", "loss") + "scheduler.step()\n", ["scheduled"]),
     ],
 )
 def test_a_function_that_only_steps(body: str, expected: list[str]) -> None:
