@@ -93,7 +93,7 @@ class Signs:
         """The operation of two operands that an expression is, with them as they are written."""
         if isinstance(node, cst.BinaryOperation):
             return _OPERATORS.get(type(node.operator), ""), node.left, node.right
-        name = made.name if made.name in _OPERATORS.values() else ""
+        name = made.name if made.name in _OPERATORS.values() and not _is_altered(made) else ""
         return name, made.input, made.args.get(0, "other")
 
     # --- two variables that were swapped ------------------------------------------------------
@@ -197,6 +197,8 @@ class Bounds:
             sides = [made.args.get(0, "min"), made.args.get(1, "max")]
             return max(self.largest(side, steps) for side in sides)
         other = made.args.get(0, "other")
+        if _is_altered(made):
+            return math.inf
         if made.name in ("add", "sub", "rsub"):
             return self.largest(made.input, steps) + self.largest(other, steps)
         if made.name == "mul":
@@ -213,6 +215,11 @@ class Bounds:
         numbers = [abs(value) for value in values if isinstance(value, (int, float)) and value]
         known = numbers and len(numbers) == len(values)
         return self.largest(left, steps) / min(numbers) if known else math.inf
+
+
+def _is_altered(made: Operation) -> bool:
+    """Whether an operation of two operands is given a factor for one, or rounds its result."""
+    return any(made.args.get(None, name) is not None for name in ("alpha", "rounding_mode"))
 
 
 def _product(one: float, other: float) -> float:

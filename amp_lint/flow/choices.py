@@ -114,13 +114,16 @@ class Choices:
         absent = [value for value in values if value is not None and literal(value) is None]
         if len(made) != 1 or len(absent) != 1:
             return None
-        (test, holds), *around = [*arms(tree, made[0])] or [(absent[0], True)]
-        others = [*arms(tree, absent[0])]
-        earlier = others == around and tree.order(absent[0]) < tree.order(made[0])
         if tree.ancestor(made[0], cst.FunctionDef) is not tree.ancestor(absent[0], cst.FunctionDef):
             return None
+        decided = [*arms(tree, made[0])]
+        if not decided:
+            return None
+        (test, holds), *around = decided
+        others = [*arms(tree, absent[0])]
+        earlier = others == around and tree.order(absent[0]) < tree.order(made[0])
         is_either = earlier or others == [(test, not holds), *around]
-        return (test, holds) if is_either and test is not absent[0] else None
+        return (test, holds) if is_either else None
 
     def _kept(self, owner: cst.ClassDef) -> Iterator[tuple[str, str]]:
         """Names that a method gives to attributes, which nothing else is given."""

@@ -160,9 +160,9 @@ class PatternRule(Rule):
 
     def _is_near_zero(self, model: Model, match: Match) -> bool:
         """Whether nothing that it is made of is so far from 0 that it matters."""
-        return bool(match.bound) and all(
-            model.bounds.largest(node) <= self.harmless for node in match.bound.values()
-        )
+        if not self.harmless or not match.bound:
+            return False
+        return all(model.bounds.largest(node) <= self.harmless for node in match.bound.values())
 
 
 def holds(model: Model, floors: Iterable[Operation]) -> bool:

@@ -20,9 +20,9 @@ _SEVERAL = (cst.List, cst.Set, cst.Tuple)
 
 
 def unread(model: Model) -> cst.BaseExpression | None:
-    """The dtype that a table gives for a name, bfloat16 among them, and that nothing reads.
+    """What picks a dtype by a name from a table with bfloat16, for a variable that nobody reads.
 
-    None if there is none, or the file does anything with a dtype that it is told.
+    None if there is no such variable. What else the file does with dtypes is not asked.
     """
     for assigned in model.tree.nodes(cst.Assign):
         target = assigned.targets[0].target

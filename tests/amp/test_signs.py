@@ -1,7 +1,8 @@
-"""Which numbers are certainly at most 0."""
+"""Which numbers are certainly at most 0, and how large numbers can be."""
 
 from __future__ import annotations
 
+import math
 import textwrap
 
 import libcst as cst
@@ -41,6 +42,7 @@ def test_is_never_positive(value: str) -> None:
     [
         "x", "-x", "x**2", "-(x**3)", "-0.5 * (x - y)", "(x - y) ** 2 * n", "-x.abs() / n",
         "1 - x**2", "-x.abs() + y.abs()", "-(-x.abs())", "x - y", "-(x**n)", "-x.square() + 1",
+        "torch.add(-x.abs(), -y.abs(), alpha=n)",
     ],
 )  # fmt: skip
 def test_may_be_positive(value: str) -> None:
@@ -69,3 +71,21 @@ SWAP = "if x < y:\n    x, y = y, x\n"
 )
 def test_two_that_are_swapped(body: str, found: bool) -> None:
     assert is_never_positive(body) is found
+
+
+@pytest.mark.parametrize(
+    ("value", "largest"),
+    [
+        ("x.tanh() / 2", 0.5),
+        ("torch.add(x.sin(), y.cos())", 2.0),
+        ("torch.add(x.sin(), y.cos(), alpha=n)", math.inf),
+        ("torch.sub(x.sin(), y.cos(), alpha=9)", math.inf),
+        ("x.clamp(-3, 2)", 3.0),
+        ("x.clamp(max=2)", math.inf),
+    ],
+)
+def test_bounds(value: str, largest: float) -> None:
+    text = f"{HEAD}def f(x, y, n):\n    return {value}\n"
+    model = Model(Source(text.encode(), "bounds.py"))
+    (last,) = model.tree.nodes(cst.Return)
+    assert model.bounds.largest(last.value) == largest

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.flow.conditions import text
-from amp_lint.flow.values import arguments
 from amp_lint.model import Model
 from amp_lint.syntax.names import Binding, dotted
 from amp_lint.syntax.tree import descendants
@@ -119,7 +118,8 @@ class Switches:
 
     @functools.cached_property
     def _of_scalers(self) -> list[cst.BaseExpression]:
-        given = (arguments(call).get(None, "enabled") for call in self._model.roles.scaler_calls)
+        roles = self._model.roles
+        given = map(roles.switch, roles.scaler_calls)
         return [value for value in given if value is not None]
 
     def _is_same(self, test: cst.BaseExpression, known: list[cst.BaseExpression]) -> bool:
