@@ -57,6 +57,10 @@ _LOADS = written.look(
     after=r"\((?!\s*['\"][\w.]*['\"]\s*[,)])",
 )
 """What imports a module whose name is computed."""
+_FROM = re.compile(
+    rb"""['"]((?:[^\W\d]\w*\.)+)['"{%]|_(?:module|_import__)[ \t]*\([ \t]*f?['"](\.)['"{%]"""
+)
+"""The package of such a module, with the dot behind it, or the dot of the package it is in."""
 _MODULES = re.compile(rb"^class \w+\([^)]{0,500}Module\b|^[ \t]+def forward\(", re.MULTILINE)
 """What defines modules, whatever their base is called."""
 _BEGINNING = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
@@ -126,10 +130,12 @@ class Links:
 class _Survey:
     """What all files of a run import."""
 
-    imported: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     importers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The names that are imported from each file; "*" for all."""
+    used: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """What each file imports, or may load from a package by a name that is computed."""
+    users: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
 class Project:
@@ -310,8 +316,8 @@ class Project:
 
     def _running_with(self, start: str, files: set[str]) -> tuple[tuple[str, bytes], ...]:
         """The files that run models in programs with some files."""
-        programs = _closure(files, self._survey.importers)
-        met = self._running_models & _closure(programs, self._survey.imported)
+        programs = _closure(files, self._survey.users)
+        met = self._running_models & _closure(programs, self._survey.used)
         near = self._nearest(start, met - {start})[:MAX_TRAINERS]
         return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
 
@@ -329,8 +335,8 @@ class Project:
 
     def _is_trained_plainly(self, start: str) -> bool:
         """Whether programs with a file train, and nothing in them may run in half precision."""
-        programs = _closure({start}, self._survey.importers)
-        met = _closure(programs, self._survey.imported)
+        programs = _closure({start}, self._survey.users)
+        met = _closure(programs, self._survey.used)
         if len(met) > MAX_PROGRAM or met & self._lowering:
             return False
         return not met.isdisjoint(self._training)
@@ -376,13 +382,36 @@ class Project:
         survey = _Survey()
         for file, data in self._contents():
             for _, to in self._resolved(file, data):
-                survey.imported[file].append(to)
                 survey.importers[to].append(file)
+                survey.used[file].append(to)
+                survey.users[to].append(file)
+            for to in self._loaded(file, data):
+                survey.used[file].append(to)
+                survey.users[to].append(file)
             for module, name in imports(data) if self._fixing else ():
                 source = self._resolve(file, module) if name else None
                 if source is not None:
                     survey.names[source].add(name)
         return survey
+
+    def _loaded(self, file: str, data: bytes) -> Iterator[str]:
+        """The modules that a file may load by a name that begins with that of their package."""
+        if not _says(data, _LOADS):
+            return
+        for package in dict.fromkeys(match[1] or match[2] for match in _FROM.finditer(data)):
+            parts = [each for each in package.decode().split(".") if each]
+            above = _upwards(_folder(file, 0)) if parts else [_folder(file, 0)]
+            folders = (os.path.join(folder, *parts) for folder in above)  # noqa: PTH118
+            found = next((self._folders[each] for each in folders if each in self._folders), [])
+            yield from (each for each in found if each != file)
+
+    @functools.cached_property
+    def _folders(self) -> dict[str, list[str]]:
+        """The files of each folder."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for file in self._paths:
+            found[_folder(file, 0)].append(file)
+        return dict(found)
 
     @functools.cached_property
     def _running_models(self) -> set[str]:

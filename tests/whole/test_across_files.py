@@ -159,6 +159,20 @@ class Net(nn.Module):
     def forward(self, x):
         return self.layer(x)
 """
+ATTENTION = f"""\
+{HEAD}
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.query = nn.Linear(width, width)
+        self.scale = width**-0.5
+
+    def forward(self, x):
+        query = self.query(x)
+        scores = query @ query.transpose(-2, -1) * self.scale
+        return F.softmax(scores, dim=-1) @ x
+"""
 TASK = """\
 import torch
 from trainer import Trainer
@@ -601,6 +615,16 @@ MISTAKES = {
         },
         "train.py:9:33: AMP109",
     ),
+    "a layer of a module that is loaded by name": (
+        {
+            "tools/build.py": LOADED,
+            "tools/__init__.py": "",
+            "main.py": RUNS,
+            "parts/net.py": "from layers import attention\n",
+            "layers/attention.py": ATTENTION,
+        },
+        "layers/attention.py:14:18: AMP314",
+    ),
     "a module that is loaded by its name": (
         {
             "tools/build.py": LOADED,
@@ -750,6 +774,16 @@ RIGHT = {
             "main.py": PLAIN.replace("torch.optim.SGD(model.parameters(),", "dict("),
         },
         "AMP203",
+    ),
+    "a layer of a module that another package's loader loads": (
+        {
+            "tools/build.py": LOADED,
+            "tools/__init__.py": "",
+            "main.py": RUNS,
+            "others/net.py": "from layers import attention\n",
+            "layers/attention.py": ATTENTION,
+        },
+        "AMP314",
     ),
     "a module that nobody loads": (
         {
