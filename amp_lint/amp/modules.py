@@ -118,7 +118,7 @@ class Modules:
     @functools.cached_property
     def half_by_functions(self) -> list[HalfTraining]:
         """The same where a function makes parameters float16, one by one or of what it is given."""
-        return self._half(self.trainings(), self._given_casts) if self._given_casts else []
+        return self._half(self.trainings(), self.given_casts) if self.given_casts else []
 
     @functools.cached_property
     def half_in_trainers(self) -> list[HalfTraining]:
@@ -164,7 +164,7 @@ class Modules:
         the same module in each round, and trains it in another one.
         """
         function, loop = self.program.target(cast), self.program.loop(cast)
-        module = next((given for call, given in self._given_casts if call is cast), None)
+        module = next((given for call, given in self.given_casts if call is cast), None)
         if function is None or not isinstance(loop, cst.For) or not isinstance(module, cst.Name):
             return False
         if not _BETWEEN.search(function.name.value) or self._is_given_on(function):
@@ -306,9 +306,17 @@ class Modules:
                 elif steps > 0:
                     yield from self._owners_by_helper(part)
             elif isinstance(part, cst.Name) and steps > 0:
-                for binding in self.flow.reaching(part):
-                    if binding.kind == "assign" and binding.value is not None:
-                        yield from self._owners(binding.value, steps - 1)
+                for source in self._sources(part):
+                    yield from self._owners(source, steps - 1)
+
+    def _sources(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
+        """What a variable is made of: what it is given, is filled with, or takes in a loop."""
+        for binding in self.flow.reaching(name):
+            if binding.kind == "assign" and binding.value is not None:
+                yield binding.value
+            elif binding.kind == "for" and isinstance(binding.node, cst.For):
+                yield binding.node.iter
+        yield from (put for put, _ in self.values.gathered(name))
 
     def _owners_by_helper(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """``trainable(model)``, where that function of this file lists ``model.parameters()``."""
@@ -355,14 +363,15 @@ class Modules:
     def _released(self) -> dict[Slot, list[_Release]]:
         """What is frozen, or of which some part is cast back, anywhere in the file."""
         found: dict[Slot, list[_Release]] = defaultdict(list)
-        for node, module, widens in self._releases():
+        for node, module, widens in self.releases():
             root = self._root(module)
             slot = self.values.slot(root)
             if slot is not None:
                 found[slot].append(_Release(node, widens, self.origin(module) is not root))
         return found
 
-    def _releases(self) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, bool]]:
+    def releases(self) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, bool]]:
+        """What freezes a module or casts it back, with the module and whether it is the latter."""
         for call in self.tree.nodes(cst.Call):
             widens = self.is_widening(call) and not self.is_half_cast(call)
             if widens or _freezes(call):
@@ -399,7 +408,7 @@ class Modules:
         return False
 
     @functools.cached_property
-    def _given_casts(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
+    def given_casts(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
         """The calls of functions that cast a module's parameters, with that module.
 
         ``model.apply(f)``, where ``f`` casts ``layer.weight.data`` or ``layer``, a loop that does,

@@ -21,6 +21,7 @@ from amp_lint.syntax.parse import FIELDS, TooDeepError, identifiers, parse
 from amp_lint.syntax.project import Links, imports
 from amp_lint.text.source import Source, SourceError
 from amp_lint.vocabulary import written
+from amp_lint.vocabulary.training import OPTIMIZER_CLASSES
 
 MAX_CHARACTERS = 25_000
 """Text that one file is linked with."""
@@ -709,7 +710,7 @@ def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
     """Whether a statement may say something about a training step elsewhere."""
     parts = [part for part in parts if type(part) in _TELLING]
     if not isinstance(node, ast.ClassDef):
-        kinds = (_is_event, _is_context, _is_gradient, _is_half, _is_refused)
+        kinds = (_is_event, _is_context, _is_gradient, _is_half, _is_refused, _is_optimizer)
         tells = _updates(parts) or _keeps_registry(parts, _ITEMS | {"get"})
         return tells or any(kind(part) for part in parts for kind in kinds)
     if _bases(node, _OF_TORCH):
@@ -770,11 +771,18 @@ def _is_event(node: ast.AST) -> bool:
 
 
 def _is_half(node: ast.AST) -> bool:
-    """Whether a node names a half dtype."""
+    """Whether a node names a half dtype, or casts to it."""
     match node:
+        case ast.Call(func=ast.Attribute(attr="half"), args=[]):
+            return True
         case ast.Attribute(value=ast.Name(), attr=name):
             return name in written.HALVES
     return False
+
+
+def _is_optimizer(node: ast.AST) -> bool:
+    """Whether a node makes an optimizer."""
+    return isinstance(node, ast.Call) and _last(node.func) in OPTIMIZER_CLASSES
 
 
 def _is_refused(node: ast.AST) -> bool:

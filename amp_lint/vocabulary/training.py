@@ -10,6 +10,11 @@ _SCHEDULERS, _AVERAGES = "torch.optim.lr_scheduler.", "torch.optim.swa_utils."
 OTHER_OPTIMIZERS = frozenset({"transformers.AdamW", "transformers.optimization.AdamW"})
 OPTIMIZER_WORDS = frozenset({"optim", *(name.rpartition(".")[2] for name in OTHER_OPTIMIZERS)})
 """Identifiers of which a file has one that makes an optimizer by its name."""
+OPTIMIZER_CLASSES = frozenset(
+    {"ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon",
+     "NAdam", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam"}
+)  # fmt: skip
+"""The optimizers of torch."""
 
 _PARAMETERS = Parameter("parameters")
 _NORM_TYPE = Parameter("norm_type", Part.NORM_TYPE)

@@ -14,6 +14,7 @@ from amp_lint.vocabulary import amp
 from amp_lint.vocabulary.identifiers import core, identifiers
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import METHODS, methods, words
+from amp_lint.vocabulary.training import OPTIMIZER_CLASSES
 
 
 def any_of(words: Iterable[str]) -> str:
@@ -152,8 +153,14 @@ STEP_ALONE = pattern(
 SCHEDULED = pattern(rf"sched\w{{0,20}}\.(?:{any_of(STEPS)})\(", *(f".{step}(" for step in STEPS))
 """How a scheduler steps."""
 _MODEL = r"(?i:model|module|net|encoder|decoder|backbone|pipe(?:line)?)\d?"
-HALVED = pattern(rf"{_MODEL}\.half\(\)", ".half()") | pattern(
-    rf"{_MODEL}\.to\([^()\n]{{0,80}}\btorch\.(?:float16|half)\)", "torch.float16)", "torch.half)"
+HALVED = (
+    pattern(rf"{_MODEL}\.half\(\)", ".half()")
+    | pattern(rf"\bconvert_weights\({_MODEL}\)", "convert_weights(")
+    | pattern(
+        rf"{_MODEL}\.to\([^()\n]{{0,80}}\btorch\.(?:float16|half)\)",
+        "torch.float16)",
+        "torch.half)",
+    )
 )
 """How something that is called like a model is cast to float16."""
 UPDATED = pattern(rf"\b(?:{any_of(UPDATES)})\b(?!\s*\([^()\[\]{{}}]*,\s*[^\s)])", *UPDATES)
@@ -169,7 +176,14 @@ _NAMED_HALF = look(HALVES, r"\b(?:torch|th)\.", r"\b")
 REFUSED = frozenset({"BCELoss", "binary_cross_entropy"})
 """The losses that autocast refuses."""
 MATTERS = (
-    EVENTS | look({REGION}) | pattern(r"\.grad\b", ".grad") | KEPT | _NAMED_HALF | look(REFUSED)
+    EVENTS
+    | look({REGION})
+    | pattern(r"\.grad\b", ".grad")
+    | KEPT
+    | _NAMED_HALF
+    | pattern(r"\.half\(\)", ".half()")
+    | look(REFUSED)
+    | look(OPTIMIZER_CLASSES, r"\b", r"\(")
 )
 """What a function has that may say something about a training step elsewhere."""
 NO_TEXT = r"(?![ \t]+(?!(?:and|as|async|else|for|from|if|import|in|is|not|or)\b)[a-z])"

@@ -36,6 +36,9 @@ _PIPELINE = (
     "move it to its device only, and use autocast",
 )
 """The message, what the related place is, and what to do."""
+_ROUNDED = (
+    "rounds the parameters to float16 after each step: updates under 2**-11 of a weight are lost"
+)
 
 
 class HalfModelTraining(Rule):
@@ -63,6 +66,7 @@ class HalfModelTraining(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every cast to float16 of a module that is trained."""
         from ._adapters import Adapters
+        from ._rounded import rounded
 
         known = model.modules.half_trainings
         for training in (*known, *model.modules.half_by_functions):
@@ -80,6 +84,9 @@ class HalfModelTraining(Rule):
             related = [(adopted.cause, label), (adopted.trained, "its parameters are trained here")]
             fix = _device_only(model, adopted) if adopted.shared else None
             yield self.report(model, adopted.node, message, related, fix, help=help)
+        for cast, step in rounded(model):
+            related = [(step, "the optimizer steps in float32 here")]
+            yield self.report(model, cast, _ROUNDED, related, help=_HELP)
 
 
 def _device_only(model: Model, adopted: Adopted) -> Fix | None:

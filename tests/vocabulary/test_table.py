@@ -204,6 +204,13 @@ def test_a_default_dtype_is_that_of_torch() -> None:
         assert torch.get_autocast_dtype(device) is getattr(torch, dtype)
 
 
+def test_the_optimizers_are_those_of_torch() -> None:
+    import torch
+
+    every = {name for name in vars(torch.optim) if name[0].isupper()}
+    assert every - {"Optimizer"} == training.OPTIMIZER_CLASSES
+
+
 def test_a_place_is_found_by_name() -> None:
     assert place("torch.autocast", Part.ENABLED) == (2, "enabled")
     assert place("torch.cuda.amp.autocast", Part.ENABLED) == (0, "enabled")

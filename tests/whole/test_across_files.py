@@ -615,6 +615,56 @@ MISTAKES = {
         },
         "train.py:9:33: AMP109",
     ),
+    "parameters that a function of a third file casts, and another one trains": (
+        {
+            "parts.py": f"""\
+{HEAD}
+
+def halve(layer):
+    if isinstance(layer, nn.Linear):
+        layer.weight.data = layer.weight.data.half()
+
+
+def convert_weights(model):
+    model.apply(halve)
+""",
+            "build.py": f"""\
+{HEAD}from parts import convert_weights
+
+
+def build(cfg):
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    convert_weights(model)
+    return model
+""",
+            "solver.py": """\
+import torch
+
+
+def make_optimizer(cfg, model):
+    groups = []
+    for name, p in model.named_parameters():
+        if p.requires_grad:
+            groups += [{"params": [p], "lr": cfg.lr}]
+    return torch.optim.SGD(groups, lr=cfg.lr)
+""",
+            "main.py": """\
+import torch
+from build import build
+from solver import make_optimizer
+
+
+def main(cfg, loader):
+    model = build(cfg)
+    optimizer = make_optimizer(cfg, model)
+    for x, y in loader:
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        optimizer.step()
+""",
+        },
+        "build.py:9:5: AMP203",
+    ),
     "a layer of a module that is loaded by name": (
         {
             "tools/build.py": LOADED,
