@@ -534,12 +534,25 @@ class Checkpoints:
             _SCALER.search(each.name.value) and self.program.is_left_out(each) for each in params
         )
 
-    def _optimizer_states(self) -> Iterator[cst.Call]:
-        """The states of optimizers that this file asks for, but for those that others register."""
+    def _optimizer_states(self) -> Iterator[cst.BaseExpression]:
+        """The states of optimizers that this file asks for, but for those that others register.
+
+        And optimizers that are saved whole, and whose states are loaded.
+        """
+        for element in self.own.nodes(cst.DictElement):
+            if self._is_saved_whole(element) and self._is_loaded(element.value):
+                yield element.value
         for state in self._states(self.own.nodes(cst.Call)):
             owner = self._asked(state)
             if owner is not None and not self._is_put_elsewhere(owner):
                 yield state
+
+    def _is_saved_whole(self, element: cst.DictElement) -> bool:
+        """Whether an optimizer is an item of a dict that is saved."""
+        holder = self.tree.parent(element)
+        if not isinstance(holder, cst.Dict) or not self.roles.is_optimizer(element.value):
+            return False
+        return any(self._is_in_save(each) for each in (holder, *self._uses(holder)))
 
     def _is_put_elsewhere(self, optimizer: cst.BaseExpression) -> bool:
         """Whether an optimizer comes out of a container that other files put it into."""
@@ -692,16 +705,14 @@ class Checkpoints:
         scaler = next((s for s in self._scalers if dotted(s.target) == name), None)
         return self._load(scaler) if scaler is not None else None
 
-    def _checkpoint(self, state: cst.Call) -> Checkpoint | None:
+    def _checkpoint(self, state: cst.BaseExpression) -> Checkpoint | None:
         holder = self._holder(self._entry(state))
         if holder is None or not self._is_saved(holder):
             return None
         function = self.tree.ancestor(holder, cst.FunctionDef)
         if function is not None and self._leaves_out(function):
             return None  # which is the mistake of those who call it
-        optimizer = self._asked(state)
-        if optimizer is None:
-            return None
+        optimizer = self._asked(state) or state
         step = next((s for s in self._steps if self._is_of(s, optimizer)), None)
         scaler = self._scaler_for(holder, step)
         if self._is_of_an_epoch(scaler, step, holder):
@@ -861,7 +872,7 @@ class Checkpoints:
         owners = (func.value for func in loaded if isinstance(func, cst.Attribute))
         return any(self.origins.same(owner, optimizer) for owner in owners)
 
-    def _entry(self, state: cst.Call) -> cst.CSTNode:
+    def _entry(self, state: cst.BaseExpression) -> cst.CSTNode:
         """Where the state is used: itself, or the one name that it gets first."""
         node = self._whole(state)
         if (copied := self._copied(self.tree.parent(node))) is not None:
