@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 from amp_lint.syntax.callees import spelled
@@ -29,6 +30,8 @@ MAX_SHORT, MAX_RESERVED = 2_500, 7_500
 """Characters of a helper for which there is room after a long function took all, and that room."""
 MAX_CALLING = 75_000
 """Text of those that call it."""
+MAX_LINEAGE = 40_000
+"""Text of the classes that its own are derived from."""
 MAX_DEFINING = 40_000
 """Text that one file is linked with where it matters what modules of others give."""
 MAX_NEAR = 20_000
@@ -72,6 +75,15 @@ Wanted = tuple[int, str]
 """A file and a name in it."""
 
 
+class _Pool(Enum):
+    """What there is room for, each for itself."""
+
+    CALLING = auto()
+    LINEAGE = auto()
+    OTHERS = auto()
+    RESERVED = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Attachments:
     """Texts to attach to a tree, and where the imports of each lead."""
@@ -109,6 +121,8 @@ class _Statement:
     """The dotted names that it reads; none, where those cannot matter either."""
     imports: dict[str, list[str]]
     """The names that it imports, with what they stand for."""
+    bases: frozenset[str]
+    """Those of the dotted names that a class is derived from."""
 
 
 @dataclass(slots=True)
@@ -255,16 +269,23 @@ class _Linker:
         graph = self._graph()
         taken: set[Place] = set()
         defining = MAX_DEFINING if self._models else MAX_CHARACTERS
-        room = {True: MAX_CALLING, False: defining, None: MAX_RESERVED}
-        places = self._that_matter(graph)
+        room = {
+            _Pool.CALLING: MAX_CALLING,
+            _Pool.LINEAGE: MAX_LINEAGE,
+            _Pool.OTHERS: defining,
+            _Pool.RESERVED: MAX_RESERVED,
+        }
+        lineage = self._lineage(graph)
+        places = sorted(self._that_matter(graph), key=lambda place: place not in lineage)
         if self._models:  # what a training step does has room before what is only defined
             places.sort(key=lambda place: not self._statement(place).tells)
             taken = self._near(graph)
         for place in places:
             wanted = {place, *self._aids(graph, place)} - taken
             size = sum(self._statement(each).size for each in wanted)
-            kept = size <= MAX_SHORT and size > room[place in graph.calling]
-            pool = None if kept else place in graph.calling
+            pool = _Pool.LINEAGE if place in lineage else _Pool.OTHERS
+            pool = _Pool.CALLING if place in graph.calling else pool
+            pool = _Pool.RESERVED if size <= MAX_SHORT and size > room[pool] else pool
             if size <= room[pool]:
                 room[pool] -= size
                 taken |= wanted
@@ -318,12 +339,27 @@ class _Linker:
         hops = dict.fromkeys(todo, 1)
         for wanted in todo:  # grows while it is read
             reads = self._visit(graph, *wanted)
+            free = {*graph.passed_on[wanted], *self._derived_from(wanted)}
             for other in (*graph.passed_on[wanted], *reads):
-                enters = other[0] != wanted[0] and other not in graph.passed_on[wanted]
+                enters = other[0] != wanted[0] and other not in free
                 if other not in hops and hops[wanted] + enters <= MAX_HOPS:
                     hops[other] = hops[wanted] + enters
                     todo.append(other)
         return graph
+
+    def _derived_from(self, wanted: Wanted) -> Iterator[Wanted]:
+        """What the class that a name of a file is bound to is derived from."""
+        file, name = wanted
+        for statement in map(self._file(file).statement, self._file(file).binding.get(name, ())):
+            yield from self._named(file, statement, statement.bases)
+
+    def _lineage(self, graph: _Graph) -> set[Place]:
+        """The classes that those of the file are derived from, with what passes them on."""
+        todo = [wanted for wanted in self._imports() if wanted[1] in self._bases]
+        for wanted in todo:  # grows while it is read
+            near = (*graph.passed_on.get(wanted, ()), *self._derived_from(wanted))
+            todo += (each for each in near if each not in todo)
+        return {place for wanted in todo for place in graph.binding.get(wanted, ())}
 
     def _call(self, graph: _Graph, file: int) -> Iterator[Wanted]:
         """Note the statements of a file that lead to this one, and give what they read."""
@@ -490,7 +526,13 @@ class _Linker:
 
     def _reads(self, file: int, statement: _Statement) -> Iterator[Wanted]:
         """What a statement reads: names of its own file, and what they are imported as."""
-        for chain in sorted(statement.chains):
+        return self._named(file, statement, statement.chains)
+
+    def _named(
+        self, file: int, statement: _Statement, chains: AbstractSet[str]
+    ) -> Iterator[Wanted]:
+        """What dotted names in a statement stand for."""
+        for chain in sorted(chains):
             name, _, rest = chain.partition(".")
             yield file, name
             for imported in self._file(file).imports(statement, name):
@@ -653,8 +695,17 @@ def _statement(
     closed = is_module and not matters
     chains = () if closed else _chains(node)
     aids = isinstance(node, _AIDS) and size < _MAX_AID
+    bases = [*_names_of_bases(node)] if isinstance(node, ast.ClassDef) else []
     statement = _Statement(
-        rows, size, tells, matters, gives, aids, frozenset(chains), defaultdict(list)
+        rows,
+        size,
+        tells,
+        matters,
+        gives,
+        aids,
+        frozenset(chains),
+        defaultdict(list),
+        frozenset(bases),
     )
     for part in parts:
         if isinstance(part, ast.Import):
@@ -704,6 +755,10 @@ def _running(node: ast.AST) -> list[ast.AST]:
 
 def _bases(node: ast.ClassDef, pattern: re.Pattern[str]) -> bool:
     return any(pattern.search(ast.unparse(base)) for base in node.bases)
+
+
+def _names_of_bases(node: ast.ClassDef) -> Iterator[str]:
+    return (chain for base in node.bases for chain in _chains(base))
 
 
 def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:

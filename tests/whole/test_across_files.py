@@ -665,6 +665,51 @@ def main(cfg, loader):
         },
         "build.py:9:5: AMP203",
     ),
+    "a step of a long class that a long one is derived from": (
+        {
+            "first.py": f"""\
+import torch
+
+
+class First:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scheduler = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, 0.1, 100)
+        self.scaler = torch.amp.GradScaler()
+
+    def finish(self, loss):
+        '{"what it does " * 1_000}'
+        self.optimizer.zero_grad()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+""",
+            "second.py": f"""\
+from first import First
+
+
+class Second(First):
+    def clip(self):
+        '{"what it does " * 1_000}'
+        self.scaler.unscale_(self.optimizer)
+""",
+            "last.py": """\
+import torch
+from second import Second
+
+
+class Last(Second):
+    def fit(self, loader):
+        for batch in loader:
+            with torch.autocast("cuda"):
+                loss = self.model(*batch).mean()
+            self.finish(loss)
+            self.scheduler.step()
+""",
+        },
+        "last.py:11:13: AMP112",
+    ),
     "a layer of a module that is loaded by name": (
         {
             "tools/build.py": LOADED,
