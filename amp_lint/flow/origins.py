@@ -243,8 +243,20 @@ class Origins:
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value in FACTORIES:
             func = func.value
-        owners = map(self.names.definition, self._entries(func) or (func,))
+        owners = map(self.names.definition, self.meant(func))
         yield from (owner for owner in owners if isinstance(owner, cst.ClassDef))
+
+    @per_node
+    def meant(self, func: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+        """What is called as ``func``: itself, or what a table or a function may give for it."""
+        found: dict[int, cst.BaseExpression] = {}
+        for each in (todo := [func]):  # grows while it is read
+            function = self.program.target(each) if isinstance(each, cst.Call) else None
+            more = self._entries(each) or (returned(function) if function is not None else [])
+            if not more or len(todo) > MAX_ALTERNATIVES:
+                found[id(each)] = each
+            todo += (value for value in more if not any(value is known for known in todo))
+        return tuple(found.values())
 
     def _entries(self, func: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What ``TABLE[key]`` may be, where the table is written out."""

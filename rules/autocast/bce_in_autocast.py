@@ -79,24 +79,31 @@ def _is_loss(model: Model, call: cst.Call) -> bool:
         return True
     makers = model.origins.makers(call.func)
     return any(
-        model.names.is_only(made.func, _MODULE) and not _depends_on_mode(model, made)
-        for made in makers
+        _makes(model, made, _MODULE) and not _depends_on_mode(model, made) for made in makers
     ) and (not _has_choice(model, call) or bool(_option(model, call)))
+
+
+def _makes(model: Model, call: cst.Call, names: frozenset[str]) -> bool:
+    """Whether a call may make an instance of a class of torch, be it one of several in a table."""
+    return any(model.names.is_only(meant, names) for meant in model.origins.meant(call.func))
 
 
 def _has_choice(model: Model, call: cst.Call) -> bool:
     """Whether the loss may be one of logits: autocast may be what chooses between them."""
     makers = model.origins.makers(call.func)
-    return any(model.names.is_any(made.func, _WITH_LOGITS) for made in makers)
+    return any(_makes(model, made, _WITH_LOGITS) for made in makers)
 
 
 def _option(model: Model, call: cst.Call) -> str:
-    """The test of a text that chooses this loss among others, as it is written; "" if none does."""
+    """What chooses this loss among others by a text, as it is written; "" if nothing does."""
     from amp_lint.flow.branches import guards
 
     if not _has_choice(model, call):
         return ""
-    made = (m for m in model.origins.makers(call.func) if model.names.is_only(m.func, _MODULE))
+    made = [m for m in model.origins.makers(call.func) if _makes(model, m, _MODULE)]
+    tables = (each.func for each in made if len(model.origins.meant(each.func)) > 1)
+    if (chosen := next(tables, None)) is not None:
+        return model.linked.source(chosen)
     tests = (guard.test for each in made for guard in guards(model.linked, each) if guard.holds)
     return next((model.linked.source(test) for test in tests if _compares_text(test)), "")
 
