@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.flow.program import Program
-from amp_lint.flow.values import Slot, Values, arguments
+from amp_lint.flow.values import Slot, Values, arguments, literal
 from amp_lint.syntax.assignments import assignments, paired
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import descendants
-from amp_lint.vocabulary.frameworks import CONFIGURED_BY, LOWERING, SCALING
+from amp_lint.vocabulary.frameworks import CONFIGURED_BY, LOWERING, SCALING, STEPPING
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, words
 from amp_lint.vocabulary.training import makes_optimizer, makes_scheduler
@@ -116,6 +116,12 @@ class Frameworks:
         if named:
             made = [(call, row) for call, row in made if _precision(call, row) is not None]
         return (not made and not named) or any(self._asks_to_scale(*each) for each in made)
+
+    def steps_itself(self, role: Role, owner: cst.BaseExpression) -> bool:
+        """Whether a framework's object is told to step in its own backward, and there alone."""
+        given = [arguments(call).keywords for call, _ in self._made(role, owner)]
+        engines = [each[name] for each in given for name in STEPPING & each.keys()]
+        return any(literal(each) is not None for each in engines)
 
     def lowering(self) -> Iterator[Lowering]:
         """What has frameworks run models in half precision, where they are told which."""

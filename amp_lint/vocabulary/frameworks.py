@@ -91,7 +91,10 @@ KEEPING: dict[Role, frozenset[str]] = {
 }
 """Methods of frameworks, where one of which is used all that a framework has is saved and loaded,
 its scaler included (accelerate 1.15)."""
-ENGINES = frozenset({"deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin"})
+STEPPING = frozenset({"deepspeed_plugin", "deepspeed_plugins"})
+"""Arguments of Accelerator with which its ``backward`` also steps: a prepared optimizer's ``step``
+does nothing (accelerate 1.15)."""
+ENGINES = STEPPING | {"megatron_lm_plugin"}
 """Arguments of Accelerator with which it has no scaler, as the engine scales."""
 SYNC_GRADIENTS = "sync_gradients"
 """Its attribute that is true in the round that steps."""

@@ -577,6 +577,8 @@ class Mistakes:
     def _is_prepared_for(self, backward: Event, step: Event, *, named: bool = False) -> bool:
         """Whether a framework prepared the optimizer wherever this backward runs, and may scale.
 
+        Or steps in its own backward.
+
         ``named``: a precision that scales has to be among those that the file names.
         """
         assert isinstance(step.node, cst.Call) and isinstance(step.node.func, cst.Attribute)
@@ -586,7 +588,10 @@ class Mistakes:
         return optimizer is not None and any(
             tests.issuperset(_normal(self.tree, each.call))
             and isinstance(each.call.func, cst.Attribute)
-            and frameworks.may_scale(each.owner, each.call.func.value, named=named)
+            and (
+                frameworks.may_scale(each.owner, each.call.func.value, named=named)
+                or frameworks.steps_itself(each.owner, each.call.func.value)
+            )
             for each in frameworks.preparations(optimizer)
         )
 

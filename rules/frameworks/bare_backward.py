@@ -21,6 +21,7 @@ _MESSAGE = "{} does not scale this loss: in fp16 {}"
 _STEP_RAISES = "the first step raises AssertionError"
 _RAISES = {Role.FABRIC: "it raises RuntimeError"}
 _OWN_SCALER = "{} scales by a scaler of its own: in fp16 {}"
+_NO_STEP = "{} steps in its own backward, by DeepSpeed: {} does nothing, and no weight moves"
 _UNPREPARED = (
     "this optimizer is not prepared, its loss is scaled: in fp16 it moves {:g} times too far"
 )
@@ -51,7 +52,8 @@ class BareBackward(Rule):
                 related = [(found.event.node, "stepped here")]
                 owner = owner_of(model, found.event)
                 trust = trust_in(model, role, owner)
-                yield self._found(model, found.cause, role, text(owner), related, trust)
+                engine = model.roles.frameworks.steps_itself(role, owner)
+                yield self._found(model, found.cause, role, text(owner), related, trust, engine)
         for event, role in model.mistakes.bare_hooks:
             yield self._found(model, event, role, ACCELERATOR_OF_TRAINER, [])
 
@@ -64,8 +66,11 @@ class BareBackward(Rule):
         from ._owners import owner_of
 
         for found in model.mistakes.own_scalers:
-            owner = text(owner_of(model, found.event))
+            made = owner_of(model, found.event)
+            owner = text(made)
             message = _OWN_SCALER.format(quoted(owner), _STEP_RAISES)
+            if model.roles.frameworks.steps_itself(Role.ACCELERATOR, made):
+                message = _NO_STEP.format(quoted(owner), "this step")
             related = [(found.cause.node, "scaled here")]
             help = f"leave it to {quoted(f'{owner}.backward')} and the optimizer's `step`"
             yield self.report(model, found.event.node, message, related, help=help)
@@ -85,12 +90,15 @@ class BareBackward(Rule):
         owner: str,
         related: _Related,
         trust: Applicability = Applicability.SUGGEST,
+        engine: bool = False,
     ) -> Diagnostic:
         from ._owners import backward_of, instead
 
         message = _MESSAGE.format(
             _NAMES.get(role) or quoted(owner), _RAISES.get(role, _STEP_RAISES)
         )
+        if engine:
+            message = _NO_STEP.format(quoted(owner), "the step after this one")
         code = backward_of(model, bare, role, owner)
         fix = instead(model, bare.node, owner, code, trust)
         return self.report(model, bare.node, message, related, fix, help=f"call {quoted(code)}")
