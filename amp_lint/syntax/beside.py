@@ -17,6 +17,8 @@ from amp_lint.text.files import CHECKOUTS, MARKS
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 """Folders of packages that belong to nobody's project."""
 _PACKAGE = "__init__.py"
+_ROOTS = ("src", "lib")
+"""What folders are called from which a project's modules are imported."""
 
 
 class Beside:
@@ -45,7 +47,8 @@ class Beside:
 
     def _look(self, folder: str, name: str) -> bool:
         above = os.path.dirname(self._root(folder))  # noqa: PTH120  (a package may be the root)
-        stems = (os.path.join(each, name) for each in _upwards(folder, above))  # noqa: PTH118
+        places = (each for at in _upwards(folder, above) for each in roots(at))
+        stems = (os.path.join(each, name) for each in places)  # noqa: PTH118
         return any(self._is_file(f"{stem}.py") or self._exists(stem) for stem in stems)
 
     def _find_root(self, folder: str) -> str:
@@ -58,6 +61,12 @@ class Beside:
         is_package = (self._is_file(os.path.join(at, _PACKAGE)) for at in packages)  # noqa: PTH118
         depth = next(depth for depth, inside in enumerate(is_package) if not inside)
         return [*_upwards(folder, "")][depth]
+
+
+def roots(folder: str) -> Iterator[str]:
+    """A folder, and those in it that programs add to the path, or that are installed from."""
+    yield folder
+    yield from (f"{folder.rstrip(os.sep)}{os.sep}{name}" for name in _ROOTS)
 
 
 def _upwards(folder: str, root: str) -> Iterator[str]:

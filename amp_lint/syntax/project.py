@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from amp_lint.syntax.beside import Beside
+from amp_lint.syntax.beside import Beside, roots
 from amp_lint.syntax.callees import MODULES, callees
 from amp_lint.syntax.cells import python
 from amp_lint.text import files
@@ -221,7 +221,7 @@ class Project:
         name = module.lstrip(".")
         if module == name:
             is_outside = name.partition(".")[0] in OUTSIDE
-            folders = [] if is_outside else [*_upwards(_folder(importer, 0))]
+            folders = [] if is_outside else [*_searched(_folder(importer, 0))]
         else:
             folders = [_folder(importer, len(module) - len(name) - (2 if name else 1))]
         for folder in folders:
@@ -400,7 +400,7 @@ class Project:
             return
         for package in dict.fromkeys(match[1] or match[2] for match in _FROM.finditer(data)):
             parts = [each for each in package.decode().split(".") if each]
-            above = _upwards(_folder(file, 0)) if parts else [_folder(file, 0)]
+            above = _searched(_folder(file, 0)) if parts else [_folder(file, 0)]
             folders = (os.path.join(folder, *parts) for folder in above)  # noqa: PTH118
             found = next((self._folders[each] for each in folders if each in self._folders), [])
             yield from (each for each in found if each != file)
@@ -475,7 +475,7 @@ class Project:
     def _find_upwards(self, folder: str, name: str) -> tuple[tuple[str, str | None], ...]:
         """The files that a module may be, from a folder upwards, each with its package's."""
         first = name.partition(".")[0]
-        places = ((self._module(folder, at, name), at) for at in _upwards(folder))
+        places = ((self._module(folder, at, name), at) for at in _searched(folder))
         return tuple((file, self._module(folder, at, first)) for file, at in places if file)
 
     def _module(self, importing: str, folder: str, name: str) -> str | None:
@@ -484,6 +484,11 @@ class Project:
         stem = f"{folder.rstrip(os.sep)}{os.sep}{below}"
         found = self._modules.get(stem)
         return found or (self._beside.module(importing, stem) if self._beside is not None else None)
+
+
+def _searched(folder: str) -> Iterator[str]:
+    """The folders in which a program in one may find its modules, the nearest first."""
+    return (each for above in _upwards(folder) for each in roots(above))
 
 
 def _upwards(folder: str) -> Iterator[str]:

@@ -710,6 +710,40 @@ class Last(Second):
         },
         "last.py:11:13: AMP112",
     ),
+    "a checkpoint of a helper in a folder that is added to the path": (
+        {
+            "tools/train.py": f"""\
+import torch
+import _paths
+from utils.files import resume, save
+
+
+def main(cfg, model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    resume(model, optimizer, cfg.path)
+    scaler = torch.amp.GradScaler()
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = model(x).mean()
+{STEP}    save(model, optimizer, cfg.path)
+""",
+            "lib/utils/files.py": """\
+import torch
+
+
+def resume(model, optimizer, path):
+    state = torch.load(path)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+
+
+def save(model, optimizer, path):
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+""",
+        },
+        "lib/utils/files.py:11:16: AMP111",
+    ),
     "a layer of a module that is loaded by name": (
         {
             "tools/build.py": LOADED,
@@ -896,7 +930,7 @@ def found(folder: Path, main: Run, files: Mapping[str, str], code: str) -> list[
     """What a rule reports for a project, a line for each finding."""
     for name, text in files.items():
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
     options = "--select", code, "--preview", "--output-format", "concise", "-q"
     return main(*options, str(folder)).out.splitlines()
