@@ -249,6 +249,12 @@ class Roles:
             return True
         return self._is_given(node, self.is_scaler)
 
+    def scales_data(self, node: cst.BaseExpression) -> bool:
+        """Whether something of that name fits or transforms data, and scales no loss."""
+        names = self._called(node)
+        methods = {method for name in names for method in self._methods.get(name, ())}
+        return methods.isdisjoint(_UNIQUE) and not methods.isdisjoint(_PREPROCESSING)
+
     def _steps_optimizers(self, names: AbstractSet[str]) -> bool:
         """Whether each ``step`` of an object gets an optimizer, by its name or origin."""
         return bool(names) and all(self._given_to_steps.get(name, False) for name in names)

@@ -51,7 +51,7 @@ _LOOKED_UP = frozenset({"get", "pop"})
 _SCALER = re.compile(SCALER, re.IGNORECASE)
 _SETTING = re.compile(
     r"(^|_)(apply|use|enabled?|disabled?|init|growth|backoff|factor|interval|steps?|tweaks?|kwargs"
-    r"|args|config|cfg|type|window)(_|$)",
+    r"|args|config|cfg|type|window|path|file|filename|dir)(_|$)",
     re.IGNORECASE,
 )
 """In the names of what says how a scaler is made or used."""
@@ -419,7 +419,8 @@ class Checkpoints:
 
     def is_scaler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a scaler, or may be one by its name."""
-        if _SCALER.search(last(node)) or self._is_apex(node) or self.roles.is_scaler(node):
+        named = _SCALER.search(last(node)) and not self.roles.scales_data(node)
+        if named or self._is_apex(node) or self.roles.is_scaler(node):
             return True
         if not isinstance(node, (cst.Name, cst.Attribute)):
             return False

@@ -992,3 +992,19 @@ def main(net, loader, path):
 def test_a_dict_of_which_a_helper_takes_what_it_saves(old: str, new: str, count: int) -> None:
     program = STATE if not old else (new.join(STATE.rsplit(old, 1)))
     assert len(unsaved(program)) == count
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "x_scaler = read(config['x_scaler_path'])\n    save(x_scaler.inverse_transform(path))",
+        "x_scaler = read('x')\n    x_scaler.fit(path)\n    save_table(path, x_scaler)",
+    ],
+)
+def test_a_scaler_of_data_is_none(data: str) -> None:
+    (found,) = incomplete(SCRIPT, "s = GradScaler()", f"s = GradScaler()\n    {data}")
+    assert found.scaler == "s"
+
+
+def test_what_may_be_a_scaler() -> None:
+    assert not incomplete(SCRIPT, "s = GradScaler()", "s = GradScaler()\n    save_it(x_scaler)")
