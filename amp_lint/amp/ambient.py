@@ -32,7 +32,7 @@ def inherited(
     """
     found: set[Part] = set()
     for region in regions.around(call):
-        if _device(region) not in (device, None):
+        if device_of(region) not in (device, None):
             continue
         if region.dtype is not None:
             if not names.is_only(region.dtype, {f"torch.{default}"}):
@@ -49,7 +49,7 @@ def inherited(
     return found
 
 
-def _device(region: Region) -> str | None:
+def device_of(region: Region) -> str | None:
     """The device type of a region; None if unknown."""
     if region.function in DEVICE_AUTOCAST:
         return DEVICE_AUTOCAST[region.function]

@@ -58,7 +58,7 @@ def limited(call: cst.Call, names: Names) -> cst.BaseExpression | None:
 
 
 def is_untracked(tree: Tree, names: Names, node: cst.CSTNode) -> bool:
-    """Whether a place is under ``no_grad`` or ``inference_mode`` in its own function."""
+    """Whether a place is certainly under ``no_grad`` or ``inference_mode`` in its own function."""
     for holder in tree.ancestors(node):
         if isinstance(holder, cst.With):
             contexts = [item.item for item in holder.items]
@@ -67,7 +67,7 @@ def is_untracked(tree: Tree, names: Names, node: cst.CSTNode) -> bool:
         else:
             continue
         made = (each.func if isinstance(each, cst.Call) else each for each in contexts)
-        if any(names.is_any(each, _NO_GRAD) for each in made):
+        if any(names.is_only(each, _NO_GRAD) for each in made):
             return True
         if isinstance(holder, cst.FunctionDef):
             return False

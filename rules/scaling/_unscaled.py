@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.amp.ambient import inherited
+from amp_lint.amp.ambient import device_of, inherited
 from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_untracked
 from amp_lint.amp.regions import Region
@@ -33,6 +33,9 @@ _DEFAULT_DTYPE = frozenset(
     {"torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype", "torch.set_default_dtype"}
 )
 _SCALED = re.compile(r"scaler|loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNORECASE)
+_SCALED_LOSS = re.compile(r"loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNORECASE)
+"""The same, where there are scalers of data as well."""
+_SCALER_OF_DATA = re.compile(r"sklearn\.|(?:Standard|MinMax|MaxAbs|Robust|Feature|Data)Scaler$")
 _OPTION = re.compile(AMP_SWITCH)
 _DETACHING = frozenset({"detach", "item", "numpy", "tolist"})
 _MAX_CALLS = 3  # functions of this file that are looked into, one in the other
@@ -174,7 +177,7 @@ class Unscaled:
         if self._has_owner or any(map(self._trains, names)):
             return True
         strings = self.tree.nodes(cst.SimpleString)
-        found = (each for each in strings if _SCALED.search(each.value))
+        found = (each for each in strings if self._about_scaling.search(each.value))
         return any(self._trains(each) and not self._is_aside(each) for each in found)
 
     def _trains(self, node: cst.CSTNode) -> bool:
@@ -213,7 +216,9 @@ class Unscaled:
 
     def _is_used(self, name: cst.Name) -> bool:
         """Whether a name is about scaling, and more than imported, made, saved and loaded."""
-        about = _SCALED.search(name.value) or name.value in self._made
+        is_word = self._about_scaling.search(name.value)
+        is_scaler = self._scales_data and self.steps.roles.is_scaler(name)
+        about = is_word or is_scaler or name.value in self._made
         if not about or self._is_imported(name):
             return False
         node: cst.CSTNode = name
@@ -224,6 +229,21 @@ class Unscaled:
         kept = isinstance(parent, cst.Attribute) and parent.attr.value in STATES
         bound = isinstance(parent, cst.AssignTarget) and self._makes_local(parent)
         return not (made or kept or bound)
+
+    @property
+    def _about_scaling(self) -> re.Pattern[str]:
+        """What is found in names and texts that are about the scaling of a loss."""
+        return _SCALED_LOSS if self._scales_data else _SCALED
+
+    @functools.cached_property
+    def _scales_data(self) -> bool:
+        """Whether something is made here that scales what goes into a model."""
+        called = (call.func for call in self.tree.nodes(cst.Call))
+        return any(
+            name.rpartition(".")[2].endswith("Scaler") and _SCALER_OF_DATA.search(name)
+            for func in called
+            for name in self.names.qualified(func) or {dotted(func) or ""}
+        )
 
     @functools.cached_property
     def _made(self) -> set[str]:
@@ -389,7 +409,7 @@ class Unscaled:
         """The float16 region around an expression that calls something there."""
         if not any(isinstance(part, cst.Call) for part in self._with_gradient(expression)):
             return None
-        around = self.regions.around(expression)
+        around = [r for r in self.regions.around(expression) if device_of(r) != "cpu"]
         decisive = around[:1] if around and around[0].dtype is not None else around
         return around[0] if around and all(map(self._is_float16, decisive)) else None
 
