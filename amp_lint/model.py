@@ -158,7 +158,7 @@ class Model:
     @functools.cached_property
     def dtypes(self) -> DtypeFlow:
         """Which value has which dtype where."""
-        parts = self.program, self.regions, self.reach
+        parts = self.program, self.flow, self.regions, self.reach
         return DtypeFlow(*parts, lambda: self._assumed, self._attached.run)
 
     @functools.cached_property
@@ -167,7 +167,7 @@ class Model:
         if self._assumed is not None or self._attached.is_plain:
             return None
         state = Ambient("cuda", frozenset({"float16"}), supposed=True)
-        parts = self.program, self.regions, self.reach
+        parts = self.program, self.flow, self.regions, self.reach
         return DtypeFlow(*parts, lambda: state, self._attached.run)
 
     @property

@@ -28,6 +28,7 @@ from amp_lint.amp.dtypes import (
     tensor,
 )
 from amp_lint.flow.program import Program
+from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Arguments, arguments, called_on, literal
 from amp_lint.syntax.names import dotted
 from amp_lint.vocabulary.modules import ENDING_IN, KEEPING, PARAMETER, PREPARE
@@ -79,11 +80,13 @@ class Calls:
     def __init__(
         self,
         program: Program,
+        flow: Flow,
         follow: Callable[[cst.Call, Run, Ambient], Value | None],
     ) -> None:
         self.names = program.names
         self.values = program.values
         self.program = program
+        self.flow = flow
         self.follow = follow
 
     def result(self, call: cst.Call, receiver: Value, run: Run, ambient: Ambient) -> Value:
@@ -138,6 +141,8 @@ class Calls:
         """What makes what is called; of a parameter, where all calls that are seen give it."""
         for end in self.values.alternatives(func):
             given = self.program.given_by_all(end) if isinstance(end, cst.Name) and steps else []
+            last = self.flow.held(end) if steps and not given else None
+            given += [last.value] if last is not None and last.value is not None else []
             for each in given:
                 yield from self._callees(each, steps - 1)
             if not given:

@@ -27,6 +27,7 @@ from amp_lint.amp.dtypes import (
 from amp_lint.amp.reach import Chain, Reach
 from amp_lint.amp.regions import Region, Regions
 from amp_lint.flow.program import Program
+from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import literal
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
@@ -60,6 +61,7 @@ class DtypeFlow:
     def __init__(
         self,
         program: Program,
+        flow: Flow,
         regions: Regions,
         reach: Reach,
         assumed: Callable[[], Ambient | None],
@@ -77,7 +79,7 @@ class DtypeFlow:
         self.reach = reach
         self._assume = assumed
         self._run_elsewhere = run
-        self._calls = Calls(self.program, self._follow)
+        self._calls = Calls(self.program, flow, self._follow)
         self._known: dict[tuple[object, ...], Run] = {}
         self._by_function: dict[int, list[Run]] = {}
         self._attributes: dict[tuple[int, str], Value] = {}
@@ -345,11 +347,13 @@ class DtypeFlow:
     def _follow(self, call: cst.Call, run: Run, ambient: Ambient) -> Value | None:
         """What a function in reach gives for the arguments of a call; any of those it may run."""
         targets = self.reach.targets(call)
-        if not 1 <= len(targets) <= _MAX_TARGETS or any(map(self._runs_later, targets)):
+        if not targets or any(map(self._runs_later, targets)):
             return None
-        results = [self._followed(target, call, run, ambient) for target in targets]
+        some = targets[:_MAX_TARGETS]
+        results = [self._followed(target, call, run, ambient) for target in some]
         known = [result for result in results if result is not None]
-        return functools.reduce(join, known) if len(known) == len(results) else None
+        rest = [UNKNOWN] if len(known) < len(targets) else []
+        return functools.reduce(join, [*known, *rest]) if known else None
 
     def _runs_later(self, function: cst.FunctionDef) -> bool:
         return function in self.reach.generators or function.asynchronous is not None

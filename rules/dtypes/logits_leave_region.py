@@ -58,9 +58,8 @@ class LogitsLeaveRegion(Rule):
             return None
         if is_made_by(model, run, known[1], LIKELIHOODS):  # then it is found there
             return None
-        dtype = sorted(value.low)[0]
-        error = "0.25" if dtype == "bfloat16" else "0.03"
-        what = f"{known[0]} outside of autocast is in {dtype}"
+        error = "0.25" if "bfloat16" in value.low else "0.03"
+        what = f"{known[0]} outside of autocast is in {' or '.join(sorted(value.low))}"
         message = f"{what}: log-probabilities are off by up to {error}"
         inside = ", or compute it inside of the region"  # CUDA's lists have no cross_entropy
         help = f"give it `.float()` of them{inside if known[0] != 'cross_entropy' else ''}"

@@ -355,3 +355,20 @@ def test_a_file_that_trains_itself_runs_in_no_other_region(body: str, plain: boo
     text = f"import torch\ndef train(net, x):\n    {body}\n"
     model = Model(Source(text.encode(), "a.py"))
     assert model.trains_plainly is plain
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_one_of_several_modules(count: int) -> None:
+    classes = "".join(
+        f"class Net{i}(nn.Module):\n"
+        "    def __init__(self):\n"
+        f"        super().__init__()\n        self.out = nn.Linear({i}, 3)\n"
+        "    def forward(self, x):\n        return self.out(x)\n"
+        for i in range(count)
+    )
+    chosen = "".join(f"    if n == {i}:\n        net = Net{i}()\n" for i in range(count))
+    known = values(
+        f"{classes}def f(n, x):\n    net = Net0()\n{chosen}"
+        '    with torch.autocast("cuda"):\n        r = net(x)\n    return r\n'
+    )
+    assert known["r"].split("|")[-1] == "float16", known
