@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_lint.flow.choices import Choices
 from amp_lint.flow.conditions import is_constant, is_mode_test, text
-from amp_lint.flow.values import Values, arguments, literal
+from amp_lint.flow.values import Slot, Values, arguments, literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, Names, dotted
@@ -344,8 +344,39 @@ class Program:
         owners = self._objects.classes(func.value)
         found = {id(m): m for each in owners if (m := self.values.method(each, name))}
         if not owners:
-            found = {id(m): m for m in self._hooks(name)}
+            found = {id(m): m for m in self._hooks(name) or self._asked_of(func)}
         return next(iter(found.values())) if len(found) == 1 else None
+
+    def _asked_of(self, func: cst.Attribute) -> list[cst.FunctionDef]:
+        """The method of the first class that has all which an object nobody knows is asked for.
+
+        Two names of several words at least, and no class but that one's relatives has them.
+        """
+        slot = self.values.slot(func.value)
+        names = self._asked.get(slot, frozenset()) & self._methods if slot is not None else ()
+        if len(names) < 2 or func.attr.value not in names:
+            return []
+        owners = [c for c in self.tree.nodes(cst.ClassDef) if self._has(c, names)]
+        above = {id(each) for owner in owners for each in self.values.lineage(owner)[1:]}
+        last = [owner for owner in owners if id(owner) not in above]
+        roots = {id(self.values.lineage(owner)[-1]) for owner in last}
+        method = self.values.method(last[0], func.attr.value) if len(roots) == 1 else None
+        return [method] if method is not None else []
+
+    def _has(self, owner: cst.ClassDef, names: Iterable[str]) -> bool:
+        return all(self.values.method(owner, name) is not None for name in names)
+
+    @functools.cached_property
+    def _asked(self) -> dict[Slot, frozenset[str]]:
+        """Variable -> the methods that are called on it, of those with a name of several words."""
+        found: dict[Slot, set[str]] = defaultdict(set)
+        for call in self.tree.nodes(cst.Call):
+            func = call.func
+            if isinstance(func, cst.Attribute) and "_" in func.attr.value.strip("_"):
+                slot = self.values.slot(func.value)
+                if slot is not None:
+                    found[slot].add(func.attr.value)
+        return {slot: frozenset(names) for slot, names in found.items()}
 
     def _hooks(self, name: str) -> list[cst.FunctionDef]:
         """The methods that something is done in, of classes from which none of them is derived."""

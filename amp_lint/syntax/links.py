@@ -19,7 +19,7 @@ from typing import Any
 
 from amp_lint.syntax.callees import spelled
 from amp_lint.syntax.parse import FIELDS, TooDeepError, identifiers, parse
-from amp_lint.syntax.project import Links, imports
+from amp_lint.syntax.project import METHOD, Links, imports
 from amp_lint.text.source import Source, SourceError
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.training import OPTIMIZER_CLASSES
@@ -366,6 +366,8 @@ class _Linker:
         places = [(file, rank) for rank in range(len(self._file(file)))]
         reads = {at: [*dict.fromkeys(self._reads(file, self._statement(at)))] for at in places}
         fresh = {place for place in places if self._leads_here(file, self._statement(place))}
+        if not fresh:
+            fresh = {place for place in places if self._asks_here(self._statement(place))}
         found: set[Place] = set()
         while fresh:
             found |= fresh
@@ -390,6 +392,16 @@ class _Linker:
             if any(each is not None and self._gives(*each) for each in found):
                 return True
         return False
+
+    def _asks_here(self, statement: _Statement) -> bool:
+        """Whether a statement calls several methods that this file defines, by their names."""
+        named = {chain.rpartition(".")[2] for chain in statement.chains if "." in chain}
+        return len(named & self._methods) > 1
+
+    @functools.cached_property
+    def _methods(self) -> frozenset[str]:
+        """The names of the methods of the file, those of several words."""
+        return frozenset(name.decode() for name in METHOD.findall(self._data))
 
     def _passing(self, file: int) -> set[Place]:
         """The statements of another file that pass on what this one defines."""

@@ -69,6 +69,8 @@ _CONTINUED = (b"\\\n", b"\\\r\n")
 _MODULE = re.compile(rb"\A[.\w]+\Z")
 _PACKAGE = "__init__"
 _FUNCTION = re.compile(rb"^def ", re.MULTILINE)
+METHOD = re.compile(rb"^[ \t]+def ([a-z]\w*_\w+)\(\s*self\b", re.MULTILINE)
+"""A method whose name has several words."""
 _PART = re.compile(r"\.py$|[/\\]")
 OUTSIDE = sys.stdlib_module_names | {"torch"}
 """Packages that no project has."""
@@ -166,6 +168,7 @@ class Project:
         self._lying = functools.lru_cache(1 << 16)(self._find_upwards)
         self._makes = functools.cache(lambda file: _says(self._bytes(file), _MAKES))
         self._searches = 0
+        self._uses = 0
 
     def links(self, path: Path, data: bytes, wishes: Wishes | None = None) -> Links | None:
         """What the file at ``path``, with these bytes, imports that it may have to know of.
@@ -241,7 +244,25 @@ class Project:
         if len(near) > MAX_CALLERS:
             near.sort(key=lambda file: not self._scales(file))
         small = (file for file in near if len(self._bytes(file)) * (MAX_CALLERS + 1) <= MAX_BYTES)
-        return [*itertools.islice(small, MAX_CALLERS)]
+        return [*itertools.islice(small, MAX_CALLERS), *self._users(start, {start, *near})]
+
+    def _users(self, start: str, others: set[str]) -> list[str]:
+        """The file that calls most methods which a file defines, on an object it does not make.
+
+        By their names, as where a model comes out of a registry: two of several words at least.
+        """
+        methods = {*METHOD.findall(self._bytes(start))}
+        if len(methods) < 2 or self._uses == MAX_SEARCHES:
+            return []
+        self._uses += 1
+        called = re.compile(rb"(?<!\bself)(?<!\))\.(" + b"|".join(sorted(methods)) + rb")\(")
+        counts = {
+            file: len({*called.findall(data)} - {*METHOD.findall(data)})
+            for file, data in self._contents()
+            if file not in others and len(data) * (MAX_CALLERS + 1) <= MAX_BYTES
+        }
+        found = self._nearest(start, (file for file, count in counts.items() if count > 1))
+        return [max(found, key=lambda file: counts[file])] if found else []
 
     def _scales(self, file: str) -> bool:
         """Whether a file makes a scaler, or imports one that does."""

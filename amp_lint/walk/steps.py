@@ -113,11 +113,15 @@ class Steps:
         return tuple(roots)
 
     def _callers(self, functions: list[cst.FunctionDef]) -> list[cst.FunctionDef]:
-        """The functions of other files that call some of this file, and that nobody calls."""
+        """The functions of other files that call some of this file, and that no function calls."""
         calls = [call for each in functions for call in self.program.calls_of(each)]
         running = self.program.running(call for call in calls if not self.tree.is_own(call))
-        found = (f for f in self.tree.nodes(cst.FunctionDef) if id(f) in running - self.called)
-        return [function for function in found if not self.tree.is_own(function)]
+        found = (f for f in self.tree.nodes(cst.FunctionDef) if id(f) in running)
+        return [f for f in found if not self.tree.is_own(f) and not self._has_callers(f)]
+
+    def _has_callers(self, function: cst.FunctionDef) -> bool:
+        """Whether a function is called by others, not only by a script."""
+        return any(map(self.program.function_of, self.program.calls_of(function)))
 
     def _size(self, function: cst.FunctionDef | cst.Module) -> int:
         """How many statements a function has."""

@@ -744,6 +744,81 @@ def save(model, optimizer, path):
         },
         "lib/utils/files.py:11:16: AMP111",
     ),
+    "a scheduler of a model that a registry gives": (
+        {
+            "registry.py": """\
+class Registry:
+    def __init__(self):
+        self.known = {}
+
+    def add(self, one):
+        self.known[one.__name__] = one
+        return one
+
+    def get(self, name):
+        return self.known[name]
+
+
+MODELS = Registry()
+""",
+            "parts/base.py": """\
+class Base:
+    def __init__(self):
+        self.schedulers = []
+
+    def take_step(self, count):
+        pass
+
+    def update_rate(self, count):
+        if count > 1:
+            for scheduler in self.schedulers:
+                scheduler.step()
+""",
+            "parts/mixed.py": """\
+import torch
+from parts.base import Base
+from registry import MODELS
+
+
+@MODELS.add
+class Mixed(Base):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+        self.optimizer = torch.optim.Adam(net.parameters())
+        self.scaler = torch.amp.GradScaler()
+
+    def get_data(self, data):
+        self.x, self.y = data
+
+    def take_step(self, count):
+        self.optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = (self.net(self.x) - self.y).abs().mean()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+""",
+            "main.py": """\
+from registry import MODELS
+
+
+def main(loader, name="Mixed"):
+    model = MODELS.get(name)()
+    count = 0
+    for data in loader:
+        count += 1
+        model.update_rate(count)
+        model.get_data(data)
+        model.take_step(count)
+
+
+if __name__ == "__main__":
+    main([])
+""",
+        },
+        "parts/base.py:11:17: AMP112",
+    ),
     "a layer of a module that is loaded by name": (
         {
             "tools/build.py": LOADED,
@@ -913,6 +988,52 @@ RIGHT = {
             "layers/attention.py": ATTENTION,
         },
         "AMP314",
+    ),
+    "a scheduler of a model that a registry gives, by the epoch": (
+        {
+            "parts/base.py": """\
+class Base:
+    def take_step(self, data):
+        pass
+
+    def update_rate(self):
+        for scheduler in self.schedulers:
+            scheduler.step()
+""",
+            "parts/mixed.py": """\
+import torch
+from parts.base import Base
+
+
+class Mixed(Base):
+    def __init__(self, net, optimizer):
+        self.net, self.optimizer = net, optimizer
+        self.scaler = torch.amp.GradScaler()
+
+    def take_step(self, data):
+        self.optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = self.net(data).mean()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+""",
+            "main.py": """\
+from registry import MODELS
+
+
+def main(loader, name="Mixed"):
+    model = MODELS.get(name)()
+    for epoch in range(9):
+        for data in loader:
+            model.take_step(data)
+        model.update_rate()
+
+
+main([])
+""",
+        },
+        "AMP112",
     ),
     "a module that nobody loads": (
         {
