@@ -40,7 +40,10 @@ MAX_IMPORTERS = 50
 MAX_NAMING = 200
 """Files with the name of a package whose imports are read to find who imports it."""
 MAX_SEARCHES = 3
-"""Files whose importers are searched for by name; for more, all imports are looked up at once."""
+"""Files whose importers are searched for by name; for more, all imports are looked up at once.
+
+And files for whose methods it is looked who calls them.
+"""
 MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
@@ -252,7 +255,8 @@ class Project:
         By their names, as where a model comes out of a registry: two of several words at least.
         """
         methods = {*METHOD.findall(self._bytes(start))}
-        if len(methods) < 2 or self._uses == MAX_SEARCHES:
+        large = len(self._paths) > MAX_PROGRAM or self._uses == MAX_SEARCHES
+        if len(methods) < 2 or large or not _says(self._bytes(start), written.SCHEDULED):
             return []
         self._uses += 1
         called = re.compile(rb"(?<!\bself)(?<!\))\.(" + b"|".join(sorted(methods)) + rb")\(")
