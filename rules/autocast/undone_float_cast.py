@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
@@ -22,6 +22,7 @@ MESSAGE = (
     "autocast casts both factors back: this product is computed in low precision, not in float32"
 )
 HELP = "compute it under `autocast(enabled=False)`"
+_DROPPED = "this casts nothing: {} is a new tensor, which nothing takes"
 
 
 class UndoneFloatCast(Rule):
@@ -39,8 +40,14 @@ class UndoneFloatCast(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report products all of whose factors were cast for it, or are parameters.
 
-        Those too that another file of the project may run in a region.
+        Those too that another file of the project may run in a region. And casts that are dropped.
         """
+        from ._dropped import dropped
+
+        for call, name in dropped(model):
+            written = model.tree.source(call)
+            help = f"assign it: {quoted(f'{name.value} = {written}')}"
+            yield self.report(model, call, _DROPPED.format(quoted(written)), help=help)
         for product in model.casts.products:
             casts: list[tuple[cst.CSTNode, str]] = [(c, "cast to float32") for c in product.casts]
             chain = next(filter(partial(_is_low, model), model.reach.running(product.node)), None)
