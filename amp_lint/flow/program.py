@@ -243,17 +243,38 @@ class Program:
         Which is what calls give for them, and their defaults. Nothing, where it may be something
         else.
         """
-        if self._objects is None or not isinstance(func, (cst.Name, cst.Attribute)):
+        if not isinstance(func, (cst.Name, cst.Attribute)):
             return []
         found: list[cst.BaseExpression] = []
         for end in self.values.alternatives(func):
             param = self._parameter(end)
-            given = self._objects.given(end) if param is not None else ()  # type: ignore[arg-type]
+            given = self._given(end) if param is not None else ()  # type: ignore[arg-type]
             if not given and literal(end) is not None:
                 return []
             default = param.default if param is not None else None
             found += (each for each in (*given, default) if each and literal(each) is not None)
         return found
+
+    def _given(self, parameter: cst.Name) -> Sequence[cst.BaseExpression]:
+        """What calls give for a parameter: those that name its function, while no more is known."""
+        if self._objects is not None:
+            return self._objects.given(parameter)
+        param = self._parameter(parameter)
+        function = self.tree.ancestor(param, cst.FunctionDef) if param is not None else None
+        if param is None or function is None:
+            return ()
+        bound = (self.bind(function, call) for call in self._named_calls.get(id(function), ()))
+        values = (each.get(param.name.value) for each in bound)
+        return [value for value in values if value is not None]
+
+    @functools.cached_property
+    def _named_calls(self) -> dict[int, list[cst.Call]]:
+        """The calls of functions by their own names."""
+        found: dict[int, list[cst.Call]] = defaultdict(list)
+        for call in self.tree.nodes(cst.Call):
+            if (function := self.values.function(call.func)) is not None:
+                found[id(function)].append(call)
+        return dict(found)
 
     def _parameter(self, node: cst.BaseExpression) -> cst.Param | None:
         """The parameter that a name is, where nothing else is assigned to it."""
@@ -313,12 +334,28 @@ class Program:
 
     def _handed_function(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
         """The function of this file that all calls give for what is called."""
-        functions = [self.values.function(each) for each in self.handed(func)]
+        given = self.handed(func)
+        functions = [self.values.function(each) or self._returned_function(each) for each in given]
         same = functions and all(each is functions[0] for each in functions)
         return functions[0] if same else None
 
+    def _returned_function(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
+        """The function that another one defines and returns, of its call or what holds that."""
+        made = [*self.values.alternatives(func)] if isinstance(func, (cst.Name, cst.Call)) else []
+        if len(made) != 1 or not isinstance(made[0], cst.Call):
+            return None
+        factory = self.values.function(made[0].func)
+        given = returned(factory) if factory is not None else []
+        found = self.names.definition(given[0]) if len(given) == 1 else None
+        inner = isinstance(found, cst.FunctionDef) and self.function_of(found) is factory
+        return found if inner and isinstance(found, cst.FunctionDef) else None
+
     def _target(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
-        function = self.values.function(func) or self._handed_function(func)
+        function = (
+            self.values.function(func)
+            or self._handed_function(func)
+            or self._returned_function(func)
+        )
         if function is not None:
             return self._filled_in(function, func) or function
         if isinstance(func, cst.Attribute):

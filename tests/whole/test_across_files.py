@@ -819,6 +819,74 @@ if __name__ == "__main__":
         },
         "parts/base.py:11:17: AMP112",
     ),
+    "a checkpoint of what functions step that other functions make": (
+        {
+            "steps.py": """\
+import torch
+
+
+def manager(cfg):
+    def optimize(optimizer, scaler, params, count):
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(params, cfg.limit)
+        scaler.step(optimizer)
+        scaler.update()
+
+    return optimize
+
+
+def get_step(optimize):
+    def step(state, batch):
+        optimizer, scaler = state["optimizer"], state["scaler"]
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = state["model"](batch).mean()
+        scaler.scale(loss).backward()
+        state["count"] += 1
+        optimize(optimizer, scaler, state["model"].parameters(), count=state["count"])
+        return loss
+
+    return step
+""",
+            "files.py": """\
+import torch
+
+
+def restore(path, state):
+    found = torch.load(path)
+    state["model"].load_state_dict(found["model"])
+    state["optimizer"].load_state_dict(found["optimizer"])
+    state["count"] = found["count"]
+    return state
+
+
+def save(path, state):
+    saved = {
+        "model": state["model"].state_dict(),
+        "optimizer": state["optimizer"].state_dict(),
+        "count": state["count"],
+    }
+    torch.save(saved, path)
+""",
+            "main.py": """\
+import files
+import steps
+import torch
+
+
+def main(cfg, model, loader):
+    optimizer = torch.optim.Adam(model.parameters())
+    scaler = torch.amp.GradScaler()
+    state = dict(model=model, optimizer=optimizer, scaler=scaler, count=0)
+    state = files.restore(cfg.path, state)
+    step = steps.get_step(steps.manager(cfg))
+    for batch in loader:
+        step(state, batch)
+        files.save(cfg.path, state)
+""",
+        },
+        "files.py:13:13: AMP111",
+    ),
     "a layer of a module that is loaded by name": (
         {
             "tools/build.py": LOADED,
