@@ -18,6 +18,7 @@ from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.returns import is_property, returned
 from amp_lint.syntax.tree import Tree, children, descendants, last_statement, statements_of
+from amp_lint.vocabulary.modules import COMMON
 from amp_lint.vocabulary.purity import hands_on
 
 Loop = cst.For | cst.While
@@ -405,14 +406,15 @@ class Program:
 
     @functools.cached_property
     def _asked(self) -> dict[Slot, frozenset[str]]:
-        """Variable -> the methods that are called on it, of those with a name of several words."""
+        """Variable -> the methods called on it, of several words, and that torch has none of."""
         found: dict[Slot, set[str]] = defaultdict(set)
         for call in self.tree.nodes(cst.Call):
             func = call.func
-            if isinstance(func, cst.Attribute) and "_" in func.attr.value.strip("_"):
+            name = func.attr.value if isinstance(func, cst.Attribute) else ""
+            if isinstance(func, cst.Attribute) and "_" in name.strip("_") and name not in COMMON:
                 slot = self.values.slot(func.value)
                 if slot is not None:
-                    found[slot].add(func.attr.value)
+                    found[slot].add(name)
         return {slot: frozenset(names) for slot, names in found.items()}
 
     def _hooks(self, name: str) -> list[cst.FunctionDef]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from amp_lint.syntax.callees import spelled
 from amp_lint.syntax.parse import FIELDS, TooDeepError, identifiers, parse
-from amp_lint.syntax.project import METHOD, Links, imports
+from amp_lint.syntax.project import Links, imports, own_methods
 from amp_lint.text.source import Source, SourceError
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.training import OPTIMIZER_CLASSES
@@ -401,7 +401,7 @@ class _Linker:
     @functools.cached_property
     def _methods(self) -> frozenset[str]:
         """The names of the methods of the file, those of several words."""
-        return frozenset(name.decode() for name in METHOD.findall(self._data))
+        return own_methods(self._data)
 
     def _passing(self, file: int) -> set[Place]:
         """The statements of another file that pass on what this one defines."""

@@ -26,6 +26,7 @@ from amp_lint.text import files
 from amp_lint.text.files import absolute
 from amp_lint.text.prose import without_prose
 from amp_lint.vocabulary import written
+from amp_lint.vocabulary.modules import COMMON
 
 MAX_HOPS = 3
 """Longest chain of imports that is followed; one of them is often a package's ``__init__``."""
@@ -72,7 +73,7 @@ _CONTINUED = (b"\\\n", b"\\\r\n")
 _MODULE = re.compile(rb"\A[.\w]+\Z")
 _PACKAGE = "__init__"
 _FUNCTION = re.compile(rb"^def ", re.MULTILINE)
-METHOD = re.compile(rb"^[ \t]+def ([a-z]\w*_\w+)\(\s*self\b", re.MULTILINE)
+_METHOD = re.compile(rb"^[ \t]+def ([a-z]\w*_\w+)\(\s*self\b", re.MULTILINE)
 """A method whose name has several words."""
 _PART = re.compile(r"\.py$|[/\\]")
 OUTSIDE = sys.stdlib_module_names | {"torch"}
@@ -254,14 +255,16 @@ class Project:
 
         By their names, as where a model comes out of a registry: two of several words at least.
         """
-        methods = {*METHOD.findall(self._bytes(start))}
+        methods = own_methods(self._bytes(start))
         large = len(self._paths) > MAX_PROGRAM or self._uses == MAX_SEARCHES
         if len(methods) < 2 or large or not _says(self._bytes(start), written.SCHEDULED):
             return []
         self._uses += 1
-        called = re.compile(rb"(?<!\bself)(?<!\))\.(" + b"|".join(sorted(methods)) + rb")\(")
+        called = re.compile(
+            rb"(?<!\bself)(?<!\))\.(" + "|".join(sorted(methods)).encode() + rb")\("
+        )
         counts = {
-            file: len({*called.findall(data)} - {*METHOD.findall(data)})
+            file: len({name.decode() for name in called.findall(data)} - own_methods(data))
             for file, data in self._contents()
             if file not in others and len(data) * (MAX_CALLERS + 1) <= MAX_BYTES
         }
@@ -543,6 +546,11 @@ def _modules(paths: Iterable[str]) -> dict[str, str]:
     end = f"{os.sep}{_PACKAGE}"
     packages = ((stem, path) for stem, path in modules.items() if stem.endswith(end))
     return {stem.removesuffix(end): path for stem, path in packages} | modules
+
+
+def own_methods(data: bytes) -> frozenset[str]:
+    """The methods with names of several words that a file defines, and torch has none of."""
+    return frozenset(name.decode() for name in _METHOD.findall(data)) - COMMON
 
 
 def asks(data: bytes, wishes: Wishes) -> bool:

@@ -53,3 +53,22 @@ LOGITS = "logits"
 """The attribute of a model's output that holds what its last layer gives, as in transformers."""
 PREPARE = "prepare"
 """The method of Accelerate that wraps a model, so that its outputs are float32."""
+COMMON = frozenset(
+    {
+        "add_module", "add_param_group", "extra_repr", "get_backoff_factor", "get_buffer",
+        "get_extra_state", "get_growth_factor", "get_growth_interval", "get_last_lr", "get_lr",
+        "get_parameter", "get_scale", "get_submodule", "is_enabled", "load_state_dict",
+        "named_buffers", "named_children", "named_modules", "named_parameters", "no_sync",
+        "profile_hook_step", "register_backward_hook", "register_buffer", "register_comm_hook",
+        "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
+        "register_full_backward_pre_hook", "register_load_state_dict_post_hook",
+        "register_load_state_dict_pre_hook", "register_module", "register_parameter",
+        "register_state_dict_post_hook", "register_state_dict_pre_hook",
+        "register_step_post_hook", "register_step_pre_hook", "requires_grad_",
+        "set_backoff_factor", "set_epoch", "set_extra_state", "set_growth_factor",
+        "set_growth_interval", "set_submodule", "share_memory", "state_dict", "to_empty",
+        "update_parameters", "zero_grad",
+    }
+)  # fmt: skip
+"""Methods with names of several words that modules, optimizers, schedulers, scalers, samplers and
+averages of torch have: who is asked for these may be any of them."""

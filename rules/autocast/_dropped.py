@@ -8,13 +8,15 @@ import libcst as cst
 
 from amp_lint.model import Model
 from amp_lint.syntax.tree import descendants
+from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.modules import CASTING, KEEPING, MODES, PARTS
 from amp_lint.vocabulary.operations import CASTS, DTYPES, SIZE_METHODS, SIZES, VIEWS
 
 _TO = frozenset({"to", "type"})
 _OF_TENSORS = (VIEWS | SIZES | SIZE_METHODS) - KEEPING - CASTS.keys()
 """What tensors are asked for, and no module is."""
-_OF_MODULES = MODES | PARTS | (KEEPING - CASTING - _TO) | {"load_state_dict", "state_dict"}
+_STATES = STATE_DICT.words | LOAD_STATE_DICT.words
+_OF_MODULES = MODES | PARTS | (KEEPING - CASTING - _TO) | _STATES
 
 
 def dropped(model: Model) -> Iterator[tuple[cst.Call, cst.Name]]:

@@ -16,7 +16,7 @@ from amp_lint.amp.events import is_made_from_scale
 from amp_lint.model import Model
 from amp_lint.rule import Rule
 from amp_lint.syntax import links
-from amp_lint.vocabulary import amp, training, written
+from amp_lint.vocabulary import amp, modules, training, written
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, ROWS, place, words
 from tests.programs import model_of
@@ -209,6 +209,26 @@ def test_the_optimizers_are_those_of_torch() -> None:
 
     every = {name for name in vars(torch.optim) if name[0].isupper()}
     assert every - {"Optimizer"} == training.OPTIMIZER_CLASSES
+
+
+def test_common_methods_are_those_of_torch() -> None:
+    import torch
+    from torch.optim.lr_scheduler import LRScheduler
+    from torch.utils.data import DistributedSampler
+
+    kinds = (
+        torch.nn.Module,
+        torch.nn.parallel.DistributedDataParallel,
+        torch.optim.Optimizer,
+        torch.optim.swa_utils.AveragedModel,
+        LRScheduler,
+        torch.amp.GradScaler,
+        DistributedSampler,
+    )
+    every = {name for kind in kinds for name in dir(kind) if callable(getattr(kind, name))}
+    assert every >= modules.COMMON
+    missing = {name for name in every - modules.COMMON if "_" in name.strip("_")}
+    assert all(name[0] in "_T" or "join" in name for name in missing - {"to_kwargs"}), missing
 
 
 def test_a_place_is_found_by_name() -> None:
