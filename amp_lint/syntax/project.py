@@ -48,12 +48,13 @@ And files for whose methods it is looked who calls them.
 MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
-_REGION, _BACKWARD = written.look({written.REGION}), written.look(written.BACKWARD)
+_REGION, _BACKWARD = written.look({written.REGION}), written.look(written.BACKWARD, r"\.", r"\(")
 _RUNNING = (
     (_REGION, _BACKWARD | written.TAKES_STEP),
     (written.RUNS_MODELS, written.SAYS_PRECISION),
     (written.PATCHES, _BACKWARD),
 )
+_STEPPING = written.TAKES_STEP | written.look(written.STEPS, r"(?:opt\w*|scaler)\.", r"\(")
 _MAKES = written.look(written.MAKERS)
 _TRAINING = tuple(written.look(done, r"\.", r"\(") for done in (written.BACKWARD, written.STEPS))
 _LOADS = written.look(
@@ -343,11 +344,13 @@ class Project:
         return self._running_with(start, loading) if loading else ()
 
     def _running_with(self, start: str, files: set[str]) -> tuple[tuple[str, bytes], ...]:
-        """The files that run models in programs with some files."""
+        """The files that run models in programs with some files, those first that step as well."""
         programs = _closure(files, self._survey.users)
         met = self._running_models & _closure(programs, self._survey.used)
-        near = self._nearest(start, met - {start})[:MAX_TRAINERS]
-        return tuple((str(self._paths[file]), self._bytes(file)) for file in near)
+        near = self._nearest(start, met - {start})
+        if len(near) > MAX_TRAINERS:
+            near.sort(key=lambda file: not _says(self._bytes(file), _STEPPING))
+        return tuple((str(self._paths[file]), self._bytes(file)) for file in near[:MAX_TRAINERS])
 
     def _loading(self, start: str) -> set[str]:
         """The files that import by name what nobody writes down, and may have a file: near ones.

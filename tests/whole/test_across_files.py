@@ -173,6 +173,7 @@ class Attention(nn.Module):
         scores = query @ query.transpose(-2, -1) * self.scale
         return F.softmax(scores, dim=-1) @ x
 """
+PARTS = "".join(f"from parts.part{number} import Part as Part{number}\n" for number in range(9))
 TASK = """\
 import torch
 from trainer import Trainer
@@ -886,6 +887,58 @@ def main(cfg, model, loader):
 """,
         },
         "files.py:13:13: AMP111",
+    ),
+    "a model whose trainer is further away than tests of its parts": (
+        {
+            **{
+                f"parts/part{number}.py": """\
+import torch
+from torch import nn
+
+
+class Part(nn.Linear):
+    pass
+
+
+if __name__ == "__main__":
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        print(Part(3, 3)(torch.ones(3, 3)))
+    torch.ones(3, requires_grad=True).sum().backward()
+"""
+                for number in range(9)
+            },
+            "parts/net.py": f"""\
+{HEAD}{PARTS}
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return F.binary_cross_entropy(self.body(x).sigmoid(), x)
+""",
+            "training/loop.py": f"""\
+import torch
+
+
+def train(model, loader, optimizer):
+    scaler = torch.amp.GradScaler()
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = model(x).mean()
+{STEP}""",
+            "main.py": """\
+import torch
+from parts.net import Net
+from training.loop import train
+
+net = Net()
+train(net, [], torch.optim.SGD(net.parameters(), lr=0.1))
+""",
+        },
+        "parts/net.py:21:16: AMP204",
     ),
     "a layer of a module that is loaded by name": (
         {
