@@ -367,7 +367,8 @@ class DtypeFlow:
         found = self._run(target, unnamed, ambient, (call, *run.calls))
         if found is None or found.result is None:
             return None
-        return told(found.result, {name: value.follows for name, value in given.items()})
+        names = {name: value.follows for name, value in given.items()}
+        return told(found.result, names, lowered=ambient.is_on and not ambient.supposed)
 
     # --- what a run asks ----------------------------------------------------------------------
 

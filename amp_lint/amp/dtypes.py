@@ -158,14 +158,14 @@ def held(value: Value, name: str) -> Value:
     return replace(item, dtypes=item.dtypes | {ANY}) if item.is_tensor else item
 
 
-def told(value: Value, names: Mapping[str, str]) -> Value:
+def told(value: Value, names: Mapping[str, str], *, lowered: bool = False) -> Value:
     """A value as another function sees it, which calls the parameters that it follows so.
 
     What a function may be given for all it does is no news to those that it calls, or that call it;
-    what an operation made of it is.
+    what is ``lowered`` by autocast on the way is.
     """
-    items = tuple(told(item, names) for item in value.items)
-    is_any = value.why is None and ANY in value.dtypes and value.dtypes >= LOW
+    items = tuple(told(item, names, lowered=lowered) for item in value.items)
+    is_any = not lowered and ANY in value.dtypes and value.dtypes >= LOW
     dtypes = frozenset({ANY}) if is_any else value.dtypes
     return replace(value, dtypes=dtypes, follows=names.get(value.follows, ""), items=items)
 
