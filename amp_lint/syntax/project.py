@@ -41,10 +41,7 @@ MAX_IMPORTERS = 50
 MAX_NAMING = 200
 """Files with the name of a package whose imports are read to find who imports it."""
 MAX_SEARCHES = 3
-"""Files whose importers are searched for by name; for more, all imports are looked up at once.
-
-And files for whose methods it is looked who calls them.
-"""
+"""Files whose importers are searched for by name; for more, all imports are looked up at once."""
 MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
@@ -63,9 +60,13 @@ _LOADS = written.look(
 )
 """What imports a module whose name is computed."""
 _FROM = re.compile(
-    rb"""['"]((?:[^\W\d]\w*\.)+)['"{%]|_(?:module|_import__)[ \t]*\([ \t]*f?['"](\.)['"{%]"""
+    rb"""(?<!replace\()(?<!prefix\()(?<!strip\()(?<!with\()['"]((?:[^\W\d]\w*\.)+)['"{%]"""
+    rb"""|_(?:module|_import__)[ \t]*\([ \t]*f?['"](\.)['"{%]"""
 )
-"""The package of such a module, with the dot behind it, or the dot of the package it is in."""
+"""The package of such a module, with the dot behind it, or the dot of the package it is in.
+
+Not the beginning that the keys of a state lose.
+"""
 _MODULES = re.compile(rb"^class \w+\([^)]{0,500}Module\b|^[ \t]+def forward\(", re.MULTILINE)
 """What defines modules, whatever their base is called."""
 _BEGINNING = re.compile(rb"^[ \t]*(from|import)(?=[ \t.\\])", re.MULTILINE)
@@ -75,7 +76,8 @@ _MODULE = re.compile(rb"\A[.\w]+\Z")
 _PACKAGE = "__init__"
 _FUNCTION = re.compile(rb"^def ", re.MULTILINE)
 _METHOD = re.compile(rb"^[ \t]+def ([a-z]\w*_\w+)\(\s*self\b", re.MULTILINE)
-"""A method whose name has several words."""
+_CALLED = re.compile(rb"(?<!\bself)(?<!\))\.([a-z]\w*_\w+)\(")
+"""A method whose name has several words, and the call of one on an object that has a name."""
 _PART = re.compile(r"\.py$|[/\\]")
 OUTSIDE = sys.stdlib_module_names | {"torch"}
 """Packages that no project has."""
@@ -143,6 +145,7 @@ class _Survey:
     used: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """What each file imports, or may load from a package by a name that is computed."""
     users: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The same the other way round."""
 
 
 class Project:
@@ -173,7 +176,6 @@ class Project:
         self._lying = functools.lru_cache(1 << 16)(self._find_upwards)
         self._makes = functools.cache(lambda file: _says(self._bytes(file), _MAKES))
         self._searches = 0
-        self._uses = 0
 
     def links(self, path: Path, data: bytes, wishes: Wishes | None = None) -> Links | None:
         """What the file at ``path``, with these bytes, imports that it may have to know of.
@@ -257,20 +259,23 @@ class Project:
         By their names, as where a model comes out of a registry: two of several words at least.
         """
         methods = own_methods(self._bytes(start))
-        large = len(self._paths) > MAX_PROGRAM or self._uses == MAX_SEARCHES
-        if len(methods) < 2 or large or not _says(self._bytes(start), written.SCHEDULED):
+        if len(methods) < 2 or len(self._paths) > MAX_PROGRAM:
             return []
-        self._uses += 1
-        called = re.compile(
-            rb"(?<!\bself)(?<!\))\.(" + "|".join(sorted(methods)).encode() + rb")\("
-        )
-        counts = {
-            file: len({name.decode() for name in called.findall(data)} - own_methods(data))
+        if not _says(self._bytes(start), written.SCHEDULED):
+            return []
+        counts = {file: len(methods & asked) for file, asked in self._asked.items()}
+        found = (file for file, count in counts.items() if count > 1 and file not in others)
+        near = self._nearest(start, found)
+        return [max(near, key=lambda file: counts[file])] if near else []
+
+    @functools.cached_property
+    def _asked(self) -> dict[str, frozenset[str]]:
+        """File -> the methods with names of several words that it calls, and does not define."""
+        return {
+            file: frozenset(name.decode() for name in _CALLED.findall(data)) - own_methods(data)
             for file, data in self._contents()
-            if file not in others and len(data) * (MAX_CALLERS + 1) <= MAX_BYTES
+            if len(data) * (MAX_CALLERS + 1) <= MAX_BYTES
         }
-        found = self._nearest(start, (file for file, count in counts.items() if count > 1))
-        return [max(found, key=lambda file: counts[file])] if found else []
 
     def _scales(self, file: str) -> bool:
         """Whether a file makes a scaler, or imports one that does."""
