@@ -8,6 +8,7 @@ import libcst as cst
 
 from amp_lint.model import Model
 from amp_lint.syntax.tree import descendants
+from amp_lint.text.diagnostic import quoted
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.modules import CASTING, KEEPING, MODES, PARTS
 from amp_lint.vocabulary.operations import CASTS, DTYPES, SIZE_METHODS, SIZES, VIEWS
@@ -19,13 +20,22 @@ _STATES = STATE_DICT.words | LOAD_STATE_DICT.words
 _OF_MODULES = MODES | PARTS | (KEEPING - CASTING - _TO) | _STATES
 
 
-def dropped(model: Model) -> Iterator[tuple[cst.Call, cst.Name]]:
-    """``x.float()`` as a statement, with ``x``, which is a tensor: modules are cast in place."""
+_MESSAGE = "this casts nothing: {} is a new tensor, which nothing takes"
+_HELP = "assign it: {}"
+
+
+def dropped(model: Model) -> Iterator[tuple[cst.Call, str, str]]:
+    """``x.float()`` as a statement, where ``x`` is a tensor: modules are cast in place.
+
+    With what happens, and what to do.
+    """
     for statement in model.tree.nodes(cst.Expr):
         match statement.value:
             case cst.Call(func=cst.Attribute(value=cst.Name() as name, attr=method)) as call:
                 if _casts(model, call, method.value) and _is_tensor(model, name):
-                    yield call, name
+                    written = model.tree.source(call)
+                    assigned = quoted(f"{name.value} = {written}")
+                    yield call, _MESSAGE.format(quoted(written)), _HELP.format(assigned)
 
 
 def _casts(model: Model, call: cst.Call, method: str) -> bool:

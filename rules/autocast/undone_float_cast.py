@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
@@ -22,7 +22,6 @@ MESSAGE = (
     "autocast casts both factors back: this product is computed in low precision, not in float32"
 )
 HELP = "compute it under `autocast(enabled=False)`"
-_DROPPED = "this casts nothing: {} is a new tensor, which nothing takes"
 
 
 class UndoneFloatCast(Rule):
@@ -44,10 +43,8 @@ class UndoneFloatCast(Rule):
         """
         from ._dropped import dropped
 
-        for call, name in dropped(model):
-            written = model.tree.source(call)
-            help = f"assign it: {quoted(f'{name.value} = {written}')}"
-            yield self.report(model, call, _DROPPED.format(quoted(written)), help=help)
+        for call, message, help in dropped(model):
+            yield self.report(model, call, message, help=help)
         for product in model.casts.products:
             casts: list[tuple[cst.CSTNode, str]] = [(c, "cast to float32") for c in product.casts]
             chain = next(filter(partial(_is_low, model), model.reach.running(product.node)), None)
