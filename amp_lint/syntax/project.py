@@ -51,7 +51,7 @@ _RUNNING = (
     (written.RUNS_MODELS, written.SAYS_PRECISION),
     (written.PATCHES, _BACKWARD),
 )
-_STEPPING = written.TAKES_STEP | written.look(written.STEPS, r"(?:opt\w*|scaler)\.", r"\(")
+_STEPPING = written.TAKES_STEP | written.look(written.STEPS, r"(?:opt\w{0,20}|scaler)\.", r"\(")
 _MAKES = written.look(written.MAKERS)
 _TRAINING = tuple(written.look(done, r"\.", r"\(") for done in (written.BACKWARD, written.STEPS))
 _LOADS = written.look(

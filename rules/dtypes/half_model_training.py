@@ -65,8 +65,7 @@ class HalfModelTraining(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every cast to float16 of a module that is trained."""
-        from ._adapters import Adapters
-        from ._rounded import rounded
+        from ._adapters import Adapters, rounded
 
         known = model.modules.half_trainings
         for training in (*known, *model.modules.half_by_functions):
