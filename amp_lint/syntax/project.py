@@ -45,7 +45,8 @@ MAX_SEARCHES = 3
 MAX_PROGRAM = 2_000
 """Files of one program that are looked at: those that the fewest imports lead to."""
 
-_REGION, _BACKWARD = written.look({written.REGION}), written.look(written.BACKWARD, r"\.", r"\(")
+_REGION = written.look({written.REGION})
+_BACKWARD = written.look(written.BACKWARD, r"\.\w{0,20}", r"\(")
 _RUNNING = (
     (_REGION, _BACKWARD | written.TAKES_STEP),
     (written.RUNS_MODELS, written.SAYS_PRECISION),
