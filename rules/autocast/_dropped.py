@@ -71,7 +71,7 @@ def _is_tensor(model: Model, name: cst.Name) -> bool:
     if not used.isdisjoint(_OF_MODULES):
         return False
     known = not used.isdisjoint(_OF_TENSORS) or _is_input(model, name, function)
-    return known or _is_made_in_the_round(model, name)
+    return known or _is_made_in_a_region(model, name)
 
 
 def _is_input(model: Model, name: cst.Name, function: cst.FunctionDef) -> bool:
@@ -81,13 +81,12 @@ def _is_input(model: Model, name: cst.Name, function: cst.FunctionDef) -> bool:
     return of_module and [each.kind for each in bindings] == ["parameter"] and name.value != "self"
 
 
-def _is_made_in_the_round(model: Model, name: cst.Name) -> bool:
-    """Whether each round of a loop gets it from a call, as it gets no module."""
-    loop = model.program.loop(name)
+def _is_made_in_a_region(model: Model, name: cst.Name) -> bool:
+    """Whether a call in an autocast region gave it, where models compute and none is made."""
     reaching = model.flow.reaching(name)
-    return loop is not None and all(
+    return bool(reaching) and all(
         each.kind == "assign"
         and isinstance(each.value, cst.Call)
-        and model.tree.contains(loop, each.node)
+        and bool(model.regions.around(each.value))
         for each in reaching
     )
