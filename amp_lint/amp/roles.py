@@ -35,6 +35,9 @@ _NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer"
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MAX_STEPS = 2  # helpers within helpers that make a scaler
 _MAX_CALLERS = 40  # calls that hand on one parameter
+_SCALER_OF_DATA = re.compile(
+    r"^sklearn\..*Scaler$|(?:Standard|MinMax|MaxAbs|Robust|Feature|Data)Scaler$"
+)
 _PREPROCESSING = {"fit", "transform", "fit_transform", "inverse_transform", "partial_fit"}
 
 
@@ -248,6 +251,16 @@ class Roles:
         if methods >= _STEPPED_AND_UPDATED and self._steps_optimizers(names):
             return True
         return self._is_given(node, self.is_scaler)
+
+    @functools.cached_property
+    def has_scalers_of_data(self) -> bool:
+        """Whether something is made that scales what goes into a model."""
+        called = (call.func for call in self.tree.nodes(cst.Call))
+        return any(
+            _SCALER_OF_DATA.search(name)
+            for func in called
+            for name in self.names.qualified(func) or {dotted(func) or ""}
+        )
 
     def scales_data(self, node: cst.BaseExpression) -> bool:
         """Whether something of that name fits or transforms data, and scales no loss."""

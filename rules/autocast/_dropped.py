@@ -18,8 +18,6 @@ _OF_TENSORS = (VIEWS | SIZES | SIZE_METHODS) - KEEPING - CASTS.keys()
 """What tensors are asked for, and no module is."""
 _STATES = STATE_DICT.words | LOAD_STATE_DICT.words
 _OF_MODULES = MODES | PARTS | (KEEPING - CASTING - _TO) | _STATES
-
-
 _MESSAGE = "this casts nothing: {} is a new tensor, which nothing takes"
 _HELP = "assign it: {}"
 

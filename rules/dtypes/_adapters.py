@@ -186,6 +186,7 @@ class Adapters:
 def rounded(model: Model) -> Iterator[tuple[cst.Call, cst.Call]]:
     """The casts of modules that were float32 for a step of the same round, each with that step."""
     modules = model.modules
+    widened = [(node, module) for node, module, widens in modules.releases() if widens]
     for cast, module in (*modules.given_casts, *modules.in_place_casts):
         loop, slot = model.program.loop(cast), model.values.slot(module)
         if loop is None or slot is None or not model.tree.is_own(cast):
@@ -195,7 +196,8 @@ def rounded(model: Model) -> Iterator[tuple[cst.Call, cst.Call]]:
         step = next((call for call in reversed(before) if _is_step(model, call)), None)
         if step is None or model.program.loop(step) is not loop:
             continue
-        if any(_widens(model, call, slot) for call in before[: before.index(step)]):
+        earlier = before[: before.index(step)]
+        if any(_widens(model, call, slot, widened) for call in earlier):
             yield cast, step
 
 
@@ -211,16 +213,23 @@ def _is_step(model: Model, call: cst.Call) -> bool:
     return is_step and isinstance(func, cst.Attribute) and model.roles.is_optimizer(func.value)
 
 
-def _widens(model: Model, call: cst.Call, slot: Slot) -> bool:
-    """Whether a call casts what a variable holds back, or is of a function that does."""
+def _widens(
+    model: Model,
+    call: cst.Call,
+    slot: Slot,
+    widened: list[tuple[cst.CSTNode, cst.BaseExpression]],
+) -> bool:
+    """Whether a call casts what a variable holds back, or is of a function that does.
+
+    ``widened``: what does that anywhere, with the module.
+    """
     function = model.program.target(call)
-    releases = [(node, module) for node, module, widens in model.modules.releases() if widens]
     if function is None:
-        return any(node is call and model.values.slot(module) == slot for node, module in releases)
+        return any(node is call and model.values.slot(module) == slot for node, module in widened)
     given = model.program.bind(function, call)
     names = [
         module.value
-        for node, module in releases
+        for node, module in widened
         if isinstance(module, cst.Name) and model.tree.linked.contains(function, node)
     ]
     return any(name in given and model.values.slot(given[name]) == slot for name in names)

@@ -24,7 +24,7 @@ from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 from amp_lint.vocabulary.frameworks import ASIDE, ASIDE_MODULES, OWNERS, OWNING_THE_STEP
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.operations import FLOAT16
-from amp_lint.vocabulary.written import AMP_SWITCH, STATES
+from amp_lint.vocabulary.written import AMP_SWITCH, SCALER, STATES
 
 from ._checkpoints import last
 from ._precision import Precision
@@ -32,10 +32,9 @@ from ._precision import Precision
 _DEFAULT_DTYPE = frozenset(
     {"torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype", "torch.set_default_dtype"}
 )
-_SCALED = re.compile(r"scaler|loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNORECASE)
 _SCALED_LOSS = re.compile(r"loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNORECASE)
-"""The same, where there are scalers of data as well."""
-_SCALER_OF_DATA = re.compile(r"sklearn\.|(?:Standard|MinMax|MaxAbs|Robust|Feature|Data)Scaler$")
+"""In names that are about the scaling of a loss, whatever else is scaled."""
+_SCALED = re.compile(rf"{SCALER}|{_SCALED_LOSS.pattern}", re.IGNORECASE)
 _OPTION = re.compile(AMP_SWITCH)
 _DETACHING = frozenset({"detach", "item", "numpy", "tolist"})
 _MAX_CALLS = 3  # functions of this file that are looked into, one in the other
@@ -217,7 +216,8 @@ class Unscaled:
     def _is_used(self, name: cst.Name) -> bool:
         """Whether a name is about scaling, and more than imported, made, saved and loaded."""
         is_word = self._about_scaling.search(name.value)
-        is_scaler = self._scales_data and self.steps.roles.is_scaler(name)
+        roles = self.steps.roles
+        is_scaler = roles.has_scalers_of_data and roles.is_scaler(name)
         about = is_word or is_scaler or name.value in self._made
         if not about or self._is_imported(name):
             return False
@@ -233,17 +233,7 @@ class Unscaled:
     @property
     def _about_scaling(self) -> re.Pattern[str]:
         """What is found in names and texts that are about the scaling of a loss."""
-        return _SCALED_LOSS if self._scales_data else _SCALED
-
-    @functools.cached_property
-    def _scales_data(self) -> bool:
-        """Whether something is made here that scales what goes into a model."""
-        called = (call.func for call in self.tree.nodes(cst.Call))
-        return any(
-            name.rpartition(".")[2].endswith("Scaler") and _SCALER_OF_DATA.search(name)
-            for func in called
-            for name in self.names.qualified(func) or {dotted(func) or ""}
-        )
+        return _SCALED_LOSS if self.steps.roles.has_scalers_of_data else _SCALED
 
     @functools.cached_property
     def _made(self) -> set[str]:
