@@ -386,36 +386,41 @@ class Program:
         return next(iter(found.values())) if len(found) == 1 else None
 
     def _asked_of(self, func: cst.Attribute) -> list[cst.FunctionDef]:
-        """The method of the first class that has all which an object nobody knows is asked for.
-
-        Two names of several words at least, and no class but that one's relatives has them.
-        """
+        """The method of an object nobody knows, by what else it is asked for."""
         slot = self.values.slot(func.value)
-        names = self._asked.get(slot, frozenset()) & self._methods if slot is not None else ()
-        if len(names) < 2 or func.attr.value not in names:
-            return []
-        owners = [c for c in self.tree.nodes(cst.ClassDef) if self._has(c, names)]
+        owner = self._told.get(slot) if slot is not None else None
+        method = self.values.method(owner, func.attr.value) if owner is not None else None
+        return [method] if method is not None and _has_several_words(func.attr.value) else []
+
+    @functools.cached_property
+    def _told(self) -> dict[Slot, cst.ClassDef]:
+        """Variable -> the first class that has all the methods which are called on it.
+
+        Those count whose name has several words, and that are methods of some class here: two at
+        least, and no class but that one's relatives has them.
+        """
+        asked: dict[Slot, set[str]] = defaultdict(set)
+        for call in self.tree.nodes(cst.Call):
+            func = call.func
+            if not isinstance(func, cst.Attribute) or func.attr.value not in self._methods:
+                continue
+            slot = self.values.slot(func.value) if _has_several_words(func.attr.value) else None
+            if slot is not None:
+                asked[slot].add(func.attr.value)
+        found = {slot: self._owner_of(names) for slot, names in asked.items() if len(names) > 1}
+        return {slot: owner for slot, owner in found.items() if owner is not None}
+
+    def _owner_of(self, methods: Iterable[str]) -> cst.ClassDef | None:
+        """The first of the classes that have some methods, if all of these have one root."""
+        owners = [
+            owner
+            for owner in self.tree.nodes(cst.ClassDef)
+            if all(self.values.method(owner, name) is not None for name in methods)
+        ]
         above = {id(each) for owner in owners for each in self.values.lineage(owner)[1:]}
         last = [owner for owner in owners if id(owner) not in above]
         roots = {id(self.values.lineage(owner)[-1]) for owner in last}
-        method = self.values.method(last[0], func.attr.value) if len(roots) == 1 else None
-        return [method] if method is not None else []
-
-    def _has(self, owner: cst.ClassDef, names: Iterable[str]) -> bool:
-        return all(self.values.method(owner, name) is not None for name in names)
-
-    @functools.cached_property
-    def _asked(self) -> dict[Slot, frozenset[str]]:
-        """Variable -> the methods called on it, of several words, and that torch has none of."""
-        found: dict[Slot, set[str]] = defaultdict(set)
-        for call in self.tree.nodes(cst.Call):
-            func = call.func
-            name = func.attr.value if isinstance(func, cst.Attribute) else ""
-            if isinstance(func, cst.Attribute) and "_" in name.strip("_") and name not in COMMON:
-                slot = self.values.slot(func.value)
-                if slot is not None:
-                    found[slot].add(name)
-        return {slot: frozenset(names) for slot, names in found.items()}
+        return last[0] if len(roots) == 1 else None
 
     def _hooks(self, name: str) -> list[cst.FunctionDef]:
         """The methods that something is done in, of classes from which none of them is derived."""
@@ -514,6 +519,11 @@ class Program:
             holders = map(self.function_of, calls)
             inside[target] = {id(holder) for holder in holders if holder is not None}
         return inside
+
+
+def _has_several_words(method: str) -> bool:
+    """Whether a method's name has several words, and is none of those of torch's own objects."""
+    return "_" in method.strip("_") and method not in COMMON
 
 
 def is_stub(function: cst.FunctionDef) -> bool:

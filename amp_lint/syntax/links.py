@@ -355,7 +355,8 @@ class _Linker:
 
     def _lineage(self, graph: _Graph) -> set[Place]:
         """The classes that those of the file are derived from, with what passes them on."""
-        todo = [wanted for wanted in self._imports() if wanted[1] in self._bases]
+        imported = self._imports() if self._bases else ()
+        todo = [wanted for wanted in imported if wanted[1] in self._bases]
         for wanted in todo:  # grows while it is read
             near = (*graph.passed_on.get(wanted, ()), *self._derived_from(wanted))
             todo += (each for each in near if each not in todo)

@@ -147,6 +147,8 @@ class _Survey:
     """What each file imports, or may load from a package by a name that is computed."""
     users: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """The same the other way round."""
+    loaders: set[str] = field(default_factory=set)
+    """The files that load modules by names that are computed."""
 
 
 class Project:
@@ -364,11 +366,7 @@ class Project:
         They reach what is below the folder around theirs.
         """
         above = {*map(str, Path(start).parents)}
-        return {file for file in self._loaders if str(Path(file).parent.parent) in above}
-
-    @functools.cached_property
-    def _loaders(self) -> set[str]:
-        return {file for file in self._paths if _says(self._read(file), _LOADS)}
+        return {file for file in self._survey.loaders if str(Path(file).parent.parent) in above}
 
     def _is_trained_plainly(self, start: str) -> bool:
         """Whether programs with a file train, and nothing in them may run in half precision."""
@@ -422,7 +420,9 @@ class Project:
                 survey.importers[to].append(file)
                 survey.used[file].append(to)
                 survey.users[to].append(file)
-            for to in self._loaded(file, data):
+            if _says(data, _LOADS):
+                survey.loaders.add(file)
+            for to in self._loaded(file, data) if file in survey.loaders else ():
                 survey.used[file].append(to)
                 survey.users[to].append(file)
             for module, name in imports(data) if self._fixing else ():
@@ -433,8 +433,6 @@ class Project:
 
     def _loaded(self, file: str, data: bytes) -> Iterator[str]:
         """The modules that a file may load by a name that begins with that of their package."""
-        if not _says(data, _LOADS):
-            return
         for package in dict.fromkeys(match[1] or match[2] for match in _FROM.finditer(data)):
             parts = [each for each in package.decode().split(".") if each]
             above = _searched(_folder(file, 0)) if parts else [_folder(file, 0)]

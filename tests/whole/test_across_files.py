@@ -173,6 +173,14 @@ class Attention(nn.Module):
         scores = query @ query.transpose(-2, -1) * self.scale
         return F.softmax(scores, dim=-1) @ x
 """
+SCALED = """\
+        self.optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = (self.net(self.x) - self.y).abs().mean()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+"""
 PARTS = "".join(f"from parts.part{number} import Part as Part{number}\n" for number in range(9))
 TASK = """\
 import torch
@@ -775,7 +783,7 @@ class Base:
             for scheduler in self.schedulers:
                 scheduler.step()
 """,
-            "parts/mixed.py": """\
+            "parts/mixed.py": f"""\
 import torch
 from parts.base import Base
 from registry import MODELS
@@ -793,13 +801,7 @@ class Mixed(Base):
         self.x, self.y = data
 
     def take_step(self, count):
-        self.optimizer.zero_grad()
-        with torch.autocast("cuda"):
-            loss = (self.net(self.x) - self.y).abs().mean()
-        self.scaler.scale(loss).backward()
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-""",
+{SCALED}""",
             "main.py": """\
 from registry import MODELS
 
@@ -1121,7 +1123,7 @@ class Base:
         for scheduler in self.schedulers:
             scheduler.step()
 """,
-            "parts/mixed.py": """\
+            "parts/mixed.py": f"""\
 import torch
 from parts.base import Base
 
@@ -1132,13 +1134,8 @@ class Mixed(Base):
         self.scaler = torch.amp.GradScaler()
 
     def take_step(self, data):
-        self.optimizer.zero_grad()
-        with torch.autocast("cuda"):
-            loss = self.net(data).mean()
-        self.scaler.scale(loss).backward()
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-""",
+        self.x, self.y = data
+{SCALED}""",
             "main.py": """\
 from registry import MODELS
 
