@@ -34,10 +34,7 @@ def inherited(
     for region in regions.around(call):
         if device_of(region) not in (device, None):
             continue
-        if region.dtype is not None:
-            if not names.is_only(region.dtype, {f"torch.{default}"}):
-                found.add(Part.DTYPE)
-        elif region.starred or not region.function:
+        if changes_dtype(region, names, default):
             found.add(Part.DTYPE)
         if region.cache_enabled is not None and literal(region.cache_enabled) is not True:
             found.add(Part.CACHE)
@@ -47,6 +44,13 @@ def inherited(
     if function is not None and function.name.value in _CALLED_ANYWHERE:
         found.add(Part.DTYPE)
     return found
+
+
+def changes_dtype(region: Region, names: Names, default: str) -> bool:
+    """Whether what is cast to in a region may be another dtype than the default of its device."""
+    if region.dtype is not None:
+        return not names.is_only(region.dtype, {f"torch.{default}"})
+    return region.starred or not region.function
 
 
 def device_of(region: Region) -> str | None:

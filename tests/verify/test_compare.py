@@ -335,6 +335,32 @@ def test_autocast_within_a_region_of_another_dtype_is_nested() -> None:
     assert use.nested
 
 
+@pytest.mark.parametrize(
+    ("around", "nested"),
+    [
+        ('torch.autocast("cuda", dtype=torch.float16)', False),
+        ('torch.autocast("cuda", dtype=torch.float16, enabled=flag)', False),
+        ('torch.autocast("cuda", dtype=torch.bfloat16)', True),
+        ('torch.autocast("cuda", dtype=dtype)', True),
+    ],
+)
+def test_autocast_in_what_a_region_calls(around: str, nested: bool) -> None:
+    before = f"""
+        import torch
+
+        def run(model, x):
+            with torch.cuda.amp.autocast():
+                return model(x)
+
+        def main(model, x, dtype, flag):
+            with {around}:
+                return run(model, x)
+    """
+    found = compared(before, ("torch.cuda.amp.autocast()", 'torch.autocast("cuda")'))
+    (use,) = (o for o in found.obligations if isinstance(o, Object))
+    assert use.nested is nested
+
+
 def test_instances_of_a_class_that_is_not_made_any_more() -> None:
     before = """
         import torch

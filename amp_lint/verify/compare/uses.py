@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.amp.ambient import inherited
+from amp_lint.amp.ambient import changes_dtype, inherited
 from amp_lint.amp.kinds import ObjectKind
 from amp_lint.model import Model
 from amp_lint.syntax.references import Reference, is_read, reference
@@ -173,13 +173,15 @@ def _is_nested(model: Model, found: Reference) -> bool:
         return False
     if isinstance(model.tree.parent(found.call), cst.Decorator):
         return False  # it is made where the function is
-    around = [each for chain in model.reach.running(found.call) for each in chain.entered]
-    if any(each.region.node is not found.call for each in around):
-        return True
     device = DEVICE_AUTOCAST[found.name]
+    default = DEFAULT_DTYPES[device]
+    around = (each.region for chain in model.reach.running(found.call) for each in chain.entered)
+    others = (region for region in around if region.node is not found.call)
+    if any(changes_dtype(region, model.names, default) for region in others):
+        return True
     if _may_be_other(model, found.call):
         return True
-    taken = inherited(model.regions, model.names, found.call, device, DEFAULT_DTYPES[device])
+    taken = inherited(model.regions, model.names, found.call, device, default)
     return Part.DTYPE in taken
 
 
