@@ -97,12 +97,13 @@ class Model:
     @functools.cached_property
     def program(self) -> Program:
         """Which call runs which function, and what is repeated."""
-        return Program(self.linked, self.names, self.values, self.origins)
+        by_name = Program(self.linked, self.names, self.values)
+        return Program(self.linked, self.names, self.values, Origins(by_name))
 
     @functools.cached_property
     def origins(self) -> Origins:
         """Which object an expression is."""
-        return Origins(Program(self.linked, self.names, self.values))
+        return Origins(self.program)
 
     @functools.cached_property
     def holders(self) -> Holders:

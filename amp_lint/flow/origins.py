@@ -25,6 +25,7 @@ from amp_lint.vocabulary.modules import (
     COPYING,
     FACTORIES,
     KEEPING,
+    UNWRAPPING,
     WRAPPED,
     WRAPPERS,
 )
@@ -143,9 +144,10 @@ class Origins:
     def _same(self, call: cst.Call) -> list[cst.BaseExpression]:
         """What a call gives back: the module that it moves or wraps, or those it is made of."""
         given = [arg.value for arg in call.args]
-        if given and self.names.is_any(call.func, WRAPPERS):
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else None
+        if given and (name in UNWRAPPING or self.names.is_any(call.func, WRAPPERS)):
             return given[:1]
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in KEEPING | CASTING:
+        if isinstance(call.func, cst.Attribute) and name in KEEPING | CASTING:
             return [call.func.value]
         if (items := self.values.items(call)) is not None:
             return [value for _, value in items]

@@ -36,6 +36,8 @@ WRAPPERS = frozenset(
     }
 )
 """Functions and classes that run the module that they are given first."""
+UNWRAPPING = frozenset({"unwrap_model"})
+"""Methods of frameworks that give what they wrapped back, be it a module or an optimizer."""
 WRAPPED = "module"
 """The attribute in which the classes among them keep it."""
 CONTAINERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ModuleList", "torch.nn.Sequential"})

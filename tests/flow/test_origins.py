@@ -29,6 +29,12 @@ class Record:
 class More(Record):
     third: object = None
 """
+CALLED = """\
+a = make()
+class Runner:
+    def __call__(self, x):
+        same(a, x)
+"""
 
 
 def given(model: Model) -> list[cst.BaseExpression]:
@@ -68,6 +74,9 @@ def given(model: Model) -> list[cst.BaseExpression]:
         "a = make()\ndef f(all):\n    b, = all\n    same(a, b)\ndef g(some):\n    f(some)\ng([a])",
         "a = make()\ndef f():\n    return 1, a\nb, c = f()\nsame(a, c)",
         "a = make()\nboth = a, a\n[b, c] = both\nsame(b, c)",
+        "a = make()\nsame(a, framework.unwrap_model(a))",
+        CALLED + "def g(run):\n    run(a)\ng(Runner())",
+        CALLED.replace("__call__", "now") + "def g(run):\n    run.now(a)\ng(Runner())",
     ],
 )
 def test_same(body: str) -> None:
