@@ -783,9 +783,18 @@ def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
         return tells or any(kind(part) for part in parts for kind in kinds)
     if _bases(node, _OF_TORCH):
         return False
-    return _keeps_registry(parts, _ITEMS) or any(
-        _is_event(part) or _is_context(part) for part in parts
+    return (
+        any(_is_event(part) or _is_context(part) or _is_gradient(part) for part in parts)
+        or _keeps_registry(parts, _ITEMS)
+        or any(map(_is_half, _fields_of(node)))
     )
+
+
+def _fields_of(node: ast.ClassDef) -> Iterator[ast.AST]:
+    """What the fields of a class are by default, and what that is made of."""
+    for each in node.body:
+        if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None:
+            yield from ast.walk(each.value)
 
 
 def _keeps_registry(parts: Iterable[ast.AST], reading: AbstractSet[str]) -> bool:

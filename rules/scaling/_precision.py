@@ -226,7 +226,7 @@ class Precision:
         for region in regions:
             if region.dtype is not None:
                 switch = True if region.enabled is None else self.truth(region.enabled)
-                yield region.dtype, switch
+                yield region.dtype, both(switch, self.guard(region.node))
         if not regions and (owner := self.values.enclosing_class(call)) is not None:
             for name, found in self.values.class_attributes(owner).items():
                 if _is_autocast_dtype(name):

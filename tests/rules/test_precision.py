@@ -405,3 +405,27 @@ def test_switch(setup: str, dtype: str, expected: str | None) -> None:
         "    ",
     )
     assert [scaler.switch for scaler in scalers(text)] == [expected]
+
+
+KEPT = """\
+    class Config:
+        amp = True
+        dtype: torch.dtype = DTYPE
+    class Trainer:
+        def __init__(self, config=None):
+            self.config = config or Config()
+            if self.config.amp:
+                self.scaler = torch.amp.GradScaler("cuda")
+                self.region = torch.autocast("cuda", dtype=self.config.dtype)
+        def step(self, x):
+            with self.region:
+                loss = self.net(x)
+            self.scaler.scale(loss).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "count"), [("torch.bfloat16", 1), ("torch.float16", 0), ("torch.float32", 0)]
+)
+def test_a_region_that_is_made_under_the_same_test(dtype: str, count: int) -> None:
+    assert len(scalers(KEPT.replace("DTYPE", dtype))) == count

@@ -30,6 +30,21 @@ CASES = {
         True,
     ),
     "called after a scaler": ("import a\na.MyGradScaler()\n", ("MyGradScaler = 1\n",), True),
+    "the default of a setting": (
+        "from a import Config\nConfig().dtype\n",
+        ("import torch\nclass Config:\n    dtype: torch.dtype = torch.bfloat16\n",),
+        True,
+    ),
+    "a setting of another dtype": (
+        "from a import Config\nConfig().dtype\n",
+        ("import torch\nclass Config:\n    dtype: torch.dtype = torch.float32\n",),
+        False,
+    ),
+    "a class that reads gradients": (
+        "from a import Meter\nMeter().read(p)\n",
+        ("class Meter:\n    def read(self, p):\n        return p.grad.norm()\n",),
+        True,
+    ),
     "in a circle": ("from b import run\nrun(x)\n", (PLAIN, "import a\nrun = a.step\n"), False),
 }
 
