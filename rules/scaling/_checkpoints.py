@@ -20,6 +20,7 @@ from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT, STEPPER_CALL
 from amp_lint.vocabulary.frameworks import ENGINES, KEEPING
 from amp_lint.vocabulary.meaning import Part, Role
+from amp_lint.vocabulary.modules import UNWRAPPING
 from amp_lint.vocabulary.purity import ASKING, DICT_CHANGES
 from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import (
@@ -253,16 +254,30 @@ class Checkpoints:
         strings = self.tree.nodes(cst.SimpleString)
         keys = (text for text in strings if names_scaler(str(text.evaluated_value)))
         kept = (key for key in keys if not self.is_aside(key) and not self._is_read(key))
+        kept = (key for key in kept if not self._is_of_another(self._kept_as(key)))
         kept = (key for key in kept if not self._is_taken_apart(self.tree.ancestor(key, cst.Dict)))
         if any(self.is_reached(key) and not self._is_for_nobody(key) for key in kept):
             return True
         entries = self.tree.nodes(cst.DictElement)
         held = (entry for entry in entries if self.roles.is_scaler(entry.value))
+        held = (entry for entry in held if not self._is_of_another(entry.value))
         held = (e for e in held if not self._is_taken_apart(self.tree.ancestor(e, cst.Dict)))
         if any(map(self.is_reached, held)):
             return True
         calls = filter(self._may_save_scaler, self.tree.nodes(cst.Call))
         return any(map(self.is_reached, calls))
+
+    def _kept_as(self, key: cst.SimpleString) -> cst.BaseExpression | None:
+        """What a state is asked for that an item of a dict is: ``x`` of ``"key": x.state_dict()``."""
+        holder = self.tree.ancestor(key, cst.DictElement, cst.Assign)
+        value = holder.value if isinstance(holder, (cst.DictElement, cst.Assign)) else None
+        return _asked_for_state(value) if value is not None else None
+
+    def _is_of_another(self, scaler: cst.BaseExpression | None) -> bool:
+        """Whether a scaler is certainly none of this file, which has its own."""
+        made = self.roles.scaler_origins(scaler) if scaler is not None else []
+        own = any(self.own.is_own(each.call) for each in self._scalers)
+        return own and bool(made) and not any(map(self.own.is_own, made))
 
     def _is_taken_apart(self, made: cst.CSTNode | None) -> bool:
         """Whether all that may save a dict takes single things out of it, each by its key."""
@@ -345,6 +360,7 @@ class Checkpoints:
                 self.is_scaler(func.value) or self._may_hold_scaler(func.value)
             )
             left_out = asks and self.program.is_left_out(func.value)
+            left_out = left_out or self._is_of_another(func.value)
             goes_on = asks and not self._is_passed_on(call) and not self._is_only_shown(call)
             return goes_on and not left_out
         target = self.program.target(call)
@@ -1276,11 +1292,19 @@ def _entries(given: cst.Dict) -> list[cst.DictElement]:
 
 
 def _asked_for_state(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """``x`` of ``x.state_dict()``."""
+    """``x`` of ``x.state_dict()``, be it wrapped by a framework."""
     match node:
         case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=name))):
-            return owner if name in STATE_DICT.words else None
+            return _unwrapped(owner) if name in STATE_DICT.words else None
     return None
+
+
+def _unwrapped(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``x`` of ``framework.unwrap_model(x)``; else what it is given."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name)), args=[given, *_]):
+            return given.value if name in UNWRAPPING else node
+    return node
 
 
 def _key(given: cst.BaseExpression) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from amp_lint import engine, registry
 from amp_lint.selection import Selection
+from amp_lint.syntax.project import Links
 from amp_lint.text.source import Source
 from tests.programs import model_of
 
@@ -1008,3 +1010,76 @@ def test_a_scaler_of_data_is_none(data: str) -> None:
 
 def test_what_may_be_a_scaler() -> None:
     assert not incomplete(SCRIPT, "s = GradScaler()", "s = GradScaler()\n    save_it(x_scaler)")
+
+
+FRAMEWORK = """\
+import torch
+from accelerate import Accelerator
+def main(net, opt, loader, path):
+    accelerator = Accelerator(mixed_precision="fp16")
+    net, opt, loader = accelerator.prepare(net, opt, loader)
+    for x in loader:
+        accelerator.backward(net(x))
+        opt.step()
+        opt.zero_grad()
+    torch.save(accelerator.unwrap_model(opt).state_dict(), path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("accelerator.unwrap_model(opt)", "opt", 1),
+        ("unwrap_model(opt)", "unwrap_model(net)", 0),
+        ('"fp16"', '"bf16"', 0),
+    ],
+)
+def test_what_a_framework_unwraps(old: str, new: str, count: int) -> None:
+    assert len(unsaved(FRAMEWORK, old, new)) == count
+
+
+NEAR = """\
+import torch
+class Small:
+    def __init__(self):
+        self.scaler = torch.amp.GradScaler("cuda")
+    def step(self, loss, optimizer):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(optimizer)
+        self.scaler.update()
+    def save(self, optimizer, path):
+        torch.save({"optimizer": optimizer.state_dict()}, path)
+"""
+FAR = """\
+import torch
+from near import Small
+class Large:
+    def __init__(self, loader):
+        self.small = Small()
+        self.scaler = torch.amp.GradScaler("cuda")
+        self.optimizer = torch.optim.SGD(loader.parameters(), 0.1)
+    def step(self, loss):
+        self.small.step(loss, self.optimizer)
+    def save(self, path):
+        state = {"optimizer": self.optimizer.state_dict()}
+        state["scaler"] = self.scaler.state_dict()
+        torch.save(state, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("self.scaler.state_dict()", "self.small.scaler.state_dict()", 0),
+        ("self.scaler.state_dict()", "unknown.scaler.state_dict()", 0),
+    ],
+)
+def test_another_scaler_that_is_saved_elsewhere(old: str, new: str, count: int) -> None:
+    links = Links((FAR.replace(old, new).encode() if old else FAR.encode(),), {(1, "near"): 0})
+    links = replace(links, callers=frozenset({1}))
+    rules = [each for each in registry.all_rules() if each.code == "AMP111"]
+    selection = Selection(tuple(rules), preview=True)
+    found = engine.check(Source(NEAR.encode(), "near.py"), selection, links=links)
+    assert [each.code for each in found] == ["AMP111"] * count
