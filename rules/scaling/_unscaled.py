@@ -13,7 +13,7 @@ from amp_lint.amp.ambient import device_of, inherited
 from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_untracked
 from amp_lint.amp.regions import Region
-from amp_lint.flow.branches import Guard, arms, excludes, guards
+from amp_lint.flow.branches import Guard, arms, contradict, excludes, guards
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.names import Binding, dotted
@@ -98,7 +98,20 @@ class Unscaled:
                     found.setdefault(
                         id(node), UnscaledForward(region, backward, step, node, option)
                     )
+            for region in self._decorating(backward) if option is not None else ():
+                if self.tree.is_own(backward):
+                    forward = UnscaledForward(region, backward, step, backward, option)
+                    found.setdefault(id(backward), forward)
         return [*found.values()]
+
+    def _decorating(self, backward: cst.Call) -> Iterator[Region]:
+        """The regions that are always on, as decorators of what the loss of a backward calls."""
+        loss = self.steps.recognizer.loss(backward)
+        for region in self._trace([loss], _MAX_CALLS, backward) if loss is not None else ():
+            is_decorator = isinstance(self.tree.parent(region.node), cst.Decorator)
+            if is_decorator and region.enabled is None and region.dtype is None:
+                if not (region.conditional or region.of_several or region.starred):
+                    yield region
 
     @property
     def _never_scaled(self) -> Iterator[UnscaledForward]:
@@ -308,9 +321,26 @@ class Unscaled:
         loss = self.steps.recognizer.loss(backward)
         if loss is not None and meaning is not None and meaning.owner not in OWNERS:
             yield from self._trace([loss], calls)
+            yield from self._open_around(backward, loss)
 
-    def _trace(self, todo: list[cst.BaseExpression], depth: int) -> Iterator[Region]:
-        """The float16 regions in which a value, or what it is made from, is computed."""
+    def _open_around(self, backward: cst.Call, loss: cst.BaseExpression) -> Iterator[Region]:
+        """The float16 region in which others call a function that computes a loss and uses it."""
+        names = self.tree.below(loss, cst.Name)
+        is_given = any(b.kind == "parameter" for name in names for b in self.flow.reaching(name))
+        home = self.steps.program.function_of
+        for event in self.steps.backwards if not is_given else ():
+            region = event.region
+            if event.node is backward and region is not None and self._is_float16(region):
+                if home(region.node) is not home(backward):
+                    yield region
+
+    def _trace(
+        self, todo: list[cst.BaseExpression], depth: int, use: cst.CSTNode | None = None
+    ) -> Iterator[Region]:
+        """The float16 regions in which a value, or what it is made from, is computed.
+
+        But for what the tests around its ``use`` exclude.
+        """
         seen: set[int] = set()
         while todo and len(seen) < _MAX_NODES:
             expression = todo.pop()
@@ -321,6 +351,8 @@ class Unscaled:
             if region is not None:
                 yield region
             for part in self._with_gradient(expression):
+                if use is not None and contradict(self.tree, use, part):
+                    continue
                 if isinstance(part, cst.Name):
                     todo += self._assigned(part)
                 elif isinstance(part, cst.Attribute) and depth > 0:

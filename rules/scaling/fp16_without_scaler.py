@@ -27,6 +27,10 @@ _OF_BACKWARD = (
     "its forward runs in float16{} and nothing scales the loss: gradients below 6e-8 become 0"
 )
 _SWITCHED = "where {} is false, nothing scales this float16 forward: gradients below 6e-8 become 0"
+_DECORATED = (
+    "where {} is false, nothing scales this loss, whose forward is float16 by its decorator: "
+    "gradients below 6e-8 become 0"
+)
 _NEVER = "this is false for each of {}: nothing scales in float16, gradients below 6e-8 become 0"
 _WRITE = "compare with the word that chooses float16"
 _TOO = "give the region {}, too"
@@ -75,11 +79,13 @@ class Fp16WithoutScaler(Rule):
         self, model: Model, forward: UnscaledForward, option: cst.BaseExpression
     ) -> Diagnostic:
         written = model.tree.source(option)
+        own = forward.place is not forward.backward
+        plain = [(forward.backward, _PLAIN)] if own else []
         return self.report(
             model,
             forward.place,
-            _SWITCHED.format(quoted(written)),
-            related=[(forward.backward, _PLAIN), (forward.step, _STEP)],
+            (_SWITCHED if own else _DECORATED).format(quoted(written)),
+            related=[*plain, (forward.step, _STEP)],
             help=_TOO.format(quoted(f"enabled={written}")),
         )
 

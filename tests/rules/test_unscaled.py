@@ -361,3 +361,76 @@ class Trainer:
 def test_a_region_around_another_call_of_the_same_method_is_not_the_one(before: str) -> None:
     program = METHOD.replace("        if self.amp:\n", f"{before}        if self.amp:\n")
     assert not model_of(program).part(Unscaled).forwards
+
+
+AROUND = """\
+import torch
+class Base:
+    def iterate(self, x):
+        with torch.autocast("cuda", dtype=torch.float16):
+            self.step(x)
+class Trainer(Base):
+    def step(self, x):
+        loss = self.net(x).sum()
+        loss.backward()
+        self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("torch.float16", "torch.bfloat16", 0),
+        ("            self.step(x)", "            y = x\n        self.step(x)", 0),
+        (
+            "    def step(self, x):\n        loss = self.net(x).sum()",
+            "    def step(self, loss):",
+            0,
+        ),
+    ],
+)
+def test_a_region_in_which_a_step_is_called(old: str, new: str, count: int) -> None:
+    assert old in AROUND
+    program = AROUND.replace(old, new) if old else AROUND
+    assert len(model_of(program).part(Unscaled).forwards) == count
+
+
+DECORATED = """\
+import torch
+class Net(torch.nn.Module):
+    @torch.cuda.amp.autocast()
+    def forward(self, x):
+        return self.layer(x).sum()
+def train(data, amp):
+    net = Net()
+    opt = torch.optim.SGD(net.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in data:
+        loss = net(x)
+        if amp:
+            scaler.scale(loss).backward()
+            scaler.step(opt)
+            scaler.update()
+        else:
+            loss.backward()
+            opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("autocast()", "autocast(enabled=False)", 0),
+        ("autocast()", "autocast(dtype=torch.bfloat16)", 0),
+        ("loss = net(x)", "loss = net(x) if amp else net.layer(x).sum()", 0),
+        ("        if amp:", "        loss = net.layer(x).sum()\n        if amp:", 0),
+    ],
+)
+def test_a_decorated_forward_where_an_option_scales(old: str, new: str, count: int) -> None:
+    assert old in DECORATED
+    program = DECORATED.replace(old, new) if old else DECORATED
+    forwards = model_of(program).part(Unscaled).forwards
+    assert len(forwards) == count
+    assert all(each.place is each.backward and each.option for each in forwards)
