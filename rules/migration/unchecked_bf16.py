@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from amp_lint.edit import call_edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
-from amp_lint.vocabulary.settings import BF16_CHECK, BF16_EMULATION, BF16_EMULATION_SINCE
+from amp_lint.vocabulary.settings import (
+    BF16_CHECK,
+    BF16_EMULATION,
+    BF16_EMULATION_SINCE,
+    CAPABILITIES,
+)
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -35,8 +40,23 @@ class UncheckedBf16(Rule):
         """Report each call that does not say what it means."""
         if model.target_torch is not None and model.target_torch < BF16_EMULATION_SINCE:
             return
-        if not call.args:
+        if not (call.args or _knows_capability(model, call)):
             edits = call_edits.add_keyword(model.tree, call, _ARGUMENT)
             fix = Fix("Ask for the hardware", edits, Applicability.SUGGEST)
             help = f"ask with `{_ARGUMENT}`"
             yield self.report(model, call, _MESSAGE, fix=fix, help=help)
+
+
+def _knows_capability(model: Model, call: cst.Call) -> bool:
+    """Whether a test of the GPU's capability decides about a place."""
+    from amp_lint._lazy import cst
+    from amp_lint.flow.branches import deciding
+
+    tests = (test for test, _ in deciding(model.tree, call))
+    kinds = cst.Name, cst.Call
+    named = (each for test in tests for kind in kinds for each in model.tree.below(test, kind))
+    values = (value for each in named for value in model.values.alternatives(each))
+    return any(
+        isinstance(value, cst.Call) and model.names.is_any(value.func, CAPABILITIES)
+        for value in values
+    )

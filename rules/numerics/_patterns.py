@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
+import math
 import operator
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 _DIM_NAME = re.compile(r"(^|_|\.)(dim|axis)(_|$|\d)", re.IGNORECASE)
 _SMALL = 8.0
 """No exponential of a number below that overflows float16, and no probability rounds to 0 or 1."""
+_OF_ONE_NUMBER: dict[str, Callable[[float], float]] = {
+    f"math.{each.__name__}": each for each in (math.exp, math.log, math.log2, math.sqrt)
+}
+"""Functions that tests write numbers with."""
 _OF_NUMBERS = (r"\bmath\.", r"\bnp\.", r"\bnumpy\.", r"\w")
 """What stands before the name of a function that is not torch's."""
 _OF_VALUES = r"[ \t]*(?:[-+*/%]|=(?!=)|\.[ \t]*[^\W\d])"
@@ -227,17 +233,34 @@ def _is_written_out(model: Model, match: Match) -> bool:
 def _is_small(model: Model, value: cst.BaseExpression) -> bool:
     if not isinstance(value, cst.Call) or not model.names.is_any(value.func, HOLDERS):
         return False
-    return bool(value.args) and _are_small(value.args[0].value)
+    return bool(value.args) and _are_small(model, value.args[0].value)
 
 
-def _are_small(node: cst.BaseExpression) -> bool:
+def _are_small(model: Model, node: cst.BaseExpression) -> bool:
     """Whether an expression is a small number, or a list of such."""
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return bool(node.elements) and all(_are_small(model, each.value) for each in node.elements)
+    number = _number(model, node)
+    return number is not None and abs(number) < _SMALL
+
+
+def _number(model: Model, node: cst.BaseExpression) -> float | None:
+    """A number that is written, or what a function of ``math`` gives of one."""
     from amp_lint.flow.values import literal
 
-    if isinstance(node, (cst.List, cst.Tuple)):
-        return bool(node.elements) and all(_are_small(each.value) for each in node.elements)
-    number = literal(node)
-    return isinstance(number, (int, float)) and abs(number) < _SMALL
+    value = literal(node)
+    if isinstance(value, (int, float)):
+        return value
+    if not isinstance(node, cst.Call) or len(node.args) != 1:
+        return None
+    given = _number(model, node.args[0].value)
+    names = model.names.qualified(node.func)
+    function = next((_OF_ONE_NUMBER[name] for name in names if name in _OF_ONE_NUMBER), None)
+    if function is None or given is None:
+        return None
+    with contextlib.suppress(ArithmeticError, ValueError):
+        return function(given)
+    return None
 
 
 def _any_word(names: Iterable[str]) -> frozenset[str]:
