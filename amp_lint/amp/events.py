@@ -65,7 +65,9 @@ class Event:
     params: str | None = None
     """CLIP: the object whose parameters are clipped, where it can be named."""
     through: cst.Call | None = None
-    """BACKWARD, CLIP: the call in the file itself that runs it, where it is in another file."""
+    """BACKWARD, CLIP: the call in the file itself that runs it, where it is in another file.
+
+    GRADIENT_WRITE: the call in the function that ran backward, where it is in another one."""
     absent: bool = False
     """UNSCALE, STEP, UPDATE: the scaler is known to be None on this path, so that this raises."""
     enabled: bool | None = None

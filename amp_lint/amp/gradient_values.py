@@ -11,12 +11,12 @@ from amp_lint.flow.program import Program
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, Names, dotted
-from amp_lint.syntax.tree import Tree, descendants, is_a
+from amp_lint.syntax.tree import Tree, children, descendants, is_a
 from amp_lint.vocabulary.meaning import Kind, Role
-from amp_lint.vocabulary.operations import CASTS, WHOLE
+from amp_lint.vocabulary.operations import CASTS, LIKE, SIZES, WHOLE
 from amp_lint.vocabulary.operations import operations as table
 from amp_lint.vocabulary.table import methods, rows, words
-from amp_lint.vocabulary.training import MEASURES, PLOTS, READING, REPLACING, SAME_NUMBERS
+from amp_lint.vocabulary.training import ADDING, MEASURES, PLOTS, READING, REPLACING, SAME_NUMBERS
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _LIMITS = methods(Role.GRADIENT, rows(Kind.GRADIENT_READ))
@@ -45,6 +45,55 @@ def is_gradient(node: cst.BaseExpression) -> bool:
 def is_limit(call: cst.Call) -> bool:
     """Whether a change of gradients depends on how large they are: ``p.grad.clamp_(-1, 1)``."""
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in _LIMITS
+
+
+def addition(tree: Tree, write: cst.CSTNode) -> tuple[cst.CSTNode, cst.BaseExpression] | None:
+    """The gradients that a change adds something to, and that: ``p.grad += x``.
+
+    None where it may be gradients itself, or something else changes them.
+    """
+    match write:
+        case cst.AugAssign(
+            target=target, operator=cst.AddAssign() | cst.SubtractAssign(), value=value
+        ):
+            return target, value
+        case cst.Call(
+            func=cst.Attribute(value=target, attr=cst.Name(value=name)),
+            args=[cst.Arg(value=value, keyword=None), *_],
+        ):
+            return (target, value) if name in ADDING else None
+    match tree.parent(tree.parent(write) or write):
+        case cst.Assign(
+            value=cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract(), right=right)
+        ):
+            others = [part for part in (left, right) if not is_gradient(part)]
+            return (write, others[0]) if len(others) == 1 else None
+    return None
+
+
+def owner_of(gradient: cst.CSTNode) -> cst.CSTNode:
+    """``p`` of ``p.grad`` or ``p.grad.data``."""
+    node = gradient
+    while isinstance(node, cst.Attribute):
+        if node.attr.value == "grad":
+            return node.value
+        node = node.value
+    return node
+
+
+def summed(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The parts of an expression whose numbers it is made of: no shapes, and no indices."""
+    yield node
+    match node:
+        case cst.Subscript(value=whole):
+            yield from summed(whole)
+        case cst.Attribute(attr=cst.Name(value=name)) if name in SIZES:
+            return
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name in LIKE:
+            return
+        case _:
+            for part in children(node):
+                yield from summed(part)
 
 
 def limited(call: cst.Call, names: Names) -> cst.BaseExpression | None:

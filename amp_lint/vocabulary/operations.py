@@ -63,6 +63,10 @@ TYPED = {
 HOLDERS = frozenset(f"torch.{name}" for name in ("tensor", "as_tensor", "Tensor", *TYPED))
 """What makes a tensor of numbers."""
 LIKE = frozenset({"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"})
+RANDOM = frozenset(
+    f"torch.{name}" for name in ("normal", "rand", "rand_like", "randn", "randn_like")
+)
+"""Functions that make random numbers."""
 NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"})
 """Functions and methods that make a tensor of the dtype of another."""
 ONES = frozenset({"ones", "ones_like", "new_ones"})

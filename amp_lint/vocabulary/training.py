@@ -88,6 +88,8 @@ MEASURES = frozenset(
 
 COPY = "copy_"
 """A method that writes a tensor into another one."""
+ADDING = frozenset({"add_", "sub_"})
+"""Methods that add something to a tensor in place."""
 REPLACING = frozenset({"nan_to_num", "nan_to_num_"})
 """What puts numbers in the place of those that are inf or NaN."""
 

@@ -333,7 +333,12 @@ class Evaluator(ABC):
             case Kind.GRADIENT_READ | Kind.GRADIENT_REPAIR:
                 path = self._read(node, path, frame, kind)
             case Kind.GRADIENT_WRITE if is_limit(node):
-                path = self.emit(self._read(node, path, frame), Event(kind, node, optimizer=name))
+                written = replace(self.written(node, path, frame), optimizer=name)
+                path = self.emit(self._read(node, path, frame), written)
+            case Kind.GRADIENT_WRITE:
+                written = replace(self.written(node, path, frame), optimizer=name)
+                owned = self.recognizer.framework(node)
+                path = self.emit(path, replace(written, framework=owned))
             case _:
                 owned = self.recognizer.framework(node)
                 path = self.emit(path, Event(kind, node, optimizer=name, framework=owned))
@@ -410,13 +415,23 @@ class Evaluator(ABC):
         backward = self._scaling(path)
         if backward is None:
             return path
-        home = self.tree.ancestor(backward.node, cst.FunctionDef)
-        calls = (*frame.calls, node)
-        at = next((c for c in calls if self.tree.ancestor(c, cst.FunctionDef) is home), node)
+        at = self._led(backward, frame) or node
         last = path.latest
         if last is not None and last.kind is kind and last.node is at:
             return path
         return self.emit(path, Event(kind, at))
+
+    def _led(self, backward: Event, frame: Frame) -> cst.Call | None:
+        """The call that led here from the function that ran backward; None within that itself."""
+        home = self.tree.ancestor(backward.node, cst.FunctionDef)
+        at_home = (c for c in frame.calls if self.tree.ancestor(c, cst.FunctionDef) is home)
+        return next(at_home, None)
+
+    def written(self, node: cst.CSTNode, path: Path, frame: Frame) -> Event:
+        """A change of gradients, which is made by the call in the function that ran backward."""
+        backward = self._scaling(path)
+        led = self._led(backward, frame) if backward is not None else None
+        return Event(Kind.GRADIENT_WRITE, node, through=led)
 
     def _scaling(self, path: Path) -> Event | None:
         """The backward that left gradients scaled; if all events count, the last one anyway."""

@@ -116,6 +116,8 @@ _STEP = frozenset({Kind.STEP})
 SCALED_CLIP = Row(Mistake.SCALED_CLIP, _CLIP, "scaled", _pending)
 _READS = frozenset({Kind.GRADIENT_READ, Kind.GRADIENT_REPAIR})
 SCALED_READ = Row(Mistake.SCALED_READ, _CLIP | _READS, "scaled", _pending)
+SCALED_ADDITION = Row(Mistake.SCALED_READ, frozenset({Kind.GRADIENT_WRITE}), "scaled", _pending)
+"""Where what is written is not scaled itself."""
 STRICT_CLIP = Row(
     Mistake.STRICT_CLIP,
     _CLIP,

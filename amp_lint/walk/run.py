@@ -280,8 +280,9 @@ class Run(Evaluator):
             return self._forget(path, (target,), frame)
         if is_gradient(target):
             clears = literal(node) is None
-            kind = Kind.ZERO_GRAD if clears else Kind.GRADIENT_WRITE
-            return self.emit(path, Event(kind, target))
+            if clears:
+                return self.emit(path, Event(Kind.ZERO_GRAD, target))
+            return self.emit(path, self.written(target, path, frame))
         if (record := recorded(target)) is not None:
             return self.emit(path, Event(Kind.RESET, target, self.key(record.value, path, frame)))
         key = self.own_key(target, path, frame)
@@ -294,7 +295,7 @@ class Run(Evaluator):
 
     def _augment(self, node: cst.AugAssign, path: Path, frame: Frame) -> list[Path]:
         if is_gradient(node.target):
-            return [self.emit(path, Event(Kind.GRADIENT_WRITE, node))]
+            return [self.emit(path, self.written(node, path, frame))]
         paths: list[Path] = []
         for after, result in self.evaluate(node.value, path, frame):
             old = self.value(node.target, after, frame)

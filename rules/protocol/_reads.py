@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_lint.amp.events import Event, Kind
+from amp_lint.amp.gradient_values import addition, owner_of, summed
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.kernels import DIVIDE, MULTIPLY
+from amp_lint.vocabulary.operations import RANDOM
 from amp_lint.vocabulary.purity import DIVIDED, MULTIPLIED
 from amp_lint.vocabulary.written import reads_scale
 from amp_lint.walk.clips import clip_limit, is_infinite
-from amp_lint.walk.mistake_rows import SCALED_READ
+from amp_lint.walk.mistake_rows import SCALED_ADDITION, SCALED_READ
 from amp_lint.walk.paths import Cycle
 from amp_lint.walk.relevance import FINITE
 from amp_lint.walk.steps import Root
@@ -27,6 +30,8 @@ _BY_SCALE = (cst.Multiply, cst.Divide)
 _PRODUCTS = frozenset({MULTIPLY, MULTIPLIED, DIVIDE, DIVIDED})
 _WATCH = frozenset({"wandb.watch", "wandb.sdk.watch"})
 _RUNS = frozenset({"wandb.init"})
+_ABOUT_GRADIENTS = re.compile(r"grad|scale", re.IGNORECASE)
+"""In the names of what may be scaled like the gradients that it is added to."""
 _WATCHED_GRADIENTS = frozenset({"gradients", "all"})
 
 
@@ -40,6 +45,16 @@ class ScaledRead:
     place_for_unscale: UnscalePlace | None
     hides: bool
     """Whether it also replaces what is inf or NaN, so that no scaler sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What is added to scaled gradients, on some feasible path, and is not scaled itself."""
+
+    node: cst.CSTNode
+    backward: Event
+    step: Event
+    place_for_unscale: UnscalePlace | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +92,36 @@ class Reads:
                 read = self._describe(event, backward, step, None)
                 found.setdefault(id(event.node), read)
         return sorted(found.values(), key=lambda read: self.tree.order(read.call))
+
+    @functools.cached_property
+    def added(self) -> list[Addition]:
+        """The weights, or random numbers, where they are added to scaled gradients."""
+        found: dict[int, Addition] = {}
+        for root in self.steps.roots:
+            for cycle in root.cycles:
+                for index, (event, state) in enumerate(self.steps.states(cycle)):
+                    backward = SCALED_ADDITION.judge(event, state)
+                    step = next((e for e in cycle[index:] if e.kind is Kind.STEP), None)
+                    if backward is None or step is None or step.scaler is None:
+                        continue
+                    if self.tree.is_own(event.place) and self._adds_unscaled(event.node):
+                        place = self.places.before(event, root)
+                        made = Addition(event.place, backward, step, place)
+                        found.setdefault(id(event.place), made)
+        return sorted(found.values(), key=lambda each: self.tree.order(each.node))
+
+    def _adds_unscaled(self, write: cst.CSTNode) -> bool:
+        """Whether what is added is made of the weights of these gradients, or is random."""
+        found = addition(self.tree, write)
+        if found is None or self._uses_scale(self.tree.ancestor(write, cst.FunctionDef)):
+            return False
+        parts = [part for value in self.values.alternatives(found[1]) for part in summed(value)]
+        if any(_ABOUT_GRADIENTS.search(name_of(part)) for part in parts):
+            return False
+        weight = self.tree.source(owner_of(found[0]))
+        made = (part.func for part in parts if isinstance(part, cst.Call))
+        is_random = any(self.names.is_any(func, RANDOM) for func in made)
+        return is_random or any(self.tree.source(part) == weight for part in parts)
 
     @functools.cached_property
     def watched(self) -> list[Watch]:
@@ -226,3 +271,10 @@ class Reads:
             any(isinstance(part, cst.Call) and measure(part) for part in descendants(side))
             for side in (operation.left, operation.right)
         )
+
+
+def name_of(node: cst.CSTNode) -> str:
+    """The name that a node is, or ends in; "" of anything else."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""

@@ -1,4 +1,4 @@
-"""AMP102: gradients are measured while they are still multiplied by the loss scale."""
+"""AMP102: gradients are measured or changed while they are multiplied by the scale."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from amp_lint.vocabulary.training import CLIP_NORM, NORMS
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
+    from amp_lint.walk.unscale_places import UnscalePlace
 
     from ._reads import ScaledRead
 
@@ -31,6 +32,8 @@ _UNSCALE: dict[Role | None, str] = {
     Role.ACCELERATOR: "call its `unscale_gradients` before, so that such a step is skipped",
 }
 _UNSCALE_FIRST = "call `unscale_` before, so that such a step is skipped; or leave it out"
+_ADDED = "this is added to gradients that are still scaled: it counts {} times less than it says"
+_ADD_LATER = "add it after `unscale_`"
 HIDES = "this hides inf and NaN from the scaler: it takes the step, and its scale does not fall"
 
 
@@ -68,11 +71,20 @@ class ScaledGradientRead(Rule):
                 read.call,
                 HIDES if read.hides else _LARGE.format(scale),
                 related=[(read.backward.node, _SCALED), *step],
-                fix=_fix(model, read),
+                fix=_fix(model, read.place_for_unscale, "the gradients are read"),
                 help=_help(read),
             )
             by_framework = read.backward.framework is not None  # as AMP502, which is in preview
             yield replace(found, preview=by_framework)
+        for added in model.part(Reads).added:
+            yield self.report(
+                model,
+                added.node,
+                _ADDED.format(scale),
+                related=[(added.backward.node, _SCALED), (added.step.node, _DIVIDED)],
+                fix=_fix(model, added.place_for_unscale, "something is added to gradients"),
+                help=_ADD_LATER,
+            )
         for watch in model.part(Reads).watched:
             yield self.report(
                 model,
@@ -90,12 +102,11 @@ def _help(read: ScaledRead) -> str:
     return _BY_FRAMEWORK.get(read.backward.framework, _HELP)
 
 
-def _fix(model: Model, read: ScaledRead) -> Fix | None:
-    place = read.place_for_unscale
+def _fix(model: Model, place: UnscalePlace | None, what: str) -> Fix | None:
     if place is None:
         return None
     return Fix(
-        f"Insert {place.what} before the gradients are read",
+        f"Insert {place.what} before {what}",
         (edits.insert_before(model.tree, place.statement, "\n".join(place.lines), place.guard),),
         Applicability.UNSAFE,
     )

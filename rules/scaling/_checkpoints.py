@@ -268,7 +268,7 @@ class Checkpoints:
         return any(map(self.is_reached, calls))
 
     def _kept_as(self, key: cst.SimpleString) -> cst.BaseExpression | None:
-        """What a state is asked for that an item of a dict is: ``x`` of ``"key": x.state_dict()``."""
+        """Of what the state is kept under a key: ``x`` of ``"key": x.state_dict()``."""
         holder = self.tree.ancestor(key, cst.DictElement, cst.Assign)
         value = holder.value if isinstance(holder, (cst.DictElement, cst.Assign)) else None
         return _asked_for_state(value) if value is not None else None

@@ -109,9 +109,9 @@ class Unscaled:
         loss = self.steps.recognizer.loss(backward)
         for region in self._trace([loss], _MAX_CALLS, backward) if loss is not None else ():
             is_decorator = isinstance(self.tree.parent(region.node), cst.Decorator)
-            if is_decorator and region.enabled is None and region.dtype is None:
-                if not (region.conditional or region.of_several or region.starred):
-                    yield region
+            is_plain = region.enabled is None and region.dtype is None and not region.starred
+            if is_decorator and is_plain and not (region.conditional or region.of_several):
+                yield region
 
     @property
     def _never_scaled(self) -> Iterator[UnscaledForward]:
@@ -330,9 +330,10 @@ class Unscaled:
         home = self.steps.program.function_of
         for event in self.steps.backwards if not is_given else ():
             region = event.region
-            if event.node is backward and region is not None and self._is_float16(region):
-                if home(region.node) is not home(backward):
-                    yield region
+            if event.node is not backward or region is None or not self._is_float16(region):
+                continue
+            if home(region.node) is not home(backward):
+                yield region
 
     def _trace(
         self, todo: list[cst.BaseExpression], depth: int, use: cst.CSTNode | None = None

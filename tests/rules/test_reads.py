@@ -311,3 +311,39 @@ def test_what_hides_an_overflow(line: str, count: int) -> None:
     assert len(found(loop + STEP)) == count
     assert not found("scaler.unscale_(optimizer)\n" + loop + STEP)
     assert not found(STEP + loop)
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("p.grad.add_(p, alpha=0.1)", 1),
+        ("p.grad.data.add_(p.data.mul(0.1))", 1),
+        ("p.grad.sub_(0.1 * p.detach())", 1),
+        ("p.grad += 0.1 * p.data", 1),
+        ("p.grad = p.grad + 0.1 * p", 1),
+        ("p.grad += torch.randn_like(p.grad) * 0.1", 1),
+        ("noise = torch.randn(p.shape); p.grad.add_(noise)", 1),
+        ("p.grad.mul_(0.5)", 0),
+        ("p.grad.add_(p.other_grad)", 0),
+        ("p.grad += saved[p]", 0),
+        ("p.grad.add_(args.decay)", 0),
+        ("p.grad += torch.zeros(p.shape)", 0),
+        ("p.grad.add_(p * scaler.get_scale(), alpha=0.1)", 0),
+        ("p.grad = 2 * p.grad - p.grad", 0),
+    ],
+)
+def test_what_is_added_to_gradients(line: str, count: int) -> None:
+    body = f"for p in model.parameters():\n    {line}\n"
+    assert len(found(body + STEP)) == count
+    assert not found("scaler.unscale_(optimizer)\n" + body + STEP)
+
+
+def test_a_helper_that_adds_to_gradients() -> None:
+    body = (
+        "def decay(rate):\n    for p in model.parameters():\n        p.grad.add_(p, alpha=rate)\n"
+        "decay(0.1)\n"
+    )
+    assert found(body + STEP) == ["decay(0.1)"]
+    source = Source(program(body + STEP).encode(), "train.py")
+    fixed = fix(source, selection("AMP102"), unsafe=True).text
+    assert "        scaler.unscale_(optimizer)\n        decay(0.1)\n" in fixed
