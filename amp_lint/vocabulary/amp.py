@@ -174,5 +174,13 @@ BFLOAT16_FLAGS = frozenset(
     {"bf16", "bfloat16", "use_bf16", "use_bfloat16", "is_bf16", "enable_bf16", "bf16_run"}
 )
 """What settings are called that turn bfloat16 on."""
+LEFT_IN_BACKWARD = frozenset(
+    {"checkpoint_sequential", "custom_bwd", "gradient_checkpointing_enable"}
+)
+RECOMPUTED = frozenset({"torch.utils.checkpoint.checkpoint"})
+"""What enters regions in backward, for a function or for what is computed again there.
+
+The count of regions is each thread's own, and the copies of weights are of all: measured with torch
+2.13, a region that is left on another thread drops them."""
 STAGES = "_per_optimizer_states"
 """Its private record of which optimizers' gradients are unscaled, or stepped on."""

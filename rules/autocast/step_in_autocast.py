@@ -10,7 +10,7 @@ from amp_lint.edit.call_edits import set_keyword
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
-from amp_lint.vocabulary.amp import AUTOCAST
+from amp_lint.vocabulary.amp import AUTOCAST, LEFT_IN_BACKWARD, RECOMPUTED
 from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import words
 
@@ -50,12 +50,20 @@ class StepInAutocast(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every step inside a region in which another forward follows."""
-        for stale in model.caches.stale:
+        for stale in () if _drops_casts(model) else model.caches.stale:
             forward = [] if stale.loops else [(stale.forward, "another forward was run for this")]
             own = [(each.node, _OWN) for each in stale.own if model.tree.is_own(each.node)]
             related = [(stale.region.node, _BEGINS), *forward, *own]
             message, help = _LOOP if stale.loops else _NEXT
             yield self.report(model, stale.step, message, related, _fix(model, stale), help=help)
+
+
+def _drops_casts(model: Model) -> bool:
+    """Whether backward leaves regions of its own, on the thread of a GPU: that drops all casts."""
+    if any(map(model.linked.named, LEFT_IN_BACKWARD)):
+        return True
+    calls = model.linked.nodes(cst.Call)
+    return any(model.names.is_any(call.func, RECOMPUTED) for call in calls)
 
 
 def _fix(model: Model, stale: StaleCast) -> Fix | None:
