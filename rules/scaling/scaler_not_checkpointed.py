@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MESSAGE = "the checkpoint lacks the scaler of {}: a resumed run skips steps to find its scale again"
 HELP = "save {} and load it"
+_ITS_STATE = "the state of the scaler, too,"
 OF_FRAMEWORK = "save and load {}, which is None unless the precision is fp16; or use {}"
 GIVEN = "give it the scaler, too: it saves and loads what it is given"
 UNLOADED = "the scaler is saved and not loaded: a resumed run skips steps to find its scale again"
@@ -57,7 +58,7 @@ class ScalerNotCheckpointed(Rule):
         Account(
             Mistake.UNSAVED_SCALER,
             MESSAGE.format("this optimizer"),
-            HELP.format("the state of the scaler, too,"),
+            HELP.format(_ITS_STATE),
             {At.STEP: STEPPED},
         ),
     )
@@ -114,6 +115,8 @@ def _help(model: Model, checkpoint: Checkpoint) -> str:
             return HELP.format(quoted(f"{owner}.{STATE_DICT.word}()"))
         state, whole = f"{owner}.scaler.state_dict()", f"{owner}.save_state"
         return OF_FRAMEWORK.format(quoted(state), quoted(whole))
+    if checkpoint.scaler is None and not model.tree.is_own(checkpoint.steps):
+        return HELP.format(_ITS_STATE)  # which has another name there
     scaler = checkpoint.scaler or _name(model, checkpoint)
     return HELP.format(quoted(f"{scaler}.state_dict()"))
 
