@@ -214,6 +214,31 @@ _OTHERS = (
 ROWS = (*ACCELERATE, *FABRIC, *LIGHTNING, *TRAINER, *_OTHERS)
 OWNERS = frozenset({Role.ACCELERATOR, Role.FABRIC, Role.LIGHTNING})
 """What scales a loss in its own backward, and divides by the scale in its optimizers' steps."""
+FSDP_PRECISION = Meaning(
+    names=(
+        "torch.distributed.fsdp.MixedPrecision",
+        "torch.distributed.fsdp.api.MixedPrecision",
+        "torch.distributed.fsdp.fully_sharded_data_parallel.MixedPrecision",
+    ),
+    parameters=(
+        Parameter("param_dtype"), Parameter("reduce_dtype"), Parameter("buffer_dtype", Part.DTYPE),
+    ),
+)  # fmt: skip
+"""What FSDP casts parameters, gradients and buffers to; a buffer stays so from the first forward on
+(measured with torch 2.13)."""
+ROTARY_MODELS = frozenset(
+    {
+        "Arcee", "Bamba", "BitNet", "CodeGen", "Cohere", "Cohere2", "DeepseekV2", "DeepseekV3",
+        "DiffLlama", "Ernie4_5", "Exaone4", "Falcon", "FalconH1", "GPTJ", "GPTNeoX", "Gemma",
+        "Gemma2", "Gemma3", "Glm", "Glm4", "GptOss", "Granite", "GraniteMoe", "Helium", "JetMoe",
+        "Lfm2", "Llama", "MiniCPM3", "MiniMax", "Ministral", "Mistral", "Mixtral", "Mllama",
+        "ModernBert", "Nemotron", "Olmo", "Olmo2", "Olmo3", "Olmoe", "Persimmon", "Phi", "Phi3",
+        "Phimoe", "Qwen2", "Qwen2Moe", "Qwen2VL", "Qwen2_5_VL", "Qwen3", "Qwen3Moe", "Qwen3Next",
+        "RecurrentGemma", "SeedOss", "SmolLM3", "StableLm", "Starcoder2", "Zamba2",
+    }
+)  # fmt: skip
+"""What the classes of models of transformers begin with that keep the frequencies of rotary
+embeddings in a float32 buffer: those with a class called so and RotaryEmbedding (read in 5.24)."""
 APEX = frozenset({"apex"})
 """An identifier of every file that has apex patch something."""
 SKIPPING = frozenset({Role.ACCELERATOR, Role.APEX})
