@@ -214,11 +214,12 @@ _OTHERS = (
 ROWS = (*ACCELERATE, *FABRIC, *LIGHTNING, *TRAINER, *_OTHERS)
 OWNERS = frozenset({Role.ACCELERATOR, Role.FABRIC, Role.LIGHTNING})
 """What scales a loss in its own backward, and divides by the scale in its optimizers' steps."""
+FSDP_WORD = "MixedPrecision"
 FSDP_PRECISION = Meaning(
     names=(
-        "torch.distributed.fsdp.MixedPrecision",
-        "torch.distributed.fsdp.api.MixedPrecision",
-        "torch.distributed.fsdp.fully_sharded_data_parallel.MixedPrecision",
+        f"torch.distributed.fsdp.{FSDP_WORD}",
+        f"torch.distributed.fsdp.api.{FSDP_WORD}",
+        f"torch.distributed.fsdp.fully_sharded_data_parallel.{FSDP_WORD}",
     ),
     parameters=(
         Parameter("param_dtype"), Parameter("reduce_dtype"), Parameter("buffer_dtype", Part.DTYPE),

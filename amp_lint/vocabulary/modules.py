@@ -6,6 +6,8 @@ WIDENING = frozenset({"bfloat16", "double", "float"})
 """Methods that make the parameters of a module wider than float16."""
 CASTING = WIDENING | {"half"}
 """Methods that give its parameters another dtype."""
+TO_DTYPE = frozenset({"to", "type"})
+"""Methods that are told which."""
 PARAMETER = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 PARTS = frozenset({"children", "modules", "named_children", "named_modules", "named_parameters",
                    "parameters"})  # fmt: skip

@@ -172,6 +172,14 @@ AMP_SWITCH = rf"(?i)(?<![a-z])(?:use|enable)?{_MIXED}"
 """The same, if true stands for on."""
 HALVES = frozenset({"bfloat16", "float16", "half"})
 """What half dtypes are called, after the module."""
+KEEPS_BUFFER = frozenset({"register_buffer"})
+"""The method by which a module gets a buffer."""
+CASTS_MODEL = pattern(
+    r"\.(?:half|bfloat16)\(\s?\)|\.(?:to|type)\([^()]{0,60}(?:half|float16|dtype)", "("
+)
+"""A cast of something that may be a model."""
+ABOUT_GRADIENTS = re.compile(r"grad|scale", re.IGNORECASE)
+"""In the names of what may be scaled like the gradients that it is added to."""
 _NAMED_HALF = look(HALVES, r"\b(?:torch|th)\.", r"\b")
 REFUSED = frozenset({"BCELoss", "binary_cross_entropy"})
 """The losses that autocast refuses."""

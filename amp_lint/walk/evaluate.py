@@ -332,13 +332,8 @@ class Evaluator(ABC):
                 path = self.emit(path, self._clipped(node, first, frame))
             case Kind.GRADIENT_READ | Kind.GRADIENT_REPAIR:
                 path = self._read(node, path, frame, kind)
-            case Kind.GRADIENT_WRITE if is_limit(node):
-                written = replace(self.written(node, path, frame), optimizer=name)
-                path = self.emit(self._read(node, path, frame), written)
             case Kind.GRADIENT_WRITE:
-                written = replace(self.written(node, path, frame), optimizer=name)
-                owned = self.recognizer.framework(node)
-                path = self.emit(path, replace(written, framework=owned))
+                path = self._changed(node, path, frame, name)
             case _:
                 owned = self.recognizer.framework(node)
                 path = self.emit(path, Event(kind, node, optimizer=name, framework=owned))
@@ -432,6 +427,11 @@ class Evaluator(ABC):
         backward = self._scaling(path)
         led = self._led(backward, frame) if backward is not None else None
         return Event(Kind.GRADIENT_WRITE, node, through=led)
+
+    def _changed(self, node: cst.Call, path: Path, frame: Frame, owner: str | None) -> Path:
+        """The path after a call changed gradients, which looks at them if it limits them."""
+        event = replace(self.written(node, path, frame), optimizer=owner)
+        return self.emit(self._read(node, path, frame) if is_limit(node) else path, event)
 
     def _scaling(self, path: Path) -> Event | None:
         """The backward that left gradients scaled; if all events count, the last one anyway."""

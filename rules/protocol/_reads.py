@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.kernels import DIVIDE, MULTIPLY
 from amp_lint.vocabulary.operations import RANDOM
 from amp_lint.vocabulary.purity import DIVIDED, MULTIPLIED
-from amp_lint.vocabulary.written import reads_scale
+from amp_lint.vocabulary.written import ABOUT_GRADIENTS, reads_scale
 from amp_lint.walk.clips import clip_limit, is_infinite
 from amp_lint.walk.mistake_rows import SCALED_ADDITION, SCALED_READ
 from amp_lint.walk.paths import Cycle
@@ -30,8 +29,6 @@ _BY_SCALE = (cst.Multiply, cst.Divide)
 _PRODUCTS = frozenset({MULTIPLY, MULTIPLIED, DIVIDE, DIVIDED})
 _WATCH = frozenset({"wandb.watch", "wandb.sdk.watch"})
 _RUNS = frozenset({"wandb.init"})
-_ABOUT_GRADIENTS = re.compile(r"grad|scale", re.IGNORECASE)
-"""In the names of what may be scaled like the gradients that it is added to."""
 _WATCHED_GRADIENTS = frozenset({"gradients", "all"})
 
 
@@ -116,7 +113,7 @@ class Reads:
         if found is None or self._uses_scale(self.tree.ancestor(write, cst.FunctionDef)):
             return False
         parts = [part for value in self.values.alternatives(found[1]) for part in summed(value)]
-        if any(_ABOUT_GRADIENTS.search(name_of(part)) for part in parts):
+        if any(ABOUT_GRADIENTS.search(name_of(part)) for part in parts):
             return False
         weight = self.tree.source(owner_of(found[0]))
         made = (part.func for part in parts if isinstance(part, cst.Call))

@@ -1,0 +1,98 @@
+"""Buffers of frequencies, and what casts them to 16 bits."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import libcst as cst
+
+from amp_lint.model import Model
+from amp_lint.vocabulary.frameworks import FSDP_PRECISION, ROTARY_MODELS
+from amp_lint.vocabulary.meaning import Part
+from amp_lint.vocabulary.modules import TO_DTYPE
+from amp_lint.vocabulary.operations import CASTS, DTYPES
+
+_OFF = {"bfloat16": 5, "float16": 1}
+_OF_MODEL = re.compile(
+    rf"^transformers\..*\b(?:{'|'.join(sorted(ROTARY_MODELS))})"
+    r"(?:DecoderLayer|For[A-Z][A-Za-z]{2,40}|Layer|Model|Block)$"
+)
+_MOST_PARTS = 50
+"""Classes that one is made of, one within the other."""
+
+
+class Rounding(NamedTuple):
+    """What gives a buffer of frequencies another dtype."""
+
+    node: cst.BaseExpression
+    dtype: str
+    kept: cst.CSTNode
+    """The buffer, or the name of a model that has one."""
+
+    @property
+    def off(self) -> int:
+        """By how many rad an angle is off at position 4096, measured with a base of 10000."""
+        return _OFF[self.dtype]
+
+
+def by_fsdp(model: Model, call: cst.Call) -> Rounding | None:
+    """The dtype that FSDP is told to give buffers, where frequencies are known to be among them."""
+    given = model.values.argument(call, *FSDP_PRECISION.place(Part.DTYPE))
+    dtype = _low(model, given) if given is not None else None
+    kept = _frequencies(model) if dtype is not None else None
+    if given is None or dtype is None or kept is None:
+        return None
+    return Rounding(given, dtype, kept)
+
+
+def by_casts(model: Model) -> Iterator[Rounding]:
+    """The casts of models that keep frequencies in a part of them."""
+    kept = model.dtypes.locating_buffers
+    owners = {id(model.values.enclosing_class(each)): each for each in kept}
+    for call in model.tree.nodes(cst.Call) if owners else ():
+        dtype = _cast_to(model, call)
+        part = _part(model, call, owners) if dtype is not None else None
+        if dtype is not None and part is not None:
+            yield Rounding(call, dtype, part)
+
+
+def _cast_to(model: Model, call: cst.Call) -> str | None:
+    """The dtype of 16 bits to which a method casts what it is called on."""
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if not call.args:
+        return CASTS[method] if CASTS.get(method) in _OFF else None
+    given = (arg.value for arg in call.args if method in TO_DTYPE)
+    return next(filter(None, (_low(model, each) for each in given)), None)
+
+
+def _part(
+    model: Model, call: cst.Call, owners: dict[int, cst.BaseExpression]
+) -> cst.BaseExpression | None:
+    """The buffer of frequencies in what a method is called on, as far as its classes are known."""
+    assert isinstance(call.func, cst.Attribute)
+    classes = [*model.origins.classes(call.func.value)]
+    for each in itertools.islice(iter(classes), _MOST_PARTS):  # grows while it is read
+        if id(each) in owners:
+            return owners[id(each)]
+        made = (model.names.definition(inner.func) for inner in model.linked.below(each, cst.Call))
+        found = (*made, *model.values.lineage(each)[1:])
+        classes += [p for p in found if isinstance(p, cst.ClassDef) and p not in classes]
+    return None
+
+
+def _low(model: Model, given: cst.BaseExpression) -> str | None:
+    """The dtype of 16 bits that an expression is, or may be."""
+    values = model.values.alternatives(given)
+    named = (name for value in values for name in model.names.qualified(value))
+    return next((DTYPES[name] for name in named if DTYPES.get(name) in _OFF), None)
+
+
+def _frequencies(model: Model) -> cst.CSTNode | None:
+    """What is a buffer of frequencies, or a name of a model that has one."""
+    for value in model.dtypes.locating_buffers:
+        return value
+    bindings = model.names.every_binding(linked=True)
+    return next((b.node for b in bindings if b.qualified and _OF_MODEL.match(b.qualified)), None)
