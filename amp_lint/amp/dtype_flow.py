@@ -419,11 +419,11 @@ class DtypeFlow:
         return dotted(node.value) == "self" and node.attr.value in buffers
 
     @functools.cached_property
-    def locating_buffers(self) -> list[cst.BaseExpression]:
-        """What is registered as a buffer, and is positions in float32 or their frequencies."""
+    def frequency_buffers(self) -> list[cst.BaseExpression]:
+        """What is registered as a buffer, and is frequencies of positions, in float32."""
         given = (value for each in self._buffers.values() for _, value in each)
         known = ((value, self._assigned(value)) for value in given)
-        return [value for value, what in known if what.locates and what.may_be("float32")]
+        return [value for value, what in known if what.turns and what.may_be("float32")]
 
     def _held(self, owner: cst.ClassDef, node: cst.Attribute) -> Iterator[cst.BaseExpression]:
         """What a class assigns to an attribute, or registers as a buffer of that name."""

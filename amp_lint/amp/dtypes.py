@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -51,7 +52,7 @@ class Series(enum.Enum):
     EVEN = "even"
     """Such, scaled."""
     POWERS = "powers"
-    """A base to the power of such, as the frequencies of positions are."""
+    """A base to the power of such, as the frequencies of positions are. Those of 2 are exact."""
 
 
 class Dims(enum.Enum):
@@ -103,6 +104,11 @@ class Value:
     def locates(self) -> bool:
         """Whether it holds positions, or the frequencies that these are multiplied by."""
         return self.series in (Series.WHOLE, Series.POWERS)
+
+    @property
+    def turns(self) -> bool:
+        """Whether it holds frequencies: how far an angle turns from one position to the next."""
+        return self.series is Series.POWERS
 
     @property
     def low(self) -> frozenset[str]:
@@ -385,9 +391,14 @@ def progressed(name: str, made: Value, operands: Sequence[Value]) -> Value:
         series = value.series if name in ("mul", "div", "reciprocal") and scales else series
     elif name in ("mul", "div") and at == 0 and scales:
         series = Series.EVEN
-    elif (name == "pow" and at == 1 and scales) or name in ("exp", "exp2"):
+    elif name == "exp" or (name == "pow" and at == 1 and scales and not _is_exact(operands[0])):
         series = Series.POWERS
     return replace(made, series=series)
+
+
+def _is_exact(base: Value) -> bool:
+    """Whether all powers of a base are exact in every dtype, as those of 2 are."""
+    return base.number is not None and base.number > 0 and math.frexp(base.number)[0] == 0.5
 
 
 def _with_dims(value: Value) -> Value:

@@ -50,7 +50,8 @@ class StepInAutocast(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every step inside a region in which another forward follows."""
-        for stale in () if _drops_casts(model) else model.caches.stale:
+        found = model.caches.stale
+        for stale in () if found and _drops_casts(model) else found:
             forward = [] if stale.loops else [(stale.forward, "another forward was run for this")]
             own = [(each.node, _OWN) for each in stale.own if model.tree.is_own(each.node)]
             related = [(stale.region.node, _BEGINS), *forward, *own]

@@ -50,7 +50,7 @@ def by_fsdp(model: Model, call: cst.Call) -> Rounding | None:
 
 def by_casts(model: Model) -> Iterator[Rounding]:
     """The casts of models that keep frequencies in a part of them."""
-    kept = model.dtypes.locating_buffers
+    kept = model.dtypes.frequency_buffers
     owners = {id(model.values.enclosing_class(each)): each for each in kept}
     for call in model.tree.nodes(cst.Call) if owners else ():
         dtype = _cast_to(model, call)
@@ -92,7 +92,7 @@ def _low(model: Model, given: cst.BaseExpression) -> str | None:
 
 def _frequencies(model: Model) -> cst.CSTNode | None:
     """What is a buffer of frequencies, or a name of a model that has one."""
-    for value in model.dtypes.locating_buffers:
+    for value in model.dtypes.frequency_buffers:
         return value
     bindings = model.names.every_binding(linked=True)
     return next((b.node for b in bindings if b.qualified and _OF_MODEL.match(b.qualified)), None)

@@ -56,6 +56,26 @@ def test_casts(line: str, found: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        ("torch.exp(torch.arange(0, width, 2).float() * (-9.2 / width))", 1),
+        ("width ** (-torch.arange(0, width, 2).float() / width)", 1),
+        ("1.0 / torch.pow(1e4, torch.arange(0, width, 2).float() / width)", 1),
+        ("2.0 ** torch.arange(width)", 0),
+        ("0.5 ** torch.arange(width).float()", 0),
+        ("torch.arange(width)", 0),
+        ("torch.arange(width).float()", 0),
+        ("torch.linspace(0, 1, width)", 0),
+        ("torch.cos(1e4 ** torch.arange(width).float())", 0),
+    ],
+)
+def test_what_is_kept(made: str, found: int) -> None:
+    kept = "1.0 / (10000 ** (torch.arange(0, width, 2).float() / width))"
+    assert kept in ROTARY
+    assert count(ROTARY.replace(kept, made) + "net = Net(8).half()\n") == found
+
+
+@pytest.mark.parametrize(
     ("name", "found"),
     [
         ("from transformers import LlamaForCausalLM", 1),
