@@ -25,6 +25,8 @@ class Counters:
 
     def is_past(self, test: cst.BaseExpression) -> bool:
         """Whether a test is of how far a run has come: ``step > warmup``, true from then on."""
+        while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            test = test.expression
         if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
             return False
         (target,) = test.comparisons

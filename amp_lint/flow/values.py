@@ -513,6 +513,7 @@ _LITERALS = (
     cst.Integer,
     cst.SimpleString,
     cst.ConcatenatedString,
+    cst.FormattedString,
     cst.UnaryOperation,
     cst.BinaryOperation,
 )
@@ -560,6 +561,14 @@ def called_on(node: cst.BaseExpression, methods: AbstractSet[str]) -> cst.BaseEx
     return inner if isinstance(inner, cst.Call) else node
 
 
+def _plain(node: cst.FormattedString) -> object:
+    """The text of ``f"name"``, in which nothing is filled in and nothing is escaped."""
+    parts = [each.value for each in node.parts if isinstance(each, cst.FormattedStringText)]
+    text = "".join(parts)
+    filled = len(parts) < len(node.parts)
+    return ... if filled or any(each in text for each in "{}\\") else text
+
+
 def literal(node: cst.BaseExpression | None) -> object:
     """The value of a literal number, string, bool or None; ``...`` when it is not one.
 
@@ -576,6 +585,8 @@ def literal(node: cst.BaseExpression | None) -> object:
         return ... if is_large else value
     if isinstance(node, cst.ConcatenatedString):
         return node.evaluated_value
+    if isinstance(node, cst.FormattedString):
+        return _plain(node)
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         value = literal(node.expression)
         return -value if isinstance(value, (int, float)) else ...

@@ -1008,7 +1008,10 @@ class Checkpoints:
     def _uses(self, holder: cst.BaseExpression) -> list[cst.Name]:
         """Where a checkpoint is used that has a name."""
         name, scope = self._name(holder), self._scope(holder)
-        return self._uses_in(scope, name) if name is not None else []
+        uses = self._uses_in(scope, name) if name is not None else []
+        others = (targets_of(self.tree, use) for use in uses)  # another name for the same
+        named = {o.value for found in others for o in found if isinstance(o, cst.Name)} - {name}
+        return [*uses, *(use for each in sorted(named) for use in self._uses_in(scope, each))]
 
     def _uses_in(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         return [each for each in self.tree.named(name) if self.tree.contains(scope, each)]

@@ -9,6 +9,8 @@ import pytest
 
 from amp_lint.edit import edits
 from amp_lint.flow import branches
+from amp_lint.flow.counters import Counters
+from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.text.source import Source
 
@@ -588,3 +590,34 @@ def test_what_a_table_holds(body: str, expected: list[str]) -> None:
     model = model_of(body)
     found = model.values.alternatives(argument(model))
     assert [model.tree.source(value) for value in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("f'name'", "name"),
+        ("f''", ""),
+        ("f'{x}'", ...),
+        ("f'name{x}'", ...),
+        ("f'na{{me'", ...),
+        (r"f'na\tme'", ...),
+    ],
+)
+def test_a_text_in_which_nothing_is_filled_in(text: str, value: object) -> None:
+    assert literal(argument(model_of(f"use({text})"))) == value
+
+
+@pytest.mark.parametrize(
+    ("test", "past"),
+    [
+        ("index > warmup", True),
+        ("not index <= warmup", True),
+        ("not (not index > warmup)", True),
+        ("not warm", False),
+        ("not use(index)", False),
+    ],
+)
+def test_how_far_a_run_has_come(test: str, past: bool) -> None:
+    model = model_of(f"for index in range(9):\n    if {test}:\n        pass\n")
+    (branch,) = model.tree.nodes(cst.If)
+    assert Counters(model.program).is_past(branch.test) is past

@@ -1083,3 +1083,22 @@ def test_another_scaler_that_is_saved_elsewhere(old: str, new: str, count: int) 
     selection = Selection(tuple(rules), preview=True)
     found = engine.check(Source(NEAR.encode(), "near.py"), selection, links=links)
     assert [each.code for each in found] == ["AMP111"] * count
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ('state["opt"] = states', 'state[f"opt"] = states', 1),
+        ("torch.save(state, path)", "again = state\n    torch.save(again, path)", 1),
+        (
+            "torch.save(state, path)",
+            "more = state\n    more.update(s)\n    torch.save(state, path)",
+            0,
+        ),
+    ],
+)
+def test_other_names_for_a_checkpoint(old: str, new: str, count: int) -> None:
+    saved = 'torch.save({"opt": opt.state_dict()}, path)'
+    states = 'states = opt.state_dict()\n    state = {}\n    state["opt"] = states\n    '
+    states += "torch.save(state, path)"
+    assert len(unsaved(SCRIPT.replace(saved, states), old, new)) == count
