@@ -195,9 +195,7 @@ class Lifetimes:
 
     def _restores(self, made: _Made, node: cst.CSTNode) -> bool:
         """Whether the new scaler gets the state of an old one."""
-        return any(
-            dotted(call.func) == f"{made.name}.{_LOAD}" for call in self.tree.below(node, cst.Call)
-        )
+        return any(self._loads(made, call) for call in self.tree.below(node, cst.Call))
 
     def _ends_at_once(self, loop: Loop) -> bool:
         """Whether a loop only repeats what failed: it is left at the end of its first round."""
@@ -293,7 +291,10 @@ class Lifetimes:
         return Recreation(made.call, lost, made.assign) if lost is not None else None
 
     def _loads(self, made: _Made, call: cst.Call) -> bool:
-        return dotted(call.func) == f"{made.name}.{_LOAD}"
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value != _LOAD:
+            return False
+        return made.name in (dotted(func.value), dotted(self.program.values.original(func.value)))
 
     def _run_before(
         self, made: _Made, holder: cst.CSTNode, loads: list[cst.Call]

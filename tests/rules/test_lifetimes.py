@@ -97,6 +97,7 @@ def test_in_step(old: str, new: str) -> None:
         ("    STEP", "    opt = make(x)\n    STEP"),
         ("    STEP", "    for _ in x:\n        STEP"),
         ("    STEP", "    s.load_state_dict(x)\n    STEP"),
+        ("    STEP", "    again = s\n    again.load_state_dict(x)\n    STEP"),
         ("    STEP\n", "    STEP\nadvance(o, 1)\n"),
     ],
 )
@@ -146,8 +147,9 @@ def after_load(program: str) -> list[Recreation]:
     return recreated(program.replace("SELF_STEP", STEP.replace("s.", "self.s.")))
 
 
-def test_after_load() -> None:
-    method, function = after_load(AFTER_LOAD)
+@pytest.mark.parametrize("load", ["self.s.", "again = self.s; again."])
+def test_after_load(load: str) -> None:
+    method, function = after_load(AFTER_LOAD.replace("self.s.load", f"{load}load"))
     assert isinstance(method.again, cst.Call) and isinstance(function.again, cst.Call)
 
 
