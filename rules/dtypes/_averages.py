@@ -84,6 +84,20 @@ def averages(model: Model) -> Iterator[Average]:
             yield from _stepped(model, _bare(change.target), change.value, is_added=is_added)
 
 
+def counts(model: Model) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, cst.BaseExpression]]:
+    """What is counted up, ``n += x`` or ``n = n + x``: where, ``n`` and ``x``."""
+    for add in model.tree.nodes(cst.AugAssign):
+        if isinstance(add.operator, cst.AddAssign):
+            yield add, add.target, add.value
+    for assign in model.tree.nodes(cst.Assign):
+        match assign:
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=target)],
+                value=cst.BinaryOperation(left=left, operator=cst.Add(), right=right),
+            ) if model.tree.source(left) == model.tree.source(target):
+                yield assign.value, left, right
+
+
 def _arms(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """What a conditional expression chooses from, or the expression itself."""
     if isinstance(value, cst.IfExp):

@@ -13,7 +13,7 @@ from amp_lint.syntax.parse import own_identifiers
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary.operations import EXACT
 
-from ._averages import Average, accumulated, averages, is_of_weights
+from ._averages import Average, accumulated, averages, counts, is_of_weights
 from ._low import LOWERING, first, shown
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ class LowPrecisionAccumulator(Rule):
         """Judge every moving average and every counter in the dtypes that it may have."""
         for average in averages(model):
             yield from first(model, average.node, self._judge, average)
-        for add in model.tree.nodes(cst.AugAssign):
-            if isinstance(add.operator, cst.AddAssign) and model.program.loop(add) is not None:
-                yield from first(model, add, self._count, add)
+        for count in counts(model):
+            if model.program.loop(count[0]) is not None:
+                yield from first(model, count[0], self._count, count)
 
     def _judge(self, model: Model, run: Run, average: Average) -> Diagnostic | None:
         value, number = run.of(average.stored), run.of(average.weight).number
@@ -74,13 +74,19 @@ class LowPrecisionAccumulator(Rule):
             return None
         return self.report(model, average.node, message, shown(model, run, value), help=_HELP)
 
-    def _count(self, model: Model, run: Run, add: cst.AugAssign) -> Diagnostic | None:
-        value, number = run.of(add.target), run.of(add.value).number
+    def _count(
+        self,
+        model: Model,
+        run: Run,
+        count: tuple[cst.CSTNode, cst.BaseExpression, cst.BaseExpression],
+    ) -> Diagnostic | None:
+        node, counter, step = count
+        value, number = run.of(counter), run.of(step).number
         if number != 1 or not value.low:
             return None
         dtype = sorted(value.low)[-1]
-        message = f"{quoted(model.tree.source(add.target))} stops at {EXACT[dtype]} in {dtype}"
-        return self.report(model, add, message, shown(model, run, value), help=_HELP)
+        message = f"{quoted(model.tree.source(counter))} stops at {EXACT[dtype]} in {dtype}"
+        return self.report(model, node, message, shown(model, run, value), help=_HELP)
 
 
 def _may_be_low(facts: Facts, name: str) -> bool:

@@ -251,8 +251,8 @@ class Checkpoints:
     @functools.cached_property
     def _mentions_state(self) -> bool:
         """Whether the program may save a scaler anywhere: its state, itself, or by another."""
-        strings = self.tree.nodes(cst.SimpleString)
-        keys = (text for text in strings if names_scaler(str(text.evaluated_value)))
+        strings = (*self.tree.nodes(cst.SimpleString), *self.tree.nodes(cst.FormattedString))
+        keys = (text for text in strings if names_scaler(str(literal(text))))
         kept = (key for key in keys if not self.is_aside(key) and not self._is_read(key))
         kept = (key for key in kept if not self._is_of_another(self._kept_as(key)))
         kept = (key for key in kept if not self._is_taken_apart(self.tree.ancestor(key, cst.Dict)))
@@ -267,7 +267,7 @@ class Checkpoints:
         calls = filter(self._may_save_scaler, self.tree.nodes(cst.Call))
         return any(map(self.is_reached, calls))
 
-    def _kept_as(self, key: cst.SimpleString) -> cst.BaseExpression | None:
+    def _kept_as(self, key: cst.BaseExpression) -> cst.BaseExpression | None:
         """Of what the state is kept under a key: ``x`` of ``"key": x.state_dict()``."""
         holder = self.tree.ancestor(key, cst.DictElement, cst.Assign)
         value = holder.value if isinstance(holder, (cst.DictElement, cst.Assign)) else None
@@ -286,7 +286,7 @@ class Checkpoints:
         takers = self.items.takers(made)
         return takers is not None and not any(_SAVE.search(last(each.func)) for each in takers)
 
-    def _is_for_nobody(self, key: cst.SimpleString) -> bool:
+    def _is_for_nobody(self, key: cst.BaseExpression) -> bool:
         """Whether a string is the key of what is asked of a parameter that no call gives."""
         statement = self.tree.ancestor(key, cst.Assign)
         given = statement.value if isinstance(statement, cst.Assign) else None
@@ -323,7 +323,7 @@ class Checkpoints:
             return False
         return any(binding.kind == "import" for binding in self.names.bindings(given))
 
-    def is_aside(self, text: cst.SimpleString) -> bool:
+    def is_aside(self, text: cst.BaseExpression) -> bool:
         """Whether a string is in an annotation, or says how a wrapper's state is called.
 
         Or which attribute is asked for, or taken away.
@@ -336,7 +336,7 @@ class Checkpoints:
         owner = self.tree.ancestor(text, cst.ClassDef)
         return owner is not None and id(owner) in self._wrappers
 
-    def _is_read(self, key: cst.SimpleString) -> bool:
+    def _is_read(self, key: cst.BaseExpression) -> bool:
         """Whether a string says what is looked for in a checkpoint, which is put nowhere else."""
         holder = self.tree.parent(key)
         above = self.tree.parent(holder) if holder is not None else None

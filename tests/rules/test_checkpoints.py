@@ -1089,6 +1089,7 @@ def test_another_scaler_that_is_saved_elsewhere(old: str, new: str, count: int) 
     ("old", "new", "count"),
     [
         ('state["opt"] = states', 'state[f"opt"] = states', 1),
+        ('state["opt"] = states', 'state["opt"] = states\n    state[f"scaler"] = more', 0),
         ("torch.save(state, path)", "again = state\n    torch.save(again, path)", 1),
         (
             "torch.save(state, path)",
