@@ -34,7 +34,7 @@ def inherited(
     for region in regions.around(call):
         if device_of(region) not in (device, None):
             continue
-        if changes_dtype(region, names, default):
+        if changes_dtype(region, names, device, default):
             found.add(Part.DTYPE)
         if region.cache_enabled is not None and literal(region.cache_enabled) is not True:
             found.add(Part.CACHE)
@@ -46,8 +46,10 @@ def inherited(
     return found
 
 
-def changes_dtype(region: Region, names: Names, default: str) -> bool:
-    """Whether what is cast to in a region may be another dtype than the default of its device."""
+def changes_dtype(region: Region, names: Names, device: str, default: str) -> bool:
+    """Whether what a device casts to in a region may be another dtype than its default."""
+    if device_of(region) not in (device, None):
+        return False
     if region.dtype is not None:
         return not names.is_only(region.dtype, {f"torch.{default}"})
     return region.starred or not region.function

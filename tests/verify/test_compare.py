@@ -342,6 +342,7 @@ def test_autocast_within_a_region_of_another_dtype_is_nested() -> None:
         ('torch.autocast("cuda", dtype=torch.float16, enabled=flag)', False),
         ('torch.autocast("cuda", dtype=torch.bfloat16)', True),
         ('torch.autocast("cuda", dtype=dtype)', True),
+        ('torch.autocast("cpu", dtype=torch.bfloat16)', False),
     ],
 )
 def test_autocast_in_what_a_region_calls(around: str, nested: bool) -> None:

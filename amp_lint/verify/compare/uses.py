@@ -177,7 +177,7 @@ def _is_nested(model: Model, found: Reference) -> bool:
     default = DEFAULT_DTYPES[device]
     around = (each.region for chain in model.reach.running(found.call) for each in chain.entered)
     others = (region for region in around if region.node is not found.call)
-    if any(changes_dtype(region, model.names, default) for region in others):
+    if any(changes_dtype(region, model.names, device, default) for region in others):
         return True
     if _may_be_other(model, found.call):
         return True
