@@ -367,31 +367,29 @@ class Program:
                 return self._of_heir(own, func.attr.value, self.function_of(func))
             owner = self.values.instance_class(func.value)
             if owner is None:
-                return None if isinstance(func.value, cst.Call) else self._asked_method(func)
+                return None if isinstance(func.value, cst.Call) else self._of_object(func)
             return self.values.method(owner, func.attr.value)
         if isinstance(func, cst.Name):
             owner = self.values.instance_class(func)
-            if owner is None:
-                return self._of_object(func, "__call__")
-            return self.values.method(owner, "__call__")
+            found = self.values.method(owner, "__call__") if owner is not None else None
+            return found if owner is not None else self._of_object(func)
         return None
 
-    def _asked_method(self, func: cst.Attribute) -> cst.FunctionDef | None:
-        """The method of an object by where that comes from, or by what it is asked for."""
-        name = func.attr.value
-        if self._objects is None or name not in self._methods or self.names.qualified(func):
-            return None
-        if self._objects.classes(func.value):
-            return self._of_object(func.value, name)
-        found = {id(m): m for m in self._hooks(name) or self._asked_of(func)}
-        return next(iter(found.values())) if len(found) == 1 else None
+    def _of_object(self, func: cst.Attribute | cst.Name) -> cst.FunctionDef | None:
+        """What runs of an object whose class is known by where it comes from, if it is one.
 
-    def _of_object(self, node: cst.BaseExpression, name: str) -> cst.FunctionDef | None:
-        """The method of an object whose class is known by where it comes from, if it is one."""
-        if self._objects is None or name not in self._methods or self.names.qualified(node):
+        Its ``__call__``, or the method that is called; else that by what the object is asked for.
+        """
+        node: cst.BaseExpression = func
+        name = "__call__"
+        if isinstance(func, cst.Attribute):
+            node, name = func.value, func.attr.value
+        if self._objects is None or name not in self._methods or self.names.qualified(func):
             return None
         owners = self._objects.classes(node)
         found = {id(m): m for each in owners if (m := self.values.method(each, name))}
+        if isinstance(func, cst.Attribute) and not owners:
+            found = {id(m): m for m in self._hooks(name) or self._asked_of(func)}
         return next(iter(found.values())) if len(found) == 1 else None
 
     def _asked_of(self, func: cst.Attribute) -> list[cst.FunctionDef]:
