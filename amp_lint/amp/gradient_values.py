@@ -13,10 +13,11 @@ from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree, children, descendants, is_a
 from amp_lint.vocabulary.meaning import Kind, Role
-from amp_lint.vocabulary.operations import CASTS, LIKE, SIZES, WHOLE
+from amp_lint.vocabulary.operations import CASTS, LIKE, RANDOM, SIZES, WHOLE
 from amp_lint.vocabulary.operations import operations as table
 from amp_lint.vocabulary.table import methods, rows, words
 from amp_lint.vocabulary.training import ADDING, MEASURES, PLOTS, READING, REPLACING, SAME_NUMBERS
+from amp_lint.vocabulary.written import ABOUT_GRADIENTS
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _LIMITS = methods(Role.GRADIENT, rows(Kind.GRADIENT_READ))
@@ -35,11 +36,16 @@ _MAX_STEPS = 8
 
 def is_gradient(node: cst.BaseExpression) -> bool:
     """Whether an expression is ``p.grad`` or ``p.grad.data``."""
+    return _owner(node) is not None
+
+
+def _owner(node: cst.CSTNode) -> cst.CSTNode | None:
+    """``p`` of ``p.grad`` or ``p.grad.data``; None of what is no gradient."""
     while is_a(node, cst.Attribute):
         if node.attr.value == "grad":
-            return True
+            return node.value
         node = node.value
-    return False
+    return None
 
 
 def is_limit(call: cst.Call) -> bool:
@@ -47,11 +53,10 @@ def is_limit(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in _LIMITS
 
 
-def addition(tree: Tree, write: cst.CSTNode) -> tuple[cst.CSTNode, cst.BaseExpression] | None:
-    """The gradients that a change adds something to, and that: ``p.grad += x``.
-
-    None where it may be gradients itself, or something else changes them.
-    """
+def _addition(
+    tree: Tree, write: cst.CSTNode
+) -> tuple[cst.CSTNode | None, cst.BaseExpression | None]:
+    """The gradients that a change adds something to, and that: ``p.grad += x``."""
     match write:
         case cst.AugAssign(
             target=target, operator=cst.AddAssign() | cst.SubtractAssign(), value=value
@@ -60,40 +65,30 @@ def addition(tree: Tree, write: cst.CSTNode) -> tuple[cst.CSTNode, cst.BaseExpre
         case cst.Call(
             func=cst.Attribute(value=target, attr=cst.Name(value=name)),
             args=[cst.Arg(value=value, keyword=None), *_],
-        ):
-            return (target, value) if name in ADDING else None
+        ) if name in ADDING:
+            return target, value
     match tree.parent(tree.parent(write) or write):
         case cst.Assign(
             value=cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract(), right=right)
         ):
             others = [part for part in (left, right) if not is_gradient(part)]
-            return (write, others[0]) if len(others) == 1 else None
-    return None
+            return (write, others[0]) if len(others) == 1 else (None, None)
+    return None, None
 
 
-def owner_of(gradient: cst.CSTNode) -> cst.CSTNode:
-    """``p`` of ``p.grad`` or ``p.grad.data``."""
-    node = gradient
-    while isinstance(node, cst.Attribute):
-        if node.attr.value == "grad":
-            return node.value
-        node = node.value
-    return node
-
-
-def summed(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _summed(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The parts of an expression whose numbers it is made of: no shapes, and no indices."""
     yield node
     match node:
         case cst.Subscript(value=whole):
-            yield from summed(whole)
+            yield from _summed(whole)
         case cst.Attribute(attr=cst.Name(value=name)) if name in SIZES:
             return
         case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name in LIKE:
             return
         case _:
             for part in children(node):
-                yield from summed(part)
+                yield from _summed(part)
 
 
 def limited(call: cst.Call, names: Names) -> cst.BaseExpression | None:
@@ -251,6 +246,24 @@ class GradientValues:
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value in REPLACING:
             given = call.func.value
         return given if given is not None and self.holds(given) else None
+
+    def adds_unscaled(self, tree: Tree, write: cst.CSTNode) -> bool:
+        """Whether what a change adds to gradients is made of their weights, or is random.
+
+        Not where it may be made of gradients, or be scaled as they are, by its names.
+        """
+        gradient, added = _addition(tree, write)
+        weight = _owner(gradient) if gradient is not None else None
+        if weight is None or added is None:
+            return False
+        parts = [part for value in self.values.alternatives(added) for part in _summed(value)]
+        names = (part.value for part in parts if isinstance(part, cst.Name))
+        attributes = (part.attr.value for part in parts if isinstance(part, cst.Attribute))
+        if any(map(ABOUT_GRADIENTS.search, (*names, *attributes))):
+            return False
+        made = (part.func for part in parts if isinstance(part, cst.Call))
+        is_random = any(self.names.is_any(func, RANDOM) for func in made)
+        return is_random or any(tree.source(part) == tree.source(weight) for part in parts)
 
     def _plotted(self, call: cst.Call) -> cst.BaseExpression | None:
         """What a call makes a histogram of."""

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.amp.events import Event, Kind
-from amp_lint.amp.gradient_values import addition, owner_of, summed
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.kernels import DIVIDE, MULTIPLY
-from amp_lint.vocabulary.operations import RANDOM
 from amp_lint.vocabulary.purity import DIVIDED, MULTIPLIED
-from amp_lint.vocabulary.written import ABOUT_GRADIENTS, reads_scale
+from amp_lint.vocabulary.written import reads_scale
 from amp_lint.walk.clips import clip_limit, is_infinite
 from amp_lint.walk.mistake_rows import SCALED_ADDITION, SCALED_READ
 from amp_lint.walk.paths import Cycle
@@ -108,17 +106,10 @@ class Reads:
         return sorted(found.values(), key=lambda each: self.tree.order(each.node))
 
     def _adds_unscaled(self, write: cst.CSTNode) -> bool:
-        """Whether what is added is made of the weights of these gradients, or is random."""
-        found = addition(self.tree, write)
-        if found is None or self._uses_scale(self.tree.ancestor(write, cst.FunctionDef)):
-            return False
-        parts = [part for value in self.values.alternatives(found[1]) for part in summed(value)]
-        if any(ABOUT_GRADIENTS.search(name_of(part)) for part in parts):
-            return False
-        weight = self.tree.source(owner_of(found[0]))
-        made = (part.func for part in parts if isinstance(part, cst.Call))
-        is_random = any(self.names.is_any(func, RANDOM) for func in made)
-        return is_random or any(self.tree.source(part) == weight for part in parts)
+        """Whether what is added is not scaled, where nothing corrects it by the scale."""
+        gradients = self.steps.recognizer.gradients
+        corrects = self._uses_scale(self.tree.ancestor(write, cst.FunctionDef))
+        return not corrects and gradients.adds_unscaled(self.tree, write)
 
     @functools.cached_property
     def watched(self) -> list[Watch]:
@@ -268,10 +259,3 @@ class Reads:
             any(isinstance(part, cst.Call) and measure(part) for part in descendants(side))
             for side in (operation.left, operation.right)
         )
-
-
-def name_of(node: cst.CSTNode) -> str:
-    """The name that a node is, or ends in; "" of anything else."""
-    if isinstance(node, cst.Attribute):
-        return node.attr.value
-    return node.value if isinstance(node, cst.Name) else ""
