@@ -71,6 +71,18 @@ class Origins:
         owners = (owner for origin in self.of(node) for owner in self._classes(origin))
         return [*{id(owner): owner for owner in owners}.values()]
 
+    def parts(self, node: cst.BaseExpression) -> Iterator[cst.ClassDef]:
+        """The classes that an expression may be an instance of, and those that these make."""
+        known = {id(owner): owner for owner in self.classes(node)}
+        todo = [*known.values()]
+        for owner in todo:  # grows while it is read
+            yield owner
+            calls = self.tree.below(owner, cst.Call)
+            made = (part for call in calls for part in self._made_by(call))
+            fresh = {id(p): p for p in (*made, *self.values.lineage(owner)[1:])}
+            todo += (part for key, part in fresh.items() if key not in known)
+            known |= fresh
+
     @per_node
     def makers(self, node: cst.BaseExpression) -> tuple[cst.Call, ...]:
         """The calls that make what an expression may be, as far as they are known.
@@ -144,10 +156,11 @@ class Origins:
     def _same(self, call: cst.Call) -> list[cst.BaseExpression]:
         """What a call gives back: the module that it moves or wraps, or those it is made of."""
         given = [arg.value for arg in call.args]
-        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else None
-        if given and (name in UNWRAPPING or self.names.is_any(call.func, WRAPPERS)):
+        if (inside := unwrapped(call)) is not call:
+            return [inside]
+        if given and self.names.is_any(call.func, WRAPPERS):
             return given[:1]
-        if isinstance(call.func, cst.Attribute) and name in KEEPING | CASTING:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in KEEPING | CASTING:
             return [call.func.value]
         if (items := self.values.items(call)) is not None:
             return [value for _, value in items]
@@ -394,6 +407,14 @@ class Origins:
                 return above[0] if above else None
         found = self.names.definition(call.func)
         return found if isinstance(found, cst.ClassDef) else None
+
+
+def unwrapped(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``x`` of ``framework.unwrap_model(x)``; else what it is given."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name)), args=[given, *_]):
+            return given.value if name in UNWRAPPING else node
+    return node
 
 
 def _part(

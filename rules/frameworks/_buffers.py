@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -20,8 +19,6 @@ _OF_MODEL = re.compile(
     rf"^transformers\..*\b(?:{'|'.join(sorted(ROTARY_MODELS))})"
     r"(?:DecoderLayer|For[A-Z][A-Za-z]{2,40}|Layer|Model|Block)$"
 )
-_MOST_PARTS = 50
-"""Classes that one is made of, one within the other."""
 
 
 class Rounding(NamedTuple):
@@ -34,7 +31,7 @@ class Rounding(NamedTuple):
 
     @property
     def off(self) -> int:
-        """By how many rad an angle is off at position 4096, measured with a base of 10000."""
+        """By how many rad an angle is off over 4096 positions, measured with a base of 10000."""
         return _OFF[self.dtype]
 
 
@@ -53,9 +50,10 @@ def by_casts(model: Model) -> Iterator[Rounding]:
     kept = model.dtypes.frequency_buffers
     owners = {id(model.values.enclosing_class(each)): each for each in kept}
     for call in model.tree.nodes(cst.Call) if owners else ():
-        dtype = _cast_to(model, call)
-        part = _part(model, call, owners) if dtype is not None else None
-        if dtype is not None and part is not None:
+        if not isinstance(call.func, cst.Attribute) or (dtype := _cast_to(model, call)) is None:
+            continue
+        parts = map(id, model.origins.parts(call.func.value))
+        if (part := next((owners[each] for each in parts if each in owners), None)) is not None:
             yield Rounding(call, dtype, part)
 
 
@@ -66,21 +64,6 @@ def _cast_to(model: Model, call: cst.Call) -> str | None:
         return CASTS[method] if CASTS.get(method) in _OFF else None
     given = (arg.value for arg in call.args if method in TO_DTYPE)
     return next(filter(None, (_low(model, each) for each in given)), None)
-
-
-def _part(
-    model: Model, call: cst.Call, owners: dict[int, cst.BaseExpression]
-) -> cst.BaseExpression | None:
-    """The buffer of frequencies in what a method is called on, as far as its classes are known."""
-    assert isinstance(call.func, cst.Attribute)
-    classes = [*model.origins.classes(call.func.value)]
-    for each in itertools.islice(iter(classes), _MOST_PARTS):  # grows while it is read
-        if id(each) in owners:
-            return owners[id(each)]
-        made = (model.names.definition(inner.func) for inner in model.linked.below(each, cst.Call))
-        found = (*made, *model.values.lineage(each)[1:])
-        classes += [p for p in found if isinstance(p, cst.ClassDef) and p not in classes]
-    return None
 
 
 def _low(model: Model, given: cst.BaseExpression) -> str | None:

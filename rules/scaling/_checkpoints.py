@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_lint.amp.events import stepped
+from amp_lint.flow.origins import unwrapped
 from amp_lint.flow.values import arguments, literal, lookup
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned, assignments, held_in, targets_of
@@ -20,7 +21,6 @@ from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT, STEPPER_CALL
 from amp_lint.vocabulary.frameworks import ENGINES, KEEPING
 from amp_lint.vocabulary.meaning import Part, Role
-from amp_lint.vocabulary.modules import UNWRAPPING
 from amp_lint.vocabulary.purity import ASKING, DICT_CHANGES
 from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import (
@@ -1298,16 +1298,8 @@ def _asked_for_state(node: cst.BaseExpression) -> cst.BaseExpression | None:
     """``x`` of ``x.state_dict()``, be it wrapped by a framework."""
     match node:
         case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value=name))):
-            return _unwrapped(owner) if name in STATE_DICT.words else None
+            return unwrapped(owner) if name in STATE_DICT.words else None
     return None
-
-
-def _unwrapped(node: cst.BaseExpression) -> cst.BaseExpression:
-    """``x`` of ``framework.unwrap_model(x)``; else what it is given."""
-    match node:
-        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name)), args=[given, *_]):
-            return given.value if name in UNWRAPPING else node
-    return node
 
 
 def _key(given: cst.BaseExpression) -> str:
