@@ -52,7 +52,7 @@ class Series(enum.Enum):
     EVEN = "even"
     """Such, scaled."""
     POWERS = "powers"
-    """A base to the power of such, as the frequencies of positions are. Those of 2 are exact."""
+    """A base to the power of such, as the frequencies of positions are; not what is exact."""
 
 
 class Dims(enum.Enum):
@@ -391,14 +391,16 @@ def progressed(name: str, made: Value, operands: Sequence[Value]) -> Value:
         series = value.series if name in ("mul", "div", "reciprocal") and scales else series
     elif name in ("mul", "div") and at == 0 and scales:
         series = Series.EVEN
-    elif name == "exp" or (name == "pow" and at == 1 and scales and not _is_exact(operands[0])):
-        series = Series.POWERS
+    elif (name == "pow" and at == 1 and scales) or name in ("exp", "exp2"):
+        series = Series.NONE if _are_exact(name, operands[0], value) else Series.POWERS
     return replace(made, series=series)
 
 
-def _is_exact(base: Value) -> bool:
-    """Whether all powers of a base are exact in every dtype, as those of 2 are."""
-    return base.number is not None and base.number > 0 and math.frexp(base.number)[0] == 0.5
+def _are_exact(name: str, base: Value, exponent: Value) -> bool:
+    """Whether powers have one digit in every dtype: of 2, to whole numbers as they come."""
+    number = 2.0 if name == "exp2" else base.number if name == "pow" else None
+    of_two = number is not None and number > 0 and math.frexp(number)[0] == 0.5
+    return of_two and exponent.series is Series.WHOLE
 
 
 def _with_dims(value: Value) -> Value:

@@ -229,8 +229,8 @@ FSDP_PRECISION = Meaning(
 (measured with torch 2.13)."""
 ROTARY_MODELS = frozenset(
     {
-        "Arcee", "Bamba", "BitNet", "CodeGen", "Cohere", "Cohere2", "DeepseekV2", "DeepseekV3",
-        "DiffLlama", "Ernie4_5", "Exaone4", "Falcon", "FalconH1", "GPTJ", "GPTNeoX", "Gemma",
+        "Arcee", "Bamba", "BitNet", "Cohere", "Cohere2", "DeepseekV2", "DeepseekV3",
+        "DiffLlama", "Ernie4_5", "Exaone4", "Falcon", "FalconH1", "GPTNeoX", "Gemma",
         "Gemma2", "Gemma3", "Glm", "Glm4", "GptOss", "Granite", "GraniteMoe", "Helium", "JetMoe",
         "Lfm2", "Llama", "MiniCPM3", "MiniMax", "Ministral", "Mistral", "Mixtral", "Mllama",
         "ModernBert", "Nemotron", "Olmo", "Olmo2", "Olmo3", "Olmoe", "Persimmon", "Phi", "Phi3",
@@ -239,7 +239,7 @@ ROTARY_MODELS = frozenset(
     }
 )  # fmt: skip
 """What the classes of models of transformers begin with that keep the frequencies of rotary
-embeddings in a float32 buffer: those with a class called so and RotaryEmbedding (read in 5.24)."""
+embeddings in a buffer: of a class called so and RotaryEmbedding (read in transformers 5.24)."""
 APEX = frozenset({"apex"})
 """An identifier of every file that has apex patch something."""
 SKIPPING = frozenset({Role.ACCELERATOR, Role.APEX})

@@ -175,7 +175,7 @@ HALVES = frozenset({"bfloat16", "float16", "half"})
 KEEPS_BUFFER = frozenset({"register_buffer"})
 """The method by which a module gets a buffer."""
 CASTS_MODEL = pattern(
-    r"\.(?:half|bfloat16)\(\s?\)|\.(?:to|type)\([^()]{0,60}(?:half|float16|dtype)", "("
+    r"\.(?:half|bfloat16)\(\s?\)|\.(?:to|type)\([^()]{0,60}(?:half|float16|(?<![.\w])dtype)", "("
 )
 """A cast of something that may be a model."""
 ABOUT_GRADIENTS = re.compile(r"grad|scale", re.IGNORECASE)
