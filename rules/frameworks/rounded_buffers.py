@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ._buffers import Rounding
 
-_MESSAGE = "{} rounds buffers to {}: rotary angles are off by {} rad at position 4096"
+_MESSAGE = "{} rounds buffers to {}: rotary angles are off by {} rad over 4096 positions"
 _OF_FSDP = "FSDP", "leave `buffer_dtype` out, so that buffers stay as they are"
 _OF_CAST = "this cast", "make them again after it, in float32: a cast in `forward` is too late"
 _KEPT = "the frequencies are kept here"
