@@ -48,6 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def is_lint(arguments: Sequence[str]) -> bool:
+    """Whether some arguments ask for what amp-lint does without a command."""
+    return not arguments or arguments[0] == "check" or arguments[0] not in COMMANDS
+
+
 def _command(arguments: Sequence[str]) -> int:
     command, rest = (arguments[0], arguments[1:]) if arguments else ("", arguments)
     if command == "rule":

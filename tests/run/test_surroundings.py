@@ -254,6 +254,27 @@ def test_ctrl_c_where_python_drops_it(shell: Run) -> None:
     assert done == Result(130, "", line)
 
 
+ENDED = """\
+import atexit, sys
+from amp_lint.__main__ import main
+atexit.register(print, "Python's own end", flush=True)
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "last"),
+    [("a.py", "[*] 1 fixable"), ("version", "Python's own end")],
+)
+def test_a_lint_ends_at_once(shell: Run, arguments: str, last: str) -> None:
+    """All is printed, and no tree is taken apart; other commands end as Python does."""
+    Path("program.py").write_text(ENDED)
+    Path("a.py").write_text("import torch\n\nscaler = torch.cuda.amp.GradScaler()\n")
+    done = shell(f"exec {sys.executable} program.py {arguments}")
+    assert done.code == (arguments != "version")
+    assert done.out.splitlines()[-1].startswith(last)
+
+
 # --- odd names, numbers and texts -----------------------------------------------------------------
 
 NAMES = (
