@@ -216,7 +216,7 @@ class Model:
     @functools.cached_property
     def roles(self) -> Roles:
         """Which expressions are GradScalers and optimizers."""
-        return Roles(self.program)
+        return Roles(self.program, self.origins)
 
     @functools.cached_property
     def regions(self) -> Regions:

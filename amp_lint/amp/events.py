@@ -33,7 +33,7 @@ from amp_lint.vocabulary.operations import ONES
 from amp_lint.vocabulary.purity import ASKING
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, rows, words
 from amp_lint.vocabulary.training import COPY, NORMS
-from amp_lint.vocabulary.written import UNSCALE, reads_scale
+from amp_lint.vocabulary.written import STEPS, UNSCALE, reads_scale
 
 _SCALING = methods(Role.SCALER, rows(Role.SCALED_LOSS))
 _CLIPS = words(Kind.CLIP)
@@ -201,12 +201,20 @@ class Recognizer:
                 return self.roles.is_scaler(owner)
             case Role.OPTIMIZER:
                 known = self.program.target(call) is not None or self._is_given_scaler(call)
-                return not known and self.roles.is_optimizer(owner)
+                is_torch = not known and self.roles.is_optimizer(owner)
+                return is_torch and not self._is_stepped_inside(call, owner)
             case Role.SCHEDULER:
                 return self._is_schedule(call, owner)
             case Role.GRADIENT:
                 return is_gradient(owner)
         return self.program.target(call) is None and is_owner(row, owner, self.names, self.values)
+
+    def _is_stepped_inside(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
+        """Whether a method of the object's class has a scaler take the step."""
+        name = _last_word(call.func)
+        methods = (self.values.method(each, name) for each in self.roles.origins.classes(owner))
+        inside = (c for m in methods if m is not None for c in self.tree.below(m, cst.Call))
+        return any(_last_word(each.func) in STEPS and stepped(each) is not None for each in inside)
 
     @per_node
     def framework(self, call: cst.Call) -> Role | None:

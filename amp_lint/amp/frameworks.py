@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_lint.flow.origins import Origin, Origins
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Slot, Values, arguments, literal
 from amp_lint.syntax.assignments import assignments, paired
@@ -74,18 +75,19 @@ class Lowering:
 class Frameworks:
     """Follows what frameworks prepare."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, origins: Origins) -> None:
         self.program = program
         self.tree = program.tree
         self.names = program.names
         self.values = program.values
+        self.origins = origins
 
     def preparations(self, node: cst.BaseExpression) -> list[Preparation]:
         """How an object came out of a framework, wherever that is done; [] if it did not.
 
         A parameter did if all calls give one that did.
         """
-        return self._kept(node) or self._handed(node)
+        return self._kept(node) or self._handed(node) or self._held_elsewhere(node)
 
     def _kept(self, node: cst.BaseExpression) -> list[Preparation]:
         return [each for slot in self._slots(node) for each in self._prepared.get(slot, ())]
@@ -104,6 +106,14 @@ class Frameworks:
                 found += [one for _, several in kept for one in several]
                 todo += [value for value, several in kept if not several]
         return found
+
+    @per_node
+    def _held_elsewhere(self, node: cst.BaseExpression) -> list[Preparation]:
+        """How what an attribute was given came out of a framework, under another name."""
+        if not self._prepared or not isinstance(node, cst.Attribute):
+            return []
+        origins = self.origins.of(node)
+        return [each for origin, each in self._prepared_origins if origin in origins]
 
     def may_scale(
         self, role: Role, owner: cst.BaseExpression | None = None, *, named: bool = False
@@ -243,6 +253,16 @@ class Frameworks:
             if slot is not None and owner is not None:
                 found.setdefault(slot, []).append(Preparation(call, owner, given))
         return found
+
+    @functools.cached_property
+    def _prepared_origins(self) -> list[tuple[Origin, Preparation]]:
+        """The origin of each variable that something is prepared as, with how."""
+        return [
+            (origin, Preparation(call, owner, given))
+            for target, call, given in self._called()
+            if isinstance(target, cst.Name) and (owner := self._owner(call)) is not None
+            for origin in self.origins.returned(target, call)
+        ]
 
     def _called(self) -> Iterator[_Returned]:
         """Each target of a call, alone or with others, with what the call was given for it."""

@@ -14,6 +14,7 @@ from amp_lint.amp.frameworks import Frameworks
 from amp_lint.flow.branches import arms
 from amp_lint.flow.forwarding import completed, merged, passed_on
 from amp_lint.flow.options import Options
+from amp_lint.flow.origins import Origins
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import MAX_ALTERNATIVES, arguments, literal, lookup
 from amp_lint.syntax.assignments import held_in
@@ -44,12 +45,13 @@ _PREPROCESSING = {"fit", "transform", "fit_transform", "inverse_transform", "par
 class Roles:
     """Roles by origin where it can be seen, else by the methods called and by name."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, origins: Origins) -> None:
         self.program = program
         self.tree = program.tree
         self.names = program.names
         self.values = program.values
-        self.frameworks = Frameworks(program)
+        self.origins = origins
+        self.frameworks = Frameworks(program, origins)
         self.options = Options(program.values)
         self._origins: dict[int, list[cst.Call]] = {}
         self._made: dict[int, list[cst.Call]] = {}

@@ -192,6 +192,12 @@ class Origins:
             self._said[id(binding.node), binding.name] = owner
         yield from found or ((id(binding.node), binding.name),)
 
+    def returned(self, target: cst.Name, call: cst.Call) -> Iterator[Origin]:
+        """What a variable is that a call, or a part of what it returns, is assigned to."""
+        for binding in self.names.bindings(target):
+            if binding.value is call or getattr(binding.node, "value", None) is call:
+                yield from self._of_binding(binding)
+
     def given(self, name: cst.Name) -> list[cst.BaseExpression]:
         """What calls of this file give for the parameter that a name is; [] for other names."""
         return [value for each in self.names.bindings(name) for value in self._given(each)]
@@ -258,7 +264,8 @@ class Origins:
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value in FACTORIES:
             func = func.value
-        owners = map(self.names.definition, self.meant(func))
+        owners = [*map(self.names.definition, self.meant(func))]
+        owners += [self.values.enclosing_class(call)] if dotted(func) == "cls" else []
         yield from (owner for owner in owners if isinstance(owner, cst.ClassDef))
 
     @per_node
@@ -268,10 +275,21 @@ class Origins:
         for each in (todo := [func]):  # grows while it is read
             function = self.program.target(each) if isinstance(each, cst.Call) else None
             more = self._entries(each) or (returned(function) if function is not None else [])
+            more = more or [*self._given_or_default(each)]
             if not more or len(todo) > MAX_ALTERNATIVES:
                 found[id(each)] = each
             todo += (value for value in more if not any(value is known for known in todo))
         return tuple(found.values())
+
+    def _given_or_default(self, func: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What a parameter is given, and what it is where it is not."""
+        for binding in self.names.bindings(func) if isinstance(func, cst.Name) else ():
+            function = self._owner(binding) if binding.kind == "parameter" else None
+            if function is not None:
+                yield from self._arguments(function, binding.name)
+                default = self.program.default(function, binding.name)
+                if default is not None and literal(default) is ...:
+                    yield default
 
     def _entries(self, func: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What ``TABLE[key]`` may be, where the table is written out."""
@@ -397,8 +415,10 @@ class Origins:
         return dict(found)
 
     def _constructed(self, call: cst.Call) -> cst.ClassDef | None:
-        """The class of ``Class(...)``, and the base in ``super().__init__(...)``."""
+        """The class of ``Class()`` and ``cls()``, and the base in ``super().__init__()``."""
         match call.func:
+            case cst.Name(value="cls"):
+                return self.values.enclosing_class(call)
             case cst.Attribute(
                 value=cst.Call(func=cst.Name(value="super")), attr=cst.Name(value="__init__")
             ):

@@ -101,6 +101,19 @@ class Program:
         """The calls that run a function, in source order."""
         return self._calls_of.get(id(function), ())
 
+    def calls_by_class(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """The same, and those of ``self.f()`` in the bases whose ``f`` a method stands in for."""
+        name = function.name.value
+        owner = self.values.enclosing_class(function) if self.is_method(function) else None
+        above = self.values.lineage(owner)[1:] if owner is not None else ()
+        stood = (method for base in above if (method := self.values.method(base, name)) is not None)
+        taken = {id(each): each for each in (function, *stood)}.values()
+        calls = {id(call): call for each in taken for call in self.calls_of(each)}
+        if any(is_stub(each) for each in taken):  # whose calls are said to run one that fills it in
+            written = (call for base in above for call in self.tree.below(base, cst.Call))
+            calls |= {id(call): call for call in written if dotted(call.func) == f"self.{name}"}
+        return [*calls.values()]
+
     def running(self, nodes: Iterable[cst.CSTNode]) -> frozenset[int]:
         """Ids of the functions that run one of some nodes, or call a function that does."""
         found: set[int] = set()

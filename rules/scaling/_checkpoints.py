@@ -94,6 +94,8 @@ class Checkpoint:
     """Whether a library's checkpointer is given the optimizer, and saves what it is given."""
     is_sure: bool = True
     """Whether an optimizer's state is loaded anywhere that is seen, and no other scaler's saved."""
+    is_stepped: bool = True
+    """Whether a scaler is seen to step this very optimizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ class Checkpoints:
             return []  # nothing overflows, so that no step is skipped
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
         found += (*self._handed_on(), *self._registered(), *self._given, *self._saved_as_given)
+        found.sort(key=lambda checkpoint: not checkpoint.is_stepped)
         unique = {self._identity(checkpoint.node): checkpoint for checkpoint in reversed(found)}
         whole = {self._place(c.node) for c in unique.values() if isinstance(c.node, cst.Dict)}
         others = (c for key, c in unique.items() if not key[1] or key not in whole)
@@ -744,7 +747,15 @@ class Checkpoints:
             load = self._load(scaler) if key is None else None
             loaded = bool(self.loads)
             return Checkpoint(
-                holder, optimizer, scaler.call, code, load, optional, key, is_sure=loaded
+                holder,
+                optimizer,
+                scaler.call,
+                code,
+                load,
+                optional,
+                key,
+                is_sure=loaded,
+                is_stepped=step is not None,
             )
         if step is None:
             return None

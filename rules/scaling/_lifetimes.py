@@ -234,7 +234,7 @@ class Lifetimes:
         if self._restores(made, function) or not self._is_one_epoch(made, function):
             return None
         optimizers = list(self._optimizers(made, function))
-        for call in self.program.calls_of(function):
+        for call in self.program.calls_by_class(function):
             loop = self.program.loop(call)
             if loop is None or self._ends_at_once(loop) or not optimizers:
                 continue

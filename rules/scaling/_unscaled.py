@@ -382,18 +382,9 @@ class Unscaled:
         function = self.tree.ancestor(parameter.node, cst.FunctionDef)
         if function is None:
             return
-        calls = [call for each in self._overridden(function) for call in program.calls_of(each)]
-        bound = (program.bind(function, call) for call in calls[:_MAX_GIVEN])
+        calls = program.calls_by_class(function)[:_MAX_GIVEN]
+        bound = (program.bind(function, call) for call in calls)
         yield from (given[parameter.name] for given in bound if parameter.name in given)
-
-    def _overridden(self, function: cst.FunctionDef) -> Iterator[cst.FunctionDef]:
-        """A function, and the methods of its class's bases that it stands for."""
-        yield function
-        owner = self.values.enclosing_class(function)
-        for base in self.values.lineage(owner)[1:] if owner is not None else ():
-            method = self.values.method(base, function.name.value)
-            if method is not None:
-                yield method
 
     def _kept(self, node: cst.Attribute, depth: int) -> Iterator[Region]:
         """The regions in which ``self.loss`` is computed, if each that it may be has one."""

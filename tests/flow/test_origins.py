@@ -143,6 +143,14 @@ def choose(name):
     if name:
         return Net()
     return build(name)
+def called_for(kind=Net):
+    return kind()
+class Holder:
+    def __init__(self, held):
+        self.held = held
+    @classmethod
+    def of(cls, held):
+        return cls(held)
 def again(times):
     return again(times - 1) if times else Other()
 """
@@ -164,6 +172,9 @@ def again(times):
         ("NETS['other']()", {"Net", "Other"}),
         ("build()", {"Net", "Other"}),
         ("choose(1)", {"Net", "Other"}),
+        ("called_for()", {"Net"}),
+        ("called_for(Other)", {"Net", "Other"}),
+        ("Holder.of(Net()).held", {"Net"}),
         ("again(3)", {"Other"}),
         ("Net()\nnet = copy.deepcopy(net)", {"Net"}),
         ("make().cuda()", set()),

@@ -568,6 +568,19 @@ def main(one, two, path):
         second.update()
     torch.save({"two": two.state_dict(), "one": one.state_dict()}, path)
 """
+PLAIN_AND_SCALED = """\
+import torch
+from torch.amp import GradScaler
+def main(one, two, path):
+    s = GradScaler()
+    state = torch.load(path)
+    one.load_state_dict(state["one"])
+    for x in path:
+        s.scale(x).backward()
+        s.step(one)
+        s.update()
+    torch.save({"two": two.state_dict(), "one": one.state_dict()}, path)
+"""
 EACH_OF_A_LIST = """\
 import torch
 from torch.amp import GradScaler
@@ -586,7 +599,7 @@ def main(model, optimizers, path):
 
 @pytest.mark.parametrize(
     ("program", "optimizer", "scaler"),
-    [(PAIR, "two", "second"), (EACH_OF_A_LIST, "optimizers", "s")],
+    [(PAIR, "two", "second"), (PLAIN_AND_SCALED, "one", "s"), (EACH_OF_A_LIST, "optimizers", "s")],
 )
 def test_what_is_said_of_several(program: str, optimizer: str, scaler: str) -> None:
     rule = registry.find("AMP111")
@@ -678,6 +691,44 @@ def main(net, opt, path, batches):
 )
 def test_what_apex_patched(old: str, new: str, count: int) -> None:
     assert len(incomplete(PATCHED, old, new)) == count
+
+
+PATCHED_ATTRIBUTE = """\
+from dataclasses import dataclass
+import torch
+from apex import amp
+@dataclass
+class State:
+    net: object
+    opt: object
+class Trainer:
+    def __init__(self, net):
+        opt = torch.optim.Adam(net.parameters())
+        net, opt = amp.initialize(net, opt)
+        self.state = State(net, opt)
+        self.opt = opt
+    def fit(self, path, batches):
+        self.opt.load_state_dict(torch.load(path)["opt"])
+        for x in batches:
+            self.opt.zero_grad()
+            with amp.scale_loss(x, self.opt) as scaled:
+                scaled.backward()
+            self.opt.step()
+        torch.save({"opt": self.opt.state_dict()}, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("self.opt.", "self.state.opt.", 1),
+        ("self.opt = opt", "self.opt = torch.optim.SGD(net.parameters())", 0),
+        ("        net, opt = amp", "        net, other = amp", 0),
+    ],
+)
+def test_what_apex_patched_under_another_name(old: str, new: str, count: int) -> None:
+    assert len(incomplete(PATCHED_ATTRIBUTE, old, new)) == count
 
 
 PREPARED = """\

@@ -299,3 +299,39 @@ def test_an_optimizer_that_takes_the_step_itself() -> None:
 )
 def test_an_optimizer_that_starts_anew(old: str, new: str) -> None:
     assert not recreated(OWN_STEP.replace(old, new))
+
+
+HEIRS = """\
+import torch
+class Base:
+    def run(self, batches):
+        for x in batches:
+            self.training_step(x)
+    def training_step(self, x):
+        pass
+class Plain(Base):
+    def training_step(self, x):
+        self.net(x).mean().backward()
+        self.opt.step()
+class Scaled(Base):
+    def training_step(self, x):
+        scaler = torch.amp.GradScaler("cuda")
+        for part in x:
+            scaler.scale(self.net(part).mean()).backward()
+        scaler.step(self.opt)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("        pass\n", "        raise NotImplementedError\n", 1),
+        ("            self.training_step(x)\n", "            self.other_step(x)\n", 0),
+        ("class Scaled(Base)", "class Scaled", 0),
+    ],
+)
+def test_a_step_that_one_of_several_subclasses_fills_in(old: str, new: str, count: int) -> None:
+    program = HEIRS.replace(old, new) if old else HEIRS
+    assert len(model_of(program).part(Lifetimes).recreated) == count

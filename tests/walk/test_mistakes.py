@@ -6,7 +6,11 @@ import textwrap
 
 import pytest
 
+from amp_lint import engine
 from amp_lint.model import Model
+from amp_lint.registry import all_rules
+from amp_lint.selection import Selection
+from amp_lint.text.source import Source
 from amp_lint.walk.mistakes import Found
 from tests.programs import model_of
 
@@ -831,3 +835,40 @@ def test_what_averages_weights_is_no_optimizer() -> None:
     body = SCALED + STEP + UPDATE + "averaged.update_parameters(model)\nswa.step()\n"
     assert looped(body, made).mistakes.bypasses == []
     assert [name for name, *_ in found(looped(SCALED + "swa.step()\n", made))] == []
+
+
+PARTS = """\
+import torch
+class Part:
+    def __init__(self, optimizer, scaler):
+        self.optimizer, self.scaler = optimizer, scaler
+    def step(self):
+        if self.scaler is not None:
+            self.scaler.step(self.optimizer)
+        else:
+            self.optimizer.step()
+class All:
+    def __init__(self, model):
+        self.scaler = torch.amp.GradScaler("cuda")
+        self.parts = {}
+        for name, part in model.named_children():
+            optimizer = torch.optim.SGD(part.parameters(), 0.1)
+            self.parts[name] = Part(optimizer, self.scaler)
+    def backward(self, loss):
+        self.scaler.scale(loss).backward()
+    def step(self):
+        for name, optimizer in self.parts.items():
+            self.scaler.unscale_(optimizer)
+            optimizer.step()
+        self.scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("stepped", "codes"), [("Part(optimizer, self.scaler)", []), ("optimizer", ["AMP104"])]
+)
+def test_objects_whose_own_step_asks_the_scaler(stepped: str, codes: list[str]) -> None:
+    program = PARTS.replace("= Part(optimizer, self.scaler)", f"= {stepped}")
+    source = Source(program.encode(), "train.py")
+    rules = tuple(rule for rule in all_rules() if rule.code == "AMP104")
+    assert [each.code for each in engine.check(source, Selection(rules))] == codes
