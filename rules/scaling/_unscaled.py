@@ -35,7 +35,7 @@ _DEFAULT_DTYPE = frozenset(
 _SCALED_LOSS = re.compile(r"loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNORECASE)
 """In names that are about the scaling of a loss, whatever else is scaled."""
 _SCALED = re.compile(rf"{SCALER}|{_SCALED_LOSS.pattern}", re.IGNORECASE)
-_OPTION = re.compile(AMP_SWITCH)
+_OPTION = re.compile(rf"{AMP_SWITCH}|(?i:(?:use|enable|with)_?(?:grad_?)?scal(?:er|ing))")
 _DETACHING = frozenset({"detach", "item", "numpy", "tolist"})
 _MAX_CALLS = 3  # functions of this file that are looked into, one in the other
 _MAX_NODES = 400  # assignments that one loss is traced back through
@@ -146,11 +146,12 @@ class Unscaled:
                     yield switch
 
     def _option(self, backward: cst.Call) -> cst.BaseExpression | None:
-        """``amp`` of ``if amp: scaler.scale(loss).backward()``, where this is the other arm."""
+        """``amp`` of ``if amp: scaler.scale(loss).backward()``, where this is, or has, the other arm."""
         for scale in self._scales.get(id(self.steps.program.function_of(backward)), ()):
             for test, holds in map(Guard.normal, guards(self.tree, scale)):
                 is_option = holds and _OPTION.fullmatch(last(test))
-                if is_option and excludes(self.tree, backward, test):
+                of_loss = self.tree.contains(backward, test)  # (scaled if amp else loss).backward()
+                if is_option and (of_loss or excludes(self.tree, backward, test)):
                     return test
         return None
 

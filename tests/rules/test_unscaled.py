@@ -257,6 +257,23 @@ def test_what_scales_nothing(more: str) -> None:
     assert regions(REGION + "loss = net(x)", "import torch\n", f"import torch\n{more}\n") != []
 
 
+IN_AN_ARM = """\
+        if args.fp16:
+            s.scale(loss).backward()
+            s.step(opt)
+            s.update()
+        else:
+            loss.backward()
+            opt.step()
+"""
+IN_THE_LOSS = """\
+        (s.scale(loss) if args.fp16 else loss).backward()
+        if args.fp16:
+            s.step(opt)
+            s.update()
+        else:
+            opt.step()
+"""
 SWITCHED = """\
 import torch
 def train(net, opt, data, args):
@@ -282,6 +299,9 @@ def train(net, opt, data, args):
         ("", "", 1),
         ("    s = ", "    args.fp16 = True\n    s = ", 0),
         ("args.fp16", "args.gpu", 0),
+        ("args.fp16", "args.use_scaler", 1),
+        (IN_AN_ARM, IN_THE_LOSS, 1),
+        (IN_AN_ARM, IN_THE_LOSS.replace("s.scale(loss) if args.fp16 else loss", "s.scale(loss)"), 0),
         ("args.fp16", "args.no_amp", 0),
         ('autocast("cuda")', 'autocast("cuda", enabled=args.fp16)', 0),
         ('autocast("cuda")', 'autocast("cuda", torch.bfloat16)', 0),
