@@ -105,18 +105,14 @@ def fix(
 def offered(
     source: Source,
     selection: Selection,
+    found: list[Diagnostic],
     *,
     unsafe: bool = False,
     named: bool = False,
     links: Links | None = None,
     scope: Scope = Scope.PART,
 ) -> list[Diagnostic]:
-    """The findings as `engine.check` gives them, without the fixes that `fix` would refuse.
-
-    Raises:
-        AnalysisError: the file cannot be analysed.
-    """
-    found = engine.check(source, selection, named=named, links=links, scope=scope)
+    """The findings that `engine.check` gives, without the fixes that `fix` would refuse."""
     tried = functools.partial(
         fix, source, selection, named=named, links=links, scope=scope, found=found
     )

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from amp_lint import fixing, registry
+from amp_lint import engine, fixing, registry
 from amp_lint.edit import edits
 from amp_lint.engine import AnalysisError
 from amp_lint.handbook import pages
@@ -76,7 +76,7 @@ def said(name: str, data: bytes) -> Iterator[str]:
     """What is said of one text; nothing if nothing is."""
     try:
         source = Source(data, "a.py")
-        found = fixing.offered(source, _ALL, unsafe=True, named=False)
+        found = fixing.offered(source, _ALL, engine.check(source, _ALL), unsafe=True)
     except (AnalysisError, SourceError) as error:
         yield f"== {name}\nerror: {error}\n"
         return

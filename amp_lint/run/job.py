@@ -81,26 +81,41 @@ def lint(job: Job, gate: Gate | None = None) -> Outcome:
     """Look at one text and fix it if asked; whatever goes wrong becomes an error of the file.
 
     Nothing is written. The CPU time is limited, unless there is a ``gate``: experiments take what
-    they take.
+    they take. Where it ends while fixes are tried, what was found is told without them.
     """
-    if gate:
-        return _lint(job, gate)
+    found = Outcome(job.name)
+    if gate:  # an experiment is about a file, not about what its documentation shows
+        job = replace(job, selection=replace(job.selection, docstring_code=False))
+        return _lint(job, found, gate)
     try:
-        return limited(job.seconds, _lint, job)
+        return limited(job.seconds, _lint, job, found)
     except OvertimeError as error:
-        return Outcome(job.name, errors=[str(error)])
+        if found.source is None:
+            return Outcome(job.name, errors=[str(error)])
+        what = f"takes more than {job.seconds:.0f} s of CPU time with its fixes"
+        if job.action is Action.REPORT:
+            found.warnings.append(f"{what}, so that none is offered; split it")
+        else:
+            found.errors.append(f"is not fixed: it {what}; fix it by hand or split it")
+        return found
 
 
-def _lint(job: Job, gate: Gate | None = None) -> Outcome:
+def _lint(job: Job, found: Outcome, gate: Gate | None = None) -> Outcome:
+    """What comes of a file; ``found`` becomes what is known before fixes are tried."""
     outcome = Outcome(job.name)
     try:
         source = opened(job.data, job.name)
+        diagnostics = engine.check(
+            source, job.selection, named=job.named, links=job.links, scope=job.scope
+        )
+        unread = engine.unread(source, job.selection)
+        found.findings = [replace(each, fix=None) for each in diagnostics] + unread
+        found.source = outcome.source = source
         if job.action in (Action.FIND, Action.REPORT):
-            outcome.source = source
-            outcome.findings = _check(job, source)
+            outcome.findings = _reported(job, source, diagnostics) + unread
         else:
-            _fix(job, source, outcome, gate)
-        outcome.findings += engine.unread(outcome.source or source, job.selection)
+            _fix(job, source, diagnostics, outcome, gate)
+            outcome.findings += engine.unread(outcome.source, job.selection)
     except (SourceError, AnalysisError) as error:
         outcome.errors.append(f"{error}; correct the file or exclude it")
     except MemoryError:
@@ -115,14 +130,13 @@ def _lint(job: Job, gate: Gate | None = None) -> Outcome:
     return outcome
 
 
-def _check(job: Job, source: Source) -> list[Diagnostic]:
+def _reported(job: Job, source: Source, found: list[Diagnostic]) -> list[Diagnostic]:
     if job.action is Action.FIND:
-        return engine.check(
-            source, job.selection, named=job.named, links=job.links, scope=job.scope
-        )
+        return found
     return fixing.offered(
         source,
         job.selection,
+        found,
         unsafe=job.unsafe,
         named=job.named,
         links=job.links,
@@ -162,17 +176,19 @@ def _leads(data: bytes, links: Links) -> bool:
         return True
 
 
-def _fix(job: Job, source: Source, outcome: Outcome, gate: Gate | None) -> None:
+def _fix(
+    job: Job, source: Source, found: list[Diagnostic], outcome: Outcome, gate: Gate | None
+) -> None:
     accept = functools.partial(gate, job) if gate else None
-    selection = replace(job.selection, docstring_code=False) if gate else job.selection
     result = fixing.fix(
         source,
-        selection,
+        job.selection,
         unsafe=job.unsafe,
         named=job.named,
         accept=accept,
         links=job.links,
         scope=job.scope,
+        found=found,
     )
     outcome.source, outcome.findings = source, result.remaining
     if not source.lossless and any(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amp_lint import fixing
+from amp_lint import engine, fixing
 from amp_lint.edit import edits
 from amp_lint.selection import Selection
 from amp_lint.text.diagnostic import Diagnostic, applicable
@@ -40,7 +40,8 @@ def sites(source: Source, selection: Selection, *, named: bool) -> Iterator[Site
     Raises:
         AnalysisError: the file cannot be analysed.
     """
-    for finding in fixing.offered(source, selection, unsafe=True, named=named):
+    found = engine.check(source, selection, named=named)
+    for finding in fixing.offered(source, selection, found, unsafe=True, named=named):
         if applicable(finding.fix, unsafe=True):
             yield Site(source, finding, change(source, finding, selection))
 

@@ -146,7 +146,7 @@ class Unscaled:
                     yield switch
 
     def _option(self, backward: cst.Call) -> cst.BaseExpression | None:
-        """``amp`` of ``if amp: scaler.scale(loss).backward()``, where this is, or has, the other arm."""
+        """``amp`` of ``if amp: scaler.scale(loss).backward()``, if this is or has the other arm."""
         for scale in self._scales.get(id(self.steps.program.function_of(backward)), ()):
             for test, holds in map(Guard.normal, guards(self.tree, scale)):
                 is_option = holds and _OPTION.fullmatch(last(test))

@@ -301,7 +301,11 @@ def train(net, opt, data, args):
         ("args.fp16", "args.gpu", 0),
         ("args.fp16", "args.use_scaler", 1),
         (IN_AN_ARM, IN_THE_LOSS, 1),
-        (IN_AN_ARM, IN_THE_LOSS.replace("s.scale(loss) if args.fp16 else loss", "s.scale(loss)"), 0),
+        (
+            IN_AN_ARM,
+            IN_THE_LOSS.replace("s.scale(loss) if args.fp16 else loss", "s.scale(loss)"),
+            0,
+        ),
         ("args.fp16", "args.no_amp", 0),
         ('autocast("cuda")', 'autocast("cuda", enabled=args.fp16)', 0),
         ('autocast("cuda")', 'autocast("cuda", torch.bfloat16)', 0),

@@ -17,7 +17,7 @@ from amp_lint.rule import Rule
 from amp_lint.run import overtime
 from amp_lint.run.overtime import OvertimeError, allowed, limited
 from amp_lint.run.workers import Pool, WorkerError
-from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
 from tests.conftest import Result
 
 if TYPE_CHECKING:
@@ -72,6 +72,43 @@ def test_a_slow_file_costs_itself(
     done = main("--output-format=concise", option)
     assert (done.code, done.err) == (2, f"error: b.py: {WORDS}\n")
     assert done.out.splitlines()[:2] == ["a.py:1:1: AMP997 error: m", "c.py:1:1: AMP997 error: m"]
+
+
+class SlowToFix(Rule):
+    """Does not come to an end where its fix was applied."""
+
+    code = "AMP997"
+    name = "slow-to-fix"
+    severity = Severity.ERROR
+    requires: ClassVar[tuple[frozenset[str], ...]] = (frozenset({"GradScaler"}),)
+
+    def check(self, model: Model) -> Iterable[Diagnostic]:
+        if "fixed" in model.tree.text:
+            spin_on()
+        fix = Fix("toy", (Edit(0, 0, "fixed = 1\n"),), Applicability.SAFE)
+        yield Diagnostic(self.code, self.name, self.severity, "m", 0, 1, fix=fix)
+
+
+LATE = "takes more than 0 s of CPU time with its fixes"
+
+
+@pytest.mark.parametrize(
+    ("option", "code", "said"),
+    [
+        ("--show-all", 1, f"warning: a.py: {LATE}, so that none is offered; split it\n"),
+        ("--fix", 2, f"error: a.py: is not fixed: it {LATE}; fix it by hand or split it\n"),
+    ],
+)
+def test_what_is_found_is_told_where_its_fixes_take_too_long(
+    main: Run, short: None, monkeypatch: pytest.MonkeyPatch, option: str, code: int, said: str
+) -> None:
+    rules = (SlowToFix(),)
+    monkeypatch.setattr(registry, "every_rule", lambda: rules)
+    Path("a.py").write_text("GradScaler\n")
+    done = main("--output-format=concise", option)
+    assert (done.code, done.err) == (code, said)
+    assert done.out.splitlines()[0] == "a.py:1:1: AMP997 error: m"
+    assert Path("a.py").read_text() == "GradScaler\n"
 
 
 def test_in_a_worker_process_too() -> None:

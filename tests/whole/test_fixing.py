@@ -60,7 +60,9 @@ def fix(text: str, *rules: Rule, unsafe: bool = False) -> fixing.FixResult:
 
 def offers(text: str, *rules: Rule, unsafe: bool = False) -> list[str]:
     """The words for which a fix is offered."""
-    found = fixing.offered(source(text), Selection(rules), unsafe=unsafe)
+    selection = Selection(rules)
+    found = engine.check(source(text), selection)
+    found = fixing.offered(source(text), selection, found, unsafe=unsafe)
     return [finding.name for finding in found if finding.fix is not None]
 
 
