@@ -274,7 +274,21 @@ class Evaluator(ABC):
                 return None
             if self._is_made_on(origin, path, frame) is False:
                 return Scaled(key, enabled=False)
+        if any(map(self.roles.is_never_on, self._given_origins(scaler, frame))):
+            return Scaled(key, enabled=False)
         return Scaled(key, self._is_on(scaler, path, frame))
+
+    def _given_origins(self, scaler: cst.BaseExpression, frame: Frame) -> list[cst.Call]:
+        """The constructors of a scaler that the function of a frame is given by its caller."""
+        node: cst.BaseExpression | None = scaler
+        for call in reversed(frame.calls):
+            function = self.program.target(call)
+            if not isinstance(node, cst.Name) or function is None:
+                return []
+            node = self.program.bind(function, call).get(node.value)
+            if node is not None and (found := self.roles.scaler_origins(node)):
+                return found
+        return []
 
     def _is_on(self, scaler: cst.BaseExpression | None, path: Path, frame: Frame) -> bool | None:
         """Whether what a scaler may be was made enabled; None if this path does not tell."""

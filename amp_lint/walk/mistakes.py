@@ -644,6 +644,8 @@ class Mistakes:
         body = self.tree.module if around is None else around.body
         of_round = relevance.has_backward(body) and not relevance.holds_training_loop(body)
         ways = (update.node, *self._leading(update.node, self.steps.program.function_of(call)))
+        if any(self._are_arms(one, other) for one in ways for other in way):
+            return False
         known = {text(test) for way in ways for test, _ in deciding(self.tree, way)}
         tests = (test for each in way for test, _ in deciding(self.tree, each))
         return (of_round or self._are_beside(update.node, call)) and all(
@@ -651,6 +653,11 @@ class Mistakes:
             for test in tests
             if text(test) not in known
         )
+
+    def _are_arms(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+        """Whether two places of one function are in arms of a test that exclude each other."""
+        home = self.steps.program.function_of
+        return home(one) is home(other) and contradict(self.tree, one, other)
 
     @functools.cached_property
     def _counters(self) -> Counters:
