@@ -189,7 +189,8 @@ class Frameworks:
         wanted = CONFIGURED_BY.get(role, role)
         values: Iterable[cst.BaseExpression] = self.tree.nodes(cst.Call)
         if wanted is role and owner is not None:
-            values = self.values.alternatives(owner)
+            values = [v for v in self.values.alternatives(owner) if isinstance(v, cst.Call)]
+            values = values or self.origins.makers(owner)
         for call in (value for value in values if isinstance(value, cst.Call)):
             yield from ((call, row) for row in self._rows(call) if row.gives is wanted)
 

@@ -164,6 +164,12 @@ class Roles:
             self._origins[id(node)] = [o for call in calls for o in self.constructors(call)]
         return self._origins[id(node)]
 
+    def may_be_on(self, scaler: cst.BaseExpression) -> bool:
+        """Whether a scaler is not one that is always made disabled, here or by all who call."""
+        made = self.scaler_origins(scaler)
+        made = made or [c for c in self.origins.makers(scaler) if self.is_constructor(c)]
+        return not made or not all(map(self.is_never_on, made))
+
     def constructors(self, call: cst.Call, steps: int = _MAX_STEPS) -> list[cst.Call]:
         """The constructor calls whose result a call gives: itself, or those of a helper."""
         if self.is_constructor(call):

@@ -256,10 +256,11 @@ class Evaluator(ABC):
 
     def _switched(self, scaler: cst.BaseExpression, path: Path, frame: Frame) -> list[Path]:
         """The paths on which a scaler is on, and off, if other tests look at what decides that."""
-        switches = [self.roles.switch(origin) for origin in self.roles.scaler_origins(scaler)]
-        if len(switches) != 1 or switches[0] is None:
+        made = self._constructors(scaler, frame)
+        switches = [(self.roles.switch(origin), at) for origin, at in made]
+        if len(switches) != 1 or switches[0][0] is None:
             return [path]
-        condition = self.formula(switches[0], path, frame)
+        condition = self.formula(switches[0][0], path, switches[0][1])
         if not self.relevance.branches(atoms(condition)):
             return [path]
         ways = (facts for truth in (True, False) for facts in path.facts.assume(condition, truth))
@@ -268,33 +269,44 @@ class Evaluator(ABC):
     def _scale(self, scaler: cst.BaseExpression, path: Path, frame: Frame) -> Value:
         """The scaled loss; nothing is scaled by a scaler that is off, or whose scale stays 1."""
         key = self.key(scaler, path, frame) or text(scaler)
-        for origin in self.roles.scaler_origins(scaler):
+        for origin, at in self._constructors(scaler, frame):
             scale = self.roles.initial_scale(origin)
             if scale is not None and literal(scale) == 1 and not self.recognizer.updates:
                 return None
-            if self._is_made_on(origin, path, frame) is False:
+            if self._is_made_on(origin, path, at) is False:
                 return Scaled(key, enabled=False)
-        if any(map(self.roles.is_never_on, self._given_origins(scaler, frame))):
-            return Scaled(key, enabled=False)
         return Scaled(key, self._is_on(scaler, path, frame))
-
-    def _given_origins(self, scaler: cst.BaseExpression, frame: Frame) -> list[cst.Call]:
-        """The constructors of a scaler that the function of a frame is given by its caller."""
-        node: cst.BaseExpression | None = scaler
-        for call in reversed(frame.calls):
-            function = self.program.target(call)
-            if not isinstance(node, cst.Name) or function is None:
-                return []
-            node = self.program.bind(function, call).get(node.value)
-            if node is not None and (found := self.roles.scaler_origins(node)):
-                return found
-        return []
 
     def _is_on(self, scaler: cst.BaseExpression | None, path: Path, frame: Frame) -> bool | None:
         """Whether what a scaler may be was made enabled; None if this path does not tell."""
-        origins = self.roles.scaler_origins(scaler) if scaler is not None else []
-        known = {self._is_made_on(each, path, frame) for each in origins}
+        made = self._constructors(scaler, frame) if scaler is not None else []
+        known = {self._is_made_on(each, path, at) for each, at in made}
         return known.pop() if len(known) == 1 else None
+
+    def _constructors(
+        self, scaler: cst.BaseExpression, frame: Frame
+    ) -> list[tuple[cst.Call, Frame]]:
+        """What may have made a scaler, and where: a parameter was made by who calls."""
+        node: cst.BaseExpression | None = scaler
+        while node is not None and not (found := self.roles.scaler_origins(node)):
+            called = frame.function
+            if not isinstance(node, cst.Name) or not frame.calls:
+                return []
+            assert isinstance(called, cst.FunctionDef)
+            node = self.program.bind(called, frame.calls[-1]).get(node.value)
+            frame = self._outer(called, frame)
+        return [(each, frame) for each in found] if node is not None else []
+
+    def _outer(self, called: cst.FunctionDef, frame: Frame) -> Frame:
+        """The frame of who calls the function of a frame."""
+        *calls, call = frame.calls
+        prefix = frame.prefix.removesuffix(self._prefix(called, call))
+        around = self.program.function_of(call) or self.tree.module
+        return self.frame(around, prefix, frame.stack[:-2], tuple(calls))
+
+    def _prefix(self, called: cst.FunctionDef, call: cst.Call) -> str:
+        """What the keys of a function's local names have before them in a call."""
+        return f"{called.name.value}@{self.tree.order(call)}:"
 
     def _is_made_on(self, constructor: cst.Call, path: Path, frame: Frame) -> bool | None:
         """Whether the test that a scaler is made enabled under is true; None if it may be both."""
@@ -595,7 +607,7 @@ class Evaluator(ABC):
         if id(target) in frame.stack or len(frame.stack) > MAX_DEPTH:
             return [(path, None)]
         self.entered.add(id(target))
-        prefix = f"{frame.prefix}{target.name.value}@{self.tree.order(node)}:"
+        prefix = frame.prefix + self._prefix(target, node)
         inner = self.frame(target, prefix, frame.stack, (*frame.calls, node))
         regions = (*path.regions, *self.decorated(target, inner))
         starts = self._bind(target, node, path, values, frame, inner)
@@ -700,7 +712,7 @@ class Evaluator(ABC):
         target, test = self.program.target(call), self.program.answered(call)
         if target is None or test is None or id(target) in self.recognizer.eventful:
             return None
-        inner = self.frame(target, f"{frame.prefix}{target.name.value}@{self.tree.order(call)}:")
+        inner = self.frame(target, frame.prefix + self._prefix(target, call))
         given = self.program.bind(target, call).items()
         env = Environment(self._receiver(target, call, path, frame, inner))
         env |= {inner.prefix + name: self.value(each, path, frame) for name, each in given}
@@ -731,7 +743,7 @@ class Evaluator(ABC):
         known: Formula | None = None
         if constant is None or isinstance(constant, (bool, int, float, str)):
             known = Equals(key, constant)
-        elif is_a(node, cst.Call) and self.roles.scaler_origins(node):
+        elif is_a(node, cst.Call) and self._gives_scaler(node):
             known = Truthy(key)
         elif is_a(node, cst.Call) and self._gives_norm(node):
             known = Not(Equals(key, None))
@@ -739,6 +751,16 @@ class Evaluator(ABC):
             return path
         ways = path.facts.forget([key]).assume(known)
         return path._replace(facts=ways[0]) if ways else path
+
+    def _gives_scaler(self, call: cst.Call) -> bool:
+        """Whether a call makes a scaler, itself or as a helper, whatever it is given."""
+        if not self.roles.scaler_origins(call):
+            return False
+        target = self.program.target(call)
+        given = [] if target is None else returned(target)
+        return all(
+            isinstance(end, cst.Call) for each in given for end in self.values.alternatives(each)
+        )
 
     def _gives_norm(self, call: cst.Call) -> bool:
         """Whether a call returns what a clip does, itself or as a helper: a norm, never None."""

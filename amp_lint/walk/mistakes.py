@@ -701,14 +701,16 @@ class Mistakes:
 
     def _gives_up(self, leaving: cst.CSTNode) -> bool:
         """Whether a step is left out because of its gradients, not until the last micro-batch."""
-        if self._ends_function(leaving) or self.steps.relevance.asks_if_finite(leaving):
+        if self.steps.relevance.asks_if_finite(leaving):
             return True
         holder = self.tree.ancestor(leaving, cst.If)
         tests = () if holder is None else self.steps.relevance.spelled_out(holder.test)
         parts = [part for test in tests for part in descendants(test)]
         sums = (part for part in parts if isinstance(part, cst.BinaryOperation))
-        counts = any(isinstance(part.operator, cst.Modulo) for part in sums)
-        return not counts and any(isinstance(part, cst.Comparison) for part in parts)
+        if any(isinstance(part.operator, cst.Modulo) for part in sums):
+            return False
+        compares = any(isinstance(part, cst.Comparison) for part in parts)
+        return compares or self._ends_function(leaving)
 
     def _ends_function(self, leaving: cst.CSTNode) -> bool:
         """Whether no round of a loop is left, but a function that is called in each."""
@@ -773,17 +775,24 @@ class Mistakes:
     def picks(self, node: cst.CSTNode) -> frozenset[tuple[cst.BaseExpression, bool]]:
         """The tests of what the loop around a call changes that decide about it, with outcomes.
 
-        Not whether something is finite, which any number of rounds in a row may be.
+        Or of what the function counts that is one round. Not whether something is finite, which
+        any number of rounds in a row may be.
         """
-        loop = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
-        if not isinstance(loop, (cst.For, cst.While)):
+        around = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
+        if around is None:
             return frozenset()
-        changed = (part for each in self.steps.program.assigned(loop) for part in _parts(each))
+        changed = (part for each in self.steps.program.assigned(around) for part in _parts(each))
         names = set(map(self.tree.source, changed))
+
+        def picks(test: cst.BaseExpression) -> bool:
+            if isinstance(around, cst.FunctionDef):  # what its caller counts is no setting
+                return not is_mode_test(test)
+            return self._mentions(test, names) or _calls(test)
+
         return frozenset(
             (test, holds)
             for test, holds in deciding(self.tree, node)
-            if self.tree.contains(loop, test) and (self._mentions(test, names) or _calls(test))
+            if self.tree.contains(around, test) and picks(test)
             if not self.steps.relevance.is_about_finiteness(test)
         )
 

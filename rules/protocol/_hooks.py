@@ -116,8 +116,7 @@ class Hooks:
         owner = call.func.value if isinstance(call.func, cst.Attribute) else None
         if role is not None:
             return self.roles.frameworks.may_scale(role, owner)
-        made = self.roles.scaler_origins(owner) if owner is not None else []
-        return not made or not all(map(self.roles.is_never_on, made))
+        return owner is None or self.roles.may_be_on(owner)
 
     def _is_hooking(self, call: cst.Call) -> bool:
         named = isinstance(call.func, cst.Attribute) and call.func.attr.value in HOOKS

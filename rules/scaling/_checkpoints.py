@@ -808,10 +808,8 @@ class Checkpoints:
                 continue
             if optimizer is None or self._is_stand_in(func.value):
                 continue
-            if self.roles.is_scaler(func.value):
-                made = self.roles.scaler_origins(func.value)
-                if not made or not all(map(self.roles.is_never_on, made)):
-                    found.append(_Step(call, func.value, optimizer))
+            if self.roles.is_scaler(func.value) and self.roles.may_be_on(func.value):
+                found.append(_Step(call, func.value, optimizer))
         return [*found, *self._whole_steps, *self._framework_steps]
 
     def _is_stand_in(self, scaler: cst.BaseExpression) -> bool:

@@ -533,3 +533,33 @@ def test_of_several_clips_that_are_handed_on_each_is_one() -> None:
     one, *others = clips(HANDED + made + made)
     assert _source(one.call) == "self.limit(params)" and not others
     assert not clips(HANDED + made + "Trainer(print).train(p, o, s, l)")
+
+
+GIVEN = """\
+import torch
+def one_step(model, optimizer, scaler, x, amp):
+    scaler.scale(model(x).mean()).backward()
+    if not amp:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+def train(model, optimizer, loader, amp):
+    scaler = torch.amp.GradScaler("cuda", enabled=amp)
+    for x in loader:
+        one_step(model, optimizer, scaler, x, amp)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 0),
+        (", enabled=amp", "", 1),
+        ("enabled=amp", "enabled=not amp", 1),
+        ("enabled=amp", "enabled=False", 0),
+        ("if not amp", "if amp", 1),
+    ],
+)
+def test_a_scaler_is_on_as_its_caller_made_it(old: str, new: str, count: int) -> None:
+    model = model_of(GIVEN.replace(old, new) if old else GIVEN)
+    assert len([*model.clips.scaled]) == count

@@ -872,3 +872,85 @@ def test_objects_whose_own_step_asks_the_scaler(stepped: str, codes: list[str]) 
     source = Source(program.encode(), "train.py")
     rules = tuple(rule for rule in all_rules() if rule.code == "AMP104")
     assert [each.code for each in engine.check(source, Selection(rules))] == codes
+
+
+STEP_OF_A_ROUND = """\
+def one_step(i, k, optimizer, scaler, model, x, amp, scheduler):
+    scaler.scale(model(x).mean() / k).backward()
+    BODY
+def train(model, optimizer, loader, k, amp, scheduler):
+    scaler = torch.amp.GradScaler("cuda")
+    for i, x in enumerate(loader):
+        one_step(i, k, optimizer, scaler, model, x, amp, scheduler)
+"""
+OFF = '"cuda", enabled=False'
+
+
+@pytest.mark.parametrize(
+    ("body", "made", "names"),
+    [
+        (f"if i % k == k - 1:\n    {UNSCALE}{LAST}    {STEP}    {UPDATE}", '"cuda"', []),
+        (f"if i % k == k - 1:\n    {STEP}{LAST}    {UPDATE}", '"cuda"', []),
+        (f"if amp:\n    {STEP}{LAST}    {UPDATE}", '"cuda"', ["steps_without_update"]),
+        (f"{UNSCALE}if loss > 10:\n    return\n{STEP}{UPDATE}", '"cuda"', ["left_early"]),
+        (f"{UNSCALE}if i % 2:\n    return\n{STEP}{UPDATE}", '"cuda"', ["repeated_unscales"]),
+        (DIRECT, '"cuda"', ["bypasses"]),
+        (DIRECT, OFF, []),
+        (f"{STEP}{UPDATE}scheduler.step()\n", '"cuda"', ["scheduled"]),
+        (f"{STEP}{UPDATE}scheduler.step()\n", OFF, []),
+    ],
+)
+def test_a_round_that_is_a_function(body: str, made: str, names: list[str]) -> None:
+    """What its caller counts is no setting, and a scaler is what its caller made."""
+    program = STEP_OF_A_ROUND.replace("    BODY\n", textwrap.indent(body, "    "))
+    model = model_of(HEADER + program.replace('"cuda"', made))
+    assert [name for name, _, _ in found(model)] == names
+
+
+ARMS = """\
+def train(model, optimizer, loader, scheduler, scaler, amp):
+    for x in loader:
+        loss = model(x).mean()
+        if TEST:
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+        else:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize("test", ["scaler is None", "not amp", "not scaler", "amp != 'fp16'"])
+def test_a_scheduler_in_the_arm_without_a_scaler(test: str) -> None:
+    program = HEADER + ARMS.replace("TEST", test)
+    assert not found(model_of(program))
+    both = program.replace("scaler.update()\n", "scaler.update()\n            scheduler.step()\n")
+    ((name, event, _),) = found(model_of(both))
+    assert (name, event) == ("scheduled", "scheduler.step()")
+    assert len(model_of(both).mistakes.scheduled) == 1
+
+
+HELPER = """\
+def make(args):
+    scaler = torch.amp.GradScaler("cuda") if args.amp else None
+    return scaler
+def train(args, model, optimizer, loader):
+    scaler = make(args)
+    for x in loader:
+        loss = model(x).mean()
+        if args.amp:
+            scaler.scale(loss).backward()
+        else:
+            loss.backward()
+        if scaler is not None:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
+"""
+
+
+def test_a_helper_that_may_give_no_scaler() -> None:
+    assert not found(model_of(HEADER + HELPER))
