@@ -110,7 +110,7 @@ class Frameworks:
     @per_node
     def _held_elsewhere(self, node: cst.BaseExpression) -> list[Preparation]:
         """How what an attribute was given came out of a framework, under another name."""
-        if not self._prepared or not isinstance(node, cst.Attribute):
+        if not self._preparing or not isinstance(node, cst.Attribute):
             return []
         origins = self.origins.of(node)
         return [each for origin, each in self._prepared_origins if origin in origins]
@@ -257,13 +257,18 @@ class Frameworks:
 
     @functools.cached_property
     def _prepared_origins(self) -> list[tuple[Origin, Preparation]]:
-        """The origin of each variable that something is prepared as, with how."""
+        """The origin of each variable, or field, that something is prepared as, with how."""
         return [
             (origin, Preparation(call, owner, given))
             for target, call, given in self._called()
-            if isinstance(target, cst.Name) and (owner := self._owner(call)) is not None
-            for origin in self.origins.returned(target, call)
+            if (owner := self._owner(call)) is not None
+            for origin in self._origins_of(target, call)
         ]
+
+    def _origins_of(self, target: cst.BaseExpression, call: cst.Call) -> Iterable[Origin]:
+        if isinstance(target, cst.Name):
+            return self.origins.returned(target, call)
+        return self.origins.of(target) if self.values.slot(target) is None else ()
 
     def _called(self) -> Iterator[_Returned]:
         """Each target of a call, alone or with others, with what the call was given for it."""

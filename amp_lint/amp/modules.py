@@ -265,7 +265,7 @@ class Modules:
                     yield from ((call, module) for module in self._owners(given))
             elif names & _CLIPS and call.args and self._steps_after(call):
                 for module in self._owners(call.args[0].value):
-                    if isinstance(module, cst.Name):
+                    if isinstance(module, cst.Name) or _is_own(module):
                         yield call, module
 
     def _trainers(self) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
@@ -738,12 +738,18 @@ class _Trace:
         ]
         return any(self.modules.origin(value) is not use for use in uses)
 
-    def _sets_up(self, node: cst.CSTNode) -> bool:
-        """Whether something happens in the constructor, or before the training in its function."""
+    def _sets_up(self, node: cst.CSTNode, steps: int = 2) -> bool:
+        """Whether something happens in the constructor, or before the training in its function.
+
+        Itself or in a method that is called there.
+        """
         function = self.tree.ancestor(node, cst.FunctionDef)
         if function is self.home:
             return self.tree.order(node) < self.tree.order(self.trained)
-        return function is not None and function.name.value in ("__init__", "__post_init__")
+        if function is None or function.name.value in ("__init__", "__post_init__"):
+            return function is not None
+        calls = self.modules.program.calls_of(function) if steps > 0 else ()
+        return any(self._sets_up(call, steps - 1) for call in calls)
 
     def _through_call(self, call: cst.Call, steps: int) -> Iterator[cst.Call]:
         modules = self.modules
@@ -778,6 +784,11 @@ class _Trace:
             for test, holds in tests
         )
         return any(value is not ... and bool(value) is not holds for value, holds in known)
+
+
+def _is_own(node: cst.BaseExpression) -> bool:
+    """``self.model``."""
+    return isinstance(node, cst.Attribute) and dotted(node.value) == "self"
 
 
 def _parameters_of(call: cst.Call) -> cst.BaseExpression | None:

@@ -166,9 +166,12 @@ class Roles:
 
     def may_be_on(self, scaler: cst.BaseExpression) -> bool:
         """Whether a scaler is not one that is always made disabled, here or by all who call."""
-        made = self.scaler_origins(scaler)
-        made = made or [c for c in self.origins.makers(scaler) if self.is_constructor(c)]
+        made = self.scaler_origins(scaler) or self.given_scalers(scaler)
         return not made or not all(map(self.is_never_on, made))
+
+    def given_scalers(self, scaler: cst.BaseExpression) -> list[cst.Call]:
+        """The constructor calls of what those who call give for a scaler."""
+        return [call for call in self.origins.makers(scaler) if self.is_constructor(call)]
 
     def constructors(self, call: cst.Call, steps: int = _MAX_STEPS) -> list[cst.Call]:
         """The constructor calls whose result a call gives: itself, or those of a helper."""
@@ -362,11 +365,11 @@ class Roles:
 
     def is_scheduler(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a learning-rate scheduler, judged by origin and name."""
-        for value in self.values.alternatives(node):
-            if isinstance(value, cst.Call):
-                names = self.names.qualified(value.func)
-                if any(map(makes_scheduler, names)) or self._is_called_scheduler(value):
-                    return True
+        made = [v for v in self.values.alternatives(node) if isinstance(v, cst.Call)]
+        for value in made or self.origins.makers(node):
+            names = self.names.qualified(value.func)
+            if any(map(makes_scheduler, names)) or self._is_called_scheduler(value):
+                return True
         return any(_names_scheduler(name.lower()) for name in self._called(node))
 
     def _is_called_scheduler(self, made: cst.Call) -> bool:

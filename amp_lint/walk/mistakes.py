@@ -800,22 +800,22 @@ class Mistakes:
         return any(self.tree.source(part) in names for part in _parts(test))
 
     def _must_scale(self, backward: Event, step: Event) -> bool:
-        """Whether nothing but a scaled loss would be right: the scaler is made here, and enabled.
+        """Whether nothing but a scaled loss would be right: each scaler is made here, and enabled.
 
-        And the loss is not one that something called scale has made.
+        Or by who calls, as far as that is seen. And the loss is not one that something called
+        scale has made.
         """
         assert isinstance(step.node, cst.Call) and isinstance(backward.node, cst.Call)
         if not isinstance(step.node.func, cst.Attribute):
             return False
-        origins = self.roles.scaler_origins(step.node.func.value)
-        alternatives = list(self.steps.recognizer.values.alternatives(step.node.func.value))
-        if (
-            not origins
-            or len(origins) != len(alternatives)
-            or any(map(self.roles.is_switchable, origins))
-        ):
-            return False
-        return not _scales(backward.node)
+        scaler = step.node.func.value
+        made = self.roles.scaler_origins(scaler)
+        known = len(made) == len([*self.steps.recognizer.values.alternatives(scaler)])
+        if not made:
+            made = self.roles.given_scalers(scaler)
+            known = len(made) == len(self.roles.origins.of(scaler))
+        is_on = bool(made) and not any(map(self.roles.is_switchable, made))
+        return is_on and known and not _scales(backward.node)
 
     def _is_added(self, backward: Event) -> bool:
         """Whether gradients that nothing scaled are stepped by scalers alone."""
