@@ -169,6 +169,23 @@ class Roles:
         made = self.scaler_origins(scaler) or self.given_scalers(scaler)
         return not made or not all(map(self.is_never_on, made))
 
+    def is_always_on(self, scaler: cst.BaseExpression) -> bool:
+        """Whether all that a scaler may be is made enabled, here or by who calls."""
+        made = self.scaler_origins(scaler)
+        ends = [*self.values.alternatives(scaler)]
+        known = all(isinstance(end, cst.Call) and self.gives_scaler(end) for end in ends)
+        if not made:
+            made = self.given_scalers(scaler)
+            known = len(made) == len(self.origins.of(scaler))
+        return bool(made) and known and not any(map(self.is_switchable, made))
+
+    def gives_scaler(self, call: cst.Call) -> bool:
+        """Whether a call makes a scaler, itself or as a helper that gives nothing else."""
+        target = self.program.target(call)
+        ends = [] if target is None else returned(target)
+        ends = [end for each in ends for end in self.values.alternatives(each)]
+        return bool(self.constructors(call)) and all(isinstance(end, cst.Call) for end in ends)
+
     def given_scalers(self, scaler: cst.BaseExpression) -> list[cst.Call]:
         """The constructor calls of what those who call give for a scaler."""
         return [call for call in self.origins.makers(scaler) if self.is_constructor(call)]

@@ -743,7 +743,7 @@ class Evaluator(ABC):
         known: Formula | None = None
         if constant is None or isinstance(constant, (bool, int, float, str)):
             known = Equals(key, constant)
-        elif is_a(node, cst.Call) and self._gives_scaler(node):
+        elif is_a(node, cst.Call) and self.roles.gives_scaler(node):
             known = Truthy(key)
         elif is_a(node, cst.Call) and self._gives_norm(node):
             known = Not(Equals(key, None))
@@ -751,16 +751,6 @@ class Evaluator(ABC):
             return path
         ways = path.facts.forget([key]).assume(known)
         return path._replace(facts=ways[0]) if ways else path
-
-    def _gives_scaler(self, call: cst.Call) -> bool:
-        """Whether a call makes a scaler, itself or as a helper, whatever it is given."""
-        if not self.roles.scaler_origins(call):
-            return False
-        target = self.program.target(call)
-        given = [] if target is None else returned(target)
-        return all(
-            isinstance(end, cst.Call) for each in given for end in self.values.alternatives(each)
-        )
 
     def _gives_norm(self, call: cst.Call) -> bool:
         """Whether a call returns what a clip does, itself or as a helper: a norm, never None."""

@@ -808,14 +808,7 @@ class Mistakes:
         assert isinstance(step.node, cst.Call) and isinstance(backward.node, cst.Call)
         if not isinstance(step.node.func, cst.Attribute):
             return False
-        scaler = step.node.func.value
-        made = self.roles.scaler_origins(scaler)
-        known = len(made) == len([*self.steps.recognizer.values.alternatives(scaler)])
-        if not made:
-            made = self.roles.given_scalers(scaler)
-            known = len(made) == len(self.roles.origins.of(scaler))
-        is_on = bool(made) and not any(map(self.roles.is_switchable, made))
-        return is_on and known and not _scales(backward.node)
+        return self.roles.is_always_on(step.node.func.value) and not _scales(backward.node)
 
     def _is_added(self, backward: Event) -> bool:
         """Whether gradients that nothing scaled are stepped by scalers alone."""

@@ -249,13 +249,7 @@ class Relevance:
             return not all(isinstance(v, cst.Call) and self.recognizer.is_scale(v) for v in values)
         if kind not in (Kind.STEP, Kind.UNSCALE, Kind.UPDATE):
             return kind is Kind.OPAQUE
-        made = self.recognizer.values.alternatives(owner)
-        return not all(
-            isinstance(value, cst.Call)
-            and self.roles.is_constructor(value)
-            and not self.roles.is_switchable(value)
-            for value in made
-        )
+        return not self.roles.is_always_on(owner)
 
     def _sides(self, node: cst.If) -> tuple[list[cst.CSTNode], list[cst.CSTNode]]:
         """What runs where a test holds, and what where it does not."""
