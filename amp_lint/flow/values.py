@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.syntax.assignments import assignments
+from amp_lint.syntax.assignments import assignments, paired
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.returns import is_property, returned
@@ -117,6 +117,8 @@ class Values:
                 yield from (
                     b.value for b in bindings if b.value is not None and b.value is not node
                 )
+            elif len(bindings) == 1 and bindings[0].kind == "unpack":
+                yield from self.returned_parts(bindings[0])
             else:
                 yield from self._imported(node)
         elif isinstance(node, cst.Attribute):
@@ -129,6 +131,28 @@ class Values:
             yield node.value
         elif isinstance(node, (cst.Subscript, cst.Call)):
             yield from self._looked_up(node)
+
+    def returned_parts(self, binding: Binding) -> list[cst.BaseExpression]:
+        """What a variable of ``a, b = f()`` is, where ``f`` of this file writes the tuple out.
+
+        Nothing, where that is a parameter of the function, or what nobody knows.
+        """
+        assign = binding.node
+        if not isinstance(assign, cst.Assign) or not isinstance(assign.value, cst.Call):
+            return []
+        function = self.function(assign.value.func)
+        rows = returned(function) if function is not None else ()
+        parts = [
+            value
+            for row in rows
+            for target in assign.targets
+            for name, value in paired(target.target, row)
+            if isinstance(name, cst.Name) and name.value == binding.name
+        ]
+        found = [part for part in parts if part is not None]
+        ends = [end for part in found for end in self.alternatives(part)]
+        is_known = bool(found) and len(found) == len(parts) == len(rows)
+        return found if is_known and not any(isinstance(e, cst.Name) for e in ends) else []
 
     def _looked_up(self, node: cst.Subscript | cst.Call) -> list[cst.BaseExpression]:
         """What ``table[key]`` or ``table.get(key, other)`` may give, of a dict that is written out.

@@ -427,9 +427,12 @@ class Precision:
         known = [b for b in bindings if b.kind != "import"]
         if [b.kind for b in known] == ["parameter"]:
             yield True, self._argument(known[0])
-        elif any(b.value is None for b in known):
+            return
+        given = {b: self.values.returned_parts(b) for b in known if b.value is None}
+        if not all(given.values()):
             yield True, None
         values = [(b.node, b.value) for b in known if b.value is not None]
+        values += [(part, part) for parts in given.values() for part in parts]
         yield from self._in_order(values, steps)
 
     def _argument(self, parameter: Binding) -> cst.BaseExpression | None:

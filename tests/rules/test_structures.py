@@ -83,6 +83,38 @@ def train(state, loader):
 def main(model, optimizer, loader):
     train(State(model, optimizer), loader)
 """
+DTYPE_OF_A_HELPER = """\
+import torch
+def make(args):
+    dtype = torch.bfloat16 if args.bf16 else torch.float16
+    return dtype, 1
+def train(args, model, optimizer, loader):
+    scaler = torch.amp.GradScaler("cuda")
+    dtype, count = make(args)
+    for x in loader:
+        with torch.autocast("cuda", dtype=dtype):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+ONE_BRANCH = """\
+import torch
+def make():
+    scaler = torch.amp.GradScaler("cuda")
+    return scaler
+def train(args, model, optimizer, loader):
+    scaler = make()
+    for x in loader:
+        scaler.scale(model(x).mean()).backward()
+        if args.careful:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        else:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
 BARE = "state.model(x).mean().backward()"
 CLIP_OF_A_STEP = """\
 import torch
@@ -114,6 +146,16 @@ _ASKED = ("AMP112", "AMP203", "AMP501", "AMP502")
         (MADE_TOGETHER, "        counts.step()\n", "", set()),
         (PREPARED_FIELDS, "", "", set()),
         (PREPARED_FIELDS, "accelerator.backward(state.model(x).mean())", BARE, {"AMP501"}),
+        (DTYPE_OF_A_HELPER, "", "", {"AMP109"}),
+        (DTYPE_OF_A_HELPER, "return dtype, 1", "return args.dtype, 1", set()),
+        (DTYPE_OF_A_HELPER, "torch.bfloat16 if args.bf16 else ", "", set()),
+        (ONE_BRANCH, "", "", {"AMP101"}),
+        (
+            ONE_BRANCH,
+            "    return scaler",
+            "    return scaler if torch.cuda.is_available() else None",
+            set(),
+        ),
         (CLIP_OF_A_STEP, "", "", {"AMP502"}),
         (CLIP_OF_A_STEP, '"fp16"', '"bf16"', set()),
     ],
