@@ -710,12 +710,17 @@ class _Trace:
         if self.tree.order(cast) < self.tree.order(use) or self.modules.trains_on(cast):
             return True
         return any(
-            isinstance(call.func, cst.Attribute)
-            and call.func.attr.value in _BACKWARD
+            self._goes_backward(call)
             and self.tree.order(call) > self.tree.order(cast)
             and self.modules.names.scope(call) is self.modules.names.scope(cast)
             for call in self.tree.nodes(cst.Call)
         )
+
+    def _goes_backward(self, call: cst.Call) -> bool:
+        """Whether a call is a ``backward``, or of a function that does one."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _BACKWARD:
+            return True
+        return id(self.modules.program.target(call)) in self.modules.training
 
     def _through_attribute(self, node: cst.Attribute, slot: Slot, steps: int) -> Iterator[cst.Call]:
         values = self.modules.values.attribute_values(node)

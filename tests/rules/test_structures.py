@@ -98,6 +98,21 @@ def train(args, model, optimizer, loader):
         scaler.step(optimizer)
         scaler.update()
 """
+CAST_AND_STEPPED = """\
+import torch
+from torch import nn
+def one_step(optimizer, model, x):
+    optimizer.zero_grad()
+    model(x.half()).float().square().mean().backward()
+    optimizer.step()
+def train(loader, half):
+    model = nn.Linear(64, 10)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if half:
+        model = model.half()
+    for x in loader:
+        one_step(optimizer, model, x)
+"""
 ONE_BRANCH = """\
 import torch
 def make():
@@ -149,6 +164,13 @@ _ASKED = ("AMP112", "AMP203", "AMP501", "AMP502")
         (DTYPE_OF_A_HELPER, "", "", {"AMP109"}),
         (DTYPE_OF_A_HELPER, "return dtype, 1", "return args.dtype, 1", set()),
         (DTYPE_OF_A_HELPER, "torch.bfloat16 if args.bf16 else ", "", set()),
+        (CAST_AND_STEPPED, "", "", {"AMP203"}),
+        (
+            CAST_AND_STEPPED,
+            "    for x in loader:\n        one_step(optimizer, model, x)\n",
+            "",
+            set(),
+        ),
         (ONE_BRANCH, "", "", {"AMP101"}),
         (
             ONE_BRANCH,
