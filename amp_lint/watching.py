@@ -18,7 +18,7 @@ from amp_lint.run.choice import ConfigError
 from amp_lint.run.discover import Discovery
 from amp_lint.run.session import CLEAN, LintOptions, Session
 from amp_lint.run.settings_file import FILES
-from amp_lint.run.target import REQUIREMENTS
+from amp_lint.run.target import REQUIREMENTS, SEVERAL
 from amp_lint.text.files import absolute, is_checkout
 
 PAUSE = 0.5
@@ -161,6 +161,7 @@ def _settings(folder: Path) -> Iterator[Path]:
     """The files that may govern those of a directory."""
     for above in (folder, *folder.parents):
         yield from (above / name for name in (*FILES, *REQUIREMENTS))
+        yield from sorted((above / SEVERAL).glob("*.txt"))
         if is_checkout(above):
             return
 

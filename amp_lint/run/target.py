@@ -23,6 +23,9 @@ _OPERATORS = frozenset("<>=~")
 _CONDA = re.compile(r"\A(?:py)?torch[ \t]*([<>=!~]+)[ \t]*(\d[\w.]*)", re.IGNORECASE)
 MAX_BYTES = 1_000_000
 """Bytes of a file that says what a project needs; a larger one is something else."""
+SEVERAL = "requirements"
+"""The folder in which some projects have one file of requirements for each of several uses."""
+MAX_SEVERAL = 20
 MAX_LENGTH = 1_000
 """Characters of one requirement."""
 
@@ -54,15 +57,25 @@ Declared = tuple[str, Path]
 def torch_requirements(folder: Path) -> list[Declared]:
     """The requirements on torch that the files of this very directory declare.
 
-    Read are pyproject.toml, setup.cfg, requirements.txt, the texts in setup.py, and conda's
-    environment.yml, extras included; what cannot be read or parsed declares nothing.
+    Read are pyproject.toml, setup.cfg, requirements.txt, the texts in setup.py, conda's
+    environment.yml, extras included, and each .txt in a folder ``requirements``; what cannot be
+    read or parsed declares nothing.
     """
     return [
-        (requirement, folder / name)
-        for name, read in REQUIREMENTS.items()
-        for requirement in read(folder / name)
+        (requirement, path)
+        for path, read in _sources(folder)
+        for requirement in read(path)
         if len(requirement) <= MAX_LENGTH and _TORCH.match(requirement)
     ]
+
+
+def _sources(folder: Path) -> Iterator[tuple[Path, Callable[[Path], Iterator[str]]]]:
+    yield from ((folder / name, read) for name, read in REQUIREMENTS.items())
+    try:
+        several = sorted((folder / SEVERAL).glob("*.txt"))
+    except OSError:
+        return
+    yield from ((path, _requirements_txt) for path in several[:MAX_SEVERAL])
 
 
 def lower_bound(requirement: str) -> Version | None:

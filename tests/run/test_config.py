@@ -429,6 +429,7 @@ def test_the_lowest_of_several_bounds(tmp_path: Path) -> None:
         ("pyproject.toml", '[project]\noptional-dependencies = {gpu = ["torch>=2.2"]}\n'),
         ("requirements.txt", "-r base.txt\n# torch>=1\ntorch>=2.2  # why\ntorchvision>=0.1\n"),
         ("requirements.txt", "torch>=2.2 \\\n  --hash=sha256:0\ntorch-geometric>=1.0\n"),
+        ("requirements/train.txt", "numpy\ntorch==2.2.0\n"),
         ("setup.py", "from setuptools import setup\nsetup(install_requires=['torch>=2.2'])\n"),
         ("environment.yml", "dependencies:\n  - python=3.9\n  - pytorch=2.2.1\n"),
         ("environment.yaml", "dependencies:\n  - pip:\n    - torch>=2.2\n"),
@@ -437,6 +438,7 @@ def test_the_lowest_of_several_bounds(tmp_path: Path) -> None:
     ],
 )
 def test_the_project_says_what_torch_it_needs(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(text)
     assert target(tmp_path / "pkg" / "a.py") == (2, 2)
 
