@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 _OF_OTHER = "log of 1 minus a sigmoid is -inf where that is 1, its gradient NaN (float16: from 8.3)"
 _COST = "in float16 the floor under the log of a sigmoid is 0, and the cost inf where it is 0 or 1"
-_OF_THE_REST = (
-    Pair("log(1 - sigmoid(x))", "-softplus(x)"),
-    Pair("log1p(-sigmoid(x))", "-softplus(x)"),
-)
 
 
 class LogSigmoid(PatternRule):
@@ -32,7 +28,8 @@ class LogSigmoid(PatternRule):
     pairs = (
         Pair("log(sigmoid(x))", "-softplus(-x)"),
         Pair("log(1 / (1 + exp(-x)))", ""),
-        *_OF_THE_REST,
+        Pair("log(1 - sigmoid(x))", "-softplus(x)"),
+        Pair("log1p(-sigmoid(x))", "-softplus(x)"),
     )
     message = "log of a sigmoid that rounds to 0 is -inf, its gradient NaN (float16: from -11.1)"
     floored = (
@@ -51,7 +48,7 @@ class LogSigmoid(PatternRule):
         if floors and (holds(model, floors) or any(is_wide(model, each) for each in floors)):
             return replace(found, severity=severity, preview=True)
         is_cost = _is_cost(model, match)
-        unfloored = _OF_OTHER if not floors and match.pair in _OF_THE_REST else found.message
+        unfloored = _OF_OTHER if not floors and match.pair in self.pairs[2:] else found.message
         message = _COST if is_cost else unfloored
         unsure = is_cost and not any(may_be_half(model, each) for each in floors)
         return replace(found, message=message, severity=severity, preview=unsure or found.preview)
