@@ -286,11 +286,14 @@ class Evaluator(ABC):
     def _constructors(
         self, scaler: cst.BaseExpression, frame: Frame
     ) -> list[tuple[cst.Call, Frame]]:
-        """What may have made a scaler, and where: a parameter was made by who calls."""
+        """What may have made a scaler, and where: a parameter was made by who calls.
+
+        Where paths are exact, that is not followed: others may call, too.
+        """
         node: cst.BaseExpression | None = scaler
         while node is not None and not (found := self.roles.scaler_origins(node)):
             called = frame.function
-            if not isinstance(node, cst.Name) or not frame.calls:
+            if not isinstance(node, cst.Name) or not frame.calls or self.exact:
                 return []
             assert isinstance(called, cst.FunctionDef)
             node = self.program.bind(called, frame.calls[-1]).get(node.value)
