@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint.edit import edits
@@ -20,8 +21,13 @@ MESSAGE = (
     "`backward` runs under autocast: gradients of linalg or a float32 region are off by 1e-3, not "
     "1e-7"
 )
+HARMLESS = (
+    "`backward` runs under autocast: slower, and linalg or a float32 region would lose digits"
+)
 HELP = "end the autocast region before `backward`"
 _ON = "autocast is on from here"
+_INEXACT = ("linalg", "cdist", "bilinear", "inverse", "cholesky", "svd", "eigh", "custom_fwd")
+"""What has products in backward that its forward has in float32, as measured, or may have."""
 
 
 class BackwardInAutocast(Rule):
@@ -36,16 +42,15 @@ class BackwardInAutocast(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every backward with an active region around it."""
+        is_inexact = any(map(model.linked.named, _INEXACT)) or any(
+            region.never_enabled for region in model.regions.all
+        )
         for event in model.steps.backwards:
             if event.region is not None and model.steps.is_own(event):
-                yield self.report(
-                    model,
-                    event.place,
-                    MESSAGE,
-                    related=[(event.region.node, _ON)],
-                    fix=_fix(model, event),
-                    help=HELP,
-                )
+                message = MESSAGE if is_inexact else HARMLESS
+                related, fix = [(event.region.node, _ON)], _fix(model, event)
+                found = self.report(model, event.place, message, related, fix, help=HELP)
+                yield found if is_inexact else replace(found, severity=Severity.INFO)
 
 
 def _fix(model: Model, event: Event) -> Fix | None:
