@@ -26,7 +26,7 @@ HARMLESS = (
 )
 HELP = "end the autocast region before `backward`"
 _ON = "autocast is on from here"
-_INEXACT = ("linalg", "cdist", "bilinear", "inverse", "cholesky", "svd", "eigh", "custom_fwd")
+_INEXACT = ("linalg", "cdist", "bilinear", "inverse", "cholesky", "svd", "eigh")
 """What has products in backward that its forward has in float32, as measured, or may have."""
 
 
