@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from amp_lint import report
-from amp_lint.run import streams
+from amp_lint.run import streams, target
 from amp_lint.run.choice import ConfigError
 from amp_lint.run.discover import Discovery
 from amp_lint.run.session import CLEAN, LintOptions, Session
 from amp_lint.run.settings_file import FILES
-from amp_lint.run.target import REQUIREMENTS, SEVERAL
 from amp_lint.text.files import absolute, is_checkout
 
 PAUSE = 0.5
@@ -160,8 +159,8 @@ def _state(options: LintOptions) -> _State:
 def _settings(folder: Path) -> Iterator[Path]:
     """The files that may govern those of a directory."""
     for above in (folder, *folder.parents):
-        yield from (above / name for name in (*FILES, *REQUIREMENTS))
-        yield from sorted((above / SEVERAL).glob("*.txt"))
+        yield from (above / name for name in FILES)
+        yield from (path for path, _ in target.sources(above))
         if is_checkout(above):
             return
 

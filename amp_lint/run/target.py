@@ -23,9 +23,9 @@ _OPERATORS = frozenset("<>=~")
 _CONDA = re.compile(r"\A(?:py)?torch[ \t]*([<>=!~]+)[ \t]*(\d[\w.]*)", re.IGNORECASE)
 MAX_BYTES = 1_000_000
 """Bytes of a file that says what a project needs; a larger one is something else."""
-SEVERAL = "requirements"
+_SEVERAL = "requirements"
 """The folder in which some projects have one file of requirements for each of several uses."""
-MAX_SEVERAL = 20
+_MAX_SEVERAL = 20
 MAX_LENGTH = 1_000
 """Characters of one requirement."""
 
@@ -50,6 +50,8 @@ class Target:
     """Who says so, as a clause such as "requirements.txt asks for torch>=1.10"."""
 
 
+Reader = Callable[[Path], Iterator[str]]
+"""Gives the requirements in a file."""
 Declared = tuple[str, Path]
 """A requirement on torch and the file that declares it."""
 
@@ -63,19 +65,20 @@ def torch_requirements(folder: Path) -> list[Declared]:
     """
     return [
         (requirement, path)
-        for path, read in _sources(folder)
+        for path, read in sources(folder)
         for requirement in read(path)
         if len(requirement) <= MAX_LENGTH and _TORCH.match(requirement)
     ]
 
 
-def _sources(folder: Path) -> Iterator[tuple[Path, Callable[[Path], Iterator[str]]]]:
-    yield from ((folder / name, read) for name, read in REQUIREMENTS.items())
+def sources(folder: Path) -> Iterator[tuple[Path, Reader]]:
+    """The files of a directory that may say which torch a project requires, and what reads them."""
+    yield from ((folder / name, read) for name, read in _REQUIREMENTS.items())
     try:
-        several = sorted((folder / SEVERAL).glob("*.txt"))
+        several = sorted((folder / _SEVERAL).glob("*.txt"))
     except OSError:
         return
-    yield from ((path, _requirements_txt) for path in several[:MAX_SEVERAL])
+    yield from ((path, _requirements_txt) for path in several[:_MAX_SEVERAL])
 
 
 def lower_bound(requirement: str) -> Version | None:
@@ -171,7 +174,7 @@ def _lines(text: str) -> Iterator[str]:
         yield " ".join(kept).removesuffix("\\").strip()
 
 
-REQUIREMENTS: dict[str, Callable[[Path], Iterator[str]]] = {
+_REQUIREMENTS: dict[str, Reader] = {
     "pyproject.toml": _pyproject,
     "setup.cfg": _setup_cfg,
     "requirements.txt": _requirements_txt,
@@ -179,4 +182,4 @@ REQUIREMENTS: dict[str, Callable[[Path], Iterator[str]]] = {
     "environment.yml": _environment,
     "environment.yaml": _environment,
 }
-"""The files that may say which torch a project requires, and what reads them."""
+"""The files of fixed names, and what reads them."""
