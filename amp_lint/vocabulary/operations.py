@@ -146,6 +146,9 @@ VANISHING = 2.0**-25
 PICKS = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "cummax", "cummin",
                    "nanmedian"})  # fmt: skip
 """Operations that give values and where they were."""
+INEXACT_BACKWARD = ("linalg", "cdist", "bilinear", "inverse", "cholesky", "svd", "eigh")
+"""The words of what has products in its backward that autocast lowers: ``linalg``, ``cdist`` and
+``bilinear`` as the page of AMP201 has measured, and torch's own names for some of ``linalg``."""
 COMPOSITES = frozenset({"cov", "corrcoef", "linalg.pinv", "pinverse"})
 """Operations that autocast does not list, made of products that it does."""
 WINDOWED = frozenset({"stft", "istft"})

@@ -170,6 +170,8 @@ AMP_OPTION = rf"(?i)(?<![a-z])(?:use|enable|no|disable)?{_MIXED}"
 """What options of mixed precision are called."""
 AMP_SWITCH = rf"(?i)(?<![a-z])(?:use|enable)?{_MIXED}"
 """The same, if true stands for on."""
+SCALER_SWITCH = r"(?i:(?:use|enable|with)_?(?:grad_?)?scal(?:er|ing))"
+"""What options are called that turn a scaler on, and no region."""
 HALVES = frozenset({"bfloat16", "float16", "half"})
 """What half dtypes are called, after the module."""
 KEEPS_BUFFER = frozenset({"register_buffer"})

@@ -11,6 +11,7 @@ from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.operations import INEXACT_BACKWARD
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ HARMLESS = (
 )
 HELP = "end the autocast region before `backward`"
 _ON = "autocast is on from here"
-_INEXACT = ("linalg", "cdist", "bilinear", "inverse", "cholesky", "svd", "eigh")
-"""What has products in backward that its forward has in float32, as measured, or may have."""
 
 
 class BackwardInAutocast(Rule):
@@ -42,7 +41,7 @@ class BackwardInAutocast(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every backward with an active region around it."""
-        is_inexact = any(map(model.linked.named, _INEXACT)) or any(
+        is_inexact = any(map(model.linked.named, INEXACT_BACKWARD)) or any(
             region.never_enabled for region in model.regions.all
         )
         for event in model.steps.backwards:

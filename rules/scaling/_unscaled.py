@@ -24,7 +24,7 @@ from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 from amp_lint.vocabulary.frameworks import ASIDE, ASIDE_MODULES, OWNERS, OWNING_THE_STEP
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.operations import FLOAT16
-from amp_lint.vocabulary.written import AMP_SWITCH, SCALER, STATES
+from amp_lint.vocabulary.written import AMP_SWITCH, SCALER, SCALER_SWITCH, STATES
 
 from ._checkpoints import last
 from ._precision import Precision
@@ -35,7 +35,7 @@ _DEFAULT_DTYPE = frozenset(
 _SCALED_LOSS = re.compile(r"loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNORECASE)
 """In names that are about the scaling of a loss, whatever else is scaled."""
 _SCALED = re.compile(rf"{SCALER}|{_SCALED_LOSS.pattern}", re.IGNORECASE)
-_OPTION = re.compile(rf"{AMP_SWITCH}|(?i:(?:use|enable|with)_?(?:grad_?)?scal(?:er|ing))")
+_OPTION = re.compile(rf"{AMP_SWITCH}|{SCALER_SWITCH}")
 _DETACHING = frozenset({"detach", "item", "numpy", "tolist"})
 _MAX_CALLS = 3  # functions of this file that are looked into, one in the other
 _MAX_NODES = 400  # assignments that one loss is traced back through
