@@ -115,8 +115,12 @@ class Mistakes:
 
     @property
     def double_steps(self) -> list[Found]:
-        """Steps of what was stepped the other way; the cause is the first of both."""
-        return self.of(Mistake.DOUBLE_STEP)
+        """Steps of what was stepped the other way; the cause is the first of both.
+
+        Not those in two arms of a test, which are of two rounds, and so of two objects.
+        """
+        found = self.of(Mistake.DOUBLE_STEP)
+        return [each for each in found if not self._are_arms(each.cause.node, each.event.node)]
 
     @property
     def steps_without_update(self) -> list[Found]:
@@ -781,8 +785,8 @@ class Mistakes:
         around = self.tree.ancestor(node, cst.For, cst.While, cst.FunctionDef)
         if around is None:
             return frozenset()
-        changed = (part for each in self.steps.program.assigned(around) for part in _parts(each))
-        names = set(map(self.tree.source, changed))
+        bound = [] if isinstance(around, cst.FunctionDef) else self.steps.program.assigned(around)
+        names = {self.tree.source(part) for each in bound for part in _parts(each)}
 
         def picks(test: cst.BaseExpression) -> bool:
             if isinstance(around, cst.FunctionDef):  # what its caller counts is no setting

@@ -72,8 +72,6 @@ class StepBypassesScaler(Rule):
             fix = _through(model, found)
             yield self.report(model, found.event.node, _UNCHECKED, related, fix, help=_THROUGH)
         for found in model.mistakes.double_steps:
-            if model.flow.exclusive(found.cause.node, found.event.node):
-                continue  # in another round, of another object
             related = [(found.cause.node, "stepped here too")]
             direct = found.event if found.event.scaler is None else found.cause
             fix, help = _without(model, direct), _ALONE
