@@ -265,7 +265,7 @@ class Modules:
                     yield from ((call, module) for module in self._owners(given))
             elif names & _CLIPS and call.args and self._steps_after(call):
                 for module in self._owners(call.args[0].value):
-                    if isinstance(module, cst.Name) or _is_own(module):
+                    if self.values.slot(module) is not None:
                         yield call, module
 
     def _trainers(self) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
@@ -789,11 +789,6 @@ class _Trace:
             for test, holds in tests
         )
         return any(value is not ... and bool(value) is not holds for value, holds in known)
-
-
-def _is_own(node: cst.BaseExpression) -> bool:
-    """``self.model``."""
-    return isinstance(node, cst.Attribute) and dotted(node.value) == "self"
 
 
 def _parameters_of(call: cst.Call) -> cst.BaseExpression | None:

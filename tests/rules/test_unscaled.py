@@ -274,7 +274,8 @@ IN_THE_LOSS = """\
         else:
             opt.step()
 """
-SWITCHED = """\
+SWITCHED = (
+    """\
 import torch
 def train(net, opt, data, args):
     s = torch.amp.GradScaler("cuda")
@@ -283,14 +284,9 @@ def train(net, opt, data, args):
             break
         with torch.autocast("cuda"):
             loss = net(x)
-        if args.fp16:
-            s.scale(loss).backward()
-            s.step(opt)
-            s.update()
-        else:
-            loss.backward()
-            opt.step()
 """
+    + IN_AN_ARM
+)
 
 
 @pytest.mark.parametrize(
