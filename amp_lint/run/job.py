@@ -93,7 +93,7 @@ def lint(job: Job, gate: Gate | None = None) -> Outcome:
         if found.source is None:
             return Outcome(job.name, errors=[str(error)])
         what = f"takes more than {job.seconds:.0f} s of CPU time with its fixes"
-        if job.action is Action.REPORT:
+        if job.action in (Action.FIND, Action.REPORT):
             found.warnings.append(f"{what}, so that none is offered; split it")
         else:
             found.errors.append(f"is not fixed: it {what}; fix it by hand or split it")
