@@ -82,6 +82,7 @@ class Values:
         self.tree = tree
         self.names = names
         self._settings_of: dict[int, dict[str, str]] = {}
+        self._unpacking: set[int] = set()
 
     # --- what an expression may stand for -----------------------------------------------------
 
@@ -141,7 +142,18 @@ class Values:
         if not isinstance(assign, cst.Assign) or not isinstance(assign.value, cst.Call):
             return []
         function = self.function(assign.value.func)
-        rows = returned(function) if function is not None else ()
+        if function is None or id(function) in self._unpacking:  # it calls itself
+            return []
+        self._unpacking.add(id(function))
+        try:
+            return self._parts_of(binding, assign, returned(function))
+        finally:
+            self._unpacking.remove(id(function))
+
+    def _parts_of(
+        self, binding: Binding, assign: cst.Assign, rows: Sequence[cst.BaseExpression]
+    ) -> list[cst.BaseExpression]:
+        """The parts of some tuples that a variable gets, where all of them are known."""
         parts = [
             value
             for row in rows

@@ -621,3 +621,20 @@ def test_how_far_a_run_has_come(test: str, past: bool) -> None:
     model = model_of(f"for index in range(9):\n    if {test}:\n        pass\n")
     (branch,) = model.tree.nodes(cst.If)
     assert Counters(model.program).is_past(branch.test) is past
+
+
+def test_parts_of_what_a_function_gives_that_calls_itself() -> None:
+    model = model_of(
+        """
+        def split(items):
+            if len(items) < 2:
+                return GradScaler(), items
+            first, rest = split(items[1:])
+            return first, rest
+
+        scaler, left = split(items)
+        use(scaler)
+        """
+    )
+    ends = model.values.alternatives(argument(model))
+    assert [model.tree.source(end) for end in ends] == ["scaler"]
