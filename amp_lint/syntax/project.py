@@ -133,7 +133,7 @@ class Links:
         """What is left where none of the files says anything that matters."""
         if not (self.trainers or self.exported or self.is_plain or self.run):
             return None
-        return replace(self, files=(), table={})
+        return replace(self, files=(), table={}, callers=frozenset(), models=False)
 
 
 @dataclass(slots=True)
