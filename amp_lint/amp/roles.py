@@ -126,8 +126,12 @@ class Roles:
 
     @functools.cached_property
     def _scaler_calls(self) -> list[cst.Call]:
-        calls = (call for call in self.tree.nodes(cst.Call) if self.tree.is_own(call))
-        return [call for call in calls if self.is_constructor(call)]
+        return [*filter(self.tree.is_own, self.all_scaler_calls)]
+
+    @functools.cached_property
+    def all_scaler_calls(self) -> list[cst.Call]:
+        """The same for all files in sight."""
+        return [*filter(self.is_constructor, self.tree.nodes(cst.Call))]
 
     def is_constructor(self, call: cst.Call) -> bool:
         """Whether a call itself constructs a GradScaler."""

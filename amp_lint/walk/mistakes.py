@@ -843,7 +843,7 @@ class Mistakes:
         """The names that a new GradScaler is assigned to."""
         return {
             last_name(self.tree.source(target))
-            for call in self.roles.scaler_calls
+            for call in self.roles.all_scaler_calls
             for target in targets_of(self.tree, self._chosen(call))
         }
 
