@@ -784,15 +784,16 @@ def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
     if _bases(node, _OF_TORCH):
         return False
     return (
-        any(_is_event(part) or _is_context(part) or _is_gradient(part) for part in parts)
+        any(_is_event(each) or _is_context(each) or _is_gradient(each) for each in parts)
+        or any(map(_is_optimizer, parts))
         or _keeps_registry(parts, _ITEMS)
-        or any(map(_is_half, _fields_of(node)))
+        or any(map(_is_half, _given(node)))
     )
 
 
-def _fields_of(node: ast.ClassDef) -> Iterator[ast.AST]:
-    """What the fields of a class are by default, and what that is made of."""
-    for each in node.body:
+def _given(node: ast.ClassDef) -> Iterator[ast.AST]:
+    """What a class gives to names, of its fields or in its methods, and what that is made of."""
+    for each in ast.walk(node):
         if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None:
             yield from ast.walk(each.value)
 
@@ -839,7 +840,8 @@ def _is_event(node: ast.AST) -> bool:
             scales = name in written.PROTOCOL and written.SCALER in _last(owner).lower()
             changes = name.endswith("_") and _is_gradient(owner)
             keeps = written.keeps_state(name, _last(owner))
-            return scales or changes or keeps or written.names_event(name)
+            prepares = bool(node.args) and written.prepares(name)
+            return scales or changes or keeps or prepares or written.names_event(name)
         case ast.Call(func=ast.Name(id=name)):
             return written.names_event(name)
         case ast.Assign(targets=[target]) | ast.AugAssign(target=target):

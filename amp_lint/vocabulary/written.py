@@ -117,6 +117,8 @@ SCALES = (
     | look(_SCALING - METHODS)
 )
 """What shows that there is a scaler: a name, its class, or a method that only scalers have."""
+SCALED = look(_SCALING & METHODS, r"\.\s*", r"\s*\(") | look(MAKERS, after=r"\(")
+"""Where a scaler is made or asked: whether it is on, and what it steps, its callers may tell."""
 TAKES_STEP = pattern(rf"{SCALER}\(\s*\w", f"{SCALER}(")
 """How a scaler is called that takes a whole step: ``loss_scaler(loss, optimizer)``."""
 STATES = amp.STATE_DICT.words | amp.LOAD_STATE_DICT.words
@@ -125,6 +127,8 @@ _STEPPED = re.compile(rf"optim|(?:^|_)opt|sgd|adam|{SCALER}", re.IGNORECASE)
 _MEASURES = words(Kind.CLIP) - {word for word in words(Kind.CLIP) if CLIP in word}
 
 
+RUN_BACK = look(BACKWARD, r"\.", r"\s*\(")
+"""Where backward runs: of what, its callers may tell."""
 _NAMED = look({UNSCALE, CLIP, *_MEASURES})
 EVENTS = (
     look(BACKWARD | STEPS, r"\.", r"\(")
@@ -182,6 +186,9 @@ CASTS_MODEL = pattern(
 """A cast of something that may be a model."""
 ABOUT_GRADIENTS = re.compile(r"grad|scale", re.IGNORECASE)
 """In the names of what may be scaled like the gradients that it is added to."""
+_PREPARING = words(Role.ACCELERATOR, Role.FABRIC)
+"""The classes whose objects prepare models and optimizers."""
+_PREPARED = words(Role.PREPARED) - {"optimizers"}  # these are no more than asked for
 _NAMED_HALF = look(HALVES, r"\b(?:torch|th)\.", r"\b")
 REFUSED = frozenset({"BCELoss", "binary_cross_entropy"})
 """The losses that autocast refuses."""
@@ -194,6 +201,8 @@ MATTERS = (
     | pattern(r"\.half\(\)", ".half()")
     | look(REFUSED)
     | look(OPTIMIZER_CLASSES, r"\b", r"\(")
+    | look(_PREPARING, r"\b", r"\(")
+    | look(_PREPARED, r"\.", r"\(\s*[^)\s]")
 )
 """What a function has that may say something about a training step elsewhere."""
 NO_TEXT = r"(?![ \t]+(?!(?:and|as|async|else|for|from|if|import|in|is|not|or)\b)[a-z])"
@@ -205,6 +214,7 @@ TRAINS = (
     | look(MAKERS)
     | look({SCALER}, after=r"\b")
     | KEPT
+    | HALVED
 )
 """What a file has that may take part in a training step in mixed precision."""
 
@@ -231,7 +241,12 @@ LOWERS = (
 def names_event(name: str) -> bool:
     """Whether what is called so does something in a training step, or makes a scaler."""
     done = name in BACKWARD or name.startswith(CLIP) or UNSCALE in name or name in _MEASURES
-    return done or name.endswith(tuple(MAKERS))
+    return done or name in _PREPARING or name.endswith(tuple(MAKERS))
+
+
+def prepares(method: str) -> bool:
+    """Whether a method that gets something may have a framework prepare it."""
+    return method in _PREPARED
 
 
 def is_stepped(name: str) -> bool:
