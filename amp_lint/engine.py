@@ -65,7 +65,11 @@ def check(
         if not told:
             return []
         raise AnalysisError(str(error)) from error
-    found = [each for group in groups for each in _findings(source, selection, *group, model)]
+    found = []
+    for group in groups:
+        said = _findings(source, selection, *group, model)
+        found += _own(source, selection, links, said) if links is not None else said
+    found = [_within(finding, source) for finding in found]
     if selection.reads_docstrings(source.data) and source.is_python:
         from amp_lint.docstrings import findings
 
@@ -172,7 +176,30 @@ def _findings(
     except RecursionError as error:
         raise AnalysisError("nests too deeply to be analysed") from error
     end = len(source.text)
-    return [_within(finding, source) for finding in found if finding.start <= end]
+    return [finding for finding in found if finding.start <= end]
+
+
+def _own(
+    source: Source, selection: Selection, links: Links, found: list[Diagnostic]
+) -> list[Diagnostic]:
+    """Some findings without those whose cause is in files that import this one.
+
+    What is found without these files as well is reported as it is found then.
+    """
+    given = {rule.code: rule for rule in selection.rules if rule.given is not None}
+    end = len(source.text)
+    theirs = [
+        each
+        for each in found
+        if each.code in given and any(place.start > end for place in each.related)
+    ]
+    if not (links.callers and theirs):
+        return found
+    rules = tuple(given[code] for code in dict.fromkeys(each.code for each in theirs))
+    group = _attached(source, links, rules, facts(parse(source.data)))
+    alone = {(e.code, e.start): e for e in _findings(source, selection, *group, None)}
+    left = (alone.get((each.code, each.start)) for each in theirs)
+    return [each for each in found if each not in theirs] + [each for each in left if each]
 
 
 def _shown(found: list[Diagnostic], selection: Selection) -> list[Diagnostic]:

@@ -56,6 +56,12 @@ class Rule:
 
     The calls in them are part of the model then.
     """
+    given: ClassVar[Look | None] = None
+    """What a file has that it may be given by those that import it, such as a scaler that is off.
+
+    The calls in them are part of the model then, too. A finding whose cause is theirs is reported
+    in their files, not in this one.
+    """
     reads_models: ClassVar[bool] = False
     """Whether it matters what modules and functions of other files give, not only what they do.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Severity, quoted
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
 
@@ -36,6 +37,7 @@ class BareBackward(Rule):
     severity = Severity.ERROR
     preview = True
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
+    given = written.RUN_BACK
     requires = (words(Kind.BACKWARD), words(Role.PREPARED, Role.TRAINER))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import called, words
 
@@ -24,6 +25,7 @@ class ScaledClip(Rule):
     severity = Severity.ERROR
     preview = True
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
+    given = written.RUN_BACK
     requires = (words(Kind.CLIP), words(Role.PREPARED) | called(Kind.BACKWARD))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

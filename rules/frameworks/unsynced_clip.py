@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.frameworks import SYNC_GRADIENTS
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
@@ -24,6 +25,7 @@ class UnsyncedClip(Rule):
     name = "unsynced-clip"
     severity = Severity.ERROR
     preview = True
+    given = written.RUN_BACK
     requires = (words(Kind.UNSCALE), words(Role.ROUND))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -9,6 +9,7 @@ from amp_lint.edit import edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import HOOKS
@@ -30,6 +31,7 @@ class ClipBeforeUnscale(Rule):
     name = "clip-before-unscale"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
+    given = written.SCALED
     requires = (words(Kind.CLIP) | HOOKS, words(Role.SCALED_LOSS))
     observed = (
         Account(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
 
@@ -27,6 +28,7 @@ class ClipWithoutScaler(Rule):
     name = "clip-without-scaler"
     severity = Severity.WARNING
     preview = True
+    given = written.SCALED
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.CLIP))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -10,9 +10,9 @@ from amp_lint.edit import edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
-from amp_lint.vocabulary.written import UPDATED
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -36,8 +36,9 @@ class EarlyScalerUpdate(Rule):
     name = "early-scaler-update"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE,)
+    given = written.SCALED
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.UPDATE))
-    pattern = UPDATED
+    pattern = written.UPDATED
     observed = (
         Account(Mistake.EARLY_UPDATE, _BEFORE_STEP, _HELP, {At.CAUSE: "stepped here"}),
         Account(Mistake.EMPTY_UPDATE, _EMPTY, _HELP, {At.CAUSE: "gradients are scaled here"}),

@@ -51,6 +51,7 @@ class MissingScalerUpdate(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
     called_for = written.STEP_ALONE
+    given = written.SCALED
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.BACKWARD))
     observed = (
         Account(Mistake.NO_UPDATE, *_STEP, {At.CAUSE: "stepped"}),

@@ -10,6 +10,7 @@ from amp_lint.edit import edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import called, words
 
@@ -52,6 +53,7 @@ class RepeatedUnscale(Rule):
     name = "repeated-unscale"
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
+    given = written.SCALED
     requires = (words(Kind.UNSCALE), words(Role.SCALED_LOSS) | called(Kind.UNSCALE))
     observed = (
         Account(Mistake.REPEATED_UNSCALE, *_TWICE, {At.CAUSE: "unscaled or stepped here"}),

@@ -9,6 +9,7 @@ from amp_lint._lazy import cst
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.amp import GET_SCALE
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
@@ -32,6 +33,7 @@ class ScaleReadAfterUpdate(Rule):
     name = "scale-read-after-update"
     severity = Severity.WARNING
     preview = True
+    given = written.SCALED
     requires = (words(Role.SCALED_LOSS), words(Role.SCALE), words(Kind.UPDATE))
     observed = (
         Account(

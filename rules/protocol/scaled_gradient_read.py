@@ -10,6 +10,7 @@ from amp_lint.edit import edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import called, words
 from amp_lint.vocabulary.training import CLIP_NORM, NORMS
@@ -44,6 +45,7 @@ class ScaledGradientRead(Rule):
     name = "scaled-gradient-read"
     severity = Severity.WARNING
     fixes = (Applicability.UNSAFE,)
+    given = written.SCALED
     requires = (
         frozenset({"grad", "watch"}) | NORMS | CLIP_NORM.words,
         words(Role.SCALED_LOSS, Role.SCALER, Role.PREPARED) | called(Kind.BACKWARD),

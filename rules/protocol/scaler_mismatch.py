@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
 
@@ -26,6 +27,7 @@ class ScalerMismatch(Rule):
     code = "AMP114"
     name = "scaler-mismatch"
     severity = Severity.ERROR
+    given = written.SCALED
     requires = (words(Role.SCALER), words(Role.SCALED_LOSS), words(Kind.STEP))
     observed = (Account(Mistake.MISMATCH, _MESSAGE, _HELP, {At.CAUSE: "scaled here"}),)
 

@@ -11,6 +11,7 @@ from amp_lint.edit import edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
 
@@ -38,6 +39,7 @@ class StepBypassesScaler(Rule):
     name = "step-bypasses-scaler"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE, Applicability.SUGGEST)
+    given = written.SCALED
     requires = (words(Kind.STEP), words(Role.SCALED_LOSS), words(Kind.BACKWARD))
     observed = (
         Account(

@@ -34,6 +34,7 @@ class UnscaledBackward(Rule):
     name = "unscaled-backward"
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
+    given = written.SCALED
     requires = (words(Kind.BACKWARD), words(Kind.STEP), words(Kind.UPDATE))
     pattern = written.SCALES
     observed = (

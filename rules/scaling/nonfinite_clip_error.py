@@ -10,6 +10,7 @@ from amp_lint.edit import edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import words
 
@@ -38,6 +39,7 @@ class NonfiniteClipError(Rule):
     name = "nonfinite-clip-error"
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
+    given = written.SCALED
     requires = (words(Kind.CLIP, part=Part.STRICT) | _ANOMALY, words(Role.SCALED_LOSS))
     observed = (Account(Mistake.STRICT_CLIP, MESSAGE, _HELP, {At.CAUSE: _SCALED}),)
 

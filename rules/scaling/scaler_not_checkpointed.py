@@ -48,7 +48,7 @@ class ScalerNotCheckpointed(Rule):
     name = "scaler-not-checkpointed"
     severity = Severity.WARNING
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
-    called_for = written.KEPT
+    called_for = written.KEPT | written.SCALED
     requires = (
         words(Role.SCALER, Role.STEPPER, Role.ACCELERATOR) | SCALE.words | APEX,
         STATE_DICT.words | CHECKPOINTER_CALLS | {LOADS_GIVEN},

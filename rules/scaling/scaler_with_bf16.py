@@ -9,6 +9,7 @@ from amp_lint.edit import call_edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.amp import BFLOAT16_FLAGS
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
@@ -32,6 +33,7 @@ class ScalerWithBf16(Rule):
     name = "scaler-with-bf16"
     severity = Severity.INFO
     fixes = (Applicability.UNSAFE, Applicability.SUGGEST)
+    given = written.SCALED
     requires = (words(Role.SCALER), BFLOAT16_FLAGS)
     observed = (
         Account(

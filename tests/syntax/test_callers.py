@@ -613,3 +613,135 @@ def test_a_helper_that_saves_a_scaler_is_given_none(
     assert old in RUNNER["runner.py"]
     files = {**RUNNER, "runner.py": RUNNER["runner.py"].replace(old, new, bool(old))}
     assert findings(tmp_path, files) == ["runner.py:23 AMP111"] * count
+
+
+CLIPPED_STEP = """\
+    import torch
+
+    def step(scaler, net, optimizer, x):
+        scaler.scale(net(x).sum()).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    """
+CLIPPED_STEPS = """\
+    import torch
+    from stepping import step
+
+    def main(net, optimizer, loader, options):
+        scaler = torch.amp.GradScaler("cuda", enabled={on})
+        for x in loader:
+            step(scaler, net, optimizer, x)
+    """
+
+
+@pytest.mark.parametrize(
+    ("on", "found"),
+    [("True", ["stepping.py:5 AMP101"]), ("options.amp", ["stepping.py:5 AMP101"]), ("False", [])],
+)
+def test_whether_a_scaler_is_on_that_another_file_makes(
+    tmp_path: Path, on: str, found: list[str]
+) -> None:
+    files = {"stepping.py": CLIPPED_STEP, "main.py": CLIPPED_STEPS.format(on=on)}
+    assert findings(tmp_path, files) == found
+    assert findings(tmp_path, {"stepping.py": CLIPPED_STEP}) == ["stepping.py:5 AMP101"]
+
+
+def test_a_step_among_others_that_a_loop_of_another_file_counts(tmp_path: Path) -> None:
+    step = """\
+        import torch
+
+        def step(scaler, net, optimizer, x, every, number):
+            scaler.scale(net(x).sum() / every).backward()
+            scaler.unscale_(optimizer)
+            if (number + 1) % every == 0:
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    loop = """\
+        import torch
+        from stepping import step
+
+        def main(net, optimizer, loader, every):
+            scaler = torch.amp.GradScaler("cuda")
+            for number, x in enumerate(loader):
+                step(scaler, net, optimizer, x, every, number)
+        """
+    files = {"stepping.py": step, "main.py": loop}
+    assert findings(tmp_path, files) == ["stepping.py:5 AMP103"]
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_what_a_base_in_another_file_has_prepared(tmp_path: Path, precision: str) -> None:
+    base = f"""\
+        from accelerate import Accelerator
+
+        class Base:
+            def __init__(self, net, optimizer):
+                self.engine = Accelerator(mixed_precision="{precision}")
+                self.net, self.optimizer = self.engine.prepare(net, optimizer)
+        """
+    own = """\
+        import torch
+        from base import Base
+
+        class Own(Base):
+            def run(self, loader):
+                for x in loader:
+                    self.engine.backward(self.net(x).sum())
+                    torch.nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
+                    self.optimizer.step()
+        """
+    preview = Selection(registry.all_rules(), preview=True)
+    for name, text in {"base.py": base, "own.py": own}.items():
+        (tmp_path / name).write_text(textwrap.dedent(text), "utf-8")
+    project = Project([tmp_path / "base.py", tmp_path / "own.py"])
+    data = (tmp_path / "own.py").read_bytes()
+    links = project.links(tmp_path / "own.py", data, preview.sieve)
+    found = engine.check(Source(data, "own.py"), preview, links=links)
+    assert [each.code for each in found] == (["AMP502"] if precision == "fp16" else [])
+
+
+def test_a_model_that_is_cast_before_another_file_trains_it(tmp_path: Path) -> None:
+    train = """\
+        import torch
+
+        def train(net, loader):
+            optimizer = torch.optim.Adam(net.parameters())
+            for x in loader:
+                net(x).sum().backward()
+                optimizer.step()
+        """
+    main = """\
+        from training import train
+
+        def main(model, loader):
+            model.half()
+            train(model, loader)
+        """
+    files = {"training.py": train, "main.py": main}
+    assert findings(tmp_path, files) == ["main.py:4 AMP203"]
+
+
+def test_scalers_that_a_helper_of_another_file_makes_are_two(tmp_path: Path) -> None:
+    making = """\
+        import torch
+
+        def make():
+            first = torch.amp.GradScaler("cuda")
+            second = torch.amp.GradScaler("cuda")
+            return first, second
+        """
+    main = """\
+        from making import make
+
+        def main(net, optimizer, loader):
+            first, second = make()
+            for x in loader:
+                optimizer.zero_grad()
+                first.scale(net(x).sum()).backward()
+                second.step(optimizer)
+                second.update()
+                first.update()
+        """
+    assert "main.py:8 AMP114" in findings(tmp_path, {"making.py": making, "main.py": main})
