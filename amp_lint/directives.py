@@ -25,7 +25,10 @@ def idle(
     run would have seen whatever it may silence: all its rules are asked, and what they may have to
     look at in other files is there.
     """
-    asked = {rule.code for rule in selection.sieve.rules if _sees_all(rule, selection, scope)}
+    sieve = selection.sieve
+    asking = sieve.asking(source.data, sieve.rules) if scope is Scope.IMPORTS else ()
+    sees = (rule for rule in sieve.rules if rule not in asking)
+    asked = {rule.code for rule in sees if _sees_all(rule, selection, scope)}
     rows = [(source.position(finding.start)[0], finding.code) for finding in found]
     said: list[Diagnostic] = []
     for directive in Suppressions(source).directives():
@@ -58,11 +61,11 @@ def _idle(directive: Directive, hit: set[str], asked: set[str]) -> Iterator[Code
 
 
 def _sees_all(rule: Rule, selection: Selection, scope: Scope) -> bool:
-    """Whether all that a rule can find in a file is found in this run."""
+    """Whether all that a rule can find in a file is found in this run, unless it asks callers."""
     target = selection.target_torch
     if target and any(target < since for since in rule.since.values()):
         return False
     is_whole = scope is Scope.WHOLE
     if rule.elsewhere and not (is_whole and selection.preview):
         return False
-    return is_whole or (scope is Scope.IMPORTS and rule.called_for is None)
+    return is_whole or scope is Scope.IMPORTS

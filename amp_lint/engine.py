@@ -65,15 +65,7 @@ def check(
         if not told:
             return []
         raise AnalysisError(str(error)) from error
-    found = []
-    for group in groups:
-        said = _findings(source, selection, *group, model)
-        found += _own(source, selection, links, said) if links is not None else said
-    found = [_within(finding, source) for finding in found]
-    if selection.reads_docstrings(source.data) and source.is_python:
-        from amp_lint.docstrings import findings
-
-        found += findings(source, functools.partial(_inside, selection))
+    found = _found(source, selection, links, groups, model)
     kept = _suppress(source, _in_order(_shown(found, selection)), selection) if found else []
     if selection.judges_comments(source.data):
         from amp_lint import directives
@@ -81,6 +73,26 @@ def check(
         kept += _suppress(source, directives.idle(source, found, selection, scope), selection)
         kept.sort(key=_order)
     return kept
+
+
+def _found(
+    source: Source,
+    selection: Selection,
+    links: Links | None,
+    groups: Sequence[_Group],
+    model: Model | None,
+) -> list[Diagnostic]:
+    """All findings, those in documentation after the others."""
+    found = [
+        _within(each, source)
+        for group in groups
+        for each in _own(source, selection, links, _findings(source, selection, *group, model))
+    ]
+    if selection.reads_docstrings(source.data) and source.is_python:
+        from amp_lint.docstrings import findings
+
+        found += findings(source, functools.partial(_inside, selection))
+    return found
 
 
 def _inside(selection: Selection, inner: Source) -> list[Diagnostic]:
@@ -180,12 +192,14 @@ def _findings(
 
 
 def _own(
-    source: Source, selection: Selection, links: Links, found: list[Diagnostic]
+    source: Source, selection: Selection, links: Links | None, found: list[Diagnostic]
 ) -> list[Diagnostic]:
     """Some findings without those whose cause is in files that import this one.
 
     What is found without these files as well is reported as it is found then.
     """
+    if links is None or not links.callers:
+        return found
     given = {rule.code: rule for rule in selection.rules if rule.given is not None}
     end = len(source.text)
     theirs = [
@@ -193,7 +207,7 @@ def _own(
         for each in found
         if each.code in given and any(place.start > end for place in each.related)
     ]
-    if not (links.callers and theirs):
+    if not theirs:
         return found
     rules = tuple(given[code] for code in dict.fromkeys(each.code for each in theirs))
     group = _attached(source, links, rules, facts(parse(source.data)))

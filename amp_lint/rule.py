@@ -84,6 +84,11 @@ class Rule:
         """Whether it is about code, as it is written."""
         return not (self.run_only or self.about_comments)
 
+    @property
+    def asks_callers(self) -> tuple[Look, ...]:
+        """What a file has that makes it worth to look into the files that import it."""
+        return tuple(look for look in (self.called_for, self.given) if look is not None)
+
     def may(self, facts: Facts) -> bool:
         """Whether there may be a finding in a file; what is certain only."""
         return True

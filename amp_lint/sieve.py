@@ -37,8 +37,7 @@ class Sieve:
             for rule in self.rules
         }
         self._words = _Words(bits)
-        looks = (look for rule in self.rules for look in (rule.called_for, rule.given))
-        self._called_for = frozenset(look for look in looks if look)
+        self._asked = frozenset(look for rule in self.rules for look in rule.asks_callers)
 
     def by_bytes(self, data: bytes, *linked: bytes) -> tuple[Rule, ...]:
         """The rules whose identifiers all occur in the bytes of a file, or of those linked to it.
@@ -71,8 +70,8 @@ class Sieve:
 
     def asking(self, data: bytes, rules: Sequence[Rule]) -> tuple[Rule, ...]:
         """Those of some rules that ask who calls what a file with these bytes defines."""
-        found = _said(self._called_for, data)
-        return tuple(rule for rule in rules if {rule.called_for, rule.given} & found)
+        found = _said(self._asked, data)
+        return tuple(rule for rule in rules if not found.isdisjoint(rule.asks_callers))
 
     def wants_models(self, data: bytes) -> bool:
         """Whether a rule asks what modules of other files give to a file with these bytes."""

@@ -11,8 +11,6 @@ from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
 from amp_lint.vocabulary import written
-from amp_lint.vocabulary.meaning import Kind
-from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
@@ -35,7 +33,7 @@ class UnscaledBackward(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
     given = written.SCALED
-    requires = (words(Kind.BACKWARD), words(Kind.STEP), words(Kind.UPDATE))
+    requires = (written.BACKWARD, written.STEPS, written.UPDATES)
     pattern = written.SCALES
     observed = (
         Account(

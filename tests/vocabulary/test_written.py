@@ -12,7 +12,7 @@ from amp_lint.vocabulary import written
 from amp_lint.vocabulary.identifiers import core, identifiers
 from amp_lint.vocabulary.written import Look
 
-OF_RULES = [look for rule in all_rules() for look in (rule.pattern, rule.called_for) if look]
+OF_RULES = [look for rule in all_rules() for look in (rule.pattern, *rule.asks_callers) if look]
 OF_TEXTS = [value for value in vars(written).values() if isinstance(value, Look)]
 ALTERNATIVES = sorted({each for look in (*OF_RULES, *OF_TEXTS) for each in look.alternatives})
 TEXT = """\
