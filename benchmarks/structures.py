@@ -8,6 +8,9 @@ parameters become attributes of an object (`class`), or fields of a record that 
 (`record`); what stands before its loop goes to a method (`setup`), or to a helper that gives it
 back (`helper`); what the loop does goes to a function that gets what it needs (`step`). Codes are
 counted, in preview, without those of deprecated API.
+
+Then a helper, a step, or a base class that has what `setup` has, goes to another file, and what is
+said of the two files is compared with what is said of the one.
 """
 
 from __future__ import annotations
@@ -17,15 +20,19 @@ import ast
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from amp_lint import engine, registry
 from amp_lint.engine import AnalysisError
 from amp_lint.handbook import pages
+from amp_lint.run.job import linked
 from amp_lint.selection import Selection
+from amp_lint.syntax.project import Project
 from amp_lint.text.source import Source
 
 Building = Callable[[ast.FunctionDef], "list[ast.stmt] | None"]
 _LOOPS = (ast.For, ast.While)
+_IMPORTS = (ast.Import, ast.ImportFrom)
 _NESTED = (
     ast.AsyncFunctionDef, ast.ClassDef, ast.DictComp, ast.FunctionDef, ast.GeneratorExp, ast.Global,
     ast.Lambda, ast.ListComp, ast.Nonlocal, ast.SetComp, ast.Yield, ast.YieldFrom,
@@ -176,6 +183,19 @@ def _with_step(function: ast.FunctionDef) -> list[ast.stmt] | None:
     return [_function("one_step", given, copy.deepcopy(loop.body)), run]
 
 
+def _with_base(function: ast.FunctionDef) -> list[ast.stmt] | None:
+    whole = _with_setup(function)
+    if not whole:
+        return None
+    (own,) = whole
+    assert isinstance(own, ast.ClassDef)
+    *above, run = own.body
+    (derived,) = _code("class Own(Base): pass")
+    assert isinstance(derived, ast.ClassDef)
+    derived.body = [run]
+    return [*_class("Base", above), derived]
+
+
 BUILDINGS: dict[str, Building] = {
     "class": _as_class,
     "record": _as_record,
@@ -183,19 +203,53 @@ BUILDINGS: dict[str, Building] = {
     "helper": _with_helper,
     "step": _with_step,
 }
+SHARED: dict[str, Building] = {"base": _with_base, "helper": _with_helper, "step": _with_step}
+"""Of what they build, the first statement can stand in another file."""
 
 
 def built(text: str, building: Building) -> Iterator[tuple[str, str]]:
     """The name of each function of a program that can be built anew, with the program then."""
     tree = ast.parse(text)
+    for function, place, parts in _built(tree, building):
+        yield function, _written([*tree.body[:place], *parts, *tree.body[place + 1 :]])
+
+
+def apart(text: str, building: Building) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """The name of each such function, the program, and the same in two files, by their names."""
+    tree = ast.parse(text)
+    imports = [each for each in tree.body if isinstance(each, _IMPORTS)]
+    own = {name for each in tree.body if each not in imports for name in _defined(each)}
+    for function, place, (moved, *rest) in _built(tree, building):
+        if own.isdisjoint(_names([moved], ast.Load)):
+            before, after = tree.body[:place], [*rest, *tree.body[place + 1 :]]
+            assert isinstance(moved, (ast.ClassDef, ast.FunctionDef))
+            taken = [*before[: len(imports)], *_code(f"from helpers import {moved.name}")]
+            files = {
+                "train.py": _written([*taken, *before[len(imports) :], *after]),
+                "helpers.py": _written([*imports, moved]),
+            }
+            yield function, _written([*before, moved, *after]), files
+
+
+def _written(body: list[ast.stmt]) -> str:
+    return ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+        return [node.name]
+    return _names([node], ast.Store)
+
+
+def _built(tree: ast.Module, building: Building) -> Iterator[tuple[str, int, list[ast.stmt]]]:
+    """The name and the place of each function that can be built anew, with what it becomes."""
     called = {node.func.id for node in ast.walk(tree)
               if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}  # fmt: skip
     for place, each in enumerate(tree.body):
         if not isinstance(each, ast.FunctionDef) or each.name in called or not _is_plain(each):
             continue
         if (parts := building(each)) is not None:
-            whole = ast.Module([*tree.body[:place], *parts, *tree.body[place + 1 :]], [])
-            yield each.name, ast.unparse(ast.fix_missing_locations(whole))
+            yield each.name, place, parts
 
 
 def _is_plain(function: ast.FunctionDef) -> bool:
@@ -217,13 +271,50 @@ def programs() -> Iterator[tuple[str, str]]:
             yield f"{rule.code}:{fence.line}", fence.text
 
 
-def codes(text: str, selection: Selection) -> Counter[str]:
-    """How often each code is found."""
-    try:
-        found = engine.check(Source(text.encode(), "train.py"), selection)
-    except AnalysisError as error:
-        return Counter({str(error): 1})
-    return Counter(each.code for each in found)
+def codes(files: dict[str, str], selection: Selection) -> Counter[str]:
+    """How often each code is found in files that lie in one folder."""
+    found: Counter[str] = Counter()
+    folder = Path("structures").absolute()
+    read = {folder / name: text.encode() for name, text in files.items()}
+    project = Project(read, read=read.__getitem__)
+    for path, data in read.items():
+        links = linked(project, path, data, selection)
+        try:
+            said = engine.check(Source(data, path.name), selection, links=links)
+            found.update(each.code for each in said)
+        except AnalysisError as error:
+            found[str(error)] += 1
+    return found
+
+
+class _Table:
+    """What was compared, and what differs."""
+
+    def __init__(self, title: str, show: bool) -> None:
+        self._title = title
+        self._show = show
+        self._tried: Counter[str] = Counter()
+        self._lost: Counter[str] = Counter()
+        self.more: Counter[str] = Counter()
+
+    def note(
+        self, name: str, way: str, before: Counter[str], after: Counter[str], new: str
+    ) -> None:
+        """Count a program, and print it where something else is said of it."""
+        self._tried[way] += 1
+        self._lost[way] += bool(before - after)
+        self.more[way] += bool(after - before)
+        if before != after:
+            gone, come = (", ".join(sorted(c)) for c in (before - after, after - before))
+            print(f"{name}, {way}: lost {gone or '-'}, more {come or '-'}")
+            print(new if self._show else "", end="\n" if self._show else "")
+
+    def print(self) -> None:
+        """Print how many of how many differ."""
+        print(f"\n| {self._title} | programs | a finding is lost | one comes |\n|---|--:|--:|--:|")
+        for way, count in self._tried.items():
+            print(f"| {way} | {count:,} | {self._lost[way]} | {self.more[way]} |")
+        print()
 
 
 def main() -> int:
@@ -233,25 +324,20 @@ def main() -> int:
     show = parser.parse_args().list
     rules = tuple(rule for rule in registry.all_rules() if not rule.code.startswith("AMP40"))
     selection = Selection(rules, preview=True)
-    tried: Counter[str] = Counter()
-    lost: Counter[str] = Counter()
-    more: Counter[str] = Counter()
+    one, two = _Table("built as", show), _Table("in another file", show)
     for name, text in programs():
-        before = codes(ast.unparse(ast.parse(text)), selection)
+        before = codes({"train.py": ast.unparse(ast.parse(text))}, selection)
         for way, building in BUILDINGS.items():
             for function, new in built(text, building):
-                after = codes(new, selection)
-                tried[way] += 1
-                lost[way] += bool(before - after)
-                more[way] += bool(after - before)
-                if before != after:
-                    gone, come = (", ".join(sorted(c)) for c in (before - after, after - before))
-                    print(f"{name} {function}, {way}: lost {gone or '-'}, more {come or '-'}")
-                    print(new if show else "", end="\n" if show else "")
-    print("\n| built as | programs | a finding is lost | one comes |\n|---|--:|--:|--:|")
-    for way in BUILDINGS:
-        print(f"| {way} | {tried[way]:,} | {lost[way]} | {more[way]} |")
-    return 1 if more.total() else 0
+                after = codes({"train.py": new}, selection)
+                one.note(f"{name} {function}", way, before, after, new)
+        for way, building in SHARED.items():
+            for function, whole, files in apart(text, building):
+                alone, both = codes({"train.py": whole}, selection), codes(files, selection)
+                two.note(f"{name} {function}", way, alone, both, "\n\n".join(files.values()))
+    one.print()
+    two.print()
+    return 1 if one.more.total() + two.more.total() else 0
 
 
 if __name__ == "__main__":
