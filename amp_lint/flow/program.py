@@ -377,16 +377,21 @@ class Program:
                 return None
             own = self.values.enclosing_class(func) if dotted(func.value) == "self" else None
             if own is not None:
-                return self._of_heir(own, func.attr.value, self.function_of(func))
+                heir = self._of_heir(own, func.attr.value, self.function_of(func))
+                return heir or self._run_of(self.values.instance_class(func))
             owner = self.values.instance_class(func.value)
             if owner is None:
                 return None if isinstance(func.value, cst.Call) else self._of_object(func)
-            return self.values.method(owner, func.attr.value)
+            method = self.values.method(owner, func.attr.value)
+            return method or self._run_of(self.values.instance_class(func))
         if isinstance(func, cst.Name):
             owner = self.values.instance_class(func)
-            found = self.values.method(owner, "__call__") if owner is not None else None
-            return found if owner is not None else self._of_object(func)
+            return self._run_of(owner) if owner is not None else self._of_object(func)
         return None
+
+    def _run_of(self, owner: cst.ClassDef | None) -> cst.FunctionDef | None:
+        """What runs where an object of a class is called."""
+        return self.values.method(owner, "__call__") if owner is not None else None
 
     def _of_object(self, func: cst.Attribute | cst.Name) -> cst.FunctionDef | None:
         """What runs of an object whose class is known by where it comes from, if it is one.

@@ -52,3 +52,41 @@ def test_a_library_may_fill_in_defaults(decorator: str, known: bool) -> None:
     assert (program.default(train, "amp") is not None) is known
     assert program.default(train, "model") is None
     assert program.default(train, "missing") is None
+
+
+CALLED = """
+class Step:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def __call__(self, loss):
+        loss.backward()
+
+
+class Record:
+    step = None
+
+
+class Trainer:
+    def __init__(self, optimizer, other):
+        self.step = {made}
+
+    def train(self, loss):
+        {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "call", "known"),
+    [
+        ("Step(optimizer)", "self.step(loss)", True),
+        ("Step(optimizer) if optimizer else None", "self.step(loss)", True),
+        ("other", "self.step(loss)", False),
+        ("Record()", "self.step(loss)", False),
+    ],
+)
+def test_an_object_in_an_attribute_is_called(made: str, call: str, known: bool) -> None:
+    program = model_of(CALLED.format(made=made, call=call)).program
+    (run,) = (c for c in program.tree.nodes(cst.Call) if program.tree.source(c) == call)
+    target = program.target(run)
+    assert (target is not None and target.name.value == "__call__") is known
