@@ -359,6 +359,7 @@ PROGRAMS: dict[str, tuple[Program, ...]] = {
         call(torch.autocast, "cpu", dtype=torch.float32),
         lambda: torch.amp.cuda,  # type: ignore[attr-defined]
         lambda: importlib.import_module("torch.amp.cuda"),
+        stepped_with_closure,
     ),
     "AMP207": (
         *((class_entered,) if sys.version_info >= (3, 11) else ()),
@@ -416,7 +417,6 @@ UNCOVERED: tuple[Program, ...] = (
     no_gradients,
     updated_unscaled,
     lambda: torch.amp.GradScaler("cpu").load_state_dict({}),
-    stepped_with_closure,
     call(torch.amp.GradScaler, device_type="cuda"),
     call(torch.amp.custom_fwd, _identity),
     call(torch.autocast, "cuda"),

@@ -134,12 +134,6 @@ CAUSES = (
         '`if checkpoint["scaler"]: scaler.load_state_dict(checkpoint["scaler"])`',
     ),
     Cause(
-        ("RuntimeError: Closure use is not currently supported if GradScaler is enabled.",),
-        (),
-        "`scaler.step` takes no closure, as LBFGS needs one",
-        "train with another optimizer, or this one without a scaler, in bfloat16 or float32",
-    ),
-    Cause(
         ("TypeError: GradScaler.__init__() got an unexpected keyword argument 'device_type'",),
         (),
         "autocast has a `device_type`, the scaler a `device`",

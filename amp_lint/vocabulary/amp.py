@@ -182,5 +182,7 @@ RECOMPUTED = frozenset({"torch.utils.checkpoint.checkpoint"})
 
 The count of regions is each thread's own, and the copies of weights are of all: measured with torch
 2.13, a region that is left on another thread drops them."""
+REFUSED_IN_STEP = frozenset({"closure"})
+"""Keywords for which a scaler's step raises while it is on, whatever they are given."""
 STAGES = "_per_optimizer_states"
 """Its private record of which optimizers' gradients are unscaled, or stepped on."""

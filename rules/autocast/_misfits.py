@@ -16,8 +16,9 @@ from amp_lint.vocabulary.amp import (
     CUDA_AUTOCAST,
     CUDA_GRAD_SCALER,
     GRAD_SCALER,
+    REFUSED_IN_STEP,
 )
-from amp_lint.vocabulary.meaning import Part, Role
+from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import BY_NAME
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ _DTYPES |= {name: name for name in ("bfloat16", "float16")}
 _WIDE = frozenset(f"torch.{name}" for name in ("double", "float", "float32", "float64"))
 _SWITCH = "pass it as `enabled=`"
 _NAMED = {"bool": "the switch as `enabled=`", "torch.dtype": "the dtype as `dtype=`"}
+_REFUSED = "while it is on, a scaler's step raises RuntimeError for any `closure`, be it None"
+_STEP_ALONE = "run the closure before, and leave it out here"
 _SCALE_OF = {
     False: "the scaler is on with a scale of 0, and the first step gives NaN",
     True: "the scaler is on with a scale of 1, which protects nothing",
@@ -64,6 +67,19 @@ def misfits(model: Model, node: cst.Call, name: str) -> Iterator[Misfit]:
     call = _Call(model, node, arguments(node), BY_NAME[name])
     if not call.given.starred:
         yield from _misfits(call)
+
+
+def refused(model: Model) -> Iterator[Misfit]:
+    """What no scaler takes in a step, while it is on."""
+    recognizer = model.steps.recognizer
+    for call in model.tree.nodes(cst.Call):
+        given = [arg for arg in call.args if arg.keyword and arg.keyword.value in REFUSED_IN_STEP]
+        meaning = recognizer.meaning(call) if given else None
+        if meaning is None or meaning.owner is not Role.SCALER or meaning.kind is not Kind.STEP:
+            continue
+        assert isinstance(call.func, cst.Attribute)  # it has an owner
+        if model.roles.may_be_on(call.func.value):
+            yield from (Misfit(arg, _REFUSED, _STEP_ALONE) for arg in given)
 
 
 class _Call:

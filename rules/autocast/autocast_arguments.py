@@ -12,8 +12,8 @@ from amp_lint.amp.plain_regions import are_given_what_fits
 from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
-from amp_lint.vocabulary.amp import MISNAMED
-from amp_lint.vocabulary.meaning import Part, Role
+from amp_lint.vocabulary.amp import MISNAMED, REFUSED_IN_STEP
+from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import BY_NAME, words
 
 from . import _misfits as misfits
@@ -36,7 +36,7 @@ class AutocastArguments(Rule):
     name = "autocast-arguments"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
-    requires = (words(Role.REGION, Role.SCALER) | _MISNAMED,)
+    requires = (words(Role.REGION, Role.SCALER) | _MISNAMED | REFUSED_IN_STEP,)
     calls = frozenset(name for row in misfits.JUDGED for name in row.names) | MISNAMED.keys()
     observed = (
         Account(
@@ -48,7 +48,8 @@ class AutocastArguments(Rule):
 
     def may(self, facts: Facts) -> bool:
         """Whether an argument may be misplaced, or a name be one that torch lacks."""
-        return facts.asked(_mixes_names_up) or not are_given_what_fits(facts)
+        doubted = facts.asked(_mixes_names_up) or facts.asked(_steps_with_refused)
+        return doubted or not are_given_what_fits(facts)
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterator[Diagnostic]:
         """Report the first argument that does not fit."""
@@ -66,6 +67,11 @@ class AutocastArguments(Rule):
             fix = _fix(model, misfit) if alone else None
             found = self.report(model, misfit.node, misfit.message, fix=fix, help=misfit.help)
             yield replace(found, severity=misfit.severity)
+
+    def check(self, model: Model) -> Iterator[Diagnostic]:
+        """Report what a scaler's step does not take."""
+        for misfit in misfits.refused(model):
+            yield self.report(model, misfit.node, misfit.message, help=misfit.help)
 
     def _misnamed(self, model: Model, call: cst.Call, name: str) -> Diagnostic:
         """A name that is made of an old one and a new one."""
@@ -88,6 +94,13 @@ def _mixes_names_up(facts: Facts) -> bool:
         or (isinstance(node, ast.ImportFrom) and node.module in modules - {"torch.amp"})
         for node in facts.nodes
     )
+
+
+def _steps_with_refused(facts: Facts) -> bool:
+    """Whether a step gets what no scaler takes."""
+    steps = (call for name in words(Kind.STEP) for call in facts.calls.get(name, ()))
+    given = (keyword.arg for call in steps for keyword in call.keywords if call.args)
+    return not REFUSED_IN_STEP.isdisjoint(given)
 
 
 def _is_asked_for(model: Model, call: cst.Call) -> bool:
