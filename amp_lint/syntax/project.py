@@ -79,6 +79,8 @@ _FUNCTION = re.compile(rb"^def ", re.MULTILINE)
 _METHOD = re.compile(rb"^[ \t]+def ([a-z]\w*_\w+)\(\s*self\b", re.MULTILINE)
 _CALLED = re.compile(rb"(?<!\bself)(?<!\))\.([a-z]\w*_\w+)\(")
 """A method whose name has several words, and the call of one on an object that has a name."""
+_TEST = re.compile(r"(?:[/\\]tests?[/\\][^/\\]*|[/\\](?:test_[^/\\]*|[^/\\]*_test|conftest)\.py)\Z")
+"""A file of tests, as pytest finds them: what they give is not what a training gives."""
 _PART = re.compile(r"\.py$|[/\\]")
 OUTSIDE = sys.stdlib_module_names | {"torch"}
 """Packages that no project has."""
@@ -245,11 +247,12 @@ class Project:
         return frozenset(self._survey.names.get(start, ()))
 
     def _callers(self, start: str) -> list[str]:
-        """The files that import a file, first those that train, and of them the nearest.
+        """The files that import a file, first those that train, and of them the nearest; no tests.
 
         Of more than are wanted, those before that make a scaler, or import what does.
         """
-        near = self._nearest(start, self._importers(start) - {start})[:MAX_IMPORTERS]
+        others = {file for file in self._importers(start) if not _TEST.search(file)} - {start}
+        near = self._nearest(start, others)[:MAX_IMPORTERS]
         near.sort(key=lambda file: not _says(self._bytes(file), written.TRAINS))
         if len(near) > MAX_CALLERS:
             near.sort(key=lambda file: not self._scales(file))
@@ -267,7 +270,11 @@ class Project:
         if not _says(self._bytes(start), written.SCHEDULED):
             return []
         counts = {file: len(methods & asked) for file, asked in self._asked.items()}
-        found = (file for file, count in counts.items() if count > 1 and file not in others)
+        found = (
+            file
+            for file, count in counts.items()
+            if count > 1 and file not in others and not _TEST.search(file)
+        )
         near = self._nearest(start, found)
         return [max(near, key=lambda file: counts[file])] if near else []
 

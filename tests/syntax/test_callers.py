@@ -745,3 +745,18 @@ def test_scalers_that_a_helper_of_another_file_makes_are_two(tmp_path: Path) -> 
                 first.update()
         """
     assert "main.py:8 AMP114" in findings(tmp_path, {"making.py": making, "main.py": main})
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("main.py", True),
+        ("testing.py", True),
+        ("test_step.py", False),
+        ("step_test.py", False),
+        ("tests/main.py", False),
+    ],
+)
+def test_what_tests_give_does_not_count(tmp_path: Path, name: str, counts: bool) -> None:
+    files = {"stepping.py": CLIPPED_STEP, name: CLIPPED_STEPS.format(on=False)}
+    assert findings(tmp_path, files) == ([] if counts else ["stepping.py:5 AMP101"])
