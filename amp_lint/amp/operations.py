@@ -14,11 +14,11 @@ from amp_lint.flow.values import Arguments, Values, arguments, called_on, litera
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.tree import Tree
-from amp_lint.vocabulary.expressions import ALIASES, CLASSES, TAKES_MORE, root_or_square
+from amp_lint.vocabulary.expressions import ALIASES, CLASSES, LIMITS, TAKES_MORE, root_or_square
 from amp_lint.vocabulary.modules import CASTING, KEEPING
 
 _HOMES = ("torch", "torch.nn.functional", "torch.special")
-_MODULES = {f"torch.nn.{module}": name for name, module in CLASSES.items()}
+_MODULES = {f"torch.nn.{module}": name for name, module in (CLASSES | LIMITS).items()}
 """Modules that apply one operation, and that operation."""
 _OPERATORS = {cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "div",
               cst.Power: "pow"}  # fmt: skip

@@ -26,7 +26,9 @@ CLASSES = {
     "softplus": "Softplus",
 }  # fmt: skip
 """Operation -> the module of ``torch.nn`` that applies it."""
-TAKES_MORE = frozenset({"binary_cross_entropy"})
+LIMITS = {"cosine_similarity": "CosineSimilarity", "softmin": "Softmin", "tanh": "Tanh"}
+"""The same for operations that are no part of an expression here, and limit what goes into one."""
+TAKES_MORE = frozenset({"binary_cross_entropy", "cosine_similarity"})
 """Those of which the module takes more than one tensor."""
 SETTINGS = {"logsumexp": ("dim", "keepdim"), "sum": ("dim", "keepdim"), "unsqueeze": ("dim",),
             "vector_norm": ("dim", "keepdim")}  # fmt: skip
