@@ -138,6 +138,19 @@ def is_never_tracked(program: Program, node: cst.CSTNode, steps: int = _MAX_STEP
     )
 
 
+def is_matching_cost(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a place is in an object that is called for costs, and is no module: a matcher's.
+
+    Matchers compare all predictions with all targets, by numbers that they detach.
+    """
+    function = program.function_of(node)
+    owner = program.values.enclosing_class(function) if function is not None else None
+    if function is None or owner is None or function.name.value != "__call__":
+        return False
+    names = {base.name.value for base in program.values.lineage(owner)}
+    return any(name.endswith("Cost") for name in names)
+
+
 def _calls_on_self(program: Program, owner: cst.ClassDef, name: str) -> Iterator[cst.Call]:
     """The calls of a method in its class, in those that this inherits from, and in its heirs."""
     for each in (*program.values.lineage(owner), *program.values.heirs(owner)):

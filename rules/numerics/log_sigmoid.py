@@ -63,7 +63,8 @@ class LogSigmoid(PatternRule):
 
 def _is_cost(model: Model, match: Match) -> bool:
     """Whether there is a floor, and no gradient that it could stop, as in a matcher."""
-    from amp_lint.amp.gradient_values import is_never_tracked
+    from amp_lint.amp.gradient_values import is_matching_cost, is_never_tracked
 
     floored = any(map(model.patterns.is_floor, match.between))
-    return floored and is_never_tracked(model.program, match.node)
+    untracked = is_never_tracked(model.program, match.node)
+    return floored and (untracked or is_matching_cost(model.program, match.node))
