@@ -25,6 +25,7 @@ from amp_lint.verify.compare.effect_free import patched
 from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.imports import imports
+from amp_lint.verify.compare.numbers import as_tensors, of_numbers
 from amp_lint.verify.compare.plain import Plain
 from amp_lint.verify.compare.regions import regions, shown, yields
 from amp_lint.verify.compare.rewrites import Function
@@ -475,6 +476,7 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
         if before.header(name) != after.header(name):
             continue  # names may stand for something else
         arrays = {*_arrays(one, name)}
+        tensors, numbers = as_tensors(_terms(one.effects[name].done)), {*_numbers(one, name)}
         pairs = [*differing(one.effects[name].done, other.effects[name].done)]
         changed_effects = [(old, new) for old, new in pairs if old is not None and new is not None]
         for old, new in changed_effects:
@@ -488,6 +490,7 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
                     known = found.get(key, made)
                     found[key] = min(known, made, key=lambda each: each.given_to)
                     how = other_object(item) or _is_of_array(arrays, item.pair)
+                    how = how or of_numbers(item, tensors, numbers)
                     if how:
                         text = f"line {place.after}: `{show(item.pair[1])}` {how}"
                         other_objects[text] = None
@@ -499,19 +502,39 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
     return [*found.values()], other_losses, [*other_objects]
 
 
+def _terms(effects: Iterable[Effect]) -> Iterator[Term]:
+    for effect in effects:
+        yield from (*effect.guards, effect.term)
+
+
 _ARRAYS = "numpy."
+_NUMBERS = frozenset({"float", "int"})
 
 
-def _arrays(side: Side, name: str) -> Iterator[str]:
-    """The parameters of a function that are said to be arrays of NumPy."""
+def _annotated(side: Side, name: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """The parameters of a function that are said to be something, each with what it may be."""
     unit = side.units[name]
     for param in (
         side.model.tree.below(unit, cst.Param) if isinstance(unit, cst.FunctionDef) else ()
     ):
         note = param.annotation.annotation if param.annotation is not None else None
-        known = side.model.names.qualified(note) if note is not None else ()
-        if any(each.startswith(_ARRAYS) for each in known):
-            yield param.name.value
+        if note is not None:
+            known = side.model.names.qualified(note)
+            yield param.name.value, frozenset(known or {side.model.tree.source(note)})
+
+
+def _arrays(side: Side, name: str) -> Iterator[str]:
+    """The parameters of a function that are said to be arrays of NumPy."""
+    for param, kinds in _annotated(side, name):
+        if any(kind.startswith(_ARRAYS) for kind in kinds):
+            yield param
+
+
+def _numbers(side: Side, name: str) -> Iterator[Term]:
+    """The parameters of a function that are said to be numbers of Python's."""
+    for param, kinds in _annotated(side, name):
+        if {kind.removeprefix("builtins.") for kind in kinds} <= _NUMBERS:
+            yield Input(param)
 
 
 def _is_of_array(arrays: AbstractSet[str], pair: tuple[Term, Term]) -> str:
