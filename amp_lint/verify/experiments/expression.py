@@ -53,6 +53,8 @@ T = TypeVar("T")
 
 _MOST_SCENARIOS = 10
 _MOST_BOUNDS = 2
+_LEAST_BOUND = 3
+"""The least length at which something is cut off that the first inputs may not reach."""
 _DTYPE = "dtype"
 _PRECISION = "precision"
 """Left out, a region may round whatever is computed in it to its dtype."""
@@ -408,6 +410,8 @@ class Experiment:
         self._before: dict[Hashable, list[Problem]] = {}
         self._after: dict[Hashable, list[Problem]] = {}
         self._forms: dict[Hashable, ModeOutcome] = {}
+        self.untried: set[int] = set()
+        """Where only one of both cuts something off, and no input is as long."""
         self.trials = self._trials()
         self.small = self._small()
 
@@ -436,15 +440,24 @@ class Experiment:
         if not found:
             raise NotLiftedError(f"no input was found that the old code takes: {reason}")
         found.sort(key=self._is_constant)
-        varied = [self._trial(s) for s in inputs.variations(found[0].scenario, self.kinds)]
-        cut = inputs.bounds(self.pair.before, self.pair.after)
-        for bound in sorted(cut)[-_MOST_BOUNDS:]:
-            varied += map(self._trial, inputs.longer(found[0].scenario, bound))
-        runs = [trial for trial in varied if self._runs(trial, "oracle")]
+        varied = map(self._trial, inputs.variations(found[0].scenario, self.kinds))
+        runs = [*self._cut(found[0].scenario)]
+        runs += (trial for trial in varied if self._runs(trial, "oracle"))
         others = found[1:] if self.is_on(_RANK) else []
         for trial in others:
             trial.is_other = True
         return [*self._with_distinct(found[0]), *runs, *others][:_MOST_SCENARIOS]
+
+    def _cut(self, scenario: Scenario) -> Iterator[Trial]:
+        """Trials in which an axis is longer than what is cut off, first than what only one cuts."""
+        old, new = (inputs.bounds(term) for term in (self.pair.before, self.pair.after))
+        by_size = sorted(old | new, key=lambda bound: (bound not in old ^ new, -bound))
+        self.untried = {bound for bound in old ^ new if bound >= _LEAST_BOUND}
+        for bound in by_size[:_MOST_BOUNDS]:
+            longer = map(self._trial, inputs.longer(scenario, bound))
+            runs = [trial for trial in longer if self._runs(trial, "oracle")]
+            self.untried -= {bound} if runs else set()
+            yield from runs
 
     def _is_constant(self, trial: Trial) -> bool:
         """Whether a result says nothing of the inputs: the softmax of one number is 1."""
@@ -739,6 +752,8 @@ class Experiment:
 
     def doubt(self, *, is_apart: bool) -> str:
         """What no experiment shows, and may be wrong all the same."""
+        if self.untried:
+            return f"what is longer than {min(self.untried)} is not tried"
         return doubt(self.pair, self.trials, self.constant, is_apart=is_apart)
 
     # guards and compiled modes

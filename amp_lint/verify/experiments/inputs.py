@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from amp_lint.verify.experiments.guards import is_small
+from amp_lint.verify.experiments.literals import number
 from amp_lint.verify.experiments.names import words
 from amp_lint.verify.experiments.operations import Torch, parameters
 from amp_lint.verify.terms import Const, Form, Input, Op, Seq, Term, children, walk
@@ -342,8 +343,9 @@ def bounds(*terms: Term) -> frozenset[int]:
             cut = part.items
         elif isinstance(part, Op) and part.last in _CUTTING:
             cut = part.args
-        found |= {abs(c.value) for c in cut if isinstance(c, Const) and type(c.value) is int}
-    return frozenset(n for n in found if n <= _LONGEST)
+        for bound in map(number, cut):
+            found |= {abs(bound)} if isinstance(bound, int) else set()
+    return frozenset(found)
 
 
 _CUTTING = words("narrow split chunk topk")
@@ -353,6 +355,8 @@ _LONGEST = 4096
 def longer(scenario: Scenario, bound: int) -> Iterator[Scenario]:
     """The scenario with an axis that is longer than something that is cut off, each in turn."""
     floats = [key for key, kind in scenario.kinds.items() if kind is not InputKind.VECTOR]
+    if bound > _LONGEST:
+        return
     shapes = {key: scenario.shapes[key] for key in floats if key in scenario.shapes}
     for axis in range(max(map(len, shapes.values()), default=0)):
         made = {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterable
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
-from amp_lint.verify.terms import Const, Global, Seq, Term, show
+from amp_lint.verify.terms import Const, Form, Global, Op, Seq, Term, show
 
 
 class Unknown:
@@ -40,6 +42,33 @@ def value(term: Term) -> object:
             return tuple(value(item) for item in items)
         case _:
             return Unknown(show(term))
+
+
+_ARITHMETIC: MappingProxyType[str, Callable[..., float]] = MappingProxyType(
+    {name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "neg")}
+)
+
+
+def number(term: Term) -> float | None:
+    """The number that a term is, whatever the inputs are: of ``4 * 16`` too; None if it is none."""
+    match term:
+        case Const(bool()):
+            return None
+        case Const(int() | float() as literal):
+            return literal
+        case Op(Form.OPERATOR, name, args) if name in _ARITHMETIC:
+            given = [each for each in map(number, args) if each is not None]
+            try:
+                return _ARITHMETIC[name](*given) if len(given) == len(args) else None
+            except ArithmeticError:
+                return None
+        case Op(Form.OPERATOR, "pow", (Const(int() as base), Const(int() as power))):
+            is_small = abs(base) <= _MOST_BASE and 0 <= power <= _MOST_POWER
+            return base**power if is_small else None
+    return None
+
+
+_MOST_BASE, _MOST_POWER = 16, 64
 
 
 def bound(
