@@ -186,6 +186,8 @@ def _not_finite(trial: Trial, *, is_apart: bool) -> str:
             return f"an infinite number in `{key}` is not seen in the result any more"
         if _hides(trial, given, key, math.nan):
             return f"a NaN in `{key}` is not seen in the result any more"
+        if any(_spreads(trial, given, key, v) for v in (math.nan, math.inf, -math.inf)):
+            return f"of what is no finite number in `{key}` the result is none any more"
         if _fills_rows(trial, given, key):
             return f"where a whole row of `{key}` is -inf, the result is a number now"
         if any(_reads_masked(trial, given, key, mask) for mask in masks):
@@ -199,6 +201,17 @@ def _hides(trial: Trial, given: Tensors, key: str, value: float) -> bool:
         for spot in _spots(given[key])
         for was, now in _finite(trial, _filled(given, key, spot, value))
     )
+
+
+def _spreads(trial: Trial, given: Tensors, key: str, value: float) -> bool:
+    """Whether results are not finite where they were, guards aside.
+
+    What overflowed is looked at where it was of no account at all: else the old code fails too.
+    """
+    filled = (_filled(given, key, spot, value) for spot in _spots(given[key]))
+    pairs = (pair for each in filled for pair in _finite(trial, each, "oracle", "own_bare"))
+    asked = (pair for pair in pairs if value != math.inf or bool(pair[0].all()))
+    return any(_any(was & ~now) for was, now in asked)
 
 
 def _fills_rows(trial: Trial, given: Tensors, key: str) -> bool:
