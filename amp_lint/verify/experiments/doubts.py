@@ -59,7 +59,7 @@ def _of_terms(before: Term, after: Term, constant: frozenset[str]) -> Iterator[s
     yield f"`{min(odd)}` is no guard everywhere, and may be large" if odd else ""
     old, new = (Counter(_last_names(term)) for term in (before, after))
     yield from (text for when, text in _OF_NAMES if when(old, new))
-    if {(other, one) for one, other in _sums(before)} & {*_sums(after)}:
+    if {(other, one) for one, other in _joined(before)} & {*_joined(after)}:
         yield "lists are not the same in another order, if it is lists that are added"
     if _unawaited(after) > _unawaited(before):
         yield "what is copied to the processor is not waited for"
@@ -76,7 +76,7 @@ def _last_names(term: Term) -> Iterator[str]:
 
 
 _OF_NAMES: tuple[tuple[Callable[[Counter[str], Counter[str]], bool], str], ...] = (
-    (lambda old, new: new["view"] > old["view"] and old["reshape"] > new["reshape"],
+    (lambda old, new: new["view"] + new["view_as"] > old["view"] + old["view_as"],
      "`view` takes no tensor whose memory is in another order"),
     (lambda old, new: new["dim="] > old["dim="] and old["axis="] > new["axis="],
      "an array of NumPy has an `axis` and no `dim`"),
@@ -86,13 +86,32 @@ _OF_NAMES: tuple[tuple[Callable[[Counter[str], Counter[str]], bool], str], ...] 
 """What experiments on real, plain tensors of one shape do not show."""
 
 
-def _sums(term: Term) -> Iterator[tuple[str, str]]:
-    """The two inputs that are added, in their order."""
-    for part in walk(term):
-        if isinstance(part, Op) and part.form is Form.OPERATOR and part.name == "add":
-            one, other = part.args
-            if isinstance(one, Input) and isinstance(other, Input) and one.key != other.key:
-                yield one.key, other.key
+def _joined(term: Term, is_part: bool = False) -> Iterator[tuple[str, str]]:
+    """Of what is added to each other and may be lists, every two in their order."""
+    is_sum = _is_sum(term)
+    parts = [*_added_up(term)] if is_sum and not is_part else []
+    if parts and all(map(_may_be_list, parts)):
+        names = [*map(show, parts)]
+        yield from ((one, other) for one, other in itertools.combinations(names, 2) if one != other)
+    for child in children(term):
+        yield from _joined(child, is_sum)
+
+
+def _is_sum(term: Term) -> bool:
+    return isinstance(term, Op) and term.form is Form.OPERATOR and term.name == "add"
+
+
+def _added_up(term: Term) -> Iterator[Term]:
+    """What a sum is of, in order: ``a``, ``b`` and ``c`` of ``a + b + c``."""
+    if not _is_sum(term):
+        yield term
+    for child in children(term) if _is_sum(term) else ():
+        yield from _added_up(child)
+
+
+def _may_be_list(term: Term) -> bool:
+    taken = isinstance(term, Op) and term.form is Form.OPERATOR and term.name == "getitem"
+    return isinstance(term, Input) or (taken and _may_be_list(children(term)[0]))
 
 
 def _unawaited(term: Term) -> int:
