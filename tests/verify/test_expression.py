@@ -395,6 +395,66 @@ def test_what_no_experiment_shows_is_not_proven(before: str, after: str) -> None
     assert judged(before, after).verdict is not Verdict.PROVEN
 
 
+FILLED = "x.masked_fill(y{}, {}).softmax(-1)"
+LEAST = "torch.finfo(x.dtype).min"
+PICKED_LOSS = "F.nll_loss({}, y{})"
+OLD_LOG, NEW_LOG = "torch.log(torch.softmax(x, 1))", "torch.log_softmax(x, 1)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("x * 3", "x + x + x", "of integers, as of bool"),
+        ("(x - 1) / 2 + y / 2", "(x + y - 1) / 2", "of integers, as of uint8"),
+        (FILLED.format(".ne(0)", "-1e9"), FILLED.format("", LEAST), "`y` is not cast any more"),
+        (
+            "F.binary_cross_entropy(torch.sigmoid(x), y.view(-1).float().view_as(x))",
+            "F.binary_cross_entropy_with_logits(x, y.view(-1).view_as(x))",
+            "`y` is not cast any more",
+        ),
+        (
+            FILLED.format(".eq(3000)", "-1e9"),
+            FILLED.format(".eq(3001)", LEAST),
+            "of numbers about 3000",
+        ),
+        (FILLED.format(".le(99)", "-1e9"), FILLED.format(".lt(99)", LEAST), "of numbers about 99"),
+        ("table[y.remainder(777)]", "table[y]", "not kept in its bounds"),
+        (
+            f"F.nll_loss({OLD_LOG}, y, ignore_index=250)",
+            f"F.nll_loss({NEW_LOG}, y, ignore_index=251)",
+            "of numbers about 250",
+        ),
+        (
+            f"F.nll_loss({OLD_LOG}, y, ignore_index=250)",
+            f"F.nll_loss({NEW_LOG}, y, ignore_index=250)",
+            "",
+        ),
+        ("table[y.clamp(max=table.shape[0] - 1)]", "table[y]", "not kept in its bounds"),
+        ("torch.nanmean(x)", "torch.mean(x)", "the result is none any more"),
+        ("F.relu6(x)", "F.relu6(x) * x.gt(0)", ""),
+        ("F.relu(x + 1)", "(x + 1) * x.gt(-1)", "the result is none any more"),
+        ("x.exp().sum()", "x.exp()[: 8 * 8].sum()", "not the function"),
+        ("x.exp().sum()", "x.exp()[:5000].sum()", "longer than 5000"),
+        (
+            "F.l1_loss(x.reshape(-1), y.reshape(-1))",
+            "F.l1_loss(x, y)",
+            "of which one has an axis more",
+        ),
+        (
+            PICKED_LOSS.format(OLD_LOG, ".flatten()"),
+            PICKED_LOSS.format(NEW_LOG, ""),
+            "of which one has an axis more",
+        ),
+        ("x.flatten(1)", "x.view(x.shape[0], -1)", "`view` takes no tensor whose memory"),
+        ("first + second + third", "second + third + first", "lists are not the same"),
+    ],
+)
+def test_inputs_may_be_of_another_sort(before: str, after: str, reason: str) -> None:
+    found = judged(before, after)
+    assert (found.verdict is not Verdict.PROVEN) is bool(reason), found
+    assert reason in found.statement
+
+
 NORMALIZED = "torch.einsum('nc,kc->nk', F.normalize(q, dim=1), F.normalize(k, dim=1))"
 
 

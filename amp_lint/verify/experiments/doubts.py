@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
-from amp_lint.verify.experiments import guards
+from amp_lint.verify.experiments import guards, variants
 from amp_lint.verify.experiments.inputs import InputCase, InputKind
 from amp_lint.verify.experiments.modes import Tensors
 from amp_lint.verify.experiments.names import words
 from amp_lint.verify.experiments.trial import Pair, Trial
-from amp_lint.verify.terms import Const, Form, Input, Op, Term, children, walk
+from amp_lint.verify.terms import Const, Form, Input, Op, Term, children, show, walk
 
 _FLOATS = (InputKind.TENSOR, InputKind.VECTOR, InputKind.PROBABILITY)
 _ORDINARY = InputCase(std=1.0)
@@ -40,7 +40,11 @@ def doubt(pair: Pair, trials: Iterable[Trial], constant: frozenset[str], *, is_a
     known = [*trials]
     judged = (_not_finite(trial, is_apart=is_apart) for trial in known)
     thin = (_thin(trial) for trial in known)
-    reasons = itertools.chain(_of_terms(pair.before, pair.after, constant), judged, thin)
+    others = (reason for trial in known[:1] for reason in variants.of_trial(trial))
+    kinds = known[0].scenario.kinds if known else {}
+    told = (variants.of_terms(pair, kinds, constant),)
+    of_terms = _of_terms(pair.before, pair.after, constant)
+    reasons = itertools.chain(of_terms, told, judged, thin, others)
     return next(filter(None, reasons), "")
 
 
@@ -268,9 +272,11 @@ def _filled(given: Tensors, key: str, spot: torch.Tensor, value: float) -> Tenso
     return {**given, key: given[key].masked_fill(spot, value)}
 
 
-def _finite(trial: Trial, given: Tensors) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def _finite(
+    trial: Trial, given: Tensors, before: str = "guarded", after: str = "own"
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Where the old and the new results are finite, in float64; [] if they cannot be told."""
-    old, new = (trial.exact_values(which, given) for which in ("guarded", "own"))
+    old, new = (trial.exact_values(which, given) for which in (before, after))
     if [each.shape for each in old] != [each.shape for each in new]:
         return []
     return [(was.isfinite(), now.isfinite()) for was, now in zip(old, new, strict=True)]

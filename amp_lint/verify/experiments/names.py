@@ -137,3 +137,28 @@ FUSED = words("scaled_dot_product_attention")
 """Operations that round many times inside."""
 HAZARDS = words("exp exp2 expm1 sinh cosh pow square sigmoid reciprocal rsqrt")
 """Operations that overflow because of how code is written, not because its inputs are large."""
+COMPARING = words(
+    """eq ne lt le gt ge equal not_equal less less_equal greater greater_equal is_ is_not"""
+)
+"""Operations that give flags of numbers."""
+BOUNDING = words(
+    """clamp clip clamp_min clamp_max mod remainder fmod floordiv floor_divide maximum minimum fmax
+    fmin hardtanh threshold"""
+)
+"""Operations that do something else with numbers beyond a bound."""
+SHAPING = words(
+    """view reshape flatten unflatten ravel squeeze unsqueeze view_as reshape_as expand expand_as
+    broadcast_to"""
+)
+"""Operations that give other axes."""
+ARITHMETIC = (
+    CASTS
+    | MOVES
+    | COMPARING
+    | BOUNDING
+    | words(
+        """add sub mul truediv div multiply divide true_divide subtract pow square neg negative pos
+        abs absolute sign sum prod cumsum cumprod max min amax amin any all lerp addcmul sort"""
+    )
+)
+"""Operations on numbers of any dtype, integers as well."""
