@@ -405,6 +405,7 @@ OLD_LOG, NEW_LOG = "torch.log(torch.softmax(x, 1))", "torch.log_softmax(x, 1)"
     ("before", "after", "reason"),
     [
         ("x * 3", "x + x + x", "of integers, as of bool"),
+        ("torch.abs(x - y) * 2", "torch.abs(y - x) * 2", "of integers, as of uint8"),
         ("(x - 1) / 2 + y / 2", "(x + y - 1) / 2", "of integers, as of uint8"),
         (FILLED.format(".ne(0)", "-1e9"), FILLED.format("", LEAST), "`y` is not cast any more"),
         (
@@ -435,6 +436,7 @@ OLD_LOG, NEW_LOG = "torch.log(torch.softmax(x, 1))", "torch.log_softmax(x, 1)"
         ("F.relu(x + 1)", "(x + 1) * x.gt(-1)", "the result is none any more"),
         ("x.exp().sum()", "x.exp()[: 8 * 8].sum()", "not the function"),
         ("x.exp().sum()", "x.exp()[:5000].sum()", "longer than 5000"),
+        ("x[:512].mean()", "x[:1024].mean()", "what is cut off is something else"),
         (
             "F.l1_loss(x.reshape(-1), y.reshape(-1))",
             "F.l1_loss(x, y)",

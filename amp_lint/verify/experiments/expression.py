@@ -45,6 +45,7 @@ from amp_lint.verify.experiments.search import (
 from amp_lint.verify.experiments.sweep import sweep
 from amp_lint.verify.experiments.tolerance import Miss
 from amp_lint.verify.experiments.trial import Pair, Trial, pair
+from amp_lint.verify.experiments.variants import is_other
 from amp_lint.verify.obligations import Expression
 from amp_lint.verify.proof import Changed, Failure, Judgement, Measured, ProofSettings, Verdict
 from amp_lint.verify.terms import Input, Op, Term, walk
@@ -412,6 +413,8 @@ class Experiment:
         self._forms: dict[Hashable, ModeOutcome] = {}
         self.untried: set[int] = set()
         """Where only one of both cuts something off, and no input is as long."""
+        self.cut: list[Trial] = []
+        """The trials in which one is."""
         self.trials = self._trials()
         self.small = self._small()
 
@@ -457,6 +460,7 @@ class Experiment:
             longer = map(self._trial, inputs.longer(scenario, bound))
             runs = [trial for trial in longer if self._runs(trial, "oracle")]
             self.untried -= {bound} if runs else set()
+            self.cut += runs if bound in old ^ new else ()
             yield from runs
 
     def _is_constant(self, trial: Trial) -> bool:
@@ -754,6 +758,8 @@ class Experiment:
         """What no experiment shows, and may be wrong all the same."""
         if self.untried:
             return f"what is longer than {min(self.untried)} is not tried"
+        if any(map(is_other, self.cut)):  # by little, perhaps, if it is a mean of much
+            return "what is cut off is something else"
         return doubt(self.pair, self.trials, self.constant, is_apart=is_apart)
 
     # guards and compiled modes

@@ -35,6 +35,11 @@ def of_trial(trial: Trial) -> Iterator[str]:
     yield _of_shapes(trial, given)
 
 
+def is_other(trial: Trial) -> bool:
+    """Whether the new code gives another result of ordinary inputs, in float64."""
+    return bool(_is_other(trial, trial.exact_bindings(_ORDINARY), "oracle", "own_bare"))
+
+
 def of_terms(pair: Pair, kinds: Mapping[str, InputKind], constant: AbstractSet[str]) -> str:
     """What two terms tell of inputs that no gradient is taken of; "" if nothing."""
     indices = {key for key, kind in kinds.items() if kind is InputKind.INDEX}
@@ -98,7 +103,9 @@ def _of_integers(trial: Trial, given: Tensors) -> str:
     is_typed = {*_casts(before)} == {*_casts(after)}
     for count, dtype in itertools.product(dict.fromkeys((1, len(keys))), _INTEGERS):
         for chosen in itertools.combinations(keys, count):
-            made = {**given, **{key: _integers(given[key], dtype) for key in chosen}}
+            made = dict(given)
+            for at, key in enumerate(chosen):
+                made[key] = _integers(given[key], dtype, at)
             if chosen and _is_other(trial, made, is_typed=is_typed):
                 return f"of integers, as of {str(dtype).removeprefix('torch.')}, it is another one"
     return ""
@@ -107,9 +114,12 @@ def _of_integers(trial: Trial, given: Tensors) -> str:
 _INTEGERS = (torch.bool, torch.uint8, torch.int64)
 
 
-def _integers(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """As many numbers of a dtype: large ones of which the sum of two does not fit in a byte."""
-    count = torch.arange(tensor.numel(), device=tensor.device).view(tensor.shape)
+def _integers(tensor: torch.Tensor, dtype: torch.dtype, at: int) -> torch.Tensor:
+    """As many numbers of a dtype: large ones of which the sum of two does not fit in a byte.
+
+    Others for a tensor that is given at another place.
+    """
+    count = torch.arange(tensor.numel(), device=tensor.device).view(tensor.shape) + 3 * at
     if dtype is torch.bool:
         return count % 2 == 0
     return (count * 37 % 200 + 55).to(dtype) if dtype is torch.uint8 else count * 5 % 31 - 7
