@@ -209,12 +209,12 @@ def _not_finite(trial: Trial, *, is_apart: bool) -> str:
             return f"an infinite number in `{key}` is not seen in the result any more"
         if _hides(trial, given, key, math.nan):
             return f"a NaN in `{key}` is not seen in the result any more"
-        if any(_spreads(trial, given, key, v) for v in (math.nan, math.inf, -math.inf)):
-            return f"of what is no finite number in `{key}` the result is none any more"
         if _fills_rows(trial, given, key):
             return f"where a whole row of `{key}` is -inf, the result is a number now"
         if any(_reads_masked(trial, given, key, mask) for mask in masks):
             return f"a NaN in `{key}` is seen where it was masked before"
+        if any(_spreads(trial, given, key, v) for v in (math.nan, math.inf, -math.inf)):
+            return f"of what is no finite number in `{key}` the result is none any more"
     return ""
 
 
