@@ -46,11 +46,22 @@ class Form(enum.Enum):
     It is compared, never evaluated; `Op.name` says what it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Const:
-    """A literal number, string, bool or None."""
+    """A literal number, string, bool or None. Equal are those that are written alike.
+
+    ``1``, ``1.0`` and ``True`` are three: an index or a dimension is another thing by each.
+    """
 
     value: Value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Const):
+            return NotImplemented
+        return _is_alike(self.value, other.value)
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +106,13 @@ class Op:
 
 
 Term = Const | Global | Input | Seq | Op
+
+
+def _is_alike(one: Value, other: Value) -> bool:
+    """Whether two literals are of one type and value; 0.0 is not -0.0."""
+    if type(one) is not type(other):
+        return False
+    return repr(one) == repr(other) if isinstance(one, float) else one == other
 
 
 def mapped(term: Term, change: Callable[[Term], Term]) -> Term:

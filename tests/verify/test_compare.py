@@ -246,6 +246,23 @@ def test_a_helper_that_computes_nothing_may_leave_a_region() -> None:
     assert not [each for each in found.obligations if isinstance(each, Policy)]
 
 
+@pytest.mark.parametrize(("one", "other"), [("0", "False"), ("1", "1.0"), ("0.0", "-0.0")])
+def test_literals_of_other_types_are_shown_each(one: str, other: str) -> None:
+    before = """
+        def first(x):
+            y = x[ONE]
+            return y
+
+        def second(x):
+            y = x[OTHER]
+            return y
+    """
+    before = before.replace("ONE", one).replace("OTHER", other)
+    found = compared(before, *((f"x[{each}]", f"x.select(0, {each})") for each in (one, other)))
+    places = [each.place.function for each in found.obligations if isinstance(each, Expression)]
+    assert places == ["first", "second"]
+
+
 def test_nested_operations_in_two_statements() -> None:
     before = """
         import torch

@@ -142,7 +142,7 @@ def _sizes(term: Term) -> set[Term]:
 
 
 def _is_size(term: Term) -> bool:
-    return is_small(term) and term != Const(0.0)
+    return is_small(term) and term not in (Const(0.0), Const(0))
 
 
 def _name(op: Op) -> str:

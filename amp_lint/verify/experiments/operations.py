@@ -155,7 +155,8 @@ def _resolve(op: Op) -> None:
     for name, value in op.keywords:
         if name in {"out", "inplace"} and value not in (Const(None), Const(False)):
             raise NotLiftedError(f"{op.name} in place")
-    if any(keyword in {"dropout_p"} and value != Const(0.0) for keyword, value in op.keywords):
+    dropout = dict(op.keywords).get("dropout_p", Const(0.0))
+    if dropout not in (Const(0.0), Const(0)):
         raise NotLiftedError(f"{op.name} is random")
     listed = {
         Form.METHOD: METHODS | FUNCTIONS,
