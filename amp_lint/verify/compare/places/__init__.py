@@ -21,12 +21,13 @@ from amp_lint.verify.compare.places import (
     order,
     reentered,
     scalers,
+    state_reads,
     twice,
 )
 from amp_lint.verify.compare.side import Side
 
 _QUESTIONS = {
-    "region": (asked, decorators, hooks, reentered),
+    "region": (asked, decorators, hooks, reentered, state_reads),
     "place": (made, loops, order, derived, twice),
     "elsewhere": (callers, scalers),
     "checkpoint": (keys,),
