@@ -13,6 +13,11 @@ import libcst as cst
 
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.places.loaded import (
+    has_casting_functions,
+    is_dataset,
+    may_be_loader,
+)
 from amp_lint.verify.compare.regions import shown
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import common
@@ -33,21 +38,22 @@ _OF_OPERATORS: dict[type[cst.CSTNode], tuple[str, ...]] = {
 _OF_BUILTINS = {
     **dict.fromkeys(("str", "repr", "format", "print"), _TEXT),
     **dict.fromkeys(
-        ("all", "any", "dict", "enumerate", "len", "list", "map", "max", "min", "next", "set",
-         "sorted", "sum", "tuple", "zip"),
+        ("all", "any", "dict", "enumerate", "iter", "len", "list", "map", "max", "min", "next",
+         "set", "sorted", "sum", "tuple", "zip"),
         _ROUNDS,
     ),
     "bool": ("__bool__", "__len__"),
 }  # fmt: skip
+_OF_LOADERS = frozenset({"enumerate", "iter", "list", "map", "next", "tuple", "zip"})
 _GENERATOR = "generator"
 _CONTEXTS = ("contextmanager", "asynccontextmanager")
 _ASKING: tuple[type[cst.CSTNode], ...] = (
     cst.Attribute, cst.AugAssign, cst.BinaryOperation, cst.Call, cst.Comparison, cst.CompFor,
     cst.Del, cst.For, cst.FormattedString, cst.Subscript,
 )  # fmt: skip
-_DATASETS = frozenset({"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"})
 _LOADED = "loaded "
-"""Before what a loader asks a data set for, in no region of a step."""
+"""Before what a loader asks a data set for: nobody else does, of what is not walked over."""
+_BY_LOADER = tuple(f"{_LOADED}{name}" for name in _ROUNDS)
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
@@ -78,9 +84,9 @@ def _hooks(side: Side) -> frozenset[str]:
             found |= {_GENERATOR} if not any(map(_is_context, function.decorators)) else set()
         elif owner is not None:
             for name in _names(function):
-                loaded = name in _ROUNDS and _is_dataset(side, owner)
+                loaded = name in _ROUNDS and is_dataset(side, owner)
                 found.add(f"{_LOADED}{name}" if loaded else name)
-    return frozenset(found)
+    return frozenset(found | ({f"{_LOADED}__next__"} if has_casting_functions(side) else set()))
 
 
 def _is_context(decorator: cst.Decorator) -> bool:
@@ -99,11 +105,6 @@ def _names(method: cst.FunctionDef) -> Iterator[str]:
             yield f"get {name}"
         elif called == f"{name}.setter":
             yield f"set {name}"
-
-
-def _is_dataset(side: Side, owner: cst.ClassDef) -> bool:
-    bases = (base.value for each in side.model.values.lineage(owner) for base in each.bases)
-    return any(side.model.names.is_any(base, _DATASETS) for base in bases)
 
 
 def _asked(side: Side, name: str, hooks: frozenset[str]) -> Iterator[tuple[str, cst.CSTNode]]:
@@ -129,12 +130,15 @@ def _asks_for(side: Side, node: cst.CSTNode) -> Iterator[str]:
                 yield f"{_LOADED}__getitem__"
         case cst.Del():
             yield from ("__delitem__", "__delattr__", "__del__")
-        case cst.Call(func=cst.Name(value=name)):
+        case cst.Call(func=cst.Name(value=name), args=args):
             yield from _OF_BUILTINS.get(name, ())
             yield from (_GENERATOR,) if _OF_BUILTINS.get(name) is _ROUNDS else ()
+            if name in _OF_LOADERS and any(_is_loader(side, arg.value) for arg in args):
+                yield from _BY_LOADER
         case cst.For(iter=walked) | cst.CompFor(iter=walked):
             if not _is_display(side, walked):
                 yield from (*_ROUNDS, _GENERATOR)
+            yield from _BY_LOADER if _is_loader(side, walked) else ()
         case cst.FormattedString():
             yield from _TEXT
         case cst.BinaryOperation(operator=operator) | cst.AugAssign(operator=operator):
@@ -142,6 +146,11 @@ def _asks_for(side: Side, node: cst.CSTNode) -> Iterator[str]:
         case cst.Comparison(comparisons=comparisons):
             for each in comparisons:
                 yield from _OF_OPERATORS.get(type(each.operator), ())
+
+
+def _is_loader(side: Side, walked: cst.BaseExpression) -> bool:
+    """Whether a loader may be behind what is walked over."""
+    return may_be_loader(side, walked) and not _is_display(side, walked)
 
 
 def _is_named(index: Sequence[cst.SubscriptElement]) -> bool:
