@@ -117,3 +117,98 @@ def test_a_loader_that_computes_nothing_is_walked_anywhere(walked: str) -> None:
     given = PLAIN if walked == WALK else COMPUTING
     text = LOADING.replace("GIVEN", given).replace("MERGED", "None").replace("WALKED", walked)
     assert not reasons(text, moved=walked)
+
+
+STEPPING = """
+    import torch
+
+    CLASSES
+
+    def train_step(model, optimizer, scaler, x):
+        optimizer.zero_grad()
+        scaler.scale(model(x).mean()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+    def train(model, optimizer, loader):
+        scaler = MADE
+        for x in loader:
+            train_step(model, optimizer, scaler, x)
+"""
+OVERRIDING = """
+    class Scaler(torch.amp.GradScaler):
+        def step(self, optimizer):
+            self.unscale_(optimizer)
+            return super().step(optimizer)
+
+    class Heir(Scaler):
+        pass
+"""
+ALONE = """
+    class Scaler:
+        def scale(self, loss):
+            return 128 * loss
+
+        def step(self, optimizer):
+            for group in optimizer.param_groups:
+                group["lr"] = 1 / 128
+            optimizer.step()
+"""
+ADDING = """
+    class Scaler(torch.amp.GradScaler):
+        def describe(self):
+            return f"scale {self.get_scale()}"
+"""
+PATCHING = """
+    def step(self, optimizer):
+        optimizer.step()
+
+    torch.amp.GradScaler.step = step
+"""
+WRAPPING = """
+    class Steps:
+        def __init__(self, scaler):
+            self.scaler = scaler
+
+        def step(self, optimizer):
+            self.scaler.step(optimizer)
+"""
+AROUND = """
+    class Scaler:
+        def __init__(self):
+            self.inner = torch.amp.GradScaler("cuda")
+
+        def scale(self, loss):
+            return self.inner.scale(loss)
+
+        def step(self, optimizer):
+            self.inner.unscale_(optimizer)
+            self.inner.step(optimizer)
+
+        def update(self):
+            self.inner.update()
+"""
+TORCHS = 'torch.amp.GradScaler("cuda")'
+
+
+@pytest.mark.parametrize(
+    ("classes", "made", "known"),
+    [
+        (OVERRIDING, "Heir()", False),
+        (OVERRIDING, "Scaler(init_scale=8.0)", False),
+        (ALONE, "Scaler()", False),
+        (AROUND, "Scaler()", False),
+        (PATCHING, TORCHS, False),
+        (ADDING, "Scaler()", True),
+        (WRAPPING, TORCHS, True),
+        (ALONE, TORCHS, True),
+    ],
+)
+def test_a_scaler_that_is_not_torchs_may_do_anything(classes: str, made: str, known: bool) -> None:
+    before = textwrap.dedent(STEPPING.replace("CLASSES", classes.strip()).replace("MADE", made))
+    clip = "    torch.nn.utils"
+    after = before.replace(clip, f"    scaler.unscale_(optimizer)\n{clip}")
+    found = compare(before, after)
+    assert not found.reasons if known else {*found.codes} == {"patched"}
+    assert found.obligations

@@ -26,6 +26,7 @@ from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.imports import imports
 from amp_lint.verify.compare.numbers import as_tensors, of_numbers
+from amp_lint.verify.compare.places.scalers import own_scalers
 from amp_lint.verify.compare.plain import Plain
 from amp_lint.verify.compare.regions import regions, shown, yields
 from amp_lint.verify.compare.rewrites import Function
@@ -94,7 +95,10 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
         "scaler-moved": moved,
         "step-moved": _moved_steps(before, after),
         "state": dropped(before, after),
-        "patched": _patched(after) if expressions else (),
+        "patched": [
+            *(_patched(after) if expressions else ()),
+            *own_scalers(after, steps),
+        ],
         **_uncompared(old, new, entered, uses),
     }
     coded = {reason: code for code, reasons in found.items() for reason in reasons}
