@@ -212,3 +212,44 @@ def test_a_scaler_that_is_not_torchs_may_do_anything(classes: str, made: str, kn
     found = compare(before, after)
     assert not found.reasons if known else {*found.codes} == {"patched"}
     assert found.obligations
+
+
+COMPILED = """
+    import torch
+    import torch.nn.functional as F
+    from torch.jit import script
+
+    def share(x, mask):
+        y = F.softmax(x.masked_fill(mask, -1e9), dim=-1)
+        return torch.log(y + 1e-9)
+
+    DECORATOR
+    def weights(x, mask):
+        return share(x * 2, mask)
+
+    class Net(torch.nn.Module):
+        def forward(self, x, mask):
+            return weights(x, mask)
+
+    USE
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "use", "compiled"),
+    [
+        ("@script", "", True),
+        ("@torch.jit.script_if_tracing", "", True),
+        ("", "fast = script(share)", True),
+        ("", "net = torch.jit.script(Net())", True),
+        ("", "fast = torch.compile(share)", False),
+        ("", "", False),
+    ],
+)
+def test_what_torchscript_does_not_know(decorator: str, use: str, compiled: bool) -> None:
+    before = textwrap.dedent(COMPILED.replace("DECORATOR", decorator).replace("USE", use))
+    limits = compare(before, before.replace("-1e9", "torch.finfo(x.dtype).min"))
+    assert bool(limits.reasons) is compiled
+    assert not compiled or "TorchScript may not know" in limits.reasons[0]
+    logarithm = before.replace("torch.log(y + 1e-9)", "torch.log(y.clamp(min=1e-9))")
+    assert not compare(before, logarithm).reasons

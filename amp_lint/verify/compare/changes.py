@@ -27,6 +27,7 @@ from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.imports import imports
 from amp_lint.verify.compare.numbers import as_tensors, of_numbers
 from amp_lint.verify.compare.places.scalers import own_scalers
+from amp_lint.verify.compare.places.scripted import scripted, uncompiled
 from amp_lint.verify.compare.plain import Plain
 from amp_lint.verify.compare.regions import regions, shown, yields
 from amp_lint.verify.compare.rewrites import Function
@@ -476,6 +477,7 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
     other_objects: dict[str, None] = {}
     found: dict[tuple[object, ...], Expression] = {}
     one, other = before.side, after.side
+    compiled = scripted(other)
     for name in common(one.units, other.units):
         if before.header(name) != after.header(name):
             continue  # names may stand for something else
@@ -495,6 +497,7 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
                     found[key] = min(known, made, key=lambda each: each.given_to)
                     how = other_object(item) or _is_of_array(arrays, item.pair)
                     how = how or of_numbers(item, tensors, numbers)
+                    how = how or (_is_uncompiled(item.pair) if name in compiled else "")
                     if how:
                         text = f"line {place.after}: `{show(item.pair[1])}` {how}"
                         other_objects[text] = None
@@ -545,6 +548,12 @@ def _is_of_array(arrays: AbstractSet[str], pair: tuple[Term, Term]) -> str:
     """How an expression of arrays is shown by tensors: not at all."""
     inputs = {part.key for term in pair for part in walk(term) if isinstance(part, Input)}
     return "is computed of an array, not of a tensor" if inputs & arrays else ""
+
+
+def _is_uncompiled(pair: tuple[Term, Term]) -> str:
+    """How an expression of a function that is compiled fails, if it does."""
+    part = uncompiled(*pair)
+    return f"is compiled, and TorchScript may not know `{part}`" if part else ""
 
 
 def _given_to(old: Effect, new: Effect, changed: Sequence[tuple[Effect, Effect]]) -> str:
