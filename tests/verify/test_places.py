@@ -253,3 +253,36 @@ def test_what_torchscript_does_not_know(decorator: str, use: str, compiled: bool
     assert not compiled or "TorchScript may not know" in limits.reasons[0]
     logarithm = before.replace("torch.log(y + 1e-9)", "torch.log(y.clamp(min=1e-9))")
     assert not compare(before, logarithm).reasons
+
+
+RESUMING = """
+    import torch
+
+    def save(model, scaler, path):
+        torch.save({"model": model.state_dict()}, path)
+
+    def resume(model, scaler, path):
+        saved = torch.load(path)
+        model.load_state_dict(saved["model"])
+"""
+SAVED = ("model.state_dict()}", 'model.state_dict(), "scaler": scaler.state_dict()}')
+LOAD = 'scaler.load_state_dict(saved["scaler"])'
+
+
+@pytest.mark.parametrize(
+    ("lines", "known", "right"),
+    [
+        ([LOAD], False, False),
+        (["if scaler is not None:", f"    {LOAD}"], False, False),
+        (['if "scaler" in saved:', f"    {LOAD}"], False, True),
+        (['if saved.get("scaler"):', f"    {LOAD}"], False, True),
+        ([LOAD], True, True),
+    ],
+)
+def test_a_checkpoint_of_the_old_text_is_loaded_by_the_new(
+    lines: list[str], known: bool, right: bool
+) -> None:
+    before = textwrap.dedent(RESUMING)
+    after = before.replace(*SAVED) + "".join(f"    {line}\n" for line in lines)
+    found = compare(before.replace(*SAVED) if known else before, after)
+    assert found.codes == (() if right else ("state",))

@@ -34,11 +34,31 @@ def states(before: Side, after: Side) -> Iterator[State]:
 
 
 def dropped(before: Side, after: Side) -> Iterator[str]:
-    """Loads of a scaler's state that do not ask any more whether there is one."""
+    """Loads of a scaler's state that do not ask whether there is one.
+
+    The old text asked, or loaded none, and saved none: its checkpoints were loaded.
+    """
     asked = {key for key, node in _loading(before) if _is_asked(before, node, key)}
+    known = {key for key, _ in _loading(before)}.union(_saved(before))
     for key, node in _loading(after):
-        if key in asked and not _is_asked(after, node, key):
+        if (key in asked or key not in known) and not _is_asked(after, node, key):
             yield f"line {after.line(node)}: a checkpoint without the scaler is not loaded any more"
+
+
+def _saved(side: Side) -> Iterator[str]:
+    """The keys under which a text keeps something that a scaler is asked for."""
+    elements = side.model.tree.nodes(cst.DictElement)
+    keys = [(literal(each.key), each.value) for each in elements]
+    for assign in side.model.tree.nodes(cst.Assign):
+        subscripts = [t.target for t in assign.targets if isinstance(t.target, cst.Subscript)]
+        keys += [(key, assign.value) for each in subscripts for key in _item(each)]
+    yield from (key for key, value in keys if isinstance(key, str) and _asked(side, value))
+
+
+def _item(node: cst.Subscript) -> Iterator[str]:
+    """The word that is asked for in ``state["scaler"]``."""
+    keys = [literal(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)]
+    yield from (key for key in keys if isinstance(key, str))
 
 
 def _is_asked(side: Side, node: cst.Call, key: str) -> bool:
@@ -79,5 +99,4 @@ def _loading(side: Side) -> Iterator[tuple[str, cst.Call]]:
             continue
         item = call.args[0].value
         if isinstance(item, cst.Subscript) and side.model.roles.is_scaler(call.func.value):
-            keys = [literal(e.slice.value) for e in item.slice if isinstance(e.slice, cst.Index)]
-            yield from ((key, call) for key in keys if isinstance(key, str))
+            yield from ((key, call) for key in _item(item))
