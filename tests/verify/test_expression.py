@@ -59,6 +59,8 @@ def _term(node: ast.expr) -> Term:
             return Op(Form.OPERATOR, _OPERATORS[type(op)], (_term(operand),))
         case ast.BinOp(left, op, right):
             return Op(Form.OPERATOR, _OPERATORS[type(op)], (_term(left), _term(right)))
+        case ast.Compare(left, [ast.Gt()], [right]):
+            return Op(Form.OPERATOR, "gt", (_term(left), _term(right)))
         case ast.Tuple(items):
             return Seq("tuple", tuple(map(_term, items)))
         case ast.Slice(lower, upper, step):
@@ -520,3 +522,28 @@ def test_what_is_asked_of_the_expressions_alone_is_asked_once_a_scenario(
         held = tried.hold(case, half, tried.outcome("after", case, half))
         assert held is not None and not held.misses
     assert len(walked) == 1
+
+
+FILLED = "torch.where(x > 1, x, -1e9)"
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        ("torch.where(x > 1, x, torch.finfo(x.dtype).min)", True),
+        ("torch.where(x > 1, x, -3e38)", True),
+        ("torch.where(x > 1, x * 1.01, torch.finfo(x.dtype).min)", False),
+        ("torch.where(x > 0, x, torch.finfo(x.dtype).min)", False),
+        ("torch.where(x > 1, x, torch.finfo(x.dtype).max)", False),
+    ],
+)
+def test_another_fill_of_a_mask_is_another_behaviour(after: str, found: bool) -> None:
+    judgement = judged(FILLED, after)
+    assert judgement.verdict is Verdict.REFUTED
+    assert (judgement.changes is not None) is found
+
+
+def test_a_loss_of_labels_in_float32_is_rounded_as_its_logits() -> None:
+    labels = "(y > 0).float()"
+    before = f"nn.BCELoss()(torch.sigmoid(x), {labels})"
+    assert judged(before, f"nn.BCEWithLogitsLoss()(x, {labels})").verdict is Verdict.PROVEN

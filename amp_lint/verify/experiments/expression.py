@@ -224,7 +224,30 @@ class Examination:
         changes = self._other_rounding(at_once) if isinstance(at_once, Finding) else None
         if isinstance(at_once, Failure) and self._holds_without(_SIZE):
             changes = experiment.guards_changed
-        return replace(judged, changes=changes)
+        refilled = self._refilled
+        if refilled is None:
+            return replace(judged, changes=changes)
+        if refilled.is_in_doubt:
+            return Judgement(Verdict.NOT_COMPARABLE, refilled._doubt)
+        return replace(judged, changes=changes or self._other_fill(refilled.is_no_worse))
+
+    @functools.cached_property
+    def _refilled(self) -> Examination | None:
+        """The new code with the old fill, where both give away what they mask: None else."""
+        pair = self._experiment.pair
+        old, new = guards.fill(pair.before), guards.fill(pair.after)
+        if old is None or new is None or old == new:
+            return None
+        alike = Expression(self._obligation.place, pair.before, guards.with_fill(pair.after, old))
+        return Examination(alike, self._settings)
+
+    def _other_fill(self, is_right: bool) -> Changed | None:
+        """What is given away where it is masked, if nothing else is wrong: as good as none."""
+        pair = self._experiment.pair
+        old, new = guards.fill(pair.before), guards.fill(pair.after)
+        if old is None or new is None or not is_right:
+            return None
+        return Changed(*(f"what is masked is {guards.text(each)}" for each in (old, new)))
 
     def _other_rounding(self, found: Finding) -> Changed | None:
         """The dtypes of the result, or of what it is made of, if nothing else is another one.

@@ -7,6 +7,7 @@ number at all in front of a softmax.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from amp_lint.verify.experiments.names import words
@@ -46,6 +47,7 @@ _SHARES = words("softmax log_softmax Softmax LogSoftmax logsumexp cross_entropy 
 """Functions for which a very low number is as good as none."""
 _SHARED = words("softmax Softmax sigmoid Sigmoid cosine_similarity CosineSimilarity")
 """Functions whose results are at most 1."""
+_MASKS = words("masked_fill where")
 _LEAST = -1e4
 """The largest number that is taken for none."""
 _EPS = {
@@ -155,18 +157,36 @@ def _without_fills(op: Op) -> Op:
     """A softmax of something that has no number where it was filled with a very low one."""
 
     def visit(term: Term) -> Term:
-        match term:
-            case Const(int() | float() as value) if value <= _LEAST:
-                return Const(NONE)
-            case Op(Form.ATTRIBUTE, "min", (Op(_, "torch.finfo"),)):
-                return Const(NONE)
-            case Op(Form.OPERATOR, "neg", (Const(int() | float() as value),)) if -value <= _LEAST:
-                return Const(NONE)
-            case Op():
-                return mapped(term, visit)
-        return term
+        if _is_none(term):
+            return Const(NONE)
+        return mapped(term, visit) if isinstance(term, Op) else term
 
     return Op(op.form, op.name, tuple(map(visit, op.args)), op.keywords)
+
+
+def _is_none(term: Term) -> bool:
+    """Whether something is so low that it stands for no number."""
+    match term:
+        case Const(int() | float() as value):
+            return value <= _LEAST
+        case Op(Form.ATTRIBUTE, "min", (Op(_, "torch.finfo"),)):
+            return True
+        case Op(Form.OPERATOR, "neg", (Const(int() | float() as value),)):
+            return -value <= _LEAST
+    return False
+
+
+def fill(term: Term) -> Term | None:
+    """The finite number that stands for none where something is masked with it, and given away."""
+    if not isinstance(term, Op) or term.last not in _MASKS:
+        return None
+    found = [part for part in children(term) if _is_none(part) and part != Const(-math.inf)]
+    return found[0] if len(found) == 1 else None
+
+
+def with_fill(term: Term, other: Term) -> Term:
+    """The same with another such number."""
+    return mapped(term, lambda part: other if part == fill(term) else part)
 
 
 def _logits(op: Op) -> Term | None:

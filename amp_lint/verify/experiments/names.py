@@ -135,6 +135,12 @@ ASSERTING = words(
 assertion the device does nothing more for the process (`CUDA_KERNEL_ASSERT` in torch's kernels)."""
 FUSED = words("scaled_dot_product_attention")
 """Operations that round many times inside."""
+COMPOSED = words(
+    """BCEWithLogitsLoss CrossEntropyLoss PoissonNLLLoss binary_cross_entropy_with_logits
+    cross_entropy poisson_nll_loss"""
+)
+"""Losses that are several operations of torch: of an input in float16 and a target in float32 they
+give a result in float32, and round to float16 inside."""
 HAZARDS = words("exp exp2 expm1 sinh cosh pow square sigmoid reciprocal rsqrt")
 """Operations that overflow because of how code is written, not because its inputs are large."""
 COMPARING = words(

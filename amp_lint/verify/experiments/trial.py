@@ -26,7 +26,7 @@ from amp_lint.verify.experiments.modes import (
     run,
     run_together,
 )
-from amp_lint.verify.experiments.names import FUSED, HAZARDS, MOVES
+from amp_lint.verify.experiments.names import COMPOSED, FUSED, HAZARDS, MOVES
 from amp_lint.verify.experiments.operations import NotLiftedError, Program, Watch
 from amp_lint.verify.experiments.screen import Screen
 from amp_lint.verify.experiments.tolerance import (
@@ -204,7 +204,7 @@ class Trial:
         self._references = Kept(most // 16)
         self._results = _shared if size <= _MOST_SHARED else Kept(most)
         self._differentiable = self.scenario.differentiable  # both are asked for at each input
-        self._is_fused = _has_fused(self.pair.own)
+        self._is_fused = _has_any(self.pair.own, FUSED)
         self.screen = Screen(self)
 
     def outcome(self, which: str, case: InputCase, precision: Precision) -> ModeOutcome:
@@ -221,7 +221,7 @@ class Trial:
 
     def _number(self, which: str) -> object:
         if which not in self._numbers:
-            form = self._form(which)  # terms of 1, 1.0 and True are equal, their texts not
+            form = self._form(which)
             self._numbers[which] = _number(repr((form, self.scenario, self.device)))
         return self._numbers[which]
 
@@ -527,6 +527,8 @@ class Trial:
                 dtypes.append([value.dtype for value in done.outcome.values])
         if len(dtypes) == 2 and dtypes[0] != dtypes[1]:
             found = found[:1]
+        if len(dtypes) == 1 and not precision.autocast and _has_any(self.pair.after, COMPOSED):
+            return finest
         return min(found, default=finest)
 
     def _run(
@@ -602,8 +604,9 @@ class Trial:
         return not all(bool(t.isfinite().all()) for t in (*bare.values, *bare.gradients))
 
 
-def _has_fused(term: Term) -> bool:
-    return any(isinstance(part, Op) and part.last in FUSED for part in walk(term))
+def _has_any(term: Term, names: frozenset[str]) -> bool:
+    """Whether a term has one of some operations."""
+    return any(isinstance(part, Op) and part.last in names for part in walk(term))
 
 
 _FINEST = torch.finfo(torch.float64).eps
