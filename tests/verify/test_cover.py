@@ -247,6 +247,42 @@ def test_a_test_or_loop_of_other_numbers(verdict: Verdicts, old: str, new: str) 
     assert verdict(STEP, FIX, (old, new)) is not Verdict.PROVEN
 
 
+ROUNDS = """
+    import torch
+
+    def run(model, batches, limit=1e-4):
+        rounds = 0
+        rate = 1.0
+        kept = []
+        while rounds < 500 and len(kept) < 50:
+            found = torch.log(torch.softmax(model(batches), dim=1))
+            rounds += 1
+            kept.append(found)
+        while rate > limit:
+            rate = rate * 0.5
+        while rounds != 2:
+            rounds = rounds // 2
+        return kept, rate, rounds
+"""
+ROUNDS_FIX = ("torch.log(torch.softmax(model(batches), dim=1))",
+              "torch.log_softmax(model(batches), dim=1)")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("rounds < 500", "rounds < 400"),
+        ("rounds < 500", "rounds <= 500"),
+        ("len(kept) < 50", "len(kept) < 60"),
+        ("rate > limit", "rate > limit * 2"),
+        ("rounds != 2", "rounds != 4"),
+    ],
+)
+def test_a_loop_that_ends_in_another_round(verdict: Verdicts, old: str, new: str) -> None:
+    assert verdict(ROUNDS, ROUNDS_FIX) is Verdict.PROVEN
+    assert verdict(ROUNDS, ROUNDS_FIX, (old, new)) is not Verdict.PROVEN
+
+
 @pytest.mark.parametrize(
     "moved",
     [

@@ -239,15 +239,11 @@ class Walker:
     def _loop(
         self, node: cst.For | cst.While, env: dict[str, Term], guards: tuple[Term, ...]
     ) -> None:
-        head = node.iter if isinstance(node, cst.For) else node.test
-        self._calls(head, env, guards)
-        target = (Const(text(node.target)),) if isinstance(node, cst.For) else ()
-        parts = (self._lifter.term(head, env), *target)
-        guard = Op(Form.OTHER, type(node).__name__.lower(), parts)
         changed = {n for t in self._model.program.assigned(node) for n in _names(t)}
         touched = {*touches.changed(self._model, node)}
         if isinstance(node, cst.For):
-            held = touches.roots(self._lifter.term(head, env), env).union(touches.shared(head))
+            guard = self._head(node, node.iter, env, guards)
+            held = touches.roots(guard.args[0], env).union(touches.shared(node.iter))
             shared = frozenset().union(*map(self._shares, held))
             self._roots |= {name: shared | {name} for name in _names(node.target)}
         for name in sorted(changed):
@@ -256,6 +252,8 @@ class Walker:
         self._lifter.tick(*changed)
         env |= {name: self._lifter.fresh(name) for name in changed}
         self._touch(touched, env)
+        if isinstance(node, cst.While):  # its test is asked anew in each round
+            guard = self._head(node, node.test, env, guards)
         inner = self._branch(_statements(node.body), env, (*guards, guard))
         self._lifter.tick()
         carried = _read_first(node)
@@ -269,6 +267,19 @@ class Walker:
             before = dict(env)
             self._block(_statements(node.orelse.body), env, (*guards, guard, _ELSE))
             self._certain(before, env)
+
+    def _head(
+        self,
+        node: cst.For | cst.While,
+        head: cst.BaseExpression,
+        env: dict[str, Term],
+        guards: tuple[Term, ...],
+    ) -> Op:
+        """The guard of what a loop does: what it runs over, or its test."""
+        self._calls(head, env, guards)
+        target = (Const(text(node.target)),) if isinstance(node, cst.For) else ()
+        parts = (self._lifter.term(head, env), *target)
+        return Op(Form.OTHER, type(node).__name__.lower(), parts)
 
     def _with(self, node: cst.With, env: dict[str, Term], guards: tuple[Term, ...]) -> None:
         outside, before = self._inside, dict(env)
