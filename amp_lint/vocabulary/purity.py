@@ -19,6 +19,10 @@ PURE_METHODS = frozenset(
     }
 )  # fmt: skip
 """Methods of tensors that compute a result and change nothing."""
+MODULE_CASTS = frozenset(
+    {"bfloat16", "cpu", "cuda", "double", "float", "half", "to", "type"}
+)  # fmt: skip
+"""Those that give another tensor, but change a module where it stands."""
 
 _ASKING = frozenset(
     {

@@ -8,16 +8,28 @@ from __future__ import annotations
 from amp_lint.vocabulary.table import BY_NAME
 
 _LAYERS = {
+    "CELU": ("alpha", "inplace"),
     "Dropout": ("p", "inplace"),
     "Dropout2d": ("p", "inplace"),
+    "ELU": ("alpha", "inplace"),
+    "Embedding": ("num_embeddings", "embedding_dim", "padding_idx", "max_norm"),
+    "EmbeddingBag": ("num_embeddings", "embedding_dim", "max_norm"),
     "GELU": ("approximate",),
     "GroupNorm": ("num_groups", "num_channels", "eps", "affine"),
+    "Hardsigmoid": ("inplace",),
+    "Hardswish": ("inplace",),
+    "Hardtanh": ("min_val", "max_val", "inplace"),
     "LayerNorm": ("normalized_shape", "eps", "elementwise_affine"),
     "LeakyReLU": ("negative_slope", "inplace"),
     "Linear": ("in_features", "out_features", "bias"),
     "LogSoftmax": ("dim",),
+    "Mish": ("inplace",),
     "ReLU": ("inplace",),
+    "ReLU6": ("inplace",),
+    "SELU": ("inplace",),
+    "SiLU": ("inplace",),
     "Softmax": ("dim",),
+    "Threshold": ("threshold", "value", "inplace"),
 }
 _FUNCTIONS = {
     "cat": ("tensors", "dim"),
@@ -28,10 +40,24 @@ _FUNCTIONS = {
     "stack": ("tensors", "dim"),
 }
 _FUNCTIONAL = {
+    "celu": ("input", "alpha", "inplace"),
     "dropout": ("input", "p", "training", "inplace"),
+    "elu": ("input", "alpha", "inplace"),
+    "embedding": ("input", "weight", "padding_idx", "max_norm"),
+    "embedding_bag": ("input", "weight", "offsets", "max_norm"),
     "gelu": ("input",),
+    "hardsigmoid": ("input", "inplace"),
+    "hardswish": ("input", "inplace"),
+    "hardtanh": ("input", "min_val", "max_val", "inplace"),
+    "leaky_relu": ("input", "negative_slope", "inplace"),
+    "mish": ("input", "inplace"),
     "mse_loss": ("input", "target"),
     "relu": ("input", "inplace"),
+    "relu6": ("input", "inplace"),
+    "scaled_dot_product_attention": ("query", "key", "value", "attn_mask", "dropout_p"),
+    "selu": ("input", "inplace"),
+    "silu": ("input", "inplace"),
+    "threshold": ("input", "threshold", "value", "inplace"),
 }
 _ORDERS = {
     **{f"torch.nn.{name}": order for name, order in _LAYERS.items()},

@@ -390,6 +390,122 @@ def test_a_name_that_a_call_may_bind_anew(binding: str, read: str, value: str, s
     assert (not differing(REBOUND, ((binding, ""), (read, value)))) is same
 
 
+ORDERED = """
+    import collections
+
+    import torch
+    import torch.nn.functional as F
+
+
+    class Store:
+        def __init__(self, layer):
+            self.layer = layer
+            self.seen = SEEN
+            self.rows = []
+            self.found = None
+
+        @property
+        def newest(self):
+            return self.rows.pop()
+
+        @property
+        def size(self):
+            return len(self.rows)
+
+        @property
+        def running(self):
+            return self.found
+
+        def find(self, x):
+            self.found = self.layer
+            return x
+
+        def both(self, x, other, p):
+            first = FIRST
+            then = THEN
+            return then, first
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "same"),
+    [
+        ("other.get(False)", "p.shape[0]", False),
+        ("other.get(timeout=p)", "p.shape[0]", False),
+        ("other.get('key')", "p.shape[0]", True),
+        ("other.join()", "p.shape[0]", False),
+        ("other.join(p)", "p.shape[0]", False),
+        ("', '.join(other)", "p.shape[0]", True),
+        ("other.double()", "other.weight.sum()", False),
+        ("other.bias.dtype", "other.to(p)", False),
+        ("other.double()", "p.shape[0]", True),
+        ("torch.exp(other).double()", "other.dtype", True),
+        ("self.newest", "self.size", False),
+        ("self.size", "p.shape[0]", True),
+        ("F.relu(x, True)", "x.sum()", False),
+        ("F.relu(x, inplace=True)", "x.sum()", False),
+        ("F.relu(x)", "x.sum()", True),
+        ("torch.svd_lowrank(x)", "torch.exp(x)", False),
+        ("torch.pca_lowrank(x)", "torch.pca_lowrank(p)", False),
+        ("F.scaled_dot_product_attention(x, x, x, None, p)", "torch.exp(x)", False),
+        ("F.scaled_dot_product_attention(x, x, x, other)", "torch.exp(x)", True),
+        ("F.embedding_bag(x, other, p, 2.0)", "other.sum()", False),
+        ("F.embedding(x, other)", "other.sum()", True),
+    ],
+)
+def test_a_value_over_what_it_changes(first: str, then: str, same: bool) -> None:
+    text = ORDERED.replace("FIRST", first).replace("THEN", then).replace("SEEN", "{}")
+    edits = ((f"        first = {first}\n", ""), ("then, first", f"then, {first}"))
+    assert (not differing(text, edits)) is same
+
+
+@pytest.mark.parametrize(("made", "same"), [("collections.defaultdict(list)", False), ("{}", True)])
+def test_an_item_that_is_made_when_it_is_asked_for(made: str, same: bool) -> None:
+    text = ORDERED.replace("FIRST", "self.seen[p]").replace("THEN", "p.shape[0]")
+    edits = (("        first = self.seen[p]\n", ""), ("then, first", "then, self.seen[p]"))
+    assert (not differing(text.replace("SEEN", made), edits)) is same
+
+
+@pytest.mark.parametrize(
+    ("called", "same"), [("self.found", False), ("self.running", False), ("self.find", True)]
+)
+def test_a_method_is_looked_up_before_its_arguments(called: str, same: bool) -> None:
+    text = ORDERED.replace("FIRST", "self.find(x)").replace("THEN", f"{called}(first)")
+    text = text.replace("then, first", "then, x")
+    edits = (("        first = self.find(x)\n", ""), ("(first)", "(self.find(x))"))
+    assert (not differing(text, edits)) is same
+
+
+HIDDEN = """
+    import torch
+
+    grad_scaler = torch.amp.GradScaler("cuda")
+    kind = torch.float16
+
+
+    def step(net, optimizer, x):
+        optimizer.zero_grad()
+        width = float(x.std())
+        with torch.autocast("cuda", dtype=kind):
+            loss = net(x / width).mean()
+        grad_scaler.scale(loss).backward()
+        grad_scaler.step(optimizer)
+        grad_scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "same"), [("grad_scaler", False), ("kind", False), ("spread", True)]
+)
+def test_a_local_may_not_hide_what_is_erased(name: str, same: bool) -> None:
+    renamed = (("width = ", f"{name} = "), ("/ width", f"/ {name}"))
+    assert (not differing(HIDDEN, renamed)) is same
+    text = HIDDEN.replace("width", name)
+    value = "float(x.std())"
+    put = ((f"    {name} = {value}\n", ""), (f"x / {name}", f"x / {value}"))
+    assert (not differing(text, put)) is same
+
+
 COUNTED = """
     import torch
 

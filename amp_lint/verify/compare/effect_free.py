@@ -13,9 +13,11 @@ import libcst as cst
 
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned
+from amp_lint.syntax.names import dotted
 from amp_lint.syntax.returns import own_nodes
 from amp_lint.verify.terms import Const, Form, Op, Term, walk
-from amp_lint.vocabulary.purity import PURE_METHODS, QUERIES
+from amp_lint.vocabulary.purity import MODULE_CASTS, PURE_METHODS, QUERIES, is_pure_function
+from amp_lint.vocabulary.signatures import order
 
 _NAMESPACES = frozenset(
     {"torch", "torch.nn.functional", "torch.special", "torch.linalg", "torch.fft", "torch.Tensor"}
@@ -24,21 +26,26 @@ _NAMESPACES = frozenset(
 _RANDOM = frozenset(
     {
         "alpha_dropout", "bernoulli", "binomial", "dropout", "dropout1d", "dropout2d", "dropout3d",
-        "feature_alpha_dropout", "fractional_max_pool2d", "fractional_max_pool3d",
-        "gumbel_softmax", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
-        "randint_like", "randn", "randn_like", "randperm", "rrelu",
+        "feature_alpha_dropout", "feature_dropout", "fractional_max_pool2d",
+        "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+        "fractional_max_pool3d_with_indices", "gru", "gumbel_softmax", "lstm",
+        "multi_head_attention_forward", "multinomial", "native_dropout", "normal", "pca_lowrank",
+        "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+        "randperm", "rnn_relu", "rnn_tanh", "rrelu", "svd_lowrank",
     }
 )  # fmt: skip
 _STATEFUL = frozenset(
     {
-        "batch_norm", "get_rng_state", "initial_seed", "instance_norm", "load", "manual_seed",
-        "save", "seed", "set_default_device", "set_default_dtype", "set_float32_matmul_precision",
-        "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state",
-        "use_deterministic_algorithms",
+        "batch_norm", "get_rng_state", "init_num_threads", "initial_seed", "instance_norm", "load",
+        "manual_seed", "save", "seed", "use_deterministic_algorithms",
     }
 )  # fmt: skip
+"""Beside all those that set something, by their names."""
+_CHANGING_ARGUMENTS = frozenset({"dropout_p", "inplace", "max_norm", "out"})
+"""By which a function or a layer draws random numbers, or changes what it is given."""
 _CHANGING_MODULE = re.compile(
     r"Dropout|BatchNorm|InstanceNorm|RReLU|Fractional|RNN|LSTM|GRU|Transformer|Multihead|Sequential"
+    r"|Lazy|Parallel"
 )
 """Modules that draw random numbers or keep statistics; and those that may hold such ones."""
 _UNKNOWN = ("if", "lambda", "either", "loop")
@@ -55,28 +62,52 @@ def is_opaque(term: Term) -> bool:
         case Form.MODULE | Form.OPERATOR:
             return False
         case Form.METHOD:
-            if term.name == "get" and len(term.args) == 1:
-                return True  # a queue's
-            if term.name == "replace" and len(term.args) < 3:
-                return True  # a path's
+            if term.name in _OF_TEXTS and not _is_of_text(term):
+                return True  # a queue's, a path's, a thread's
             return term.name not in PURE_METHODS and term.name not in QUERIES
         case Form.APPLY:
             return not _is_pure_module(term.args[0])
     return term.form is Form.OTHER and term.name not in _UNKNOWN
 
 
+_OF_TEXTS = frozenset({"get", "join", "replace"})
+"""Methods that ask a dict for what is under a text, or a text, and do more for other objects."""
+
+
+def _is_of_text(method: Op) -> bool:
+    owner, *given = method.args
+    match method.name:
+        case "get":
+            return bool(given) and _is_text(given[0])
+        case "join":
+            return _is_text(owner)
+    return len(given) > 1
+
+
+def _is_text(term: Term) -> bool:
+    if isinstance(term, Op):
+        return term.form is Form.OTHER and term.name == cst.FormattedString.__name__
+    return isinstance(term, Const) and isinstance(term.value, str)
+
+
 def _computes(op: Op) -> bool:
     """Whether a function of torch gives the same whenever it is called."""
-    if not computes(op.name):
-        return False
-    dropout = dict(op.keywords).get("dropout_p", Const(0.0))
-    return dropout in (Const(0.0), Const(0))
+    return computes(op.name) and not _is_given_changes(op)
+
+
+def _is_given_changes(op: Op) -> bool:
+    """Whether what is called, or made, is told to do more than to compute."""
+    by_position = dict(zip(order(op.name), op.args, strict=False))
+    given = {**by_position, **dict(op.keywords)}
+    told = (given[name] for name in _CHANGING_ARGUMENTS.intersection(given))
+    return any(not isinstance(value, Const) or bool(value.value) for value in told)
 
 
 def computes(name: str) -> bool:
     """Whether a function of torch, by its name, only computes, whatever it is given."""
     space, _, last = name.rpartition(".")
-    return space in _NAMESPACES and last not in _RANDOM | _STATEFUL and not last.endswith("_")
+    is_listed = last in _RANDOM | _STATEFUL or last.startswith("set_")
+    return space in _NAMESPACES and not is_listed and not last.endswith("_")
 
 
 def patched(name: str) -> bool:
@@ -89,7 +120,22 @@ def _is_pure_module(callee: Term) -> bool:
         isinstance(callee, Op)
         and callee.form is Form.MODULE
         and not _CHANGING_MODULE.search(callee.last)
+        and not _is_given_changes(callee)
     )
+
+
+def may_be_object(term: Term | None) -> bool:
+    """Whether a value may be none of torch's tensors: nothing that torch computes."""
+    match term:
+        case Op(Form.METHOD, name, (owner, *_)) if name in MODULE_CASTS:
+            return may_be_object(owner)
+        case Op(Form.METHOD, name):
+            return name not in PURE_METHODS
+        case Op(Form.OPERATOR, name):
+            return name == "getitem"
+        case Op(Form.FUNCTION):
+            return False
+    return True
 
 
 def does_more(term: Term, *given: Term) -> bool:
@@ -102,16 +148,38 @@ def does_more(term: Term, *given: Term) -> bool:
 def active(model: Model) -> frozenset[str]:
     """The names of functions and methods that store something, or call what does.
 
-    Or call something for nothing but what it does.
+    Or call something for nothing but what it does. Of what is read as an attribute, and not
+    called, also those that call what may do more than compute.
     """
     functions = model.tree.nodes(cst.FunctionDef)
     bodies = [(each.name.value, [*own_nodes(each)]) for each in functions]
     found = {name for name, nodes in bodies if any(map(_stores, nodes))}
+    read = (each for each in functions if is_read(each))
+    found |= {each.name.value for each in read if any(_calls(model, n) for n in own_nodes(each))}
     fresh = found
     while fresh:
         fresh = {name for name, nodes in bodies if not found.isdisjoint(_read(nodes))} - found
         found |= fresh
     return frozenset(found)
+
+
+def is_read(function: cst.FunctionDef) -> bool:
+    """Whether a function runs where an attribute is read, as far as its decorators tell."""
+    names = (dotted(each.decorator) or "" for each in function.decorators)
+    return any(name.endswith("property") for name in names)
+
+
+def _calls(model: Model, node: cst.CSTNode) -> bool:
+    """Whether a part of a function calls what may do more than compute."""
+    if not isinstance(node, cst.Call):
+        return False
+    known = model.names.qualified(node.func)
+    if "builtins.next" in known:  # of an iterator that is made for it
+        return not (node.args and isinstance(node.args[0].value, cst.Call))
+    if known:
+        return not all(is_pure_function(name) or computes(name) for name in known)
+    method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    return method not in PURE_METHODS | QUERIES
 
 
 def _stores(node: cst.CSTNode) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -19,10 +19,11 @@ from amp_lint.amp.events import Kind
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.tree import descendants
-from amp_lint.verify.compare.effect_free import is_opaque
+from amp_lint.verify.compare.effect_free import is_opaque, is_read, may_be_object
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.plain import BLOCK, Plain, plain
 from amp_lint.verify.terms import Form, Op
+from amp_lint.vocabulary.purity import MODULE_CASTS
 
 _SHOWING = re.compile(r"builtins\.print|logging\.(debug|info|warning|error)")
 _SHOWN_BY = frozenset(f"builtins.{n}" for n in ("abs", "float", "int", "len", "round", "str"))
@@ -79,17 +80,40 @@ def alike(before: Function, after: Function) -> tuple[Plain, Plain]:
     """The trees of two functions, with the names of locals that only one has put back."""
     if _sees_names(before):
         return before.tree, after.tree
-    after = Function(after.eraser, _without_prints(before, after))
     old, new = before.locals, after.locals
-    one = _without_temporaries(before, [name for name in old if name not in new])
-    other = _without_temporaries(after, [name for name in new if name not in old])
-    left = [name for name in old if name not in new and _count(one, name)]
-    right = [name for name in new if name not in old and _count(other, name)]
-    inside = _bound_inside(before) | _bound_inside(after)
+    gone = [name for name in old if name not in new]
+    come = [name for name in new if name not in old]
+    erased = {*_erased(before, gone), *_erased(after, come)}
+    after = Function(after.eraser, _without_prints(before, after))
+    one = _without_temporaries(before, [name for name in gone if name not in erased])
+    other = _without_temporaries(after, [name for name in come if name not in erased])
+    left = [name for name in gone if _count(one, name)]
+    right = [name for name in come if _count(other, name)]
+    inside = _bound_inside(before) | _bound_inside(after) | erased
     is_free = inside.isdisjoint((*left, *right))
     if len(left) == len(right) and is_free and not any(_count(one, name) for name in right):
         one = _renamed(one, dict(zip(left, right, strict=True)))
     return one, other
+
+
+def _erased(function: Function, names: Iterable[str]) -> Iterator[str]:
+    """Those of some names that also stand in what is erased of a function."""
+    tree = function.eraser.model.tree
+    for name in names:
+        written = sum(
+            tree.contains(function.tree.node, word) and _is_variable(tree.parent(word), word)
+            for word in tree.named(name)
+        )
+        if written > _count(function.tree, name):
+            yield name
+
+
+def _is_variable(holder: cst.CSTNode | None, word: cst.Name) -> bool:
+    """Whether a word is no attribute, and no keyword."""
+    match holder:
+        case cst.Attribute(attr=own) | cst.Arg(keyword=own):
+            return own is not word
+    return True
 
 
 def _bound_inside(function: Function) -> set[str]:
@@ -675,8 +699,61 @@ def _is_pure(function: Function, value: Plain) -> bool:
 
 
 def _is_active(function: Function, node: cst.CSTNode) -> bool:
-    """Whether an attribute may be that of a class of this file, and change something."""
-    return isinstance(node, cst.Attribute) and node.attr.value in function.eraser.side.active
+    """Whether an attribute may be that of a class of this file, and change something.
+
+    Or an item may be made when it is asked for.
+    """
+    active = function.eraser.side.active
+    match node:
+        case cst.Attribute(attr=attr):
+            return attr.value in active or not active.isdisjoint(_READING)
+        case cst.Subscript(value=owner):
+            makes = any(map(function.eraser.model.tree.named, _MAKING_ITEMS))
+            found = function.eraser.side.lifter.found
+            return (makes or _ITEM in active) and may_be_object(found.get(id(owner)))
+    return False
+
+
+_READING = ("__getattr__", "__getattribute__")
+_ITEM = "__getitem__"
+_MAKING_ITEMS = ("defaultdict", "__missing__")
+
+
+def _is_apart(function: Function, one: Plain, other: Plain) -> bool:
+    """Whether of what only computes, neither casts where it stands what the other one reads."""
+    pairs = ((one, other), (other, one))
+    return not any(
+        {_last_word(part) for part in _every(reading)} & (words | _OF_CASTS)
+        for casting, reading in pairs
+        if (words := {*_cast_modules(function, casting)})
+    )
+
+
+_OF_CASTS = frozenset({"device", "dtype"})
+"""What a cast of a module changes, under whatever name one asks for it."""
+
+
+def _cast_modules(function: Function, tree: Plain) -> Iterator[str]:
+    """The last words of what code casts, and may be modules."""
+    found = function.eraser.side.lifter.found
+    for part in _every(tree):
+        match part.node:
+            case cst.Call(func=cst.Attribute(value=owner, attr=attr)):
+                is_cast = part.kind == "Call" and attr.value in MODULE_CASTS
+                if is_cast and may_be_object(found.get(id(owner))):
+                    while isinstance(owner, cst.Subscript):
+                        owner = owner.value
+                    yield _word(owner)
+
+
+def _last_word(part: Plain) -> str:
+    return _word(part.node) if part.kind in ("Attribute", "Name") else ""
+
+
+def _word(node: cst.CSTNode) -> str:
+    """``b`` of ``a.b``, and of ``b``; "" for what has no name."""
+    word = node.attr if isinstance(node, cst.Attribute) else node
+    return word.value if isinstance(word, cst.Name) else ""
 
 
 def _is_quiet(function: Function, statement: Plain, value: Plain) -> bool:
@@ -686,7 +763,7 @@ def _is_quiet(function: Function, statement: Plain, value: Plain) -> bool:
     target, made = statement.parts[0].parts[0], statement.parts[1]
     if target.kind != "Name" or any(part.digest == target.digest for part in _every(value)):
         return False
-    return _is_pure(function, made)
+    return _is_pure(function, made) and _is_apart(function, made, value)
 
 
 def _first_replaced(
@@ -706,7 +783,7 @@ def _first_replaced(
             made = _first_replaced(function, part, name, value, pure=pure)
             parts = (*tree.parts[:index], made, *tree.parts[index + 1 :]) if made else ()
             return plain(tree.kind, tree.text, parts, tree.node) if made else None
-        if not (_is_late(function, tree, index) if not pure else _is_inert(function, part)):
+        if not (_is_inert(function, part, value) if pure else _is_late(function, tree, index)):
             return None
     return None
 
@@ -743,13 +820,34 @@ def _may_be_rebound(function: Function, part: Plain) -> bool:
         return inside or not (own or fixed)
     if part.kind == "Attribute" and isinstance(node, cst.Attribute):
         owner = node.value
-        return isinstance(owner, cst.Attribute) and _is_assigned(function, owner.attr.value)
+        words = [node.attr.value, *([owner.attr.value] if isinstance(owner, cst.Attribute) else ())]
+        return any(
+            _is_assigned(function, word) or _is_of_property(function, word) for word in words
+        )
     return False
+
+
+def _is_of_property(function: Function, attribute: str) -> bool:
+    """Whether an attribute is one that a class of the file computes when it is read."""
+    functions = function.eraser.model.tree.nodes(cst.FunctionDef)
+    return any(
+        each.name.value in _READING or (each.name.value == attribute and is_read(each))
+        for each in functions
+    )
+
+
+_SETTING = frozenset({"builtins.delattr", "builtins.setattr"})
 
 
 def _is_assigned(function: Function, attribute: str) -> bool:
     """Whether something but a constructor assigns to an attribute of some name."""
-    tree = function.eraser.model.tree
+    model = function.eraser.model
+    tree = model.tree
+    for call in tree.nodes(cst.Call):
+        if model.names.is_any(call.func, _SETTING) and len(call.args) > 1:
+            word = literal(call.args[1].value)
+            if word == attribute or not isinstance(word, str):
+                return True
     targets = [target for target, _ in assignments(tree)]
     targets += (each.target for each in tree.nodes(cst.AugAssign))
     for target in targets:
@@ -760,6 +858,7 @@ def _is_assigned(function: Function, attribute: str) -> bool:
     return False
 
 
-def _is_inert(function: Function, part: Plain) -> bool:
-    """Whether a part may be evaluated before or after what only computes."""
-    return all(each.kind in _HEAD for each in _every(part)) or _is_pure(function, part)
+def _is_inert(function: Function, part: Plain, value: Plain) -> bool:
+    """Whether a part may be evaluated before or after a value that is only computed."""
+    only = all(each.kind in _HEAD for each in _every(part)) or _is_pure(function, part)
+    return only and _is_apart(function, part, value)
