@@ -104,6 +104,7 @@ class Walker:
         self._inside: tuple[int, ...] = ()
         self._statement: cst.CSTNode = unit
         self._shared = frozenset(_used_inside(unit))
+        self._rebound = frozenset(touches.rebound(self._model, unit))
         self._roots: dict[str, frozenset[str]] = {}
         """What a name may share its memory with, as far as it was bound here."""
         lifter.restart()
@@ -145,7 +146,7 @@ class Walker:
         self._lifter.tick(*same, everything=everything)
         for name in env:
             mine = self._roots.get(name, frozenset()) | {name}
-            if everything or not same.isdisjoint(mine):
+            if everything or any(touches.overlap(each, same) for each in mine):
                 env[name] = self._lifter.fresh(name)
 
     def _shares(self, name: str) -> frozenset[str]:
@@ -490,6 +491,8 @@ class Walker:
             self.found.regions[id(node)] = self._inside
         if isinstance(node, cst.Call) and (top or is_opaque(term)):
             self._do(node, term, guards)
+            if is_opaque(term) and term != ERASED:
+                self._touch(self._rebound, env)
             if (dotted(node.func) or "").startswith("self."):
                 env |= {name: self._lifter.fresh(name) for name in env if name.startswith("self.")}
 

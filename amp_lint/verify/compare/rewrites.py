@@ -22,6 +22,7 @@ from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.effect_free import is_opaque, is_read, may_be_object
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.plain import BLOCK, Plain, plain
+from amp_lint.verify.compare.touches import counts
 from amp_lint.verify.terms import Form, Op
 from amp_lint.vocabulary.purity import MODULE_CASTS
 
@@ -493,26 +494,10 @@ def _is_number(function: Function, node: cst.BaseExpression) -> bool:
             both = _is_number(function, left) and _is_number(function, right)
             return both and _gives_a_number(node)
         case cst.Name():
-            counted = (_counts(each.node, node.value) for each in model.names.bindings(node))
+            counted = (counts(each.node, node.value) for each in model.names.bindings(node))
             is_one = _is_loss(function, node) or any(counted)
             return is_one and _is_bound_before(function, node)
     return False
-
-
-def _counts(loop: cst.CSTNode, name: str) -> bool:
-    """Whether a name counts: ``for i in range(n)``, ``for i, x in enumerate(xs)``."""
-    match loop:
-        case cst.For(target=target, iter=cst.Call(func=cst.Name(value="range"))):
-            return _names(target, name)
-        case cst.For(
-            target=cst.Tuple(elements=[first, *_]), iter=cst.Call(func=cst.Name(value="enumerate"))
-        ):
-            return _names(first.value, name)
-    return False
-
-
-def _names(node: cst.BaseExpression, name: str) -> bool:
-    return isinstance(node, cst.Name) and node.value == name
 
 
 def _is_loss(function: Function, name: cst.Name) -> bool:
