@@ -299,6 +299,7 @@ class Walker:
             entered = (manager, *named)
             managers.append(manager)
             guards = (*guards, Op(Form.OTHER, "with", entered))
+            self._touch(touches.changed(self._model, item.item), env)
             if item.asname is not None:
                 self._touch(_names(item.asname.name), env)
                 env |= {name: self._lifter.fresh(name) for name in _names(item.asname.name)}

@@ -58,13 +58,9 @@ def _same(term: Term) -> Iterator[Term]:
             yield from (part for item in items for part in _same(item))
         case Op(form, _, args):
             is_same = term.last in _VIEWS or term.last.endswith("_")
-            if form is Form.METHOD and not is_same and term.name not in PURE_METHODS | QUERIES:
-                args = (
-                    args[1:] or args
-                )  # of its owner, what is asked for nothing else may be a part
-                is_same = True
-            if form is Form.APPLY:
-                args = args[1:]
+            unknown = form is Form.METHOD and term.name not in PURE_METHODS | QUERIES
+            if form is Form.APPLY or (unknown and not is_same):
+                args, is_same = args[1:] or args, True  # given nothing: of what its owner has
             if form not in _COMPUTED or is_same:
                 yield from (part for arg in args for part in _same(arg))
 
@@ -258,7 +254,11 @@ def _is_held(model: Model, call: cst.Call) -> bool:
 
 def _is_done(model: Model, call: cst.Call) -> bool:
     """Whether nobody takes what a call gives, so that it is there for what it does."""
-    return isinstance(model.tree.parent(call), cst.Expr)
+    match model.tree.parent(call):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value="_"))]):
+            return True
+        case holder:
+            return isinstance(holder, (cst.Expr, cst.WithItem))
 
 
 def _does_something(model: Model, call: cst.Call, known: AbstractSet[str], method: str) -> bool:
