@@ -62,6 +62,14 @@ NOTING = frozenset(
     }
 )  # fmt: skip
 """Methods of other objects that note or show something, or tell the time."""
+KEEPING = NOTING | {
+    "add", "add_figure", "add_histogram", "add_image", "add_images", "add_scalars", "add_text",
+    "insert", "log_dict", "log_metrics", "observe", "print", "push", "put", "record", "save",
+    "setdefault", "store", "update",
+}  # fmt: skip
+"""Methods of other objects that keep, or show, what they are given, and leave it as it is."""
+CHANGING_ARGUMENTS = frozenset({"dropout_p", "inplace", "max_norm", "out"})
+"""By which a function or a layer draws random numbers, or changes what it is given."""
 MULTIPLIED, DIVIDED = "mul_", "div_"
 """Methods that change a tensor by a factor."""
 DICT_CHANGES = frozenset({"setdefault", "update"})

@@ -16,7 +16,13 @@ from amp_lint.syntax.assignments import assigned
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.returns import own_nodes
 from amp_lint.verify.terms import Const, Form, Op, Term, walk
-from amp_lint.vocabulary.purity import MODULE_CASTS, PURE_METHODS, QUERIES, is_pure_function
+from amp_lint.vocabulary.purity import (
+    CHANGING_ARGUMENTS,
+    MODULE_CASTS,
+    PURE_METHODS,
+    QUERIES,
+    is_pure_function,
+)
 from amp_lint.vocabulary.signatures import order
 
 _NAMESPACES = frozenset(
@@ -41,8 +47,6 @@ _STATEFUL = frozenset(
     }
 )  # fmt: skip
 """Beside all those that set something, by their names."""
-_CHANGING_ARGUMENTS = frozenset({"dropout_p", "inplace", "max_norm", "out"})
-"""By which a function or a layer draws random numbers, or changes what it is given."""
 _CHANGING_MODULE = re.compile(
     r"Dropout|BatchNorm|InstanceNorm|RReLU|Fractional|RNN|LSTM|GRU|Transformer|Multihead|Sequential"
     r"|Lazy|Parallel"
@@ -99,7 +103,7 @@ def _is_given_changes(op: Op) -> bool:
     """Whether what is called, or made, is told to do more than to compute."""
     by_position = dict(zip(order(op.name), op.args, strict=False))
     given = {**by_position, **dict(op.keywords)}
-    told = (given[name] for name in _CHANGING_ARGUMENTS.intersection(given))
+    told = (given[name] for name in CHANGING_ARGUMENTS.intersection(given))
     return any(not isinstance(value, Const) or bool(value.value) for value in told)
 
 

@@ -16,7 +16,7 @@ from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.names import dotted
 from amp_lint.verify.terms import Form, Input, Op, Seq, Term
-from amp_lint.vocabulary.purity import ASKING, NOTING, PURE_METHODS, QUERIES
+from amp_lint.vocabulary.purity import ASKING, KEEPING, PURE_METHODS, QUERIES
 
 EVERYTHING = "*"
 """Stands for all names: somebody else runs in between."""
@@ -268,16 +268,10 @@ def _does_something(model: Model, call: cst.Call, known: AbstractSet[str], metho
     own = call.func.value if isinstance(call.func, cst.Name) else method
     words = {own, *(name.rpartition(".")[2] for name in known)}
     by_torch = any(name.startswith("torch.") for name in known)
-    return _is_done(model, call) and not by_torch and words.isdisjoint(_KEEPING)
+    return _is_done(model, call) and not by_torch and words.isdisjoint(KEEPING)
 
 
 _COLLECTIVE = "torch.distributed."
-_KEEPING = NOTING | {
-    "add", "add_figure", "add_histogram", "add_image", "add_images", "add_scalars", "add_text",
-    "insert", "log_dict", "log_metrics", "observe", "print", "push", "put", "record", "save",
-    "setdefault", "store", "update",
-}  # fmt: skip
-"""What keeps, or shows, what it is given."""
 
 
 def _by_function(model: Model, call: cst.Call, function: cst.FunctionDef) -> Iterator[str]:
