@@ -57,6 +57,46 @@ LOGITS = "logits"
 """The attribute of a model's output that holds what its last layer gives, as in transformers."""
 PREPARE = "prepare"
 """The method of Accelerate that wraps a model, so that its outputs are float32."""
+HOOKING = frozenset(
+    {
+        "_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks",
+        "register_backward_hook", "register_forward_hook", "register_forward_pre_hook",
+        "register_full_backward_hook", "register_full_backward_pre_hook",
+    }
+)  # fmt: skip
+"""What has something run whenever a module is called, or its backward."""
+HOOKING_ALL = frozenset(
+    {
+        "_global_backward_hooks", "_global_backward_pre_hooks", "_global_forward_hooks",
+        "_global_forward_pre_hooks", "register_module_backward_hook",
+        "register_module_forward_hook", "register_module_forward_pre_hook",
+        "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
+    }
+)  # fmt: skip
+"""What has something run whenever any module is called."""
+STORING = frozenset(
+    {
+        "__delattr__",
+        "__setattr__",
+        "add_module",
+        "delattr",
+        "register_module",
+        "set_submodule",
+        "setattr",
+    }
+)
+"""Functions and methods that put another value into an attribute, which they are told by name."""
+MEMBERS = frozenset({"__dict__", "_modules", "vars"})
+"""What gives the attributes of an object, or the modules in it, by their names."""
+OVERRIDING = ("__getattribute__", "__setattr__")
+"""Methods by which a class says itself what its attributes are."""
+SETTINGS = frozenset(
+    {
+        "_forward", "dim", "eps", "forward", "ignore_index", "label_smoothing", "log_target",
+        "pos_weight", "reduction", "weight",
+    }
+)  # fmt: skip
+"""Attributes that decide what a module without parameters computes."""
 COMMON = frozenset(
     {
         "add_module", "add_param_group", "extra_repr", "get_backoff_factor", "get_buffer",

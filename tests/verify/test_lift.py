@@ -143,3 +143,108 @@ def test_a_module_that_wraps_what_it_replaces(wrap: str) -> None:
     """)
     found = compare(before, before.replace("cuda.amp.autocast()", 'amp.autocast("cuda")'))
     assert found.obligations and found.reasons == ()
+
+
+GATE = """
+    import torch
+    from torch import nn
+
+
+    class Gate(nn.Module):
+        def __init__(self, width, parts):
+            super().__init__()
+            self.gate = nn.Softmax(dim=1)
+            self.body = nn.Linear(width, width)
+            self.attend(parts)
+
+        def attend(self, parts):
+            self.parts = parts
+
+        def forward(self, x):
+            found = self.body(x)
+            return torch.log(self.gate(found))
+
+
+    class Options:
+        def __init__(self, given):
+            self.given = given
+
+
+    def change(net, name, layer, seen):
+        return net
+"""
+TAKEN, BODY = "        self.parts = parts", "    return net"
+"""Where a method of the class, and a function beside it, do more."""
+
+
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [
+        (BODY, "net.gate.register_forward_hook(seen)"),
+        (BODY, "net.gate.register_full_backward_hook(seen)"),
+        (BODY, "for part in net.modules():\n        part.register_forward_pre_hook(seen)"),
+        (BODY, "nn.modules.module.register_module_forward_pre_hook(seen)"),
+        (BODY, "nn.Module.register_forward_hook(net.gate, seen)"),
+        (BODY, 'getattr(net.gate, "register_forward_hook")(seen)'),
+        (BODY, "net.gate._forward_hooks[0] = seen"),
+        (BODY, 'net.add_module("gate", layer)'),
+        (BODY, 'nn.Module.register_module(net, "gate", layer)'),
+        (BODY, 'net.set_submodule("gate", layer)'),
+        (BODY, "setattr(net, name, layer)"),
+        (BODY, "list(map(setattr, [net], [name], [layer]))"),
+        (BODY, 'net._modules["gate"] = layer'),
+        (BODY, "net._modules.update(gate=layer)"),
+        (BODY, 'vars(net)["gate"] = layer'),
+        (BODY, "net.gate, net.body = layer"),
+        (BODY, "net.gate: nn.Module = layer"),
+        (BODY, "for net.gate in layer:\n        seen(net)"),
+        (BODY, "net.gate.dim = 0"),
+        (BODY, "net.gate.forward = layer"),
+        (BODY, "for part in net.children():\n        part.dim = 0"),
+        (TAKEN, "setattr(self, parts[0], parts[1])"),
+        (TAKEN, "self.__dict__.update(parts)"),
+        (TAKEN, "super().__setattr__(*parts)"),
+        (TAKEN, "self.gate, self.body = parts"),
+        (TAKEN, "self.gate.dim = len(parts)"),
+    ],
+)
+def test_a_module_that_is_changed_or_hooked_is_no_function(place: str, code: str) -> None:
+    before = textwrap.dedent(GATE)
+    after = before.replace("torch.log(self.gate(found))", "torch.log_softmax(found, dim=1)")
+    assert not compare(before, after).reasons
+    more = f"{place[: len(place) - len(place.lstrip())]}{code}\n{place}"
+    assert compare(before.replace(place, more), after.replace(place, more)).reasons
+
+
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [
+        (BODY, "net.body.register_forward_hook(seen)"),
+        (BODY, 'setattr(net, "body", layer)'),
+        (BODY, 'net._modules["body"] = layer'),
+        (BODY, "net.body.weight.data = layer"),
+        (BODY, "net.limit = layer"),
+        (BODY, "Gate(3, layer).register_forward_hook(seen)"),
+        (BODY, "seen(net._modules.values())"),
+        (
+            "        self.given = given",
+            "for key in given:\n            setattr(self, key, given[key])",
+        ),
+        ("        self.given = given", "self.__dict__.update(given)"),
+    ],
+)
+def test_other_changes_leave_a_module_what_it_is(place: str, code: str) -> None:
+    before = textwrap.dedent(GATE)
+    after = before.replace("torch.log(self.gate(found))", "torch.log_softmax(found, dim=1)")
+    more = f"{place[: len(place) - len(place.lstrip())]}{code}\n{place}"
+    assert not compare(before.replace(place, more), after.replace(place, more)).reasons
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["act = nn.Softmax(dim=1)\n    act.register_forward_hook(seen)\n    return torch.log(act(x))"],
+)
+def test_a_hooked_module_of_a_local_name(code: str) -> None:
+    before = f"import torch\nfrom torch import nn\n\n\ndef f(x, seen):\n    {code}\n"
+    after = before.replace("torch.log(act(x))", "torch.log_softmax(x, dim=1)")
+    assert compare(before, after).reasons

@@ -18,6 +18,7 @@ from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.syntax.tree import children, descendants
 from amp_lint.verify.compare.effect_free import computes, does_more, is_opaque
+from amp_lint.verify.compare.replaced import Replaced
 from amp_lint.verify.terms import (
     AS_EPS,
     EPS_NAME,
@@ -106,6 +107,7 @@ class Lifter:
         self._known: dict[int, Term] = {}
         self._inner: list[Env] = []
         self._making: set[int] = set()
+        self._replaced = Replaced(model)
         self.unstable: frozenset[str] = frozenset()
         """The names of the function that is lifted which do not stand for one thing in it."""
         self.found: dict[int, Term] = {}
@@ -370,34 +372,17 @@ class Lifter:
     def _module(self, node: cst.Attribute, env: Env) -> Term | None:
         """The module of torch that ``self.x`` was made as, if there is only one way."""
         values = self.model.values.attribute_values(node)
-        if node.attr.value in self._replaced or self._is_of_heir(node):
-            return None
         if len(values) != 1 or not isinstance(values[0], cst.Call) or id(values[0]) in self._making:
             return None  # ``self.x = DataParallel(self.x)`` is made of what it was before
         names = self.model.names.qualified(values[0].func)
-        if len(names) == 1 and _is_module(next(iter(names))):
+        kind = next(iter(names)) if len(names) == 1 else ""
+        if _is_module(kind) and not self._replaced.is_changed(node, kind):
             self._making.add(id(values[0]))
             try:
                 return self.call(values[0], {})
             finally:
                 self._making.remove(id(values[0]))
         return None
-
-    @functools.cached_property
-    def _replaced(self) -> frozenset[str]:
-        """The attributes that something else stores than the methods of their own object."""
-        targets = (node.target for node in self.model.tree.nodes(cst.AssignTarget))
-        return frozenset(
-            target.attr.value
-            for target in targets
-            if isinstance(target, cst.Attribute) and dotted(target.value) not in ("self", "cls")
-        )
-
-    def _is_of_heir(self, node: cst.Attribute) -> bool:
-        """Whether a class that is derived from the one around a place stores such an attribute."""
-        owner = self.model.values.enclosing_class(node)
-        heirs = self.model.values.heirs(owner) if owner is not None else ()
-        return any(node.attr.value in self.model.values.class_attributes(each) for each in heirs)
 
     # --- calls --------------------------------------------------------------------------------
 
@@ -421,7 +406,7 @@ class Lifter:
         if len(names) == 1 and not self._is_bound_again(node.func):
             return _function(next(iter(names)), args, keywords)
         if isinstance(node.func, cst.Attribute):
-            callee = self._attribute(node.func, env)
+            callee = self._unless_changed(node.func, self._attribute(node.func, env))
             name = node.func.attr.value
             own = isinstance(callee, Op) and callee.form is not Form.ATTRIBUTE
             own = own or (name in PURE_METHODS | QUERIES and name in self._methods)
@@ -432,7 +417,15 @@ class Lifter:
                 owner = owner.args[0]
             when = self._when(owner, name) if name in QUERIES else ()
             return Op(Form.METHOD, name, (owner, *args), (*when, *keywords))
-        return Op(Form.APPLY, "", (self.term(node.func, env), *args), keywords)
+        called = self._unless_changed(node.func, self.term(node.func, env))
+        return Op(Form.APPLY, "", (called, *args), keywords)
+
+    def _unless_changed(self, node: cst.BaseExpression, known: Term) -> Term:
+        """What is called, but as a module of torch only if it is nothing else."""
+        is_module = isinstance(known, Op) and known.form is Form.MODULE
+        if isinstance(known, Op) and is_module and self._replaced.is_changed(node, known.name):
+            return self.fresh(text(node))
+        return known
 
     def _arguments(
         self, node: cst.Call, env: Env
