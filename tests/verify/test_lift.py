@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 
+import libcst as cst
 import pytest
 
-from amp_lint.verify.compare import compare
+from amp_lint.verify.compare import compare, lifted
+from amp_lint.verify.compare.erase import Eraser
 
 PROGRAM = """
     import torch
@@ -248,3 +250,69 @@ def test_a_hooked_module_of_a_local_name(code: str) -> None:
     before = f"import torch\nfrom torch import nn\n\n\ndef f(x, seen):\n    {code}\n"
     after = before.replace("torch.log(act(x))", "torch.log_softmax(x, dim=1)")
     assert compare(before, after).reasons
+
+
+NOISY = """
+    import torch
+    from other import Drawn, Read, watched
+
+
+    class Draw:
+        def __get__(self, owner, kind=None):
+            return torch.randn(2)
+
+
+    class Late(Draw):
+        pass
+
+
+    class Width:
+        def __init__(self, width):
+            self.width = width
+
+
+    class Net(torch.nn.Module):
+        def draw(self):
+            return torch.randn(2)
+
+        {of_class}
+
+        def forward(self, x):
+            return x + self.noise * self.noise
+
+
+    {of_module}
+"""
+
+
+@pytest.mark.parametrize(
+    ("of_class", "of_module", "reads"),
+    [
+        ("@property\n        def noise(self):\n            return torch.randn(2)", "", 2),
+        ("@watched\n        def noise(self):\n            return torch.randn(2)", "", 2),
+        ("@Draw\n        def noise(self):\n            return torch.randn(2)", "", 2),
+        ("noise = property(draw)", "", 2),
+        ("noise = property(draw) if torch.__version__ else 0.5", "", 2),
+        ("noise = Draw()", "", 2),
+        ("noise = Late()", "", 2),
+        ("noise = Drawn(0.5)", "", 2),
+        ("noise: float = Drawn(0.5)", "", 2),
+        ("kept = 1", "Net.noise = property(Net.draw)", 2),
+        ("kept = 1", 'setattr(Net, "noise", property(Net.draw))', 2),
+        ("def __getattr__(self, name):\n            return torch.randn(2)", "", 2),
+        ("noise = 0.5", "", 1),
+        ("noise = Width(3)", "", 1),
+        ("noise = float(3)", "", 1),
+        ("noise = torch.ones(3)", "", 1),
+        ("def __getattr__(self, name):\n            return getattr(self.net, name)", "", 1),
+    ],
+)
+def test_an_attribute_that_may_compute_is_read_each_time(
+    of_class: str, of_module: str, reads: int
+) -> None:
+    text = textwrap.dedent(NOISY.format(of_class=of_class, of_module=of_module))
+    found = lifted(text, "net.py")
+    assert isinstance(found, Eraser)
+    forward = found.model.tree.below(found.side.units["Net.forward"], cst.Attribute)
+    terms = [found.side.lifter.term(each, {}) for each in forward if each.attr.value == "noise"]
+    assert (len(terms), len({*terms})) == (2, reads)

@@ -17,6 +17,7 @@ from amp_lint.model import Model
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.syntax.tree import children, descendants
+from amp_lint.verify.compare.attributes import Computed
 from amp_lint.verify.compare.effect_free import computes, does_more, is_opaque
 from amp_lint.verify.compare.replaced import Replaced
 from amp_lint.verify.terms import (
@@ -108,6 +109,7 @@ class Lifter:
         self._inner: list[Env] = []
         self._making: set[int] = set()
         self._replaced = Replaced(model)
+        self.computed = Computed(model)
         self.unstable: frozenset[str] = frozenset()
         """The names of the function that is lifted which do not stand for one thing in it."""
         self.found: dict[int, Term] = {}
@@ -309,7 +311,7 @@ class Lifter:
         module = self._module(node, env)
         if module is not None:
             return module
-        if node.attr.value in self._properties:
+        if self.computed.is_computed(node):
             return Op(Form.OTHER, f"{text(node)}, read", (Const(self._nth(node)),))
         owner = self.term(node.value, env)
         if isinstance(owner, Input) and not self._is_of_tensor(node):
@@ -322,16 +324,6 @@ class Lifter:
         functions = self.model.tree.nodes(cst.FunctionDef)
         is_method = self.model.program.is_method
         return frozenset(each.name.value for each in functions if is_method(each))
-
-    @functools.cached_property
-    def _properties(self) -> frozenset[str]:
-        """The attributes of the file's own that are computed when they are read."""
-        functions = self.model.tree.nodes(cst.FunctionDef)
-        return frozenset(
-            each.name.value
-            for each in functions
-            if any(dotted(one.decorator) == "property" for one in each.decorators)
-        )
 
     def _nth(self, node: cst.Attribute) -> int:
         """How many attributes of that name a function has in front of one."""

@@ -63,8 +63,8 @@ class Side:
 
     @functools.cached_property
     def active(self) -> frozenset[str]:
-        """The names of functions and methods that change something."""
-        return active(self.model)
+        """The names of functions and methods that change something, and of what computes itself."""
+        return active(self.model) | self.lifter.computed.made
 
     @property
     def tracer(self) -> Tracer:
