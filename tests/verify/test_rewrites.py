@@ -252,6 +252,12 @@ def test_other_words_for_the_same_call(edits: Edits) -> None:
         ((("import math\n", "import math\nimport mine\n"),), [""]),
         ((("import math\n", ""),), [""]),
         ((("import math\n", "import math\nfrom math import sqrt as smooth\n"),), [""]),
+        ((("import math\n", "import math\nfrom torch import nn as torch\n"),), [""] * 3),
+        ((("import math\n", "import math\nimport torch.nn as math\n"),), [""]),
+        (
+            (("def smooth(scores, by=2.0):\n", "def smooth(scores, by=2.0):\n    import math\n"),),
+            [""],
+        ),
         ((("Dropout(0.1)", "Dropout(p=0.2)"),), ["expression"]),
         ((("2.0", "3.0"),), [""]),
         ((("class Net", "def cool(x):\n    return x\n\n\nclass Net"),), ["helper"]),
@@ -261,6 +267,69 @@ def test_other_words_for_the_same_call(edits: Edits) -> None:
 )
 def test_who_answers_for_other_changes(edits: Edits, owners: list[str]) -> None:
     assert differing(LAYERS, edits) == owners
+
+
+TAKEN = """
+    import torch
+    {start}
+
+
+    def make(token, {limit}):
+        def of(scores):
+            return scores - token
+
+        return of, [each for each in {limit}], select
+
+
+    select = {limit}
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "limit", "old", "new", "owners"),
+    [
+        ("pass", "rate", "import torch\n", "import torch\nimport json\n", ["import"]),
+        ("pass", "rate", "import torch\n", "import torch\nimport torch.fft\n", ["import"]),
+        ("pass", "rate", "import torch\n", "import torch\nimport select\n", [""]),
+        ("pass", "rate", "    def of", "    import token\n    def of", [""]),
+        ("pass", "json", "    def of", "    import json\n    def of", [""]),
+        (
+            "pass",
+            "rate",
+            "    def of(scores):",
+            "    def of(scores):\n        import token",
+            ["", "expression"],
+        ),
+        (
+            "pass",
+            "rate",
+            "    def of(scores):",
+            "    def of(scores):\n        import json",
+            ["import"],
+        ),
+        ("from math import tau", "rate", "from math import tau", "import math.tau as tau", []),
+        ("from torch import fft", "rate", "from torch import fft", "import torch.fft as fft", []),
+        (
+            "try:\n    from torch import fft\nexcept ImportError:\n    fft = None",
+            "rate",
+            "from torch import fft",
+            "import torch.fft as fft",
+            [""],
+        ),
+        ("from torch import _C", "rate", "from torch import _C", "import torch._C as _C", [""]),
+    ],
+)
+def test_the_names_that_imports_bind(
+    start: str, limit: str, old: str, new: str, owners: list[str]
+) -> None:
+    text = textwrap.dedent(TAKEN).format(start=start, limit=limit)
+    assert differing(text, ((old, new),)) == owners
+
+
+def test_another_form_of_an_import_is_tried() -> None:
+    before = "import torch\nfrom math import tau\n"
+    found = compare(before, before.replace("from math import tau", "import math.tau as tau"))
+    assert found.obligations and not found.reasons
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from amp_lint.verify.compare.align import Alignment, Differing, alike
 from amp_lint.verify.compare.difference import NotComparableError, differences
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.erase import Eraser
-from amp_lint.verify.compare.imports import hides, is_idle
+from amp_lint.verify.compare.imports import is_tried, keeps_names
 from amp_lint.verify.compare.marks import about, leftover
 from amp_lint.verify.compare.plain import BLOCK, Plain
 from amp_lint.verify.compare.side import Side
@@ -142,21 +142,15 @@ class Cover:
     def is_import(self, place: Differing) -> bool:
         """Whether something of torch or of Python itself is imported, under a name that is new.
 
-        In a ``try`` it decides what is done next.
+        Or a name that the old text has for the same. In a ``try`` it decides what is done next.
         """
         alias = place.after.node if place.after is not None else None
         holder = alias and self._after.model.tree.parent(alias)
         if place.before is not None or not isinstance(alias, cst.ImportAlias) or holder is None:
             return False
-        if self._after.model.tree.ancestor(alias, cst.Try, cst.TryStar) is not None:
-            return False
-        whole, bound = self._after.imported(holder, alias)
-        root, name = whole.partition(".")[0], bound.partition(".")[0]
-        tree = self._before.model.tree
-        holders = (tree.parent(each) for each in tree.named(name))
-        is_new = all(isinstance(holder, cst.Attribute) for holder in holders)
-        hidden = hides(self._after.side, alias)
-        return is_idle(whole) and not hidden and (name == root or is_new)
+        whole, _ = self._after.imported(holder, alias)
+        old, new = self._before.side, self._after.side
+        return is_tried(new, alias, whole) and keeps_names(old, new, alias)
 
     # --- training steps -----------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from amp_lint.syntax.tree import descendants, is_a
 from amp_lint.verify.compare.annotations import is_type
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.formats import format_of
+from amp_lint.verify.compare.imports import is_tried
 from amp_lint.verify.compare.lift import is_amp
 from amp_lint.verify.compare.plain import (
     BLOCK,
@@ -303,7 +304,8 @@ class Eraser:
         for alias in node.names:
             whole, bound = self.imported(node, alias)
             if not _is_of_amp(whole):
-                yield plain("Import", f"{whole} as {bound}", (), alias)
+                form = "" if is_tried(self.side, alias, whole) else f"{type(node).__name__} "
+                yield plain("Import", f"{form}{whole} as {bound}", (), alias)
             elif not self._is_of_module(node) or self._is_read_before(alias, bound):
                 name = whole.rpartition(".")[2]  # what it is under another name, an event says
                 yield plain("Import", f"AMP {name} as {bound}", (), alias)

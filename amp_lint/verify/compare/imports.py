@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Iterator
 
@@ -34,25 +35,54 @@ def is_idle(whole: str) -> bool:
 def imports(before: Side, after: Side) -> Iterator[Import]:
     """What only the new text imports, and does nothing.
 
-    What others bring nobody answers for; an import that is tried may fail.
+    What others bring nobody answers for; an import that is tried may fail, and one in a function
+    may not have run.
     """
-    known = {member for member, _ in _imported(before)}
+    known = {member for member, node in _imported(before) if _is_run(before, node)}
     for member, node in dict(_imported(after)).items():
-        tried = after.model.tree.ancestor(node, cst.Try, cst.TryStar) is not None
-        idle = is_idle(".".join(filter(None, member)))
-        if member not in known and idle and not tried and not hides(after, node):
+        if member not in known and is_tried(after, node, ".".join(filter(None, member))):
             place = Place(0, after.line(node), name_of(after.model, node))
             yield Import(place, *member)
 
 
+def is_tried(side: Side, alias: cst.ImportAlias, whole: str) -> bool:
+    """Whether an experiment asks if what is imported is there, unless the other text has it."""
+    tried = side.model.tree.ancestor(alias, cst.Try, cst.TryStar) is not None
+    return is_idle(whole) and not tried and not hides(side, alias)
+
+
+def _is_run(side: Side, node: cst.CSTNode) -> bool:
+    """Whether code runs whenever the file does, and its errors are seen."""
+    inner = cst.Try, cst.TryStar, cst.If, cst.FunctionDef, cst.For, cst.While
+    return side.model.tree.ancestor(node, *inner) is None
+
+
 def hides(side: Side, alias: cst.ImportAlias) -> bool:
-    """Whether an import makes a name of the module one of a function: it has no value before."""
+    """Whether an import makes a name from around a function one of it: it has no value before."""
     tree = side.model.tree
     if tree.ancestor(alias, cst.FunctionDef) is None:
         return False
     bound = alias.asname.name if alias.asname is not None else alias.name
     name = tree.source(bound).partition(".")[0]
-    return name in side.model.names.scope_of(tree.module).bindings
+    scope = side.model.names.scope(alias).parent
+    while scope is not None:
+        if name in scope.bindings:
+            return True
+        scope = scope.parent
+    return False
+
+
+def keeps_names(before: Side, after: Side, alias: cst.ImportAlias) -> bool:
+    """Whether an import gives a name to what the old text calls by it, if it calls it anything."""
+    tree, names = before.model.tree, before.model.names
+    (binding,) = (each for each in after.model.names.every_binding() if each.node is alias)
+    known = [each for each in names.every_binding() if each.name == binding.name]
+    if any(each.qualified != binding.qualified for each in known):
+        return False
+    holders = ((each, tree.parent(each)) for each in tree.named(binding.name))
+    is_new = all(isinstance(holder, cst.Attribute) and holder.attr is n for n, holder in holders)
+    may_be_known = known or names.module.star_imports or hasattr(builtins, binding.name)
+    return is_new or not may_be_known or binding.name == binding.qualified
 
 
 def _imported(side: Side) -> Iterator[tuple[_Member, cst.ImportAlias]]:
