@@ -260,9 +260,6 @@ def test_other_words_for_the_same_call(edits: Edits) -> None:
         ),
         ((("Dropout(0.1)", "Dropout(p=0.2)"),), ["expression"]),
         ((("2.0", "3.0"),), [""]),
-        ((("class Net", "def cool(x):\n    return x\n\n\nclass Net"),), ["helper"]),
-        ((("class Net", "def cool(x=print()):\n    return x\n\n\nclass Net"),), [""]),
-        ((("class Net", "def __getattr__(x):\n    return x\n\n\nclass Net"),), [""]),
     ],
 )
 def test_who_answers_for_other_changes(edits: Edits, owners: list[str]) -> None:
@@ -330,6 +327,83 @@ def test_another_form_of_an_import_is_tried() -> None:
     before = "import torch\nfrom math import tau\n"
     found = compare(before, before.replace("from math import tau", "import math.tau as tau"))
     assert found.obligations and not found.reasons
+
+
+@pytest.mark.parametrize(
+    ("helper", "call", "owners"),
+    [
+        ("def cool(x):", "cool(x)", ["helper"]),
+        ("def cool(x, by=2.0, kind=torch.float32, of=math):", "cool(x)", ["helper"]),
+        ("def cool(x=(1, -2.0)):", "cool(x)", ["helper"]),
+        ("def cool(x):", "x", [""]),
+        ("def cool(x=print()):", "cool(x)", [""]),
+        ("def cool(x=WIDTHS['head']):", "cool(x)", [""]),
+        ("def cool(x=1 / 0):", "cool(x)", [""]),
+        ("def cool(x=torch.float7):", "cool(x)", [""]),
+        ("def cool(x=[*math]):", "cool(x)", [""]),
+        ("def __getattr__(x):", "__getattr__(x)", [""]),
+    ],
+)
+def test_what_a_new_function_may_do_by_being_there(
+    helper: str, call: str, owners: list[str]
+) -> None:
+    made = ("class Net", f"{helper}\n    return x\n\n\nclass Net")
+    assert differing(LAYERS, (made, ("torch.softmax(x,", f"torch.softmax({call},"))) == owners
+
+
+@pytest.mark.parametrize("name", ["setUpModule", "tearDown", "setup_module", "pytest_configure"])
+def test_a_function_that_others_look_for(name: str) -> None:
+    made = "def NAME(x):\n    return x\n\n\ndef smooth(scores, by=2.0):\n    scores = NAME(scores)"
+    for each, told in ((name, True), ("setup_loss", False)):
+        after = textwrap.dedent(LAYERS).replace(
+            "def smooth(scores, by=2.0):", made.replace("NAME", each)
+        )
+        found = compare(textwrap.dedent(LAYERS), after).reasons
+        assert any("look for" in reason for reason in found) is told
+
+
+LOOKED_UP = """
+    import importlib
+    import inspect
+    import sys
+
+    import torch
+
+    RATE = 2.0
+
+
+    def loss(x):
+        return torch.log(torch.softmax(x / RATE, dim=-1))
+
+
+    def plugin(name):
+        return {asked}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("importlib.import_module(__name__)", True),
+        ("importlib.import_module(name)", True),
+        ("importlib.import_module('__main__')", True),
+        ("__import__('losses')", True),
+        ("inspect.getmodule(loss)", True),
+        ("loss.__globals__", True),
+        ("getattr(loss, '__globals__')", True),
+        ("sys.modules[name]", True),
+        ("importlib.import_module('apex')", False),
+        ("importlib.import_module(f'models.{name}')", False),
+        ("dir(name)", False),
+    ],
+)
+def test_a_module_as_an_object_has_its_names(asked: str, told: bool) -> None:
+    before = textwrap.dedent(LOOKED_UP).replace("{asked}", asked)
+    frozen = before.replace("torch.log(torch.softmax(x / RATE,", "(torch.log_softmax(x / 2.0,")
+    assert ("key='RATE'" in repr(compare(before, frozen, name="losses.py"))) is told
+    made = before.replace("def loss", "def log_of(x):\n    return x\n\n\ndef loss")
+    helped = made.replace("softmax(x /", "softmax(log_of(x) /")
+    assert bool(compare(before, helped, name="losses.py").reasons) is told
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import libcst as cst
 
 from amp_lint.amp.events import Kind, is_made_from_scale
-from amp_lint.flow.values import arguments
+from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.align import Alignment, Differing, alike
 from amp_lint.verify.compare.difference import NotComparableError, differences
@@ -25,9 +25,9 @@ from amp_lint.verify.obligations import Covered, Expression, Place, Program, Ste
 from amp_lint.verify.terms import Term, show
 from amp_lint.vocabulary.amp import SHARDED
 from amp_lint.vocabulary.meaning import Meaning, Part
+from amp_lint.vocabulary.operations import DTYPES
 from amp_lint.vocabulary.written import reads_scale
 
-_DOING = (cst.Annotation, cst.Call, cst.NamedExpr, cst.Await, cst.Yield)
 _SETTING = (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Del)
 _ABOUT = (Kind.STEP, Kind.ZERO_GRAD)
 _NO_EVENT = (None, Kind.OPAQUE, Kind.GRADIENT_READ, Kind.GRADIENT_REPAIR, Kind.SCHEDULE)
@@ -132,12 +132,31 @@ class Cover:
         node = place.after.node if place.after is not None else None
         if not isinstance(node, cst.FunctionDef) or node.decorators:
             return False
-        if any(isinstance(part, _DOING) for part in descendants(node.params)):
-            return False  # of defaults, which are computed as soon as the file is run
+        if any(isinstance(part, cst.Annotation) for part in descendants(node.params)):
+            return False
+        params = (each for each in descendants(node.params) if isinstance(each, cst.Param))
+        defaults = (each.default for each in params if each.default is not None)
+        if not all(map(self._is_constant, defaults)):
+            return False  # it is computed as soon as the file is run
         within = self._after.model.tree.ancestor(node, cst.FunctionDef, cst.ClassDef)
         known = self._before.model.tree.named(node.name.value)
         hidden = node.name.value.startswith("__") or isinstance(within, cst.ClassDef)
-        return not (known or hidden or node.returns)
+        return not (known or hidden or node.returns) and self._is_named_elsewhere(node)
+
+    def _is_constant(self, default: cst.BaseExpression) -> bool:
+        """Whether a default is a literal, a name, or a dtype: no error comes of it."""
+        if isinstance(default, (cst.Tuple, cst.List)):
+            plain = all(isinstance(each, cst.Element) for each in default.elements)
+            return plain and all(self._is_constant(each.value) for each in default.elements)
+        if isinstance(default, cst.Name) or literal(default) is not ...:
+            return True
+        known = self._after.model.names.qualified(default)
+        return bool(known) and known <= DTYPES.keys()
+
+    def _is_named_elsewhere(self, function: cst.FunctionDef) -> bool:
+        """Whether the text itself has a use for a function."""
+        tree = self._after.model.tree
+        return any(not tree.contains(function, each) for each in tree.named(function.name.value))
 
     def is_import(self, place: Differing) -> bool:
         """Whether something of torch or of Python itself is imported, under a name that is new.

@@ -19,6 +19,7 @@ from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.syntax.tree import children, descendants
 from amp_lint.verify.compare.attributes import Computed
 from amp_lint.verify.compare.effect_free import computes, does_more, is_opaque
+from amp_lint.verify.compare.names_by_text import asks_for_names
 from amp_lint.verify.compare.replaced import Replaced
 from amp_lint.verify.terms import (
     AS_EPS,
@@ -78,12 +79,6 @@ _COMPARED = {
     cst.GreaterThanEqual: "ge", cst.Equal: "eq", cst.NotEqual: "ne", cst.Is: "is_",
     cst.IsNot: "is_not", cst.In: "in_", cst.NotIn: "not_in",
 }  # fmt: skip
-
-
-_BY_TEXT = frozenset({"builtins.eval", "builtins.exec"})
-_GLOBALS = frozenset({"builtins.globals"})
-_SCOPES = _GLOBALS | {"builtins.locals", "builtins.vars"}
-_MODULES = frozenset({"sys.modules"})
 
 
 class Lifter:
@@ -243,17 +238,7 @@ class Lifter:
     @functools.cached_property
     def names_by_text(self) -> bool:
         """Whether the file may bind names, or ask for them, by their text."""
-        tree, names = self.model.tree, self.model.names
-        modules = (node for node in tree.nodes(cst.Attribute) if node.attr.value == "modules")
-        return any(names.is_any(node, _MODULES) for node in modules) or any(
-            names.is_any(call.func, _BY_TEXT if call.args else self._scopes(call))
-            for call in tree.nodes(cst.Call)
-        )
-
-    def _scopes(self, call: cst.Call) -> frozenset[str]:
-        """What gives the names of the module: in a function ``locals()`` gives its own."""
-        inside = self.model.tree.ancestor(call, cst.FunctionDef, cst.Lambda) is not None
-        return _GLOBALS if inside else _SCOPES
+        return asks_for_names(self.model)
 
     def _named(self, key: str, node: cst.Name | cst.Attribute) -> str:
         """What an input is called; a guard by its default is one whatever its name."""

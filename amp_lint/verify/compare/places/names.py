@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -12,6 +13,11 @@ from amp_lint.vocabulary.amp import DEPRECATED
 from amp_lint.vocabulary.table import BY_NAME
 
 _MEMBERS = "getmembers"
+_LOOKED_FOR = re.compile(
+    r"test|pytest_|load_tests$|(setup|teardown)(_?(module|package|class|method|function|test))?$",
+    re.IGNORECASE,
+)
+"""Functions and classes that unittest, pytest and nose find by their names."""
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
@@ -22,11 +28,11 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
             yield f"`{name}` is an attribute of a class, and another one"
     yield from _tried(before, after)
     for name in sorted(after.units.keys() - before.units.keys()):
-        if name.rpartition(".")[2].lower().startswith("test"):
-            yield f"`{name}` is called as a test is that others look for"
+        if _LOOKED_FOR.match(name.rpartition(".")[2]):
+            yield f"`{name}` is called as what others look for: tests, and what runs around them"
     old, new = (_module_names(side) for side in (before, after))
     lost = {name for name, means in old.items() if new.get(name) != means}
-    gained = new.keys() - old.keys()
+    gained = (new.keys() - old.keys()) | (_bound(after) - _bound(before))
     if gained and (after.lifter.names_by_text or any(after.model.tree.named(_MEMBERS))):
         yield f"`{min(gained)}` is a name more, and all names are asked for"
     tree = after.model.tree
@@ -90,6 +96,11 @@ def _in_classes(side: Side) -> Iterator[tuple[str, str]]:
         holder = side.model.tree.ancestor(binding.node, cst.FunctionDef, cst.ClassDef)
         if binding.qualified is not None and isinstance(holder, cst.ClassDef):
             yield binding.name, binding.qualified
+
+
+def _bound(side: Side) -> frozenset[str]:
+    """The names of the module itself."""
+    return frozenset(side.model.names.scope_of(side.model.tree.module).bindings)
 
 
 def _module_names(side: Side) -> dict[str, frozenset[str]]:
