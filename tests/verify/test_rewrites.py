@@ -684,3 +684,82 @@ def test_a_size_that_is_read_twice_gets_a_name(
     after = after.replace("        loss +=", f"        count = {made}\n            loss +=")
     edits = ((textwrap.dedent(before), textwrap.dedent(after)),)
     assert (not differing(before, edits)) is same
+
+
+TOLD = """
+    import torch
+    from torch.utils.data import DataLoader
+    from other import Table, kept
+
+
+    def blend(first, second, rate: float = 0.5):
+        '''Mix two.'''
+        mixed = first * rate + second * (1 - rate)
+        return mixed
+
+
+    class Ops:
+        def blend(first, rate: float = 0.5):
+            '''Mix.'''
+            return first * rate
+
+
+    {use}
+"""
+SAID = ("Mix two.", "Join two.")
+TYPED = ("second, rate: float", "second, rate: int")
+METHOD = ("    def blend(first, rate: float", "    def blend(first, rate: int")
+METHOD_SAID = ("Mix.", "Join.")
+NAMED = ("mixed", "found")
+
+
+@pytest.mark.parametrize(
+    ("use", "edits"),
+    [
+        ("print(getattr(blend, '__doc__'))", [SAID]),
+        ("print(getattr(blend, '__annotations__'))", [TYPED]),
+        ("table = {'blend': blend}", [SAID, TYPED]),
+        ("table = Table([blend])", [SAID, TYPED]),
+        ("table = Table(Ops.blend)", [METHOD, METHOD_SAID]),
+        ("table = Table(); table.add(of=Ops().blend)", [METHOD, METHOD_SAID]),
+        ("other = blend", [SAID, TYPED]),
+        ("torch.library.infer_schema(Ops.blend, mutates_args=())", [METHOD]),
+        ("import pydoc; pydoc.render_doc(Ops)", [SAID, METHOD_SAID]),
+        ("import unittest", [METHOD_SAID]),
+        ("import cmd; shell = cmd.Cmd", [METHOD_SAID]),
+        ("names = blend.__code__.co_varnames", [NAMED]),
+        ("names = getattr(blend, '__code__')", [NAMED]),
+        ("import traceback; traceback.TracebackException(1, 2, 3, capture_locals=True)", [NAMED]),
+        ("options = {'capture_locals': True}", [NAMED]),
+        ("frame = error.__traceback__.tb_frame", [NAMED]),
+        ("from icecream import ic", [NAMED]),
+    ],
+)
+def test_what_is_said_of_a_function_may_be_read(use: str, edits: list[tuple[str, str]]) -> None:
+    for old, new in edits:
+        text = textwrap.dedent(TOLD.format(use=use))
+        assert old in text
+        assert compare(text, text.replace(old, new)).reasons
+
+
+@pytest.mark.parametrize("edit", [SAID, TYPED, METHOD, METHOD_SAID, NAMED])
+@pytest.mark.parametrize(
+    "use",
+    [
+        "found_of = blend(torch.ones(1), torch.ones(1))",
+        "loader = DataLoader([1], collate_fn=blend)",
+        "is_one = isinstance(blend, Ops)",
+        "class More(Ops):\n    pass",
+        "print(Ops().blend(1))",
+    ],
+)
+def test_what_nobody_reads_of_a_function_is_free(use: str, edit: tuple[str, str]) -> None:
+    text = textwrap.dedent(TOLD.format(use="USE")).replace("USE", use)
+    assert not compare(text, text.replace(*edit)).reasons
+
+
+def test_a_decorator_of_a_class_may_look_at_its_methods() -> None:
+    text = textwrap.dedent(TOLD.format(use="pass"))
+    assert not compare(text, text.replace(*METHOD)).reasons
+    text = text.replace("class Ops", "@kept\nclass Ops")
+    assert compare(text, text.replace(*METHOD)).reasons

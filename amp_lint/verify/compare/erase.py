@@ -22,6 +22,7 @@ from amp_lint.syntax.tree import descendants, is_a
 from amp_lint.verify.compare.annotations import is_type
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.formats import format_of
+from amp_lint.verify.compare.handed_on import is_kept
 from amp_lint.verify.compare.imports import is_tried
 from amp_lint.verify.compare.lift import is_amp
 from amp_lint.verify.compare.plain import (
@@ -42,27 +43,19 @@ from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.training import SET_TO_NONE
 
 _READ_DOCSTRINGS = (
-    "__doc__",
-    "getdoc",
-    "docopt",
-    "help",
-    "doctest",
-    "fire",
-    "Fire",
-    "tyro",
-    "jsonargparse",
-    "plac",
-    "defopt",
-    "cyclopts",
-    "typer",
-    "click",
-)
+    "__doc__", "Cmd", "Fire", "StructuredTool", "TestCase", "absl", "absltest", "click",
+    "cyclopts", "defopt", "docopt", "doctest", "findsource", "fire", "get_docstring", "getdoc",
+    "getsource", "getsourcelines", "help", "jsonargparse", "plac", "pydoc", "streamlit", "typer",
+    "tyro", "unittest", "xdoctest",
+)  # fmt: skip
+"""What reads docstrings."""
 _READ_ANNOTATIONS = (
-    "__annotations__", "get_type_hints", "get_annotations", "signature", "jit", "script",
-    "singledispatch", "typeguard", "pydantic", "inspect", "typer", "tyro", "jsonargparse", "plac",
-    "defopt", "cyclopts", "beartype", "fire", "Fire",
+    "Fire", "__annotations__", "beartype", "cyclopts", "defopt", "fire", "get_annotations",
+    "get_type_hints", "getfullargspec", "infer_schema", "inspect", "jit", "jsonargparse", "plac",
+    "pydantic", "script", "signature", "singledispatch", "typeguard", "typer", "tyro",
     *words(Role.LIGHTNING),
 )  # fmt: skip
+"""What reads annotations."""
 _SWALLOWING = frozenset({"contextlib.suppress"})
 _EXITS = (cst.Break, cst.Continue, cst.Raise, cst.Return)
 _CONTEXTS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
@@ -193,25 +186,24 @@ class Eraser:
     def _is_inert(self, node: cst.CSTNode, annotation: cst.Annotation) -> bool:
         """Whether an annotation of a function is computed without doing anything, and not read."""
         function = node if isinstance(node, cst.FunctionDef) else self.side.holder(node)
-        if not isinstance(function, cst.FunctionDef) or function.decorators:
-            return False
-        if function.name.value in self._handed_on:
+        if not isinstance(function, cst.FunctionDef) or self._is_seen(function):
             return False
         return not self._reads_annotations and is_type(self.model, annotation.annotation)
 
-    @functools.cached_property
-    def _reads_annotations(self) -> bool:
-        return any(self.model.tree.named(word) for word in _READ_ANNOTATIONS)
+    def _is_seen(self, holder: cst.FunctionDef | cst.ClassDef) -> bool:
+        """Whether something is given a function or class, and may ask what it says of itself."""
+        handed_on = self.side.handed_on
+        around = self.model.tree.ancestor(holder, cst.FunctionDef, cst.ClassDef)
+        is_member = isinstance(around, cst.ClassDef) and holder.name.value in handed_on
+        return is_member or id(holder) in handed_on or is_kept(self.model, holder)
 
     @functools.cached_property
-    def _handed_on(self) -> frozenset[str]:
-        """The functions that a call is given: it may ask for their annotations, as one of clize."""
-        values = (arg.value for arg in self.model.tree.nodes(cst.Arg))
-        return frozenset(value.value for value in values if isinstance(value, cst.Name))
+    def _reads_annotations(self) -> bool:
+        return self.side.mentions(*_READ_ANNOTATIONS)
 
     @functools.cached_property
     def _reads_docstrings(self) -> bool:
-        return any(self.model.tree.named(word) for word in _READ_DOCSTRINGS)
+        return self.side.mentions(*_READ_DOCSTRINGS)
 
     def is_docstring(self, node: cst.CSTNode) -> bool:
         """Whether a statement is a text alone, and a docstring only where nothing can see it."""
@@ -220,7 +212,7 @@ class Eraser:
         if literal_text(node.value) is None:
             return False
         holder = self.side.holder(node)
-        return isinstance(holder, cst.Module) or not holder.decorators
+        return isinstance(holder, cst.Module) or not self._is_seen(holder)
 
     def _kept(self, holder: cst.CSTNode, items: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
         """Those of a list that are not AMP's: decorators, items of a ``with`` or of a dict."""

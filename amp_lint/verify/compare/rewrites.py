@@ -31,9 +31,18 @@ _SHOWN_BY = frozenset(f"builtins.{n}" for n in ("abs", "float", "int", "len", "r
 _DOING = (cst.NamedExpr, cst.Yield, cst.Await, cst.GeneratorExp, cst.ListComp, cst.DictComp)
 _SEE_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir"})
 """What asks for the names of locals."""
-_FRAMES = frozenset({"currentframe", "_getframe", "stack", "getargvalues"})
-"""What gives all locals."""
-_FRAME_LOCALS = ("f_locals", "f_back")
+_FRAMES = (
+    "_getframe", "capture_locals", "cgitb", "currentframe", "f_back", "f_locals", "getargvalues",
+    "getframeinfo", "getinnerframes", "getouterframes", "gi_frame", "cr_frame", "locals_max_length",
+    "setprofile", "settrace", "show_locals", "stack", "tb_frame", "walk_stack", "walk_tb",
+)  # fmt: skip
+"""What gives all locals, or shows them."""
+_CODE = (
+    "__code__", "argname", "co_cellvars", "co_code", "co_freevars", "co_names", "co_varnames",
+    "dis", "executing", "f_code", "func_code", "getclosurevars", "getsource", "getsourcelines",
+    "ic", "icecream", "pysnooper", "snoop", "torchsnooper", "varname",
+)  # fmt: skip
+"""What tells how a function calls its locals."""
 _READERS = frozenset({"eval", "evaluate", "execute", "query", "sql", "sqldf"})
 """What looks for names in a text that it is given."""
 _LAZY = ("BooleanOperation", "IfExp", "Lambda", "ListComp", "SetComp", "DictComp", "GeneratorExp",
@@ -174,7 +183,7 @@ def _sees_names(function: Function) -> bool:
     tree = function.eraser.model.tree
     texts_of_names = tree.below(function.tree.node, cst.FormattedStringExpression)
     shown = any(each.equal is not None for each in texts_of_names)
-    looks = any(tree.named(name) for name in (*_FRAMES, *_FRAME_LOCALS))
+    looks = function.eraser.side.mentions(*_FRAMES, *_CODE)
     return shown or looks or not texts.isdisjoint(_SEEN) or any(map(_reads_text, calls))
 
 

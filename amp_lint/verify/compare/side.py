@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
+from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.effect_free import active
 from amp_lint.verify.compare.effects import Effects, Walker
+from amp_lint.verify.compare.handed_on import handed_on
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.traces import Tracer
 from amp_lint.verify.compare.units import Unit, name_of, units
@@ -111,6 +113,25 @@ class Side:
         tree = self.model.tree
         imports = (*tree.nodes(cst.Import), *tree.nodes(cst.ImportFrom))
         return {id(node) for statement in imports for node in descendants(statement)}
+
+    def mentions(self, *words: str) -> bool:
+        """Whether the file has one of some names: as such, or as a text that ends in it."""
+        named = self.model.tree.named
+        return any(named(word) or word in self._texts for word in words)
+
+    @functools.cached_property
+    def _texts(self) -> frozenset[str]:
+        """The last names of the literal texts, as ``getattr`` and its like are given them."""
+        texts = (literal(node) for node in self.model.tree.nodes(cst.SimpleString))
+        return frozenset(each.rpartition(".")[2] for each in texts if isinstance(each, str))
+
+    @functools.cached_property
+    def handed_on(self) -> frozenset[int | str]:
+        """The functions and classes, by id, that are read for more than to call them.
+
+        Whoever gets one may ask for what it says of itself. Methods of any object by their names.
+        """
+        return frozenset(handed_on(self.model))
 
     def line(self, node: cst.CSTNode) -> int:
         """The line on which a node starts."""
