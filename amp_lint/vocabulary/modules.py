@@ -92,8 +92,8 @@ OVERRIDING = ("__getattribute__", "__setattr__")
 """Methods by which a class says itself what its attributes are."""
 SETTINGS = frozenset(
     {
-        "_forward", "dim", "eps", "forward", "ignore_index", "label_smoothing", "log_target",
-        "pos_weight", "reduction", "weight",
+        "__call__", "__class__", "_forward", "dim", "eps", "forward", "ignore_index",
+        "label_smoothing", "log_target", "pos_weight", "reduction", "weight",
     }
 )  # fmt: skip
 """Attributes that decide what a module without parameters computes."""

@@ -201,6 +201,10 @@ TAKEN, BODY = "        self.parts = parts", "    return net"
         (BODY, "net.gate: nn.Module = layer"),
         (BODY, "for net.gate in layer:\n        seen(net)"),
         (BODY, "net.gate.dim = 0"),
+        (BODY, "net.gate.__class__ = layer"),
+        (BODY, 'net.gate.__dict__["dim"] = 0'),
+        (BODY, "nn.Softmax.forward = layer"),
+        (BODY, 'getattr(net.gate, f"register_{name}_hook")(seen)'),
         (BODY, "net.gate.forward = layer"),
         (BODY, "for part in net.children():\n        part.dim = 0"),
         (TAKEN, "setattr(self, parts[0], parts[1])"),
@@ -226,6 +230,7 @@ def test_a_module_that_is_changed_or_hooked_is_no_function(place: str, code: str
         (BODY, 'net._modules["body"] = layer'),
         (BODY, "net.body.weight.data = layer"),
         (BODY, "net.limit = layer"),
+        (BODY, "torch.backends.cudnn.benchmark = True"),
         (BODY, "Gate(3, layer).register_forward_hook(seen)"),
         (BODY, "seen(net._modules.values())"),
         (

@@ -21,6 +21,8 @@ from amp_lint.vocabulary.signatures import order
 _OWN = ("self", "cls")
 _READING = frozenset({"copy", "get", "items", "keys", "values"})
 """Methods of a dict that leave it as it is."""
+_HOOK = "_hook"
+"""Ends the names of the methods that hook."""
 _UNBOUND = 3
 """Arguments of ``nn.Module.add_module(net, "act", x)``: the object, a name and a value."""
 
@@ -82,12 +84,15 @@ class Replaced:
 
     def _stores(self) -> Iterator[_Change]:
         """``net.act = x``, ``net.act.dim = 0``, and ``self.act = x`` if x is not known."""
+        names = self._model.names
         for target, value in self._stored():
             own = dotted(target.value) in _OWN
             owner = self._model.values.enclosing_class(target) if own else None
             if not own or value is None or owner is None:
                 yield _Change(target.attr.value, owner)
-            if not own and self._model.values.instance_class(target.value) is None:
+            if any(each.startswith("torch.nn.") for each in names.qualified(target.value)):
+                yield _Change(None)  # ``nn.Softmax.forward = f``
+            elif not own and self._model.values.instance_class(target.value) is None:
                 yield _Change(_word(target.value), None, target.attr.value)
 
     def _stored(self) -> Iterator[tuple[cst.Attribute, cst.BaseExpression | None]]:
@@ -130,7 +135,10 @@ class Replaced:
                 continue
             around = tree.parent(node)
             if not isinstance(around, cst.Attribute) or around.attr.value not in _READING:
-                yield _Change(_key(around), self._owner(node.value))
+                key, owner = _key(around), self._owner(node.value)
+                yield _Change(key, owner)
+                if key is not None and owner is None:
+                    yield _Change(None, None, key)
 
     def _owner(self, *holders: cst.BaseExpression) -> cst.ClassDef | None:
         """The class of the object whose attribute is set; None if it is not known."""
@@ -152,6 +160,8 @@ class Replaced:
 
     def _hooks(self) -> Iterator[_Change]:
         """``net.act.register_forward_hook(f)``; of all, where it is not told of which."""
+        parts = self._model.tree.nodes(cst.FormattedStringText)
+        yield from (_Change(None) for each in parts if _HOOK in each.value)
         for call in self._uses(HOOKING | HOOKING_ALL):
             owner = call.func.value if call and isinstance(call.func, cst.Attribute) else None
             if owner is None or self._model.names.qualified(owner):
