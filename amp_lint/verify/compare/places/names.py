@@ -14,7 +14,7 @@ from amp_lint.vocabulary.table import BY_NAME
 
 _MEMBERS = "getmembers"
 _LOOKED_FOR = re.compile(
-    r"test|pytest_|load_tests$|(setup|teardown)(_?(module|package|class|method|function|test))?$",
+    r"test|pytest_|load_tests$|(set_?up|tear_?down)(_?(module|package|class|method|function|test))?$",
     re.IGNORECASE,
 )
 """Functions and classes that unittest, pytest and nose find by their names."""
