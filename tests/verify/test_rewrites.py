@@ -250,6 +250,7 @@ def test_other_words_for_the_same_call(edits: Edits) -> None:
     [
         ((("import math\n", "import math\nimport time\n"),), ["import"]),
         ((("import math\n", "import math\nimport mine\n"),), [""]),
+        ((("class Net(nn.Module):\n", "class Net(nn.Module):\n    import time\n"),), [""]),
         ((("import math\n", ""),), [""]),
         ((("import math\n", "import math\nfrom math import sqrt as smooth\n"),), [""]),
         ((("import math\n", "import math\nfrom torch import nn as torch\n"),), [""] * 3),

@@ -75,6 +75,8 @@ def hides(side: Side, alias: cst.ImportAlias) -> bool:
 def keeps_names(before: Side, after: Side, alias: cst.ImportAlias) -> bool:
     """Whether an import gives a name to what the old text calls by it, if it calls it anything."""
     tree, names = before.model.tree, before.model.names
+    if isinstance(after.model.names.scope(alias).node, cst.ClassDef):
+        return False  # it is an attribute, and others may ask for one of that name
     (binding,) = (each for each in after.model.names.every_binding() if each.node is alias)
     known = [each for each in names.every_binding() if each.name == binding.name]
     if any(each.qualified != binding.qualified for each in known):
