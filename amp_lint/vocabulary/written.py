@@ -272,3 +272,10 @@ def is_about_scaler(name: str) -> bool:
 def reads_scale(attribute: str) -> bool:
     """Whether an attribute of a scaler is its scale, or gives it."""
     return attribute in amp.SCALE_ATTRIBUTES or attribute in words(Role.SCALE)
+
+
+LOOKED_FOR = re.compile(
+    r"test|pytest_|load_tests$|(setup|teardown)(_?(module|package|class|method|function|test))?$",
+    re.IGNORECASE,
+)
+"""Functions and classes that unittest, pytest and nose find by their names."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -11,13 +10,9 @@ from amp_lint.verify.compare.lift import is_amp
 from amp_lint.verify.compare.side import Side
 from amp_lint.vocabulary.amp import DEPRECATED
 from amp_lint.vocabulary.table import BY_NAME
+from amp_lint.vocabulary.written import LOOKED_FOR
 
 _MEMBERS = "getmembers"
-_LOOKED_FOR = re.compile(
-    r"test|pytest_|load_tests$|(set_?up|tear_?down)(_?(module|package|class|method|function|test))?$",
-    re.IGNORECASE,
-)
-"""Functions and classes that unittest, pytest and nose find by their names."""
 
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
@@ -28,7 +23,7 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
             yield f"`{name}` is an attribute of a class, and another one"
     yield from _tried(before, after)
     for name in sorted(after.units.keys() - before.units.keys()):
-        if _LOOKED_FOR.match(name.rpartition(".")[2]):
+        if LOOKED_FOR.match(name.rpartition(".")[2]):
             yield f"`{name}` is called as what others look for: tests, and what runs around them"
     old, new = (_module_names(side) for side in (before, after))
     lost = {name for name, means in old.items() if new.get(name) != means}
