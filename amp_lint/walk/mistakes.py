@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -815,11 +815,18 @@ class Mistakes:
         return self.roles.is_always_on(step.node.func.value) and not _scales(backward.node)
 
     def _is_added(self, backward: Event) -> bool:
-        """Whether gradients that nothing scaled are stepped by scalers alone."""
-        cycles = (cycle for root in self.steps.roots for cycle in root.cycles if backward in cycle)
-        steps = (event for cycle in cycles for event in cycle if event.kind is Kind.STEP)
+        """Whether gradients that nothing scaled are stepped by scalers alone.
+
+        After an update, too, no optimizer may step them that no scaler steps.
+        """
+        roots = [root for root in self.steps.roots if any(backward in each for each in root.cycles)]
+        every = _steps(cycle for root in roots for cycle in root.cycles)
+        beside = _steps(cycle for root in roots for cycle in root.cycles if backward in cycle)
+        by_scalers = {step.optimizer for step in every if step.scaler is not None}
+        others = (step for step in every if step.optimizer not in by_scalers)
+        is_plain = any(step.scaler is None for step in (*beside, *others))
         assert isinstance(backward.node, cst.Call)
-        return all(step.scaler is not None for step in steps) and not _scales(backward.node)
+        return not is_plain and not _scales(backward.node)
 
     @functools.cached_property
     def _own(self) -> set[int]:
@@ -855,6 +862,10 @@ class Mistakes:
                 break
             node = holder
         return node
+
+
+def _steps(cycles: Iterable[Cycle]) -> list[Event]:
+    return [event for cycle in cycles for event in cycle if event.kind is Kind.STEP]
 
 
 def _goes_on(rest: Cycle) -> bool:
