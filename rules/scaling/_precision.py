@@ -226,7 +226,10 @@ class Precision:
         for region in regions:
             if region.dtype is not None:
                 switch = True if region.enabled is None else self.truth(region.enabled)
-                yield region.dtype, both(switch, self.guard(region.node))
+                yield (
+                    region.dtype,
+                    both(switch, self.guard(region.node), self._scaled(call, region)),
+                )
         if not regions and (owner := self.values.enclosing_class(call)) is not None:
             for name, found in self.values.class_attributes(owner).items():
                 if _is_autocast_dtype(name):
@@ -235,6 +238,16 @@ class Precision:
                 method = self.values.method(owner, name)
                 if method is not None and _is_autocast_dtype(name):
                     yield from ((value, self.guard(value)) for value in returned(method))
+
+    def _scaled(self, call: cst.Call, region: Region) -> Formula:
+        """When the function with a region scales a loss, if it does that itself."""
+        home = self.tree.ancestor(region.node, cst.FunctionDef)
+        scales = [
+            each
+            for each in self._scaling_calls(call)
+            if self.tree.ancestor(each, cst.FunctionDef) is home
+        ]
+        return either(*map(self.guard, scales)) if scales else True
 
     def _serving_regions(self, call: cst.Call) -> list[Region]:
         """The regions of the functions that scale a loss by it, else those of its class."""
@@ -253,23 +266,25 @@ class Precision:
 
     def _scaling_functions(self, call: cst.Call) -> set[int]:
         """Ids of the functions that scale by the scaler made here, else by an unknown one."""
+        return {id(self.tree.ancestor(s, cst.FunctionDef)) for s in self._scaling_calls(call)}
+
+    def _scaling_calls(self, call: cst.Call) -> list[cst.Call]:
+        """The calls that scale by the scaler made here, else by an unknown one."""
         made = (self.roles.place(each) for each in self.roles.constructors(call))
-        known = {function for place in made for function in self._scaling.get(place, ())}
-        return known or self._scaling.get(None, set())
+        known = [scale for place in made for scale in self._scaling.get(place, ())]
+        return known or self._scaling.get(None, [])
 
     @functools.cached_property
-    def _scaling(self) -> dict[cst.Call | None, set[int]]:
-        """Where a scaler is made, None for unknown ones -> ids of functions that scale by it."""
-        found: dict[cst.Call | None, set[int]] = defaultdict(set)
+    def _scaling(self) -> dict[cst.Call | None, list[cst.Call]]:
+        """Where a scaler is made, None for unknown ones -> the calls that scale by it."""
+        found: dict[cst.Call | None, list[cst.Call]] = defaultdict(list)
         for scale in self.tree.nodes(cst.Call):
             if self.steps.recognizer.is_scale(scale):
                 assert isinstance(scale.func, cst.Attribute)
                 origins = self.roles.scaler_origins(scale.func.value)
-                home = id(self.tree.ancestor(scale, cst.FunctionDef))
-                for origin in origins:
-                    found[self.roles.place(origin)].add(home)
-                if not origins:
-                    found[None].add(home)
+                places: set[cst.Call | None] = {self.roles.place(each) for each in origins}
+                for place in places or {None}:
+                    found[place].append(scale)
         return dict(found)
 
     @functools.cached_property
