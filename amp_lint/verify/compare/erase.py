@@ -19,10 +19,10 @@ from amp_lint.flow.branches import leaves
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.names import PARTIAL, canonical
 from amp_lint.syntax.tree import descendants, is_a
-from amp_lint.verify.compare.annotations import is_type
+from amp_lint.verify.compare.dynamic.annotations import is_type
+from amp_lint.verify.compare.dynamic.handed_on import is_kept
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.formats import format_of
-from amp_lint.verify.compare.handed_on import is_kept
 from amp_lint.verify.compare.imports import is_tried
 from amp_lint.verify.compare.lift import is_amp
 from amp_lint.verify.compare.plain import (

@@ -17,10 +17,10 @@ from amp_lint.model import Model
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import PARTIAL, dotted
 from amp_lint.syntax.tree import children, descendants
-from amp_lint.verify.compare.attributes import Computed
+from amp_lint.verify.compare.dynamic.attributes import Computed
+from amp_lint.verify.compare.dynamic.names_by_text import asks_for_names
+from amp_lint.verify.compare.dynamic.replaced import Replaced
 from amp_lint.verify.compare.effect_free import computes, does_more, is_opaque
-from amp_lint.verify.compare.names_by_text import asks_for_names
-from amp_lint.verify.compare.replaced import Replaced
 from amp_lint.verify.terms import (
     AS_EPS,
     EPS_NAME,

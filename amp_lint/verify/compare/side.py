@@ -13,9 +13,9 @@ import libcst as cst
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.dynamic.handed_on import handed_on
 from amp_lint.verify.compare.effect_free import active
 from amp_lint.verify.compare.effects import Effects, Walker
-from amp_lint.verify.compare.handed_on import handed_on
 from amp_lint.verify.compare.lift import Lifter
 from amp_lint.verify.compare.traces import Tracer
 from amp_lint.verify.compare.units import Unit, name_of, units
