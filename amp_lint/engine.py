@@ -86,7 +86,7 @@ def _found(
     found = [
         _within(each, source)
         for group in groups
-        for each in _own(source, selection, links, _findings(source, selection, *group, model))
+        for each in _own(source, selection, links, *_findings(source, selection, *group, model))
     ]
     if selection.reads_docstrings(source.data) and source.is_python:
         from amp_lint.docstrings import findings
@@ -169,7 +169,8 @@ def _findings(
     rules: Sequence[Rule],
     attached: Attachments | None,
     model: Model | None,
-) -> list[Diagnostic]:
+) -> tuple[list[Diagnostic], Model]:
+    """What some rules find in a file, with the model that they asked."""
     import libcst as cst
 
     from amp_lint.model import Model
@@ -188,15 +189,20 @@ def _findings(
     except RecursionError as error:
         raise AnalysisError("nests too deeply to be analysed") from error
     end = len(source.text)
-    return [finding for finding in found if finding.start <= end]
+    return [finding for finding in found if finding.start <= end], model
 
 
 def _own(
-    source: Source, selection: Selection, links: Links | None, found: list[Diagnostic]
+    source: Source,
+    selection: Selection,
+    links: Links | None,
+    found: list[Diagnostic],
+    model: Model,
 ) -> list[Diagnostic]:
     """Some findings without those whose cause is in files that import this one.
 
-    What is found without these files as well is reported as it is found then.
+    It is there where a related place is, or what a call that is reported runs. What is found
+    without these files as well is reported as it is found then.
     """
     if links is None or not links.callers:
         return found
@@ -205,13 +211,17 @@ def _own(
     theirs = [
         each
         for each in found
-        if each.code in given and any(place.start > end for place in each.related)
+        if each.code in given
+        and (
+            any(place.start > end for place in each.related) or each.start in model.calls_to_others
+        )
     ]
     if not theirs:
         return found
     rules = tuple(given[code] for code in dict.fromkeys(each.code for each in theirs))
     group = _attached(source, links, rules, facts(parse(source.data)))
-    alone = {(e.code, e.start): e for e in _findings(source, selection, *group, None)}
+    said, _ = _findings(source, selection, *group, None)
+    alone = {(each.code, each.start): each for each in said}
     left = (alone.get((each.code, each.start)) for each in theirs)
     return [each for each in found if each not in theirs] + [each for each in left if each]
 

@@ -101,6 +101,17 @@ class Model:
         return Program(self.linked, self.names, self.values, Origins(by_name))
 
     @functools.cached_property
+    def calls_to_others(self) -> frozenset[int]:
+        """Where calls of this file start that run functions of other files."""
+        own = filter(self.tree.is_own, self.tree.nodes(cst.Call))
+        targets = ((call, self.program.target(call)) for call in own)
+        return frozenset(
+            self.tree.span(call)[0]
+            for call, target in targets
+            if target is not None and not self.tree.is_own(target)
+        )
+
+    @functools.cached_property
     def origins(self) -> Origins:
         """Which object an expression is."""
         return Origins(self.program)
