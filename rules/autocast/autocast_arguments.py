@@ -12,6 +12,7 @@ from amp_lint.amp.plain_regions import are_given_what_fits
 from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.amp import MISNAMED, REFUSED_IN_STEP
 from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import BY_NAME, words
@@ -36,6 +37,7 @@ class AutocastArguments(Rule):
     name = "autocast-arguments"
     severity = Severity.ERROR
     fixes = (Applicability.SAFE, Applicability.UNSAFE)
+    given = written.SCALED
     requires = (words(Role.REGION, Role.SCALER) | _MISNAMED | REFUSED_IN_STEP,)
     calls = frozenset(name for row in misfits.JUDGED for name in row.names) | MISNAMED.keys()
     observed = (
