@@ -206,7 +206,8 @@ def _own(
     """
     if links is None or not links.callers:
         return found
-    given = {rule.code: rule for rule in selection.rules if rule.given is not None}
+    asking = selection.sieve.asking(source.data, selection.rules)
+    given = {rule.code: rule for rule in asking if rule.given is not None}
     end = len(source.text)
     theirs = [
         each

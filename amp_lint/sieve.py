@@ -71,6 +71,8 @@ class Sieve:
     def asking(self, data: bytes, rules: Sequence[Rule]) -> tuple[Rule, ...]:
         """Those of some rules that ask who calls what a file with these bytes defines."""
         found = _said(self._asked, data)
+        if not found:
+            return ()  # as of most files
         return tuple(rule for rule in rules if not found.isdisjoint(rule.asks_callers))
 
     def wants_models(self, data: bytes) -> bool:

@@ -30,7 +30,7 @@ from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import literal
 from amp_lint.syntax.memo import per_node
-from amp_lint.syntax.names import dotted
+from amp_lint.syntax.names import callee, dotted
 from amp_lint.syntax.tree import statements_of
 from amp_lint.vocabulary.amp import DEFAULT_DTYPES, DEVICE_AUTOCAST, SCALE
 from amp_lint.vocabulary.meaning import Kind
@@ -299,7 +299,7 @@ class DtypeFlow:
     def _is_plain(self, function: cst.FunctionDef) -> bool:
         """Whether no decorator may turn autocast off: they are known, or named for other things."""
         for each in function.decorators:
-            node = each.decorator.func if isinstance(each.decorator, cst.Call) else each.decorator
+            node = callee(each.decorator)
             name = (dotted(node) or "").lower()
             is_known = name.rpartition(".")[2] in PLAIN_DECORATORS
             if not is_known and not (self.names.qualified(node) and _is_plain(name)):

@@ -295,6 +295,13 @@ class Recognizer:
         return [call for call in self.tree.nodes(cst.Call) if self.kind(call) is Kind.UPDATE]
 
     @functools.cached_property
+    def scaler_steps(self) -> list[cst.Call]:
+        """Every call by which a scaler steps an optimizer, in source order."""
+        calls = (call for call in self.tree.nodes(cst.Call) if self.kind(call) is Kind.STEP)
+        known = ((call, self.meaning(call)) for call in calls)
+        return [call for call, row in known if row is not None and row.owner is Role.SCALER]
+
+    @functools.cached_property
     def training(self) -> frozenset[int]:
         """Ids of the functions that run backward, themselves or in what they call."""
         calls = self.tree.nodes(cst.Call)

@@ -10,7 +10,7 @@ from amp_lint.amp.operations import Operations
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
-from amp_lint.syntax.names import Binding, Names, dotted
+from amp_lint.syntax.names import Binding, Names, callee, dotted
 from amp_lint.syntax.tree import Tree, children, descendants, is_a
 from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.operations import CASTS, LIKE, RANDOM, SIZES, WHOLE
@@ -110,8 +110,7 @@ def is_untracked(tree: Tree, names: Names, node: cst.CSTNode) -> bool:
             contexts = [decorator.decorator for decorator in holder.decorators]
         else:
             continue
-        made = (each.func if isinstance(each, cst.Call) else each for each in contexts)
-        if any(names.is_only(each, _NO_GRAD) for each in made):
+        if any(names.is_only(callee(each), _NO_GRAD) for each in contexts):
             return True
         if isinstance(holder, cst.FunctionDef):
             return False

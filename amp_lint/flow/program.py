@@ -15,7 +15,7 @@ from amp_lint.flow.conditions import is_constant, is_mode_test, text
 from amp_lint.flow.values import Slot, Values, arguments, literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.memo import per_node
-from amp_lint.syntax.names import Binding, Names, dotted
+from amp_lint.syntax.names import Binding, Names, callee, dotted
 from amp_lint.syntax.returns import is_property, returned
 from amp_lint.syntax.tree import Tree, children, descendants, last_statement, statements_of
 from amp_lint.vocabulary.modules import COMMON
@@ -211,8 +211,7 @@ class Program:
     @per_node
     def _hands_on(self, decorator: cst.Decorator) -> bool:
         """Whether a decorator gives a function what it is called with, and nothing else."""
-        node = decorator.decorator
-        node = node.func if isinstance(node, cst.Call) else node
+        node = callee(decorator.decorator)
         own = self.values.function(node) is not None
         return own or all(map(hands_on, self.names.qualified(node)))
 

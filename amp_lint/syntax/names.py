@@ -533,6 +533,11 @@ def dotted(node: cst.CSTNode) -> str | None:
     return ".".join([node.value, *reversed(parts)]) if parts else node.value
 
 
+def callee(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``f`` of ``f(x)``, and of ``f``: what a decorator or a context is, be it called or not."""
+    return node.func if isinstance(node, cst.Call) else node
+
+
 def _mentions(node: cst.CSTNode, name: str) -> bool:
     text = dotted(node)
     return text is not None and text.split(".")[0] == name

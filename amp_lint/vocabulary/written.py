@@ -239,7 +239,7 @@ LOWERS = (
 
 
 def names_event(name: str) -> bool:
-    """Whether what is called so does something in a training step, or makes a scaler."""
+    """Whether what is called so does something in a training step, or makes what does."""
     done = name in BACKWARD or name.startswith(CLIP) or UNSCALE in name or name in _MEASURES
     return done or name in _PREPARING or name.endswith(tuple(MAKERS))
 

@@ -18,7 +18,7 @@ from amp_lint.vocabulary.amp import (
     GRAD_SCALER,
     REFUSED_IN_STEP,
 )
-from amp_lint.vocabulary.meaning import Kind, Part, Role
+from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.table import BY_NAME
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _WIDE = frozenset(f"torch.{name}" for name in ("double", "float", "float32", "fl
 _SWITCH = "pass it as `enabled=`"
 _NAMED = {"bool": "the switch as `enabled=`", "torch.dtype": "the dtype as `dtype=`"}
 _REFUSED = "while it is on, a scaler's step raises RuntimeError for any `closure`, be it None"
-_STEP_ALONE = "run the closure before, and leave it out here"
+_ALONE = "run the closure before, and leave it out here"
 _SCALE_OF = {
     False: "the scaler is on with a scale of 0, and the first step gives NaN",
     True: "the scaler is on with a scale of 1, which protects nothing",
@@ -71,15 +71,11 @@ def misfits(model: Model, node: cst.Call, name: str) -> Iterator[Misfit]:
 
 def refused(model: Model) -> Iterator[Misfit]:
     """What no scaler takes in a step, while it is on."""
-    recognizer = model.steps.recognizer
-    for call in model.tree.nodes(cst.Call):
+    for call in model.steps.recognizer.scaler_steps:
         given = [arg for arg in call.args if arg.keyword and arg.keyword.value in REFUSED_IN_STEP]
-        meaning = recognizer.meaning(call) if given else None
-        if meaning is None or meaning.owner is not Role.SCALER or meaning.kind is not Kind.STEP:
-            continue
         assert isinstance(call.func, cst.Attribute)  # it has an owner
-        if model.roles.may_be_on(call.func.value):
-            yield from (Misfit(arg, _REFUSED, _STEP_ALONE) for arg in given)
+        if given and model.roles.may_be_on(call.func.value):
+            yield from (Misfit(arg, _REFUSED, _ALONE) for arg in given)
 
 
 class _Call:

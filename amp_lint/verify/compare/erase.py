@@ -17,7 +17,7 @@ import libcst as cst
 from amp_lint.amp.events import Kind, stepped
 from amp_lint.flow.branches import leaves
 from amp_lint.flow.values import arguments, literal
-from amp_lint.syntax.names import PARTIAL, canonical
+from amp_lint.syntax.names import PARTIAL, callee, canonical
 from amp_lint.syntax.tree import descendants, is_a
 from amp_lint.verify.compare.dynamic.annotations import is_type
 from amp_lint.verify.compare.dynamic.handed_on import is_kept
@@ -422,7 +422,7 @@ class Eraser:
 
     def swallows(self, item: cst.WithItem) -> bool:
         """Whether a context may end what is in it, and go on behind it."""
-        called = item.item.func if isinstance(item.item, cst.Call) else item.item
+        called = callee(item.item)
         if self.model.names.is_any(called, _SWALLOWING):
             return True
         owner = self.model.values.instance_class(item.item)
@@ -470,7 +470,7 @@ class Eraser:
 
     def is_region(self, context: cst.BaseExpression) -> bool:
         """Whether a context is an autocast region, or was meant to be one; or else nothing."""
-        chosen = context.func if isinstance(context, cst.Call) else context
+        chosen = callee(context)
         if isinstance(chosen, cst.IfExp):
             arms = chosen.body, chosen.orelse
             return not all(map(self._is_nothing, arms)) and all(

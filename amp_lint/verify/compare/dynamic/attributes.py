@@ -11,7 +11,7 @@ import libcst as cst
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import assignments
-from amp_lint.syntax.names import dotted
+from amp_lint.syntax.names import callee, dotted
 from amp_lint.vocabulary.purity import QUERIES, hands_on
 
 _PROPERTIES = frozenset({"abc.abstractproperty", "builtins.property"})
@@ -68,7 +68,7 @@ class Computed:
             for each in self._model.tree.nodes(cst.FunctionDef)
             if each.decorators and is_method(each)
             for one in each.decorators
-            if not all(map(hands_on, names.qualified(_called(one.decorator)) or [""]))
+            if not all(map(hands_on, names.qualified(callee(one.decorator)) or [""]))
         )
 
     def _by_values(self) -> Iterator[str]:
@@ -153,10 +153,6 @@ class Computed:
             and (owner := tree.ancestor(function, cst.ClassDef)) is not None
             and not all(_last(call.func) in _LOOKING_UP for call in tree.below(function, cst.Call))
         )
-
-
-def _called(decorator: cst.BaseExpression) -> cst.BaseExpression:
-    return decorator.func if isinstance(decorator, cst.Call) else decorator
 
 
 def _last(node: cst.BaseExpression) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_lint.model import Model
+from amp_lint.syntax.names import callee
 from amp_lint.syntax.references import is_read, reference
 from amp_lint.vocabulary.purity import ASKING, hands_on
 
@@ -33,7 +34,7 @@ def is_kept(model: Model, holder: cst.FunctionDef | cst.ClassDef) -> bool:
     """Whether a decorator may keep a function or class, or the class around it, and look at it."""
     around = model.tree.ancestor(holder, cst.ClassDef)
     given = around.decorators if around is not None else ()
-    called = (_called(each.decorator) for each in given)
+    called = (callee(each.decorator) for each in given)
     known = (model.names.qualified(each) for each in called)
     return bool(holder.decorators) or not all(
         names and all(map(_hands_on, names)) for names in known
@@ -67,7 +68,3 @@ def _only_calls(taker: str) -> bool:
     """Whether a function, by its qualified name, does no more with one than to call it."""
     is_torch = taker.startswith("torch.") and not taker.startswith(_READING)
     return is_torch or taker in _ONLY_LOOKING
-
-
-def _called(decorator: cst.BaseExpression) -> cst.BaseExpression:
-    return decorator.func if isinstance(decorator, cst.Call) else decorator

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_lint.syntax.names import callee
 from amp_lint.syntax.references import is_read
 from amp_lint.verify.compare.lift import is_amp
 from amp_lint.verify.compare.places.callers import callers
@@ -31,8 +32,7 @@ def _order(side: Side, function: cst.FunctionDef) -> list[bool]:
 
 
 def _is_amp(side: Side, node: cst.BaseExpression) -> bool:
-    called = node.func if isinstance(node, cst.Call) else node
-    return any(map(is_amp, side.model.names.qualified(called)))
+    return any(map(is_amp, side.model.names.qualified(callee(node))))
 
 
 def _is_plain(side: Side, function: cst.FunctionDef) -> bool:

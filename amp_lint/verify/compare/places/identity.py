@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_lint.syntax.names import callee
 from amp_lint.verify.compare.side import Side
 from amp_lint.vocabulary.amp import GRAD_SCALER
 
@@ -36,7 +37,6 @@ def _made(side: Side) -> Iterator[str]:
 
 def _is_free(decorator: cst.Decorator) -> bool:
     """Whether a decorator may do anything: not one of the language, nor a context of torch."""
-    node = decorator.decorator
-    func = node.func if isinstance(node, cst.Call) else node
+    func = callee(decorator.decorator)
     name = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
     return name not in ("classmethod", "no_grad", "inference_mode", "property", "staticmethod")
