@@ -189,7 +189,13 @@ def _findings(
     except RecursionError as error:
         raise AnalysisError("nests too deeply to be analysed") from error
     end = len(source.text)
-    return [finding for finding in found if finding.start <= end], model
+    own = [finding for finding in found if finding.start <= end]
+    if attached is not None and any(place.start > end for f in own for place in f.related):
+        from amp_lint.syntax.elsewhere import Elsewhere
+
+        told = Elsewhere(model.linked, attached.sources)
+        own = [replace(finding, elsewhere=told.notes(finding)) for finding in own]
+    return own, model
 
 
 def _own(

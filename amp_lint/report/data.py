@@ -12,6 +12,7 @@ from typing import Any
 from amp_lint.report import Finding
 from amp_lint.text.diagnostic import Fix as _Fix
 from amp_lint.text.noqa import Suppressions
+from amp_lint.text.printable import printable
 from amp_lint.text.source import Source
 
 VERSION = 1
@@ -79,6 +80,8 @@ class Diagnostic:
     """Whether it is reported in preview only."""
     fix: Fix | None = None
     related: tuple[Related, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    """What explains it in other files: ``path:row: why: line``, or no row where that is open."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON that `SCHEMA` describes, in its order."""
@@ -103,7 +106,7 @@ class Diagnostic:
                 for place in self.related
             ],
             "severity": self.severity,
-        }
+        } | ({"elsewhere": [*self.elsewhere]} if self.elsewhere else {})
 
 
 def _place(location: Location) -> dict[str, int]:
@@ -155,6 +158,7 @@ def data(finding: Finding) -> Diagnostic:
             )
             for place in found.related
         ),
+        tuple(map(printable, found.elsewhere)),
     )
 
 
@@ -230,7 +234,9 @@ SCHEMA: dict[str, Any] = {
                 "items": _object({"message": _TEXT, **_SPAN}, "cell"),
             },
             "severity": {"enum": ["error", "warning", "info"]},
-        }
+            "elsewhere": {"type": "array", "items": _TEXT},
+        },
+        "elsewhere",
     ),
 }
 """The JSON Schema of what `Diagnostic.to_dict` gives."""

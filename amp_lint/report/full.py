@@ -59,7 +59,7 @@ def _help(finding: Finding, style: Style) -> Iterator[str]:
         yield from change(finding.source, fix, style)
     if fix and fix.applicability in _NOTES:
         yield f"{paint('note', BOLD, style)}: {_NOTES[fix.applicability]}"
-    for note in finding.notes:
+    for note in (*finding.diagnostic.elsewhere, *finding.notes):
         first, *rest = wrapped(printable(note), style, "note: ")
         yield f"{paint('note', BOLD, style)}: {first}"
         yield from rest

@@ -99,6 +99,8 @@ class Attachments:
     run: frozenset[str] = frozenset()
     is_loaded: bool = False
     """All five as in `Links`."""
+    sources: tuple[tuple[str, bytes], ...] = ()
+    """The file of each text: its path as shown, and its bytes."""
 
 
 @dataclass(slots=True)
@@ -596,7 +598,8 @@ class _Linker:
         words = (word for text in found for word in identifiers(parse(text)))
         links = self._links
         others = links.trainers, links.exported, links.is_plain, links.run, links.is_loaded
-        return Attachments(tuple(found), table, frozenset(words), *others)
+        sources = tuple((links.paths[file - 1], links.files[file - 1]) for file in files)
+        return Attachments(tuple(found), table, frozenset(words), *others, sources=sources)
 
     def _text(self, file: int, ranks: set[int]) -> str:
         """The lines of some statements of a file; "" if they are nothing without the others."""

@@ -124,6 +124,8 @@ class Links:
     """Whether files are among them that only define modules and functions."""
     is_loaded: bool = False
     """Whether the trainers are those of programs that may load this file by its name."""
+    paths: tuple[str, ...] = ()
+    """Those of the files, as shown."""
 
     @property
     def contents(self) -> tuple[bytes, ...]:
@@ -135,7 +137,7 @@ class Links:
         """What is left where none of the files says anything that matters."""
         if not (self.trainers or self.exported or self.is_plain or self.run):
             return None
-        return replace(self, files=(), table={}, callers=frozenset(), models=False)
+        return replace(self, files=(), table={}, callers=frozenset(), models=False, paths=())
 
 
 @dataclass(slots=True)
@@ -344,7 +346,8 @@ class Project:
                 table[numbers[importer], module] = numbers[file]
         calling = frozenset(range(1, len(callers) + 1))
         found = tuple(map(self._bytes, todo[1:]))
-        return Links(found, table, calling, models=models) if found else None
+        paths = tuple(str(self._paths[file]) for file in todo[1:])
+        return Links(found, table, calling, models=models, paths=paths) if found else None
 
     def _trainers(self, start: str) -> tuple[tuple[str, bytes], ...]:
         """The files that run models under autocast and that meet this one in some program.

@@ -111,7 +111,7 @@ class Tree:
         self._ends: dict[int, int] = {}
         self._ranks: dict[type[cst.CSTNode], list[int]] = {}
         self._walk(self.module, self._by_type)
-        self._texts = (text, *attached)
+        self.texts = (text, *attached)
         self._own = len(self._order)
         self.linked = _LinkedTree(self) if attached else self
 
@@ -231,8 +231,8 @@ class Tree:
     @functools.cached_property
     def _spans(self) -> dict[int, Spans]:
         """Those of each module; the attached texts follow the own one, a line end between them."""
-        found, start = {id(self.module): Spans(self.module, self._code)}, len(self._texts[0]) + 1
-        for module, text in zip(self.attached, self._texts[1:], strict=True):
+        found, start = {id(self.module): Spans(self.module, self._code)}, len(self.texts[0]) + 1
+        for module, text in zip(self.attached, self.texts[1:], strict=True):
             found[id(module)] = Spans(module, text, start)
             start += len(text) + 1
         return found
@@ -244,8 +244,8 @@ class _LinkedTree(Tree):
     def __init__(self, tree: Tree) -> None:
         self.module, self.attached, self.linked = tree.module, tree.attached, self
         self._tree = tree
-        self.text = "\n".join(tree._texts)
-        self._texts, self._own = tree._texts, tree._own
+        self.text = "\n".join(tree.texts)
+        self.texts, self._own = tree.texts, tree._own
         self._parents, self._order, self._ends = tree._parents, tree._order, tree._ends
         self._ranks = {}
         self._by_type = defaultdict(list, {kind: [*n] for kind, n in tree._by_type.items()})

@@ -116,6 +116,8 @@ class Diagnostic:
     """What to do, in a few words; a fix says it more exactly."""
     deprecated: str = ""
     """The module whose API is all that is wrong: it works, and is going to be removed."""
+    elsewhere: tuple[str, ...] = ()
+    """What explains it in other files, each in one line that begins with its place."""
 
     @property
     def effect(self) -> Effect:

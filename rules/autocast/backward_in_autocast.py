@@ -27,6 +27,7 @@ HARMLESS = (
 )
 HELP = "end the autocast region before `backward`"
 _ON = "autocast is on from here"
+_CALLED = "`backward` is called here"
 
 
 class BackwardInAutocast(Rule):
@@ -47,7 +48,8 @@ class BackwardInAutocast(Rule):
         for event in model.steps.backwards:
             if event.region is not None and model.steps.is_own(event):
                 message = MESSAGE if is_inexact else HARMLESS
-                related, fix = [(event.region.node, _ON)], _fix(model, event)
+                called = [(event.node, _CALLED)] if event.through is not None else []
+                related, fix = [(event.region.node, _ON), *called], _fix(model, event)
                 found = self.report(model, event.place, message, related, fix, help=HELP)
                 yield found if is_inexact else replace(found, severity=Severity.INFO)
 

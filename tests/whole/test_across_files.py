@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -1219,3 +1220,54 @@ def test_what_nothing_loads_is_a_preview(loads: bool, tmp_path: Path, main: Run)
     assert "train.py:" in line
     stable = main("--select", "AMP111", "--output-format", "concise", "-q", str(tmp_path)).out
     assert stable.splitlines() == ([line] if loads else [])
+
+
+OPTIMIZER = """\
+import torch
+
+
+class Optimizer:
+    def __init__(self, parameters):
+        self.inner = torch.optim.Adam(parameters)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss):
+        self.inner.zero_grad()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.inner)
+        self.scaler.update()
+"""
+AGENT = """\
+import torch
+from optimizer import Optimizer
+
+
+class Agent:
+    def __init__(self, model):
+        self.model = model
+        self.step = Optimizer(model.parameters())
+
+    def update(self, x):
+        with torch.autocast("cuda"):
+            loss = self.model(x).mean()
+            self.step(loss)
+"""
+SCALING = "        self.scaler.scale(loss).backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (OPTIMIZER, ":11"),
+        (OPTIMIZER + "\n    def accumulate(self, loss):\n" + SCALING, ""),
+    ],
+)
+def test_places_in_other_files_are_told(text: str, place: str, tmp_path: Path, main: Run) -> None:
+    (tmp_path / "optimizer.py").write_text(text)
+    (tmp_path / "agent.py").write_text(AGENT)
+    line = f"{tmp_path / 'optimizer.py'}{place}: `backward` is called here: `{SCALING.strip()}`"
+    full = main("--select", "AMP201", "-q", str(tmp_path)).out
+    assert f"note: {line}\n" in full
+    (finding,) = json.loads(main("--select", "AMP201", "--output-format=json", str(tmp_path)).out)
+    assert finding["elsewhere"] == [line]
+    assert len(finding["related"]) == 1
