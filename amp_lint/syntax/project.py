@@ -346,7 +346,9 @@ class Project:
                 table[numbers[importer], module] = numbers[file]
         calling = frozenset(range(1, len(callers) + 1))
         found = tuple(map(self._bytes, todo[1:]))
-        paths = tuple(str(self._paths[file]) for file in todo[1:])
+        paths = tuple(
+            str(self._paths.get(file) or files.from_here(Path(file))) for file in todo[1:]
+        )
         return Links(found, table, calling, models=models, paths=paths) if found else None
 
     def _trainers(self, start: str) -> tuple[tuple[str, bytes], ...]:

@@ -1271,3 +1271,10 @@ def test_places_in_other_files_are_told(text: str, place: str, tmp_path: Path, m
     (finding,) = json.loads(main("--select", "AMP201", "--output-format=json", str(tmp_path)).out)
     assert finding["elsewhere"] == [line]
     assert len(finding["related"]) == 1
+
+
+def test_places_in_files_that_were_not_named_are_told(tmp_path: Path, main: Run) -> None:
+    (tmp_path / "optimizer.py").write_text(OPTIMIZER)
+    (tmp_path / "agent.py").write_text(AGENT)
+    full = main("--select", "AMP201", "-q", str(tmp_path / "agent.py")).out
+    assert "optimizer.py:11: `backward` is called here" in full
