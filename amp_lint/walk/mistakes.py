@@ -748,7 +748,8 @@ class Mistakes:
     def _is_before_steps(self, backward: Event, update: Event) -> bool:
         """Whether the steps of a function all stand below an update, and none is passed over.
 
-        A test that has a step under it, above the update, may hold wherever that one's does.
+        Those in another arm than it count as below. A test that has a step under it, above the
+        update, may hold wherever that one's does.
         """
         home, order = self._home(update.node), self.tree.order
         if home is None or self._home(backward.node) is not home:
@@ -756,7 +757,10 @@ class Mistakes:
         recognizer = self.steps.recognizer
         calls = self.tree.below(home, cst.Call)
         steps = [call for call in calls if recognizer.kind(call) in (Kind.STEP, Kind.UNSCALE)]
-        return bool(steps) and all(order(step) > order(update.node) for step in steps)
+        return bool(steps) and all(
+            order(step) > order(update.node) or contradict(self.tree, step, update.node)
+            for step in steps
+        )
 
     def _is_updated_elsewhere(self, event: Event) -> bool:
         """Whether what comes from elsewhere, and holds the scaler, may update it there.

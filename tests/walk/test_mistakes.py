@@ -953,3 +953,15 @@ def train(args, model, optimizer, loader):
 
 def test_a_helper_that_may_give_no_scaler() -> None:
     assert not found(model_of(HEADER + HELPER))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        under(NOT_LAST, UPDATE) + under("else:\n", STEP + UPDATE),
+        under(LAST, STEP + UPDATE) + under("else:\n", UPDATE),
+        under(LAST, STEP + UPDATE + "continue\n") + UPDATE,
+    ],
+)
+def test_an_update_of_nothing_in_either_order_of_the_arms(body: str) -> None:
+    assert len(looped(SCALED + body).mistakes.empty_updates) == 1
