@@ -174,11 +174,14 @@ class Values:
         found = lookup(node)
         if found is None:
             return []
-        table, key, rest = found
+        named, key, rest = found
+        *names, table = self._same(named)
         if not isinstance(table, (cst.Dict, cst.Name)):
             return []  # nobody knows who changes what an attribute holds
         held = [table] if isinstance(table, cst.Dict) else [*self._next(table)]
-        if len(held) != 1 or not isinstance(held[0], cst.Dict) or self.is_changed(table):
+        if len(held) != 1 or not isinstance(held[0], cst.Dict):
+            return []
+        if any(map(self.is_changed, (*names, table))):
             return []
         entries = [each for each in held[0].elements if isinstance(each, cst.DictElement)]
         if len(entries) != len(held[0].elements):
@@ -190,15 +193,20 @@ class Values:
 
     def original(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The name or attribute that a variable is only another name for; else itself."""
+        *_, last = self._same(node)
+        return last
+
+    def _same(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """A variable, what it is only another name for, and so on."""
+        yield node
         for _ in range(_MAX_NAMES):
             bindings = self.names.bindings(node) if isinstance(node, cst.Name) else []
             if len(bindings) != 1 or bindings[0].kind != "assign":
-                break
+                return
             value = bindings[0].value
             if not isinstance(value, (cst.Name, cst.Attribute)):
-                break
-            node = value
-        return node
+                return
+            yield (node := value)
 
     def annotated(self, parameter: Binding) -> cst.ClassDef | None:
         """The class, here or linked, that a parameter is said to be of, if none is derived."""

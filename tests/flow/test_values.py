@@ -580,6 +580,8 @@ TABLE = 'T = {"a": one, "b": two}\n'
         ("T = {**more, 'a': one}\nuse(T[k])", ["T[k]"]),
         ("T = make()\nuse(T[k])", ["T[k]"]),
         (TABLE + "use(T[0:1])", ["T[0:1]"]),
+        (TABLE + "S = T\nuse(S[k])", ["one", "two"]),
+        (TABLE + "S = T\nR = S\nS['c'] = three\nuse(R[k])", ["R[k]"]),
         (
             'class A:\n    t = {"a": one}\n    def f(self):\n        use(self.t["a"])',
             ['self.t["a"]'],
