@@ -271,7 +271,7 @@ class Model:
     @functools.cached_property
     def clips(self) -> Clips:
         """Gradient clips in the wrong state."""
-        return Clips(self.linked, self.values, self.roles, self.steps, self.places)
+        return Clips(self.linked, self.values, self.origins, self.roles, self.steps, self.places)
 
     @functools.cached_property
     def places(self) -> UnscalePlaces:

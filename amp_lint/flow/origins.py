@@ -66,6 +66,18 @@ class Origins:
         """Whether two expressions may be one object."""
         return not self.of(one).isdisjoint(self.of(other))
 
+    def one(self, node: cst.BaseExpression) -> Origin | None:
+        """What an expression is, where that is one thing that no other name may stand for.
+
+        Not an attribute of what nobody knows: it may be any object.
+        """
+        found = [*self.of(node)]
+        if len(found) != 1:
+            return None
+        (origin,) = found
+        pair = origin if isinstance(origin, tuple) and len(origin) == 2 else (0, "")
+        return origin if isinstance(pair[0], int) or pair[0] == "instance" else None
+
     def classes(self, node: cst.BaseExpression) -> list[cst.ClassDef]:
         """The classes that an expression may be an instance of."""
         owners = (owner for origin in self.of(node) for owner in self._classes(origin))

@@ -11,7 +11,8 @@ import libcst as cst
 from amp_lint.amp.events import Event, Kind, mentions_scale, stepped
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.conditions import text
-from amp_lint.flow.values import Slot, Values, arguments, literal
+from amp_lint.flow.origins import Origin, Origins
+from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
@@ -60,10 +61,18 @@ class Clips:
     """Looks for clips in the wrong state among the cycles of a file."""
 
     def __init__(
-        self, tree: Tree, values: Values, roles: Roles, steps: Steps, places: UnscalePlaces
+        self,
+        tree: Tree,
+        values: Values,
+        origins: Origins,
+        roles: Roles,
+        steps: Steps,
+        places: UnscalePlaces,
     ) -> None:
         self.tree = tree
         self.values = values
+        self.names = values.names
+        self.origins = origins
         self.roles = roles
         self.steps = steps
         self.places = places
@@ -135,6 +144,7 @@ class Clips:
         """
         if state.pending is None or state.touched or not state.divided:
             return None
+        assert isinstance(clip.node, cst.Call)
         ready = [self._trained(each.node) for each in state.unscaled.values()]
         if not all(ready):
             return None
@@ -143,23 +153,24 @@ class Clips:
         later = (self._trained(step.node) for step in steps)
         return state.pending if any(each and each <= scaled for each in later) else None
 
-    def _trained(self, call: cst.CSTNode) -> frozenset[Slot]:
+    def _trained(self, call: cst.CSTNode) -> frozenset[Origin]:
         """The modules whose parameters the optimizer has that a call of the scaler is about."""
         optimizer = stepped(call) if isinstance(call, cst.Call) else None
-        made = [*self.values.alternatives(optimizer)] if optimizer is not None else []
-        found = {self._modules(each) for each in made if isinstance(each, cst.Call)}
-        return found.pop() if len(found) == 1 and len(made) == 1 else frozenset()
+        made = self.origins.makers(optimizer) if optimizer is not None else ()
+        return self._modules(made[0]) if len(made) == 1 else frozenset()
 
-    def _modules(self, call: cst.CSTNode) -> frozenset[Slot]:
-        """The variables whose ``parameters()`` are among the arguments of a call."""
-        found: set[Slot] = set()
-        for part in descendants(call):
-            if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
-                slot = self.values.slot(self.values.original(part.func.value))
-                if slot is not None:
-                    found.add(slot)
-                elif part is not call:
+    def _modules(self, call: cst.Call) -> frozenset[Origin]:
+        """The modules whose ``parameters()`` are among the arguments of a call, each one object.
+
+        Nothing where one of them is not known, or may be several.
+        """
+        found: set[Origin] = set()
+        for part in (part for arg in call.args for part in self.tree.below(arg, cst.Call)):
+            if isinstance(part.func, cst.Attribute) and not self.names.qualified(part.func):
+                origin = self.origins.one(part.func.value)
+                if origin is None:
                     return frozenset()
+                found.add(origin)
         return frozenset(found)
 
     def _is_own(self, clip: Event, backward: Event) -> bool:
@@ -226,7 +237,7 @@ class Clips:
         assert isinstance(call, cst.Call) and isinstance(place, cst.Call)
         following = cycle[cycle.index(clip) :]
         steps = [e for e in following if e.kind is Kind.STEP and e.scaler]
-        modules = self._modules(clip.node)
+        modules = self._modules(call)
         own = (e for e in steps if modules and self._trained(e.node) == modules)
         written = self.steps.recognizer.direct(call)
         name = (dotted(written.func) or "").rpartition(".")[2]

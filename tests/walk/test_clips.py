@@ -563,3 +563,47 @@ def train(model, optimizer, loader, amp):
 def test_a_scaler_is_on_as_its_caller_made_it(old: str, new: str, count: int) -> None:
     model = model_of(GIVEN.replace(old, new) if old else GIVEN)
     assert len([*model.clips.scaled]) == count
+
+
+APART = """\
+def step({names}, scaler, x):
+    {a}.zero_grad()
+    {b}.zero_grad()
+    scaler.scale({second}({first}(x)).mean()).backward()
+    scaler.unscale_({a})
+    clip({second}.parameters(), 1.0)
+    scaler.step({a})
+    scaler.step({b})
+    scaler.update()
+
+
+def main(first, second, loader):
+    a = torch.optim.SGD(first.parameters(), lr=0.1)
+    b = torch.optim.SGD({trained}.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    record = Record(a=a, b=b, first=first, second=second)
+    for x in loader:
+        step({given}, scaler, x)
+
+
+@dataclasses.dataclass
+class Record:
+    a: object
+    b: object
+    first: object
+    second: object
+"""
+PLAIN = {name: name for name in ("a", "b", "first", "second")}
+FIELDS = {name: f"o.{name}" for name in PLAIN}
+
+
+@pytest.mark.parametrize("trained", ["second", "first"])
+@pytest.mark.parametrize(
+    ("names", "given", "parts"),
+    [("a, b, first, second", "a, b, first, second", PLAIN), ("o", "record", FIELDS)],
+)
+def test_another_optimizer_is_unscaled_in_a_helper(
+    names: str, given: str, parts: dict[str, str], trained: str
+) -> None:
+    text = APART.format(names=names, given=given, trained=trained, **parts)
+    assert len(clips("import dataclasses\n" + text)) == (trained == "second")
