@@ -63,6 +63,22 @@ def insert_after(tree: Tree, statement: cst.BaseStatement, line: str) -> Edit:
     return Edit(at, at, f"{_newline(tree, start)}{indent}{line}")
 
 
+def move_behind(
+    tree: Tree, line: cst.SimpleStatementLine, holder: cst.BaseCompoundStatement
+) -> tuple[Edit, ...] | None:
+    """Put a line of a statement's block behind the statement; None if the line is no lone one.
+
+    The last line of it stays where it is, with the indentation of the statement.
+    """
+    if len(line.body) != 1:
+        return None
+    start, _ = tree.span(line)
+    if tree.end(line) == tree.end(holder):
+        return (Edit(_line_start(tree.text, start), start, _indent(tree, holder)),)
+    removed = remove_statement(tree, line.body[0])
+    return (removed, insert_after(tree, holder, tree.source(line))) if removed else None
+
+
 def insert_block_after(tree: Tree, statement: cst.BaseStatement, head: str, line: str) -> Edit:
     """The same of a block of one line."""
     inner = _indent(tree, statement) + tree.module.default_indent

@@ -330,8 +330,30 @@ class Mistakes:
                 continue
             for step in cycle[:index]:
                 each = step.kind is Kind.STEP and step.scaler == update.scaler is not None
-                if each and program.loop(step.node) is loop and _is_of_each(step.optimizer):
+                if (
+                    each
+                    and program.loop(step.node) is loop
+                    and self._takes_turns(loop, step, update)
+                ):
                     yield Found(Mistake.EARLY_UPDATE, update, step, root, ())
+
+    def _takes_turns(self, loop: cst.For, step: Event, update: Event) -> bool:
+        """Whether each round of a loop steps another optimizer, by one scaler."""
+        call, iterable = step.node, loop.iter
+        optimizer = stepped(call) if isinstance(call, cst.Call) else None
+        alone = isinstance(iterable, (cst.List, cst.Tuple)) and len(iterable.elements) < 2
+        if optimizer is None or alone or not self._varies(loop, optimizer):
+            return False
+        assert isinstance(call, cst.Call)  # it gave the optimizer
+        tests = (test for each in (step, update) for test in self._tests_within(loop, each.node))
+        return not any(self._varies(loop, each) for each in (call.func, *tests))
+
+    def _varies(self, loop: cst.For, node: cst.BaseExpression) -> bool:
+        """Whether an expression asks for what a loop takes another thing for in each round."""
+        targets = {target.value for target in self.tree.below(loop.target, cst.Name)}
+        meant = (node, *self.steps.program.values.alternatives(node))
+        names = (name for each in meant for name in self.tree.below(each, cst.Name))
+        return any(name.value in targets for name in names)
 
     def _only_steps(self, loop: cst.For) -> bool:
         """Whether a loop steps one optimizer after the other and runs nothing that is not seen.
@@ -741,9 +763,22 @@ class Mistakes:
         loop = self.tree.ancestor(event.node, cst.For)
         if loop is not None and self._has_one_round(loop):
             return False
-        mine = self.picks(event.node)
-        picks = map(self.picks, self._updates_beside(event.node))
-        return not any(mine - other and other - mine for other in picks)
+        mine, updates = self.picks(event.node), self._updates_beside(event.node)
+        if any(map(self._is_of_one_round, updates)):
+            return False
+        return not any(mine - other and other - mine for other in map(self.picks, updates))
+
+    def _is_of_one_round(self, update: cst.Call) -> bool:
+        """Whether a walk over optimizers updates in some of its rounds only, such as the last."""
+        loop = self.steps.program.loop(update)
+        if not isinstance(loop, cst.For) or self.steps.relevance.has_backward(loop.body):
+            return False
+        return any(self._varies(loop, test) for test in self._tests_within(loop, update))
+
+    def _tests_within(self, loop: cst.For, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+        """The tests of a loop's body that decide whether a round of it reaches a place."""
+        tests = (test for test, _ in deciding(self.tree, node))
+        return (test for test in tests if self.tree.contains(loop.body, test))
 
     def _is_before_steps(self, backward: Event, update: Event) -> bool:
         """Whether the steps of a function all stand below an update, and none is passed over.
@@ -901,11 +936,6 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """The names and attributes in an expression."""
     nodes = (node, *descendants(node))
     return (part for part in nodes if isinstance(part, (cst.Name, cst.Attribute)))
-
-
-def _is_of_each(key: str | None) -> bool:
-    """Whether something is each of what a loop walks over."""
-    return key is not None and key.endswith("[*]")
 
 
 def _stepped_itself(node: cst.CSTNode) -> cst.BaseExpression | None:

@@ -35,7 +35,7 @@ class EarlyScalerUpdate(Rule):
     code = "AMP106"
     name = "early-scaler-update"
     severity = Severity.ERROR
-    fixes = (Applicability.SAFE,)
+    fixes = (Applicability.SAFE, Applicability.SUGGEST)
     given = written.SCALED
     requires = (words(Role.SCALED_LOSS), words(Kind.STEP), words(Kind.UPDATE))
     pattern = written.UPDATED
@@ -61,6 +61,8 @@ class EarlyScalerUpdate(Rule):
 def _move(model: Model, found: Found) -> Fix | None:
     """Put ``update`` behind the step, where both are lines of one block and it is not repeated."""
     update, step = found.event.node, model.mistakes.last_step_after(found.event)
+    if model.tree.order(found.cause.node) < model.tree.order(update):
+        return _move_behind_loop(model, update)
     if step is None or not model.mistakes.follows(update, step):
         return None
     small, after = model.tree.parent(update), model.tree.statement(step)
@@ -74,3 +76,20 @@ def _move(model: Model, found: Found) -> Fix | None:
         return Fix("Remove the first `update`", (removed,), Applicability.SAFE)
     inserted = edits.insert_after(model.tree, after, model.tree.source(update))
     return Fix("Update after the last step", (removed, inserted), Applicability.SAFE)
+
+
+def _move_behind_loop(model: Model, update: cst.CSTNode) -> Fix | None:
+    """Put ``update`` behind the loop over optimizers that it is a line of, if that has one end."""
+    from amp_lint.amp.events import is_made_from_scale
+
+    small, loop = model.tree.parent(update), model.program.loop(update)
+    line = model.tree.parent(small) if isinstance(small, cst.Expr) else None
+    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(loop, cst.For):
+        return None
+    body, is_line = loop.body, model.tree.parent(line) is loop.body
+    leaves = any(model.tree.below(body, kind) for kind in (cst.Break, cst.Continue, cst.Return))
+    asks = any(is_made_from_scale(call, model.values) for call in model.tree.below(body, cst.Call))
+    if not is_line or line is body.body[0] or loop.orelse is not None or leaves or asks:
+        return None
+    moved = edits.move_behind(model.tree, line, loop)
+    return Fix("Update after the loop", moved, Applicability.SUGGEST) if moved else None
