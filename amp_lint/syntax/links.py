@@ -472,6 +472,8 @@ class _Linker:
             return False
         if self._models:
             return True
+        if any(written.trains_heirs(base.rpartition(".")[2]) for base in bases):
+            return True
         enters = written.REGION.encode() in body
         return not any(map(_MODULE.search, bases)) or enters or written.EVENTS.found_in(body)
 
@@ -791,6 +793,7 @@ def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
         or any(map(_is_optimizer, parts))
         or _keeps_registry(parts, _ITEMS)
         or any(map(_is_half, _given(node)))
+        or any(written.trains_heirs(_last(base)) for base in node.bases)
     )
 
 

@@ -189,6 +189,8 @@ ABOUT_GRADIENTS = re.compile(r"grad|scale", re.IGNORECASE)
 _PREPARING = words(Role.ACCELERATOR, Role.FABRIC)
 """The classes whose objects prepare models and optimizers."""
 _PREPARED = words(Role.PREPARED) - {"optimizers"}  # these are no more than asked for
+_DERIVED = words(Role.LIGHTNING, Role.TRAINER)
+"""The classes whose heirs train by methods that they have from them."""
 _NAMED_HALF = look(HALVES, r"\b(?:torch|th)\.", r"\b")
 REFUSED = frozenset({"BCELoss", "binary_cross_entropy"})
 """The losses that autocast refuses."""
@@ -203,6 +205,7 @@ MATTERS = (
     | look(OPTIMIZER_CLASSES, r"\b", r"\(")
     | look(_PREPARING, r"\b", r"\(")
     | look(_PREPARED, r"\.", r"\(\s*[^)\s]")
+    | look(_DERIVED, r"\bclass \w{1,80}\([^()\n]{0,200}\b", r"\s*[,)]")
 )
 """What a function has that may say something about a training step elsewhere."""
 NO_TEXT = r"(?![ \t]+(?!(?:and|as|async|else|for|from|if|import|in|is|not|or)\b)[a-z])"
@@ -247,6 +250,11 @@ def names_event(name: str) -> bool:
 def prepares(method: str) -> bool:
     """Whether a method that gets something may have a framework prepare it."""
     return method in _PREPARED
+
+
+def trains_heirs(base: str) -> bool:
+    """Whether what is derived from a class called so trains by its methods."""
+    return base in _DERIVED
 
 
 def is_stepped(name: str) -> bool:

@@ -520,7 +520,46 @@ def rounds(net, opt, takes, loader):
         opt.zero_grad()
         takes(net(x).mean(), opt)
 """
+OF_LIGHTNING = {
+    "pkg/__init__.py": "",
+    "pkg/base.py": """\
+import lightning.pytorch as pl
+
+
+class Base(pl.LightningModule):
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+""",
+    "pkg/manual.py": """\
+import torch
+from pkg.base import Base
+
+
+class Manual(Base):
+    def __init__(self, config):
+        super().__init__(config)
+        self.automatic_optimization = False
+
+    def training_step(self, batch, index):
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(self(batch).mean())
+        torch.nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+        optimizer.step()
+""",
+    "train.py": """\
+import lightning.pytorch as pl
+from pkg.manual import Manual
+
+
+def main(config, loader):
+    trainer = pl.Trainer(precision=config.precision)
+    trainer.fit(Manual(config), loader)
+""",
+}
 MISTAKES = {
+    "a step of a framework, which a base class has": (OF_LIGHTNING, "manual.py:14:9: AMP502"),
     "a module that a package passes on, beside much else": (
         {
             "main.py": RUNS_SCORES,
