@@ -45,6 +45,11 @@ CASES = {
         ("class Meter:\n    def read(self, p):\n        return p.grad.norm()\n",),
         True,
     ),
+    "a class whose heirs train": (
+        "from a import Base\nclass Heir(Base):\n    pass\n",
+        ("import pytorch_lightning as pl\nclass Base(pl.LightningModule):\n    pass\n",),
+        True,
+    ),
     "in a circle": ("from b import run\nrun(x)\n", (PLAIN, "import a\nrun = a.step\n"), False),
 }
 
@@ -54,7 +59,7 @@ def test_leads_where_something_is_attached(case: str) -> None:
     data, files, expected = CASES[case]
     table = {(at, name): to for to, name in ((1, "a"), (2, "b")) for at in range(3) if at != to}
     table = {key: to for key, to in table.items() if to <= len(files)}
-    links = Links(tuple(text.encode() for text in files), table)
+    links = Links(tuple(text.encode() for text in files), table, paths=("a.py", "b.py"))
     assert leads(data.encode(), links) is expected
     assert any(attachments(data.encode(), links).texts) is expected
 
