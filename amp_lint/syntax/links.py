@@ -600,7 +600,8 @@ class _Linker:
         words = (word for text in found for word in identifiers(parse(text)))
         links = self._links
         others = links.trainers, links.exported, links.is_plain, links.run, links.is_loaded
-        sources = tuple((links.paths[file - 1], links.files[file - 1]) for file in files)
+        paths = links.paths or ("",) * len(links.files)
+        sources = tuple((paths[file - 1], links.files[file - 1]) for file in files)
         return Attachments(tuple(found), table, frozenset(words), *others, sources=sources)
 
     def _text(self, file: int, ranks: set[int]) -> str:

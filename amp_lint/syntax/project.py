@@ -125,7 +125,7 @@ class Links:
     is_loaded: bool = False
     """Whether the trainers are those of programs that may load this file by its name."""
     paths: tuple[str, ...] = ()
-    """Those of the files, as shown."""
+    """Those of the files, as shown; nothing where they have none."""
 
     @property
     def contents(self) -> tuple[bytes, ...]:

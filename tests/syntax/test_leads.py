@@ -59,7 +59,7 @@ def test_leads_where_something_is_attached(case: str) -> None:
     data, files, expected = CASES[case]
     table = {(at, name): to for to, name in ((1, "a"), (2, "b")) for at in range(3) if at != to}
     table = {key: to for key, to in table.items() if to <= len(files)}
-    links = Links(tuple(text.encode() for text in files), table, paths=("a.py", "b.py"))
+    links = Links(tuple(text.encode() for text in files), table)
     assert leads(data.encode(), links) is expected
     assert any(attachments(data.encode(), links).texts) is expected
 
