@@ -17,6 +17,7 @@ from amp_lint.amp.frameworks import is_owner
 from amp_lint.amp.gradient_values import GradientValues, is_gradient
 from amp_lint.amp.regions import Region
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.counters import Counters
 from amp_lint.flow.forwarding import direct
 from amp_lint.flow.program import Program, is_stub
 from amp_lint.flow.values import Values, arguments, literal
@@ -263,7 +264,17 @@ class Recognizer:
     def _is_schedule(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
         """One that counts steps: what is given a metric or an epoch counts those."""
         own = self.program.target(call) is not None
-        return not own and not call.args and self.roles.is_scheduler(owner)
+        counts = not call.args or self._is_told_rounds(call)
+        return not own and counts and self.roles.is_scheduler(owner)
+
+    def _is_told_rounds(self, call: cst.Call) -> bool:
+        """Whether all that a method is given is how many rounds there were."""
+        given = [arg.value for arg in call.args if not arg.star]
+        return len(given) == len(call.args) == 1 and self._counters.counts_rounds(given[0], call)
+
+    @functools.cached_property
+    def _counters(self) -> Counters:
+        return Counters(self.program)
 
     @per_node
     def is_scale(self, call: cst.Call) -> bool:

@@ -9,7 +9,9 @@ import libcst as cst
 
 from amp_lint.flow.conditions import is_mode_test
 from amp_lint.flow.program import Program
+from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import assignments
+from amp_lint.syntax.names import dotted
 
 _ORDER = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _COUNTING = frozenset({"builtins.enumerate", "builtins.range", "itertools.count"})
@@ -47,6 +49,21 @@ class Counters:
         if node.value in self._raised or self._is_of_loop(node):
             return True
         return any(self.counts(each, steps - 1) for each in self._program.given_by_all(node))
+
+    def counts_rounds(self, node: cst.BaseExpression, call: cst.Call) -> bool:
+        """Whether a count is raised by one in each round of the loop around a call.
+
+        Or by the function, where there is no loop in it.
+        """
+        program = self._program
+        around = program.loop(call) or program.function_of(call)
+        name = dotted(node)
+        raised = program.tree.below(around.body, cst.AugAssign) if around and name else ()
+        return any(
+            dotted(each.target) == name and program.loop(each) is program.loop(call)
+            for each in raised
+            if isinstance(each.operator, cst.AddAssign) and literal(each.value) == 1
+        )
 
     def _is_of_loop(self, name: cst.Name) -> bool:
         """Whether a loop counts by a name."""

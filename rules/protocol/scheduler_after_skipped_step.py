@@ -25,6 +25,7 @@ _NAMES = ("old_scale", "scale_before")
 _MESSAGE = "the scheduler also counts steps that the scaler skips: the learning rate runs ahead"
 _SKIPPED = "skipped if a gradient is inf or NaN"
 _FALLS = "the scale falls here where the optimizer did not step"
+_TOLD = f"count only the steps in whose `update` `scaler.{GET_SCALE.word}()` did not fall"
 _HELP = f"step it only if `scaler.{GET_SCALE.word}()` did not fall in `update`"
 _HELP_BY = {
     Role.ACCELERATOR: "prepare it with the optimizer, whose skipped steps it leaves out then",
@@ -61,8 +62,11 @@ class SchedulerAfterSkippedStep(Rule):
             why = _FALLS if found.cause.kind is Kind.UPDATE else _SKIPPED
             related = [(found.cause.node, why)]
             owner = found.cause.framework
-            fix = _fix(model, found) if owner is None else None
-            told = _HELP if owner is None else _HELP_BY[owner]
+            assert isinstance(found.event.node, cst.Call)
+            counted = bool(found.event.node.args)
+            fix = _fix(model, found) if owner is None and not counted else None
+            own = _TOLD if counted else _HELP
+            told = own if owner is None else _HELP_BY[owner]
             yield self.report(model, found.event.node, _MESSAGE, related, fix, help=told)
 
 

@@ -61,3 +61,40 @@ def test_scheduler_behind_a_step_that_may_be_left_out(
     assert old in program
     mistakes = model_of(program.replace(old, new) if old else program).mistakes
     assert len(mistakes.scheduled) == count
+
+
+COUNTED = """\
+import torch
+def train(net, opt, scheduler, loaders, args):
+    scaler = torch.amp.GradScaler("cuda")
+    for epoch, batches in enumerate(loaders):
+        for i, x in enumerate(batches):
+            opt.zero_grad()
+            scaler.scale(net(x).mean()).backward()
+            scaler.step(opt)
+            scaler.update()
+            scheduler.step(args.done)
+            args.done += 1
+        args.epoch += 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("step(args.done)", "step(args.done)", 1),
+        ("step(args.done)", "step(epoch=args.done)", 1),
+        ("step(args.done)", "step(args.epoch)", 0),
+        ("step(args.done)", "step(epoch)", 0),
+        ("step(args.done)", "step(epoch + i / len(batches))", 0),
+        ("step(args.done)", "step(args.done, x)", 0),
+        ("args.done += 1", "args.done += len(x)", 0),
+        ("        args.epoch += 1", "        args.done += 1", 1),
+        ("            args.done += 1\n        args.epoch += 1", "        args.done += 1", 0),
+    ],
+)
+def test_a_scheduler_that_is_told_how_many_rounds_there_were(
+    old: str, new: str, count: int
+) -> None:
+    assert old in COUNTED
+    assert len(model_of(COUNTED.replace(old, new)).mistakes.scheduled) == count
