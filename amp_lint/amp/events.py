@@ -265,7 +265,7 @@ class Recognizer:
         """One that counts steps: what is given a metric or an epoch counts those."""
         own = self.program.target(call) is not None
         counts = not call.args or self._is_told_rounds(call)
-        return not own and counts and self.roles.is_scheduler(owner)
+        return not own and counts and self.roles.schedules_rate(owner)
 
     def _is_told_rounds(self, call: cst.Call) -> bool:
         """Whether all that a method is given is how many rounds there were."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 import libcst as cst
@@ -25,7 +25,7 @@ from amp_lint.vocabulary.amp import STATE_DICT
 from amp_lint.vocabulary.frameworks import NOT_TORCH
 from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import ROWS, methods, names, place, words
-from amp_lint.vocabulary.training import makes_optimizer, makes_scheduler
+from amp_lint.vocabulary.training import OTHER_SCHEDULES, makes_optimizer, makes_scheduler
 
 SCALERS = names(Role.SCALER)
 _STEPPERS = names(Role.STEPPER)
@@ -33,7 +33,11 @@ _SCALER_NAME = re.compile(r"(^|_)scaler\d*(_|$)|gradscaler|loss_scaler", re.IGNO
 _DIGITS = "0123456789"
 _NOBODY = {"", "None"}
 _NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer", re.IGNORECASE)
-_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SCHEDULES = frozenset({"sched", "scheds", "scheduler", "schedulers"})
+_OTHER_SCHEDULE = re.compile(
+    r"(^|_)({0})\d*_?sched|sched[a-z]*_({0})\d*(_|$)".format("|".join(sorted(OTHER_SCHEDULES)))
+)
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MAX_STEPS = 2  # helpers within helpers that make a scaler
 _MAX_CALLERS = 40  # calls that hand on one parameter
 _SCALER_OF_DATA = re.compile(
@@ -385,19 +389,30 @@ class Roles:
         return frozenset(given | used - engines) - {"self"}
 
     def is_scheduler(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a learning-rate scheduler, judged by origin and name."""
-        made = [v for v in self.values.alternatives(node) if isinstance(v, cst.Call)]
-        for value in made or self.origins.makers(node):
-            names = self.names.qualified(value.func)
-            if any(map(makes_scheduler, names)) or self._is_called_scheduler(value):
-                return True
+        """Whether an expression is a scheduler of an optimizer, judged by origin and name."""
+        if any(map(self._is_made_scheduler, self._made_by(node))):
+            return True
         return any(_names_scheduler(name.lower()) for name in self._called(node))
 
-    def _is_called_scheduler(self, made: cst.Call) -> bool:
-        """Whether what makes something of an optimizer is called a scheduler: ``PolyScheduler``."""
+    def schedules_rate(self, node: cst.BaseExpression) -> bool:
+        """Whether it is one of a learning rate, not of what its name says: ``ema_scheduler``."""
+        made = self._made_by(node)
+        if any(makes_scheduler(name) for v in made for name in self.names.qualified(v.func)):
+            return True
+        called = {*self._called(node), *(_in_words(_last(value.func)) for value in made)}
+        others = (_names_other_schedule(name.lower()) for name in called)
+        return self.is_scheduler(node) and not any(others)
+
+    def _made_by(self, node: cst.BaseExpression) -> Sequence[cst.Call]:
+        made = [v for v in self.values.alternatives(node) if isinstance(v, cst.Call)]
+        return made or self.origins.makers(node)
+
+    def _is_made_scheduler(self, made: cst.Call) -> bool:
+        """Whether torch makes one, or what is called so of an optimizer: ``PolyScheduler(opt)``."""
+        if any(map(makes_scheduler, self.names.qualified(made.func))):
+            return True
         given = (name for arg in made.args for name in self._called(arg.value))
-        words = _CAPITAL.sub("_", _last(made.func)).lower()
-        return _names_scheduler(words) and any(map(_names_optimizer, given))
+        return _names_scheduler(_in_words(_last(made.func))) and any(map(_names_optimizer, given))
 
 
 def _names_optimizer(name: str) -> bool:
@@ -412,9 +427,17 @@ def _names_optimizer(name: str) -> bool:
 
 def _names_scheduler(name: str) -> bool:
     words = (word.rstrip(_DIGITS) for word in name.split("_"))
-    return "lr_sched" in name or any(
-        word in ("sched", "scheds", "scheduler", "schedulers") for word in words
-    )
+    return "lr_sched" in name or not _SCHEDULES.isdisjoint(words)
+
+
+def _names_other_schedule(name: str) -> bool:
+    """Whether a name says what is scheduled, and that is no learning rate: ``wd_scheduler``."""
+    return _OTHER_SCHEDULE.search(name) is not None and "lr" not in name.split("_")
+
+
+def _in_words(name: str) -> str:
+    """``poly_scheduler`` of ``PolyScheduler``."""
+    return _CAPITAL.sub("_", name).lower()
 
 
 _DONE = methods(Role.SCALER)

@@ -16,6 +16,14 @@ OPTIMIZER_CLASSES = frozenset(
 )  # fmt: skip
 """The optimizers of torch."""
 
+OTHER_SCHEDULES = frozenset(
+    {
+        "beta", "betas", "bn", "bnm", "ema", "exponent", "momentum", "noise", "ratio", "temp",
+        "temperature", "wd", "weight", "weight_decay",
+    }
+)  # fmt: skip
+"""What schedulers are called after that change no learning rate."""
+
 _PARAMETERS = Parameter("parameters")
 _NORM_TYPE = Parameter("norm_type", Part.NORM_TYPE)
 _STRICT = Parameter("error_if_nonfinite", Part.STRICT)

@@ -170,6 +170,7 @@ def test_no_optimizers(text: str) -> None:
         ("torch.optim.swa_utils.SWALR(o, 1)", True),
         ("torch.optim.swa_utils.AveragedModel(net)", False),
         ("WarmupPolyLrScheduler(optim, warmup=9)", True),
+        ("LRScheduler(optim, 9)", True),
         ("lib.build_scheduler(config, optimizer)", True),
         ("DDPMScheduler(steps=9)", False),
         ("Scheduled(optimizer)", False),
@@ -180,6 +181,27 @@ def test_schedulers(made: str, is_one: bool) -> None:
     (call,) = [c for c in model.tree.nodes(cst.Call) if model.tree.source(c) == "use(x)"]
     assert model.roles.is_scheduler(call.args[0].value) is is_one
     assert not model.roles.is_optimizer(call.args[0].value)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [
+        ("scheduler", True),
+        ("lr_decay_scheduler", True),
+        ("lr_weight_scheduler", True),
+        ("weight_net_scheduler", True),
+        ("torch.optim.lr_scheduler.StepLR(o, 1)", True),
+        ("teacher_temp_scheduler", False),
+        ("scheduler_wd", False),
+        ("weight_decay_scheduler", False),
+        ("lib.BNMomentumScheduler(net, optimizer)", False),
+        ("wd", False),
+    ],
+)
+def test_schedulers_of_a_learning_rate(name: str, rate: bool) -> None:
+    model = model_of(f"import torch, lib\nuse({name})")
+    call = next(c for c in model.tree.nodes(cst.Call) if model.tree.source(c).startswith("use("))
+    assert model.roles.schedules_rate(call.args[0].value) is rate
 
 
 def test_every_construction() -> None:
