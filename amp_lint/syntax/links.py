@@ -43,6 +43,7 @@ _NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
 _IS_MADE = re.compile(rb"(?<=\w)(?!\w)(?:[ \t]*\(|[ \t]+as\b)")
 """What follows the name of what is called, or gets another name."""
 _BASES = re.compile(rb"class(?<!\wclass)[ \t]+\w+[ \t]*\(([^)]{0,2000})")
+_STATE_OF = re.compile(rb"(?<![\w.])(\w+)\.(\w+)\.state_dict\(")
 _ATTRIBUTE = re.compile(rb"\.\s*([^\W\d]\w*)")
 _WORD = re.compile(rb"[^\W\d]\w*")
 _MODULE = re.compile(r"Module$")
@@ -459,13 +460,15 @@ class _Linker:
     def _may_matter(self, wanted: Wanted) -> bool:
         """Whether a name may lead to something; judged by the text, which costs no parse.
 
-        A class does that is called or derived from, unless its instances are torch's to call.
+        A class does that is called or derived from, unless its instances are torch's to call; one
+        that a parameter is said to be of, where a state is saved of what such an object has.
         """
         file, name = wanted
         found = _classes(self._links.files[file - 1]).get(name)
         if found is None:
             return True
-        if name not in self._bases and not self._is_made(name.encode()):
+        said = self._reads_states and self._is_said(name.encode())
+        if name not in self._bases and not said and not self._is_made(name.encode()):
             return False
         bases, body = found
         if any(map(_OF_TORCH.search, bases)):
@@ -486,6 +489,18 @@ class _Linker:
                 return True
             at = self._data.find(name, end)
         return False
+
+    def _is_said(self, name: bytes) -> bool:
+        """Whether the file says of something that it is of a class of that name."""
+        return re.search(rb":[ \t]*" + name + rb"[ \t]*[,)=]", self._data) is not None
+
+    @functools.cached_property
+    def _reads_states(self) -> bool:
+        """Whether the file asks for the state of an attribute of what is not its own."""
+        return any(
+            owner != b"self" and written.is_stepped(name.decode())
+            for owner, name in _STATE_OF.findall(self._data)
+        )
 
     @functools.cached_property
     def _bases(self) -> frozenset[str]:
@@ -657,7 +672,7 @@ def _rows(node: ast.stmt) -> range:
 
 
 def _telling(owner: ast.ClassDef, lines: Sequence[str]) -> Iterator[int]:
-    """The lines of a class without the methods that say nothing, and run none that does."""
+    """The lines of a class without its docstrings, and methods that say and run nothing."""
     methods = [each for each in owner.body if isinstance(each, _FUNCTIONS)]
     sizes = {each: sum(len(lines[row]) for row in _rows(each)) for each in methods}
     kept = {each.name for each in methods if _matters(each, _parts(each))}
@@ -670,7 +685,20 @@ def _telling(owner: ast.ClassDef, lines: Sequence[str]) -> Iterator[int]:
         if sizes[each] < _SMALL or each.name == "__init__" or _sets_up(each) or _hands_on(each)
     }
     left_out = {row for each in methods if each.name not in kept for row in _rows(each)}
+    left_out |= {row for each in (owner, *methods) for row in _documentation(each)}
     return (row for row in _rows(owner) if row not in left_out)
+
+
+def _documentation(owner: ast.AST) -> Sequence[int]:
+    """The lines of a docstring, counted from 0, where a statement stands below it."""
+    body = owner.body if isinstance(owner, _DEFINING) else []
+    if len(body) < 2 or not isinstance(body[0], ast.Expr):
+        return ()
+    first, second = body[0], body[1]
+    is_text = isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    end = first.end_lineno or first.lineno
+    below = first.col_offset == second.col_offset and end < second.lineno
+    return range(first.lineno - 1, end) if is_text and below else ()
 
 
 def _sets_up(method: ast.AST) -> bool:

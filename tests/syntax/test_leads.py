@@ -69,3 +69,35 @@ def test_what_is_left_where_nothing_matters() -> None:
     assert links.narrowed() is None
     links = Links((b"",), {}, frozenset({1}), trainers=(("t.py", b""),), models=True)
     assert links.narrowed() == Links((), {}, trainers=(("t.py", b""),))
+
+
+@pytest.mark.parametrize("docstring", ['"""Steps."""', "'''\n        Steps.\n        '''"])
+def test_a_large_class_is_attached_without_docstrings(docstring: str) -> None:
+    long = docstring.replace("Steps.", "Steps. " * 4_000)
+    method = f"    def step(self, loss):\n        {long}\n        loss.backward()\n"
+    only = '    def other(self):\n        """Nothing."""\n'
+    owner = f'class Trainer:\n    """Trains."""\n{method}{only}'
+    (text,) = attachments(
+        b"from a import Trainer\nTrainer().step(x)\n", Links((owner.encode(),), {(0, "a"): 1})
+    ).texts
+    assert "loss.backward()" in text
+    assert '"""Nothing."""' in text  # which is all that it does
+    assert "Steps." not in text and "Trains." not in text
+
+
+SAID = "from a import Trainer\ndef save(run: Trainer):\n    return run.{}.state_dict()\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (SAID.format("optimizer"), True),
+        (SAID.format("model"), False),
+        (SAID.format("optimizer").replace("run:", "self:").replace("run.", "self."), False),
+        (SAID.format("optimizer").replace("run: Trainer", "run: [Trainer]"), False),
+    ],
+)
+def test_the_class_of_what_a_parameter_is_said_to_be(program: str, expected: bool) -> None:
+    owner = b"class Trainer:\n    def step(self, loss):\n        loss.backward()\n"
+    links = Links((owner,), {(0, "a"): 1})
+    assert leads(program.encode(), links) is expected

@@ -267,6 +267,19 @@ def main(net, loader, path):
         agent.update(x)
         save(agent, path)
 """
+SAID = """\
+import torch
+from agent import Agent
+
+
+class Files:
+    def save(self, run: Agent, epoch, path):
+        state = {"epoch": epoch, "optimizer": run.optimizer.state_dict()}
+        torch.save(state, path)
+
+    def load(self, run: Agent, path):
+        run.optimizer.load_state_dict(torch.load(path)["optimizer"])
+"""
 STATIC = """\
 import torch
 
@@ -1030,6 +1043,10 @@ train(net, [], torch.optim.SGD(net.parameters(), lr=0.1))
     "an optimizer of an object of a large class": (
         {"agent.py": AGENT, "main.py": SAVES},
         "main.py:7:16: AMP111",
+    ),
+    "an optimizer of what a parameter is said to be": (
+        {"agent.py": AGENT, "files.py": SAID},
+        "files.py:7:17: AMP111",
     ),
     "an optimizer in what a base class saves": (
         {"base.py": KEEPS, "ppo.py": KEPT},
