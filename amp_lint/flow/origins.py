@@ -397,10 +397,26 @@ class Origins:
         owner = self.tree.ancestor(function, cst.FunctionDef, cst.ClassDef)
         if isinstance(owner, cst.ClassDef) and function.name.value == "__init__":
             calls += self._constructions.get(id(owner), ())
+        rest = function.params.star_kwarg
         for call in calls:
+            if rest is not None and rest.name.value == name:
+                yield from self._rest(function, call)
+                continue
             value = self.program.bind(function, call).get(name)
             if value is not None:
                 yield value
+
+    def _rest(self, function: cst.FunctionDef, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """What a call gives for ``**rest``, also by a dict that is written out."""
+        params = (*function.params.params, *function.params.kwonly_params)
+        known = {param.name.value for param in params}
+        for arg in call.args:
+            if arg.keyword is not None and arg.keyword.value not in known:
+                yield arg.value
+            elif arg.star == "**":
+                for spread in self.values.alternatives(arg.value):
+                    items = self.values.items(spread) or ()
+                    yield from (value for key, value in items if key not in known)
 
     def constructions(self, owner: cst.ClassDef) -> list[cst.Call]:
         """The calls that make an object of a class, and of no other one."""

@@ -964,7 +964,21 @@ class Checkpoints:
             alone = isinstance(entry, _WHOLE) and self._saves(call, parent)
             return entry if alone and isinstance(entry, cst.BaseExpression) else None
         added = any(isinstance(t, cst.Subscript) for t in targets_of(self.tree, entry))
+        added = added or self._is_state_of_each(entry)
         return entry if added and isinstance(entry, cst.BaseExpression) else None
+
+    def _is_state_of_each(self, entry: cst.CSTNode) -> bool:
+        """Whether a function gives the states of all that something holds, and that is saved."""
+        function = self.tree.ancestor(entry, cst.FunctionDef)
+        if not isinstance(entry, cst.DictComp | cst.Name) or function is None:
+            return False
+        calls = self.program.calls_of(function)
+        whole = any(isinstance(self.tree.parent(c), cst.Arg) and self._is_in_save(c) for c in calls)
+        if not whole or not isinstance(self.tree.parent(entry), cst.Return):
+            return False
+        made = [*self.values.alternatives(entry)]
+        grows = any(map(self._may_grow, self._uses(made[0])))
+        return len(made) == 1 and isinstance(made[0], cst.DictComp) and not grows
 
     def _outermost(self, element: cst.DictElement) -> cst.Dict | None:
         """The dict that holds an element, or holds the dict that does, where all is plain."""

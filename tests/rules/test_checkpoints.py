@@ -1154,3 +1154,56 @@ def test_other_names_for_a_checkpoint(old: str, new: str, count: int) -> None:
     states = 'states = opt.state_dict()\n    state = {}\n    state["opt"] = states\n    '
     states += "torch.save(state, path)"
     assert len(unsaved(SCRIPT.replace(saved, states), old, new)) == count
+
+
+HOLDER = """\
+import torch
+class Holder:
+    def __init__(self, path, **kept):
+        self.path, self.kept = path, kept
+    def states(self, **more):
+        state = {k: v.state_dict() if hasattr(v, "state_dict") else v for k, v in self.kept.items()}
+        state.update(more)
+        return state
+    def load(self):
+        state = torch.load(self.path)
+        for k, v in self.kept.items():
+            v.load_state_dict(state[k])
+def main(net, batches):
+    opt = torch.optim.Adam(net.parameters())
+    s = torch.amp.GradScaler("cuda")
+    holder = Holder("x.pt", net=net, opt=opt)
+    holder.load()
+    for x in batches:
+        s.scale(net(x).mean()).backward()
+        s.step(opt)
+        s.update()
+    torch.save(holder.states(), "x.pt")
+"""
+SAVED_BY_IT = HOLDER.replace(
+    "        return state\n", '        torch.save(state, "x.pt")\n'
+).replace("torch.save(holder.states()", "print(holder.states()")
+
+
+@pytest.mark.parametrize("program", [HOLDER, SAVED_BY_IT])
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("net=net, opt=opt", "**{'net': net, 'opt': opt}", 1),
+        ("net=net, opt=opt", "**dict(net=net, opt=opt)", 1),
+        ("net=net, opt=opt", "net=net", 0),
+        ("net=net, opt=opt", "path=opt", 0),
+        ("net=net, opt=opt", "opt=opt, amp=s", 0),
+        ("holder.states()", "holder.states(amp=s.state_dict())", 0),
+    ],
+)
+def test_what_an_object_keeps_of_all_that_it_is_given(
+    program: str, old: str, new: str, count: int
+) -> None:
+    assert len(incomplete(program, old, new)) == count
+
+
+def test_states_that_are_an_entry_of_what_is_saved_are_reported_there() -> None:
+    within = HOLDER.replace("torch.save(holder.states(),", 'torch.save({"opt": holder.states()},')
+    assert not incomplete(within)
