@@ -97,6 +97,17 @@ class ScalerState:
             )
         ]
 
+    def overridden(self) -> list[cst.Name]:
+        """The names of private methods that classes derived from torch's scalers replace."""
+        owners = (each for each in self.tree.nodes(cst.ClassDef) if self._is_derived(each))
+        methods = (part for owner in owners for part in owner.body.body)
+        names = (part.name for part in methods if isinstance(part, cst.FunctionDef))
+        return [name for name in names if name.value in PRIVATE]
+
+    def _is_derived(self, owner: cst.ClassDef) -> bool:
+        """Whether a class is derived from a scaler of torch."""
+        return any(self.names.is_any(base.value, SCALERS) for base in owner.bases)
+
     def _is_shared(self, use: PrivateUse) -> bool:
         """Whether a loop over what was found to be infinite changes it: ``all_reduce(found)``."""
         loop = self.tree.ancestor(use.node, cst.For)
@@ -122,9 +133,7 @@ class ScalerState:
         if self.names.is_any(call.func, SCALERS):
             return True
         owner = self.names.definition(call.func)
-        return isinstance(owner, cst.ClassDef) and any(
-            self.names.is_any(base.value, SCALERS) for base in owner.bases
-        )
+        return isinstance(owner, cst.ClassDef) and self._is_derived(owner)
 
     def _annotation(self, node: cst.BaseExpression) -> cst.Annotation | None:
         """What a parameter is said to be."""

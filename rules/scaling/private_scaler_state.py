@@ -25,6 +25,8 @@ OTHERWISE = (
     CHANGES,
     "use `scale`, `unscale_`, `step`, `update`, `get_scale`, `state_dict`",
 )
+OVERRIDDEN = "another torch may call it with other arguments, or not at all"
+IN_PUBLIC = "override `unscale_`, `step` or `update`, and call that of the base"
 READ = {
     "_scale": (UNSET, "read `get_scale()`"),
     "_get_scale_async": (RAISES, "read `get_scale()`"),
@@ -84,6 +86,9 @@ class PrivateScalerState(Rule):
             message = f"`{use.member}` is private: {effect}"
             found = self.report(model, use.whole, message, fix=_fix(model, use), help=help)
             yield replace(found, severity=Severity.WARNING) if _steps_wrong(use) else found
+        for name in model.part(ScalerState).overridden():
+            message = f"`{name.value}` is private: {OVERRIDDEN}"
+            yield replace(self.report(model, name, message, help=IN_PUBLIC), preview=True)
 
 
 def _steps_wrong(use: PrivateUse) -> bool:

@@ -79,3 +79,27 @@ def test_kind_of_use(text: str, expected: list[str]) -> None:
 )
 def test_whose_member(text: str, found: bool) -> None:
     assert bool(uses(text)) is found
+
+
+OVERRIDDEN = """
+class Told(GradScaler):
+    def step(self, optimizer):
+        return super().step(optimizer)
+    def _maybe_opt_step(self, optimizer, state, *args):
+        return None if state["found_inf_per_device"] else optimizer.step(*args)
+    def _told(self):
+        return self._scale
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "names"),
+    [
+        ("GradScaler", ["_maybe_opt_step"]),
+        ("torch.amp.GradScaler", ["_maybe_opt_step"]),
+        ("Scaler", []),
+    ],
+)
+def test_private_methods_that_are_overridden(base: str, names: list[str]) -> None:
+    state = model_of(HEADER + OVERRIDDEN.replace("GradScaler", base)).part(ScalerState)
+    assert [name.value for name in state.overridden()] == names
