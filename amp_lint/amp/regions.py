@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -372,17 +372,23 @@ class Regions:
         alternatives = [*self._alternatives(context)]
         found = [self._of_call(alternative, steps) for alternative in alternatives]
         regions = [region for region in found if region is not None]
-        if not regions:
-            return None
-        ranks = [self._rank(region) for region in regions]
-        first = regions[ranks.index(min(ranks))]
-        if len({*ranks}) > 1:
-            first = replace(first, of_several=True)
-        if len(regions) == len(alternatives):
+        first = self._common(found)
+        if first is None or len(regions) == len(alternatives):
             return first
         pairs = zip(alternatives, found, strict=True)
         chosen = tuple(alternative for alternative, region in pairs if region is not None)
         return replace(first, conditional=True, choices=chosen)
+
+    def _common(self, found: Sequence[Region | None]) -> Region | None:
+        """What is known of a region that may be any of several, or none at all."""
+        regions = [region for region in found if region is not None]
+        if not regions:
+            return None
+        ranks = [self._rank(region) for region in regions]
+        first = regions[ranks.index(min(ranks))]
+        conditional = first.conditional or len(regions) < len(found)
+        several = first.of_several or len({*ranks}) > 1
+        return replace(first, conditional=conditional, of_several=several)
 
     def _rank(self, region: Region) -> int:
         """Of contexts that may be entered, that of float16 counts: it needs more than others."""
@@ -411,7 +417,7 @@ class Regions:
         made = self.values.function(node) if isinstance(node, cst.Attribute) else None
         if made is None or not is_property(made):
             return None
-        region = _common([self._region(each, steps - 1) for each in _contexts_made(made)])
+        region = self._common([self._region(each, steps - 1) for each in _contexts_made(made)])
         hidden = region is not None and self.tree.is_own(node) > self.tree.is_own(region.node)
         return replace(region, node=node) if hidden and region is not None else region
 
@@ -479,7 +485,7 @@ class Regions:
             return None
         made = [v for each in returned(definition) for v in self.values.alternatives(each)]
         regions = [self._of_function(call, function, steps - 1) for function in made]
-        return _common([self._seen_from(call, region) for region in regions])
+        return self._common([self._seen_from(call, region) for region in regions])
 
     def _of_partial(self, call: cst.Call, partial: cst.Call) -> Region | None:
         function, given = completed(partial, call)
@@ -522,17 +528,6 @@ class Regions:
         given = passed_on(made, helper, call, self.program)
         built = _build(call, region.function, BY_NAME[region.function], given)
         return replace(built, node=place, conditional=region.conditional)
-
-
-def _common(found: list[Region | None]) -> Region | None:
-    """What is known of a region that may be any of several, or none at all."""
-    regions = [region for region in found if region is not None]
-    on = [region for region in regions if not region.never_enabled] or regions
-    if not on:
-        return None
-    alike = len(on) == 1 or all(region.dtype is None for region in on)
-    conditional = len(on) < len(found) or on[0].conditional
-    return replace(on[0], conditional=conditional, starred=on[0].starred or not alike)
 
 
 def _contexts_made(function: cst.FunctionDef) -> Iterator[cst.BaseExpression]:

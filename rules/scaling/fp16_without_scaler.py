@@ -104,7 +104,7 @@ class Fp16WithoutScaler(Rule):
 
 def _why(model: Model, region: Region) -> str:
     if region.dtype is None:
-        return BY_DEFAULT
+        return CHOSEN if region.of_several else BY_DEFAULT
     values = model.values.alternatives(region.dtype)
     is_certain = all(model.names.is_only(value, FLOAT16) for value in values)
     return "" if is_certain and not region.of_several else CHOSEN

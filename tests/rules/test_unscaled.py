@@ -454,3 +454,38 @@ def test_a_decorated_forward_where_an_option_scales(old: str, new: str, count: i
     forwards = model_of(program).part(Unscaled).forwards
     assert len(forwards) == count
     assert all(each.place is each.backward and each.option for each in forwards)
+
+
+MAKER = """\
+import contextlib, torch
+def get_autocast(precision):
+    if precision == "amp":
+        return torch.cuda.amp.autocast
+    if precision == "bf16":
+        return lambda: torch.cuda.amp.autocast(dtype=torch.bfloat16)
+    return contextlib.suppress
+def train(net, opt, data, args):
+    context = get_autocast(args.precision)
+    for x in data:
+        with context():
+            loss = net(x).loss
+        loss.backward()
+        opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("return torch.cuda.amp.autocast\n", "return contextlib.suppress\n", 0),
+        ("return torch.cuda.amp.autocast\n", "return torch.cpu.amp.autocast\n", 0),
+        ("(dtype=torch.bfloat16)", "(dtype=torch.float16)", 1),
+        ("(dtype=torch.bfloat16)", "(enabled=False)", 1),
+    ],
+)
+def test_what_a_function_gives_that_makes_one_of_several_regions(
+    old: str, new: str, count: int
+) -> None:
+    assert old in MAKER
+    assert len(model_of(MAKER.replace(old, new)).part(Unscaled).forwards) == count
