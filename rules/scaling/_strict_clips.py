@@ -12,6 +12,8 @@ from amp_lint.model import Model
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.walk.mistake_rows import STRICT_CLIP
 
+from ._refusals import is_caught
+
 
 @dataclass(frozen=True, slots=True)
 class StrictClip:
@@ -50,7 +52,7 @@ class StrictClips:
         argument = self._argument(call)
         if argument is None or self.values.constants(argument.value) != [True]:
             return None
-        return None if self._is_caught(call) else StrictClip(call, argument, backward)
+        return None if is_caught(self.tree, call) else StrictClip(call, argument, backward)
 
     def _argument(self, call: cst.Call) -> cst.Arg | None:
         """The argument that says whether to raise."""
@@ -64,14 +66,3 @@ class StrictClips:
             if arg.keyword is None and index == place:
                 return arg
         return None
-
-    def _is_caught(self, call: cst.Call) -> bool:
-        """Whether something waits for the error."""
-        child: cst.CSTNode = call
-        for holder in self.tree.ancestors(call):
-            if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
-                return False
-            if isinstance(holder, (cst.Try, cst.TryStar)) and child is holder.body:
-                return bool(holder.handlers)
-            child = holder
-        return False

@@ -28,6 +28,10 @@ RAISES = (
     "anomaly mode ends the run at the first NaN that an overflow makes in backward, where a scaler "
     "would skip the step"
 )
+REFUSED = (
+    "this ends the run at the first overflow, by which a scaler finds its scale: `step` would skip"
+)
+_GO_ON = "go on with `step` and `update`; to end the run, ask how small the scale has become"
 _LOOK = "turn it on to look for a NaN alone: without a scaler, or with `check_nan=False`"
 _ANOMALY = frozenset({"detect_anomaly", "set_detect_anomaly"})
 
@@ -46,11 +50,16 @@ class NonfiniteClipError(Rule):
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the argument of every such clip, and anomaly mode, which raises at NaN."""
         from ._anomaly import anomalies
+        from ._refusals import Refusals
         from ._strict_clips import StrictClips
 
         for call, backward in anomalies(model):
             related = [(backward.node, _SCALED)]
             found = self.report(model, call, RAISES, related, help=_LOOK)
+            yield replace(found, severity=Severity.WARNING, preview=True)
+        for end, backward in model.part(Refusals).all():
+            related = [(backward.node, _SCALED)]
+            found = self.report(model, end, REFUSED, related, help=_GO_ON)
             yield replace(found, severity=Severity.WARNING, preview=True)
         for clip in model.part(StrictClips).all:
             related = [(clip.backward.node, _SCALED)]

@@ -11,9 +11,11 @@ from tests.programs import model_of
 
 if TYPE_CHECKING:  # where mypy finds what is installed below `amp_lint.rules`
     from rules.scaling._anomaly import anomalies
+    from rules.scaling._refusals import Refusals
     from rules.scaling._strict_clips import StrictClips
 else:
     from amp_lint.rules.scaling._anomaly import anomalies
+    from amp_lint.rules.scaling._refusals import Refusals
     from amp_lint.rules.scaling._strict_clips import StrictClips
 
 PROGRAM = """\
@@ -128,3 +130,107 @@ def test_anomaly_mode(old: str, new: str, count: int) -> None:
     assert old in ANOMALY
     model = model_of(ANOMALY.replace(old, new) if old else ANOMALY)
     assert len([*anomalies(model)]) == count
+
+
+CHECKED = """\
+import os, sys, torch
+from torch.amp import GradScaler
+from torch.nn.utils import clip_grad_norm_
+def train(data, opt, amp):
+    s = GradScaler() if amp else None
+    for x in data:
+        if amp:
+            s.scale(loss(x)).backward()
+            s.unscale_(opt)
+        else:
+            loss(x).backward()
+        norm = clip_grad_norm_(x.parameters(), 1.0)
+        if not torch.isfinite(norm):
+            raise ValueError(norm)
+        if amp:
+            s.step(opt)
+            s.update()
+        else:
+            opt.step()
+"""
+TEST, RAISE = "not torch.isfinite(norm)", "raise ValueError(norm)"
+
+
+def refused(program: str) -> list[str]:
+    """The statements reported that end the run."""
+    model = model_of(program)
+    return [model.tree.source(end) for end, _ in model.part(Refusals).all()]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        (TEST, "norm.isnan() or torch.isinf(norm)", 1),
+        (TEST, "amp and not torch.isfinite(norm).all()", 1),
+        (TEST, "torch.isfinite(norm)", 0),
+        (TEST, "amp or not torch.isfinite(norm)", 0),
+        (TEST, "not torch.isfinite(x)", 0),
+        (TEST, "norm > 100", 0),
+        (f"if {TEST}:\n            {RAISE}", "assert torch.isfinite(norm)", 1),
+        (f"if {TEST}:\n            {RAISE}", "assert not torch.isfinite(norm)", 0),
+        (f"{TEST}:", "torch.isfinite(norm):\n            pass\n        else:", 1),
+        (RAISE, "sys.exit(1)", 1),
+        (RAISE, "os._exit(1)", 1),
+        (RAISE, "print(norm)", 0),
+        (RAISE, "if x: raise ValueError(norm)", 0),
+        (f"            {RAISE}", f"            try: {RAISE}\n            except E: pass", 0),
+        ("GradScaler() if amp", "GradScaler(enabled=False) if amp", 0),
+        ("s.scale(loss(x)).backward()", "loss(x).backward()", 0),
+    ],
+)
+def test_a_norm_that_is_tested_by_hand(old: str, new: str, count: int) -> None:
+    assert old in CHECKED
+    assert len(refused(CHECKED.replace(old, new) if old else CHECKED)) == count
+
+
+ASKED = """\
+import torch
+from torch.amp import GradScaler
+from torch.nn.utils import clip_grad_norm_
+class Trainer:
+    def __init__(self, net, opt, amp):
+        self.net, self.opt, self.amp = net, opt, amp
+        self.s = GradScaler() if amp else None
+    def clip(self):
+        norm = clip_grad_norm_(self.net.parameters(), 1.0)
+        if not torch.isfinite(norm):
+            print(norm)
+            return False
+        return True
+    def step(self, x, skip):
+        loss = self.net(x).mean()
+        if self.amp:
+            self.s.scale(loss).backward()
+            self.s.unscale_(self.opt)
+            if not self.clip() and not skip:
+                raise ValueError("scaled")
+            self.s.step(self.opt)
+            self.s.update()
+        else:
+            loss.backward()
+            if not self.clip():
+                raise ValueError("plain")
+            self.opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("", "", True),
+        ("not self.clip() and not skip", "self.clip()", False),
+        ("return False", "return True", False),
+        ("return False", "return norm", False),
+        ("not self.clip() and not skip", "skip", False),
+    ],
+)
+def test_a_norm_that_callers_ask_for(old: str, new: str, found: bool) -> None:
+    assert old in ASKED
+    program = ASKED.replace(old, new) if old else ASKED
+    assert refused(program) == ['raise ValueError("scaled")'] * found

@@ -1,0 +1,128 @@
+"""Tests of a gradient norm by hand that end the run where it is inf or NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from amp_lint.amp.events import Event
+from amp_lint.flow.branches import contradict
+from amp_lint.flow.conditions import text
+from amp_lint.flow.values import literal
+from amp_lint.model import Model
+from amp_lint.syntax.assignments import targets_of
+from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import Tree, descendants, last_statement
+from amp_lint.walk.mistake_rows import STRICT_CLIP
+from amp_lint.walk.relevance import FINITE
+
+_EXITS = frozenset({"builtins.exit", "builtins.quit", "os._exit", "os.abort", "sys.exit"})
+_FINITE = "finite"
+
+Says = Callable[[cst.BaseExpression], bool | None]
+"""Whether a test holds for inf and NaN alone; False where it holds for finite numbers alone."""
+
+
+def is_caught(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether something in its function waits for the error that a place raises."""
+    child = node
+    for holder in tree.ancestors(node):
+        if isinstance(holder, (cst.FunctionDef, cst.Lambda)):
+            return False
+        if isinstance(holder, (cst.Try, cst.TryStar)) and child is holder.body:
+            return bool(holder.handlers)
+        child = holder
+    return False
+
+
+class Refusals:
+    """Looks for what ends the run between a scaled backward and the step of its scaler."""
+
+    def __init__(self, model: Model) -> None:
+        self.tree = model.linked
+        self.names = model.names
+        self.program = model.program
+        self.steps = model.steps
+
+    def all(self) -> list[tuple[cst.CSTNode, Event]]:
+        """Each statement that does, with the backward, in source order."""
+        found: dict[int, tuple[cst.CSTNode, Event]] = {}
+        for root in self.steps.roots:
+            for cycle in root.cycles:
+                for event, state in self.steps.states(cycle):
+                    backward = STRICT_CLIP.judge(event, state)
+                    ends = self._ends(event.node, backward) if backward is not None else ()
+                    found |= {id(end): (end, backward) for end in ends if backward is not None}
+        return sorted(found.values(), key=lambda pair: self.tree.order(pair[0]))
+
+    def _ends(self, norm: cst.CSTNode, backward: Event) -> Iterator[cst.CSTNode]:
+        assert isinstance(norm, cst.Call)
+        named = {dotted(target) for target in targets_of(self.tree, norm)} - {None}
+
+        def is_finite(test: cst.BaseExpression) -> bool | None:
+            parts = (test, *descendants(test))
+            about = any(part is norm or _is_named(part, named) for part in parts)
+            words = FINITE.findall(text(test)) if about else []
+            return None if not words else any(word.lower() != _FINITE for word in words)
+
+        home = self.program.function_of(norm)
+        for arm in self._arms(home or self.tree.module, is_finite):
+            yield from self._ending(arm)
+            yield from self._told(home, arm, backward)
+
+    def _told(
+        self, function: cst.FunctionDef | None, arm: cst.CSTNode, backward: Event
+    ) -> Iterator[cst.CSTNode]:
+        """What ends the run where callers ask for what a function returns of such a norm."""
+        last = last_statement(arm) if isinstance(arm, cst.BaseSuite) else None
+        value = literal(last.value) if isinstance(last, cst.Return) and last.value else ...
+        if function is None or not isinstance(value, bool):
+            return
+        for call in self.program.calls_of(function):
+
+            def says(test: cst.BaseExpression, call: cst.Call = call) -> bool | None:
+                return value if test is call else None
+
+            home = self.program.function_of(call) or self.tree.module
+            for other in self._arms(home, says):
+                if not contradict(self.tree, other, backward.node):
+                    yield from self._ending(other)
+
+    def _arms(self, home: cst.CSTNode, says: Says) -> Iterator[cst.CSTNode]:
+        """The arms of a function's tests, and its assertions, that are for inf and NaN alone."""
+        for branch in self.tree.below(home, cst.If):
+            holds = _says(branch.test, says)
+            if holds:
+                yield branch.body
+            elif holds is False and isinstance(branch.orelse, cst.Else):
+                yield branch.orelse.body
+        for each in self.tree.below(home, cst.Assert):
+            if _says(each.test, says) is False:
+                yield each
+
+    def _ending(self, arm: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The statement of an arm, under no other test, that ends the run."""
+        last = last_statement(arm) if isinstance(arm, cst.BaseSuite) else arm
+        call = last.value if isinstance(last, cst.Expr) else None
+        exits = isinstance(call, cst.Call) and self.names.is_any(call.func, _EXITS)
+        ends = exits or isinstance(last, (cst.Raise, cst.Assert))
+        if ends and last is not None and self.tree.is_own(last) and not is_caught(self.tree, last):
+            yield last
+
+
+def _is_named(node: cst.CSTNode, names: set[str | None]) -> bool:
+    return isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) in names
+
+
+def _says(test: cst.BaseExpression, says: Says) -> bool | None:
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            of_inner = _says(inner, says)
+            return None if of_inner is None else not of_inner
+        case cst.BooleanOperation(left=left, operator=sign, right=right):
+            sides = {_says(left, says), _says(right, says)}
+            if isinstance(sign, cst.And) and True in sides:
+                return True
+            return sides.pop() if len(sides) == 1 else None
+    return says(test)
