@@ -11,13 +11,18 @@ from amp_lint.flow.branches import deciding
 from amp_lint.flow.values import arguments, literal
 from amp_lint.model import Model
 
+RAISES = (
+    "anomaly mode ends the run at the first NaN that an overflow makes in backward, where a scaler "
+    "would skip the step"
+)
+LOOK = "turn it on to look for a NaN alone: without a scaler, or with `check_nan=False`"
 _SETS = frozenset({"torch.autograd.set_detect_anomaly"})
 _ENTERS = frozenset({"torch.autograd.detect_anomaly"})
 _MODE, _CHECK = (0, "mode"), "check_nan"
 _MAIN = "__name__"
 
 
-def anomalies(model: Model) -> Iterator[tuple[cst.Call, Event]]:
+def anomalies(model: Model) -> Iterator[tuple[cst.CSTNode, Event]]:
     """Each call that turns it on, under no test, with the scaled backward that it is on for."""
     scaled = [e for e in model.steps.backwards if e.scaler is not None and e.enabled is not False]
     for call in model.tree.nodes(cst.Call) if scaled else ():

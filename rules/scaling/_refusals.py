@@ -17,6 +17,10 @@ from amp_lint.syntax.tree import Tree, descendants, last_statement
 from amp_lint.walk.mistake_rows import STRICT_CLIP
 from amp_lint.walk.relevance import FINITE
 
+ENDS = (
+    "this ends the run at the first overflow, by which a scaler finds its scale: `step` would skip"
+)
+GO_ON = "go on with `step` and `update`; to end the run, ask how small the scale has become"
 _EXITS = frozenset({"builtins.exit", "builtins.quit", "os._exit", "os.abort", "sys.exit"})
 _FINITE = "finite"
 

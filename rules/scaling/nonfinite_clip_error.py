@@ -24,15 +24,6 @@ MESSAGE = (
     "scale"
 )
 _HELP, _SCALED = "leave it out, or pass False", "the scaled loss may overflow here"
-RAISES = (
-    "anomaly mode ends the run at the first NaN that an overflow makes in backward, where a scaler "
-    "would skip the step"
-)
-REFUSED = (
-    "this ends the run at the first overflow, by which a scaler finds its scale: `step` would skip"
-)
-_GO_ON = "go on with `step` and `update`; to end the run, ask how small the scale has become"
-_LOOK = "turn it on to look for a NaN alone: without a scaler, or with `check_nan=False`"
 _ANOMALY = frozenset({"detect_anomaly", "set_detect_anomaly"})
 
 
@@ -49,17 +40,14 @@ class NonfiniteClipError(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the argument of every such clip, and anomaly mode, which raises at NaN."""
-        from ._anomaly import anomalies
-        from ._refusals import Refusals
+        from . import _anomaly, _refusals
         from ._strict_clips import StrictClips
 
-        for call, backward in anomalies(model):
-            related = [(backward.node, _SCALED)]
-            found = self.report(model, call, RAISES, related, help=_LOOK)
-            yield replace(found, severity=Severity.WARNING, preview=True)
-        for end, backward in model.part(Refusals).all():
-            related = [(backward.node, _SCALED)]
-            found = self.report(model, end, REFUSED, related, help=_GO_ON)
+        ended = model.part(_refusals.Refusals).all()
+        raising = [(*pair, _anomaly.RAISES, _anomaly.LOOK) for pair in _anomaly.anomalies(model)]
+        raising += [(*pair, _refusals.ENDS, _refusals.GO_ON) for pair in ended]
+        for node, backward, message, help in raising:
+            found = self.report(model, node, message, [(backward.node, _SCALED)], help=help)
             yield replace(found, severity=Severity.WARNING, preview=True)
         for clip in model.part(StrictClips).all:
             related = [(clip.backward.node, _SCALED)]
