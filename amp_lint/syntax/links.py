@@ -43,7 +43,6 @@ _NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
 _IS_MADE = re.compile(rb"(?<=\w)(?!\w)(?:[ \t]*\(|[ \t]+as\b)")
 """What follows the name of what is called, or gets another name."""
 _BASES = re.compile(rb"class(?<!\wclass)[ \t]+\w+[ \t]*\(([^)]{0,2000})")
-_STATE_OF = re.compile(rb"(?<![\w.])(\w+)\.(\w+)\.state_dict\(")
 _ATTRIBUTE = re.compile(rb"\.\s*([^\W\d]\w*)")
 _WORD = re.compile(rb"[^\W\d]\w*")
 _MODULE = re.compile(r"Module$")
@@ -499,7 +498,7 @@ class _Linker:
         """Whether the file asks for the state of an attribute of what is not its own."""
         return any(
             owner != b"self" and written.is_stepped(name.decode())
-            for owner, name in _STATE_OF.findall(self._data)
+            for owner, name in written.STATE_OF.findall(self._data)
         )
 
     @functools.cached_property

@@ -147,6 +147,8 @@ _REGISTRY = pattern(
 _OWNER = rf"(?:opt|sgd|adam|{SCALER})\w{{0,20}}(?:['\"]\])?(?:\[\w{{1,20}}\])?\."
 KEPT = look(STATES, _OWNER, r"\(") | _REGISTRY
 """How the state of an optimizer or a scaler is saved or loaded."""
+STATE_OF = re.compile(rf"(?<![\w.])(\w+)\.(\w+)\.(?:{any_of(amp.STATE_DICT.words)})\(".encode())
+"""How the state is asked for of what an object has, by the names of both."""
 _OF_SCALER = rf"(?i:{SCALER})\w{{0,20}}\."
 STEP_ALONE = pattern(
     rf"\A(?![\s\S]*{_OF_SCALER}(?:{any_of(UPDATES)})\()"
