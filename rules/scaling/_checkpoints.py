@@ -737,7 +737,8 @@ class Checkpoints:
         scaler = self._scaler_for(holder, step)
         if self._is_of_an_epoch(scaler, step, holder):
             return None
-        if step is None and self._is_stepped_directly(optimizer):
+        together = scaler is not None and self._are_given_to_train(scaler, optimizer)
+        if step is None and not together and self._is_stepped_directly(optimizer):
             return None
         if scaler is not None:
             known = isinstance(holder, cst.Dict) and len({*self._keys}) <= 1
@@ -761,6 +762,13 @@ class Checkpoints:
             return None
         loaded = any(map(self.own.is_own, self.loads)) or self._is_loaded(optimizer)
         return Checkpoint(holder, optimizer, step.call, None, None, is_sure=loaded)
+
+    def _are_given_to_train(self, scaler: _Scaler, optimizer: cst.BaseExpression) -> bool:
+        """Whether a call that trains gets both a scaler and an optimizer."""
+        both = {dotted(scaler.target), dotted(optimizer)}
+        calls = self.tree.below(scaler.unit, cst.Call)
+        given = ({dotted(arg.value) for arg in call.args} for call in calls if self._trains(call))
+        return any(map(both.issubset, given))
 
     def _is_of_an_epoch(
         self, scaler: _Scaler | None, step: _Step | None, saved: cst.BaseExpression

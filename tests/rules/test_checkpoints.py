@@ -1207,3 +1207,34 @@ def test_what_an_object_keeps_of_all_that_it_is_given(
 def test_states_that_are_an_entry_of_what_is_saved_are_reported_there() -> None:
     within = HOLDER.replace("torch.save(holder.states(),", 'torch.save({"opt": holder.states()},')
     assert not incomplete(within)
+
+
+FOUND_FIRST = """\
+import torch
+from tools import train
+def find_rate(net, opt, batches):
+    for x in batches:
+        net(x).mean().backward()
+        opt.step()
+def main(net, batches):
+    opt = torch.optim.Adam(net.parameters())
+    s = torch.amp.GradScaler("cuda")
+    opt.load_state_dict(torch.load("x.pt"))
+    find_rate(net, opt, batches)
+    train(net, opt, batches, scaler=s)
+    torch.save(opt.state_dict(), "x.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        ("train(net, opt, batches, scaler=s)", "train(net, batches, scaler=s)", 0),
+        ("train(net, opt, batches, scaler=s)", "train(net, opt, batches)", 0),
+    ],
+)
+def test_a_plain_step_beside_a_training_that_gets_the_scaler(
+    old: str, new: str, count: int
+) -> None:
+    assert len(incomplete(FOUND_FIRST, old, new)) == count
