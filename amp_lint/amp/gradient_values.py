@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
-from amp_lint.amp.operations import Operations
+from amp_lint.amp.operations import Form, Operations
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import Values, arguments
 from amp_lint.syntax.memo import per_node
@@ -17,7 +17,7 @@ from amp_lint.vocabulary.operations import CASTS, LIKE, RANDOM, SIZES, WHOLE
 from amp_lint.vocabulary.operations import operations as table
 from amp_lint.vocabulary.table import methods, rows, words
 from amp_lint.vocabulary.training import ADDING, MEASURES, PLOTS, READING, REPLACING, SAME_NUMBERS
-from amp_lint.vocabulary.written import ABOUT_GRADIENTS
+from amp_lint.vocabulary.written import ABOUT_GRADIENTS, LOOKED_FOR
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _LIMITS = methods(Role.GRADIENT, rows(Kind.GRADIENT_READ))
@@ -29,6 +29,11 @@ _REPLACING = frozenset(f"torch.{name}" for name in REPLACING)
 _JOINING = frozenset({"torch.cat", "torch.concat", "torch.stack"})
 _CUTTING = frozenset({"detach"} | {name for name, dtype in CASTS.items() if dtype in WHOLE})
 _DETACHING = frozenset({"detach"})
+_FROM_OUTSIDE = frozenset({"__call__", "forward"})
+"""The methods that run where an object is called, in whatever file."""
+_OF_ARRAYS = frozenset({"numpy", "scipy"})
+_NUMBERS = frozenset({"builtins.bool", "builtins.float", "builtins.int"})
+"""What makes a number of Python's of a tensor."""
 _GOING_BACK = words(Kind.BACKWARD) | {"append", "grad"}
 """What takes gradients, or keeps a value."""
 _MAX_STEPS = 8
@@ -118,36 +123,64 @@ def is_untracked(tree: Tree, names: Names, node: cst.CSTNode) -> bool:
 
 
 def is_never_tracked(program: Program, node: cst.CSTNode, steps: int = _MAX_STEPS) -> bool:
-    """Whether a place is under ``no_grad``, or in a method that its class only calls from there.
+    """Whether a place is under ``no_grad``, or in a function that is only called from there.
 
-    The class may be one that it inherits from, or that inherits from it. Who calls a function that
-    is none of a class is not known: other files may import it.
+    It is a method that its class calls, one that it inherits from, or one that inherits from it; or
+    a function inside of another, or by its name of no other file. Who calls another one is not
+    known: other files may import it.
     """
     if is_untracked(program.tree, program.names, node):
         return True
     function = program.function_of(node)
-    owner = program.values.enclosing_class(function) if function is not None else None
-    if function is None or owner is None or steps <= 0:
+    if function is None or steps <= 0:
         return False
-    calls = {id(call): call for call in program.calls_of(function)}
-    calls |= {id(call): call for call in _calls_on_self(program, owner, function.name.value)}
-    return bool(calls) and all(
-        program.function_of(call) is not function and is_never_tracked(program, call, steps - 1)
-        for call in calls.values()
+    return _is_only_run(
+        program,
+        function,
+        lambda call: is_never_tracked(program, call, steps - 1),
     )
 
 
-def is_matching_cost(program: Program, node: cst.CSTNode) -> bool:
+def is_matching_cost(program: Program, node: cst.CSTNode, steps: int = _MAX_STEPS) -> bool:
     """Whether a place is in an object that is called for costs, and is no module: a matcher's.
 
-    Matchers compare all predictions with all targets, by numbers that they detach.
+    Matchers compare all predictions with all targets, by numbers that they detach. Methods that
+    such an object only runs when it is called are part of that.
     """
     function = program.function_of(node)
     owner = program.values.enclosing_class(function) if function is not None else None
-    if function is None or owner is None or function.name.value != "__call__":
+    if function is None or owner is None or steps <= 0:
         return False
     names = {base.name.value for base in program.values.lineage(owner)}
-    return any(name.endswith("Cost") for name in names)
+    if not any(name.endswith("Cost") for name in names):
+        return False
+    return function.name.value == "__call__" or _is_only_run(
+        program, function, lambda call: is_matching_cost(program, call, steps - 1)
+    )
+
+
+def is_in_test(program: Program, node: cst.CSTNode) -> bool:
+    """Whether a place is in a function that is run as a test, by its name."""
+    functions = (h for h in program.tree.ancestors(node) if isinstance(h, cst.FunctionDef))
+    return any(LOOKED_FOR.match(function.name.value) for function in functions)
+
+
+def _is_only_run(
+    program: Program, function: cst.FunctionDef, holds: Callable[[cst.Call], bool]
+) -> bool:
+    """Whether something holds of all calls of a function, and there are no others."""
+    owner, name = program.values.enclosing_class(function), function.name.value
+    is_inner = program.tree.ancestor(function, cst.FunctionDef) is not None
+    if name in _FROM_OUTSIDE or (owner is None and not is_inner and not name.startswith("_")):
+        return False
+    calls = {id(call): call for call in program.calls_of(function)}
+    if owner is not None:
+        calls |= {id(call): call for call in _calls_on_self(program, owner, name)}
+    elif len(program.tree.named(name)) > len(calls) + 1:  # it may be handed to others
+        return False
+    return bool(calls) and all(
+        program.function_of(call) is not function and holds(call) for call in calls.values()
+    )
 
 
 def _calls_on_self(program: Program, owner: cst.ClassDef, name: str) -> Iterator[cst.Call]:
@@ -178,7 +211,8 @@ def is_read_out(
             if _has_no_gradient(operations, call):
                 return True
             called = isinstance(parent, cst.Attribute) and call.func is parent
-            return called and is_read_out(program, operations, call, steps - 1)
+            made = called or _is_of_torch(operations, call)
+            return made and is_read_out(program, operations, call, steps - 1)
         case cst.BinaryOperation() | cst.UnaryOperation() | cst.Subscript():
             return is_read_out(program, operations, parent, steps - 1)
         case cst.Return():
@@ -225,10 +259,24 @@ def _are_read_out(
 
 
 def _has_no_gradient(operations: Operations, call: cst.Call) -> bool:
-    """Whether a call gives truth values or whole numbers, or what is cut off from the graph."""
+    """Whether a call gives truth values or numbers, or what is cut off from the graph.
+
+    NumPy and SciPy refuse a tensor that is not.
+    """
+    names = operations.names.qualified(call.func)
+    if names and all(name.partition(".")[0] in _OF_ARRAYS for name in names):
+        return True
+    if operations.names.is_only(call.func, _NUMBERS):
+        return True
     made = operations.of(call)
     name = made.name if made is not None else ""
     return name in _CUTTING or table().gives.get(name, "") in WHOLE
+
+
+def _is_of_torch(operations: Operations, call: cst.Call) -> bool:
+    """Whether a call is of a function of torch, whose result is made of what it is given."""
+    made = operations.of(call)
+    return made is not None and made.form is Form.FUNCTION
 
 
 class GradientValues:

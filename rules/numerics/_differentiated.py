@@ -31,6 +31,23 @@ def is_differentiated(model: Model, node: cst.CSTNode) -> bool:
     )
 
 
+def is_never_differentiated(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether no gradient goes through a value, as far as the file tells.
+
+    As under ``no_grad``, in the costs of matchers, in tests, and in what is read as a number.
+    """
+    from amp_lint.amp import gradient_values as values
+
+    program = model.program
+    return (
+        values.is_never_tracked(program, node)
+        or values.is_matching_cost(program, node)
+        or values.is_in_test(program, node)
+        or values.is_cut_off(program, node)
+        or values.is_read_out(program, model.operations, node)
+    )
+
+
 def _keeps_graph(model: Model, call: cst.Call) -> bool:
     """Whether a call takes gradients of which others are taken."""
     graph = model.values.argument(call, *AUTOGRAD_GRAD.place(Part.GRAPH))

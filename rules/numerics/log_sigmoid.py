@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from amp_lint.text.diagnostic import Diagnostic, Severity
 from amp_lint.vocabulary.expressions import Pair
 
+from ._differentiated import is_never_differentiated
 from ._patterns import PatternRule, holds, is_wide, may_be_half
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class LogSigmoid(PatternRule):
     def adjusted(self, model: Model, match: Match, found: Diagnostic) -> Diagnostic:
         """A floor is a warning; one that float16 holds, or float32 under autocast, may be meant.
 
-        A cost has no gradient, and is right where nothing is float16.
+        A cost has no gradient, and is right where nothing is float16; nor does a value without a
+        floor harm there where it is only read.
         """
         floors = [*filter(model.patterns.is_floor, match.between)]
         severity = Severity.WARNING if floors else found.severity
@@ -50,7 +52,8 @@ class LogSigmoid(PatternRule):
         is_cost = _is_cost(model, match)
         unfloored = _OF_OTHER if not floors and match.pair in self.pairs[2:] else found.message
         message = _COST if is_cost else unfloored
-        unsure = is_cost and not any(may_be_half(model, each) for each in floors)
+        unsure = is_never_differentiated(model, match.node)
+        unsure = unsure and not any(may_be_half(model, each) for each in floors)
         return replace(found, message=message, severity=severity, preview=unsure or found.preview)
 
     def is_right(self, model: Model, match: Match) -> bool:
@@ -63,8 +66,5 @@ class LogSigmoid(PatternRule):
 
 def _is_cost(model: Model, match: Match) -> bool:
     """Whether there is a floor, and no gradient that it could stop, as in a matcher."""
-    from amp_lint.amp.gradient_values import is_matching_cost, is_never_tracked
-
     floored = any(map(model.patterns.is_floor, match.between))
-    untracked = is_never_tracked(model.program, match.node)
-    return floored and (untracked or is_matching_cost(model.program, match.node))
+    return floored and is_never_differentiated(model, match.node)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.vocabulary.expressions import Pair
 
+from ._differentiated import is_never_differentiated
 from ._patterns import PatternRule, is_over_dim
 
 if TYPE_CHECKING:
     from amp_lint.amp.patterns import Match
     from amp_lint.model import Model
+    from amp_lint.text.diagnostic import Diagnostic
 
 _PLAIN = (
     "log(softmax) is -inf 104 below the top logit, its gradient NaN 88.7 below (float16: 17.3 and "
@@ -48,6 +51,11 @@ class LogSoftmax(PatternRule):
         ),
         Account(Mistake.BOUNDED_LOG_OF_SOFTMAX, _BOUNDED, help, {At.CAUSE: inner}, warns=True),
     )
+
+    def adjusted(self, model: Model, match: Match, found: Diagnostic) -> Diagnostic:
+        """A value without a gradient is only read, where what lies so far below may not matter."""
+        unsure = is_never_differentiated(model, match.node)
+        return replace(found, preview=unsure or found.preview)
 
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether only the order counts, or what was picked cannot be 0."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from amp_lint.text.diagnostic import Applicability, Severity
 from amp_lint.vocabulary.expressions import Pair
 
-from ._differentiated import is_differentiated
+from ._differentiated import is_differentiated, is_never_differentiated
 from ._patterns import PatternRule
 
 if TYPE_CHECKING:
@@ -29,10 +29,9 @@ class SqrtOfSumOfSquares(PatternRule):
 
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether it is kept away from 0, or has no gradients as far as is known."""
-        from amp_lint.amp.gradient_values import is_cut_off, is_never_tracked, is_read_out
-
         floored = any(map(model.patterns.is_floor, match.between))
-        untracked = is_never_tracked(model.program, match.node)
-        untracked = untracked or is_cut_off(model.program, match.node)
-        untracked = untracked or is_read_out(model.program, model.operations, match.node)
-        return floored or untracked or not is_differentiated(model, match.node)
+        return (
+            floored
+            or is_never_differentiated(model, match.node)
+            or not is_differentiated(model, match.node)
+        )
