@@ -50,6 +50,8 @@ SPELLINGS = {
         (1 + e(x).sum(1)).log()
         (lambda: x.exp().sum(1).log()) | torch.log(1 + torch.sum(e(x))) | torch.log(e(x).sum())
         torch.log2(e(x).sum(1)) | x.exp().sum(-1).log10()
+        torch.log(torch.mean(e(x))) | x.exp().mean(1).log() | ln(e(x).sum(1) / y)
+        torch.log(e(x).sum() / len(x))
     """,
     "AMP304": """
         torch.exp(x) / torch.exp(x).sum(1, keepdim=True) | x.exp() / x.exp().sum(-1, True)
@@ -100,7 +102,7 @@ SILENT = {
     """,
     "AMP303": """
         x.exp().log().sum(1) | torch.log(x.sum(1)) | np.log(np.exp(x).sum(1))
-        e(x - x.max()).sum(1).log()
+        e(x - x.max()).sum(1).log() | torch.log(x.mean(1)) | e(x).mean(1)
     """,
     "AMP304": """
         x.exp() / y.exp().sum(1, True) | x.exp() / x.exp().sum(1)
