@@ -11,8 +11,8 @@ from amp_lint.flow.values import literal
 from amp_lint.vocabulary.expressions import CASTS, SELECTS
 
 _NOT_BELOW = frozenset(
-    {"abs", "cdist", "exp", "norm", "relu", "sigmoid", "softmax", "softplus", "sqrt", "square",
-     "std", "var", "vector_norm"}
+    {"abs", "cdist", "exp", "norm", "pdist", "relu", "sigmoid", "softmax", "softplus", "sqrt",
+     "square", "std", "var", "vector_norm"}
 )  # fmt: skip
 """Operations whose result is not below 0."""
 _KEEPING = SELECTS | CASTS | {"clone", "cpu", "cuda", "mean", "sum"}
@@ -51,7 +51,7 @@ class Signs:
         """Whether ``sign`` times a value is at least 0."""
         if node is None or steps <= 0:
             return False
-        values = self.operations.values.constants(node)
+        values = self.operations.values.usual(node)
         if all(isinstance(value, (int, float)) for value in values):
             return all(sign * value >= 0 for value in values if isinstance(value, (int, float)))
         if isinstance(node, cst.Name):

@@ -40,5 +40,10 @@ class LogSumExp(PatternRule):
     help = "use `logsumexp`"
 
     def is_right(self, model: Model, match: Match) -> bool:
-        """Whether the largest exponent is taken away first."""
-        return super().is_right(model, match) or is_shifted(model, match)
+        """Whether the largest exponent is taken away first, or it is a mean of kernels.
+
+        Those of distances between points are at most 1, and not all of them are 0.
+        """
+        if super().is_right(model, match) or is_shifted(model, match):
+            return True
+        return "mean" in match.parts and model.signs.is_never_positive(match.bound["x"])
