@@ -35,6 +35,8 @@ from amp_lint.vocabulary.modules import ENDING_IN, KEEPING, PARAMETER, PREPARE
 from amp_lint.vocabulary.operations import (
     CASTS,
     DIMENSIONED,
+    EINOPS_LAYERS,
+    EINOPS_VIEWS,
     INDEXED,
     INTEGER_MAKERS,
     LIKE,
@@ -52,7 +54,7 @@ from amp_lint.vocabulary.operations import (
 
 _CONTAINERS = frozenset({"torch.nn.Sequential"})
 _HOLDERS = PARAMETER | {"torch.nn.Buffer"}
-_SAME = frozenset({"torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Flatten"})
+_SAME = frozenset({"torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Flatten"}) | EINOPS_LAYERS
 _LOSS = ("_loss", "cross_entropy", "kl_div", "_with_logits")
 _DEFAULTS = frozenset({"set_default_dtype", "set_default_tensor_type"})
 _DEVICES = frozenset({"set_default_device", "set_default_tensor_type"})
@@ -175,6 +177,9 @@ class Calls:
         if name in _HOLDERS:
             held = run.of(given.get(0, "data"))
             return replace(held, dims=Dims.SOME) if held.is_tensor else UNKNOWN
+        if name in EINOPS_VIEWS:
+            viewed = run.of(given.get(0, "tensor"))
+            return replace(viewed, dims=Dims.SOME) if viewed.is_tensor else UNKNOWN
         if home == "torch":
             made = self._made(last, given, run)
             if made is not None:

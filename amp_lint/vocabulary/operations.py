@@ -109,6 +109,12 @@ ARRANGING = frozenset(
      "vsplit", "vstack"}
 )  # fmt: skip
 """Operations that pick numbers, repeat them or put them side by side, and change none."""
+EINOPS_VIEWS = frozenset({"einops.rearrange", "einops.repeat"})
+"""Functions of einops that do as much with the tensor that they are given first."""
+EINOPS_LAYERS = frozenset({"einops.layers.torch.Rearrange"})
+"""Modules that do."""
+_OF_OTHERS = {"einops.einsum": "einsum"}
+"""Functions of other packages that call one of torch, and what that is called in the table."""
 INDEXED_WRITES = {
     "index_copy_": 2, "index_add_": 2, "scatter_": 2, "scatter_add_": 2, "scatter_reduce_": 2,
     "masked_scatter_": 1, "index_put_": 1, "put_": 1,
@@ -196,6 +202,8 @@ class Operations:
 
     def short(self, qualified: str) -> str | None:
         """What a function is called in the table: ``softmax`` for torch.nn.functional.softmax."""
+        if qualified in _OF_OTHERS:
+            return _OF_OTHERS[qualified]
         home, _, name = qualified.rpartition(".")
         known = HOMES.get(home)
         if known is None or f"{known}{name}" not in self.gives:

@@ -236,6 +236,25 @@ def test_modules_of_other_libraries() -> None:
     assert values(program)["out"] == ANY
 
 
+def test_functions_of_einops() -> None:
+    made = values("""
+import einops
+from einops import rearrange
+from einops.layers.torch import Rearrange
+with torch.autocast("cuda", dtype=torch.float16):
+    y = x @ w
+    moved = rearrange(y, "b (h d) -> b h d", h=heads)
+    again = einops.repeat(x.float(), "b d -> b r d", r=2)
+    scores = einops.einsum(again, again, "b h d, b h e -> b d e")
+    head = nn.Sequential(nn.Linear(4, 4), Rearrange("b d -> d b"))
+    logits = head(x)
+    unknown = rearrange([y, x], "two b d -> b two d")
+""")
+    expected = {"moved": "float16", "again": "float32", "scores": "float16", "logits": "float16"}
+    assert {name: made[name] for name in expected} == expected
+    assert made["unknown"] == ANY
+
+
 def test_random_programs() -> None:
     """What is inferred holds what torch gives, for CPU autocast and with CUDA's lists."""
     made = subprocess.run(
