@@ -12,7 +12,7 @@ from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import LIKELIHOODS, NORMALIZERS
 
-from ._low import LOWERING, cast, first, is_made_by, shown
+from ._low import LOWERING, cast, certain, elsewhere, first, is_made_by, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
@@ -45,9 +45,13 @@ class LogitsLeaveRegion(Rule):
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
-        """Judge every such call that autocast does not cast."""
+        """Judge every such call that autocast does not cast.
+
+        Where it is turned off for one, that says that it may be on around the module.
+        """
         for call in model.tree.nodes(cst.Call):
-            yield from first(model, call, self._judge, call)
+            off = any(region.never_enabled for region in model.regions.around(call))
+            yield from first(model, call, self._judge, call, supposing=off)
 
     def _judge(self, model: Model, run: Run, call: cst.Call) -> Diagnostic | None:
         known, state = model.dtypes.operation(call, run), run.state(call)
@@ -56,11 +60,13 @@ class LogitsLeaveRegion(Rule):
         value, made = run.of(known[1]), run.of(call)
         if not value.low or not made.low or model.regions.enters_unknown(call):
             return None
+        if not certain(run, value):
+            return None
         if is_made_by(model, run, known[1], LIKELIHOODS):  # then it is found there
             return None
         error = "0.25" if "bfloat16" in value.low else "0.03"
         what = f"{known[0]} outside of autocast is in {' or '.join(sorted(value.low))}"
-        message = f"{what}: log-probabilities are off by up to {error}"
+        message = f"{what}: log-probabilities are off by up to {error}{elsewhere(run)}"
         inside = ", or compute it inside of the region"  # CUDA's lists have no cross_entropy
         help = f"give it `.float()` of them{inside if known[0] != 'cross_entropy' else ''}"
         edits = cast(model, known[1], "float()")
