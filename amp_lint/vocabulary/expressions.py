@@ -74,6 +74,8 @@ class Pair:
     before: str
     after: str
     """"" where there is none that is sure to do."""
+    sure: bool = True
+    """Whether it fails for what code is likely to give it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,16 +39,10 @@ class LogitsLeaveRegion(Rule):
     fixes = (Applicability.SUGGEST,)
     reads_models = True
     called_for = written.look(_ASKED, r"\b", r"\(")
-    requires = (
-        LOWERING,
-        _ASKED,
-    )
+    requires = (LOWERING, _ASKED)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
-        """Judge every such call that autocast does not cast.
-
-        Where it is turned off for one, that says that it may be on around the module.
-        """
+        """Judge every such call that autocast does not cast, or that it is turned off for."""
         for call in model.tree.nodes(cst.Call):
             off = any(region.never_enabled for region in model.regions.around(call))
             yield from first(model, call, self._judge, call, supposing=off)
@@ -58,9 +52,8 @@ class LogitsLeaveRegion(Rule):
         if known is None or state is None or state.is_on or known[0] not in LIKELIHOODS:
             return None
         value, made = run.of(known[1]), run.of(call)
-        if not value.low or not made.low or model.regions.enters_unknown(call):
-            return None
-        if not certain(run, value):
+        is_low = value.low and made.low and certain(run, value)
+        if not is_low or model.regions.enters_unknown(call):
             return None
         if is_made_by(model, run, known[1], LIKELIHOODS):  # then it is found there
             return None

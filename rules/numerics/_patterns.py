@@ -19,6 +19,7 @@ from amp_lint.vocabulary.expressions import BETWEEN, CLASSES, Apply, Pair, parse
 from amp_lint.vocabulary.operations import HOLDERS
 from amp_lint.vocabulary.written import NO_TEXT, Look, pattern
 
+from ._differentiated import is_never_differentiated
 from ._fuse import last_name
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class PatternRule(Rule):
     help: ClassVar[str]
     harmless: ClassVar[float] = 0.0
     """How far from 0 all that it is made of may be, for it to be right in float16."""
+    of_gradients: ClassVar[bool] = False
+    """Whether it may do no harm where no gradient goes through it."""
     enters: ClassVar[bool] = False
     """Whether the first operation may be that of a module or function that is called."""
     _last: ClassVar[frozenset[str]]
@@ -127,7 +130,12 @@ class PatternRule(Rule):
             offered = self._offered(fix(model, match))
             said = self.report(model, match.node, message, related, offered, help=self.help)
             said = self.adjusted(model, match, said)
-            yield replace(said, preview=True) if match.chosen else said
+            yield replace(said, preview=True) if self._is_unsure(model, match) else said
+
+    def _is_unsure(self, model: Model, match: Match) -> bool:
+        if match.chosen or not match.pair.sure:
+            return True
+        return self.of_gradients and is_never_differentiated(model, match.node)
 
     def _matches(self, model: Model) -> Iterator[Match]:
         """The places that are wrong, each once."""

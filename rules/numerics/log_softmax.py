@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.vocabulary.expressions import Pair
 
-from ._differentiated import is_never_differentiated
 from ._patterns import PatternRule, is_over_dim
 
 if TYPE_CHECKING:
     from amp_lint.amp.patterns import Match
     from amp_lint.model import Model
-    from amp_lint.text.diagnostic import Diagnostic
 
 _PLAIN = (
     "log(softmax) is -inf 104 below the top logit, its gradient NaN 88.7 below (float16: 17.3 and "
@@ -35,8 +32,12 @@ class LogSoftmax(PatternRule):
     code = "AMP301"
     name = "log-softmax"
     harmless = 5.0
-    enters = True
-    pairs = (Pair("log(softmax(x, *settings))", "log_softmax(x, *settings)"),)
+    enters = of_gradients = True
+    pairs = (
+        Pair("log(softmax(x, *settings))", "log_softmax(x, *settings)"),
+        Pair("log(softmax(x, *settings) / y)", "", sure=False),
+        Pair("log(softmax(x, *settings) * y)", "", sure=False),
+    )
     anchors = (frozenset({"log", "LOG", "Log"}),)
     message, floored = _PLAIN, _WITH_FLOOR
     inner = "the softmax"
@@ -52,11 +53,6 @@ class LogSoftmax(PatternRule):
         Account(Mistake.BOUNDED_LOG_OF_SOFTMAX, _BOUNDED, help, {At.CAUSE: inner}, warns=True),
     )
 
-    def adjusted(self, model: Model, match: Match, found: Diagnostic) -> Diagnostic:
-        """A value without a gradient is only read, where what lies so far below may not matter."""
-        unsure = is_never_differentiated(model, match.node)
-        return replace(found, preview=unsure or found.preview)
-
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether only the order counts, or what was picked cannot be 0."""
         from ._choices import Choices
@@ -64,6 +60,7 @@ class LogSoftmax(PatternRule):
         last, choices = match.steps[-1], model.part(Choices)
         return (
             not is_over_dim(model, last)
+            or (not match.pair.sure and any(map(model.patterns.is_floor, match.between)))
             or bool(match.steps[0].args.positional or match.steps[0].args.keywords)
             or super().is_right(model, match)
             or choices.is_compared(match.node)

@@ -32,7 +32,7 @@ SPELLINGS = {
         ln(softmax(x, dim=1)) | th.log(th.softmax(x, -1)) | (x.softmax(dim=-1)).log()
         log(x.softmax(1))
         torch.log(input=torch.softmax(input=x, dim=1)) | f"{x.softmax(1).log()}"
-        (lambda: x.softmax(1).log())
+        (lambda: x.softmax(1).log()) | (x.softmax(1) / y).log() | torch.log(softmax(x, 1) * y)
     """,
     "AMP302": """
         torch.log(torch.sigmoid(x)) | x.sigmoid().log() | torch.log(nn.Sigmoid()(x)) | ln(squash(x))
