@@ -59,7 +59,8 @@ class LogitsLeaveRegion(Rule):
             return None
         error = "0.25" if "bfloat16" in value.low else "0.03"
         what = f"{known[0]} outside of autocast is in {' or '.join(sorted(value.low))}"
-        message = f"{what}: log-probabilities are off by up to {error}{elsewhere(run)}"
+        of = "" if run.ambient.supposed else "log-probabilities are "
+        message = f"{what}: {of}off by up to {error}{elsewhere(run)}"
         inside = ", or compute it inside of the region"  # CUDA's lists have no cross_entropy
         help = f"give it `.float()` of them{inside if known[0] != 'cross_entropy' else ''}"
         edits = cast(model, known[1], "float()")
