@@ -94,6 +94,14 @@ class Values:
         so that a name that is assigned to itself adds nothing. Of what may stand for more than
         `MAX_ALTERNATIVES` expressions nothing is known.
         """
+        # while a function is unpacked, it is not followed into itself: that holds only there
+        return iter(self._ends(node) if self._unpacking else self._known_ends(node))
+
+    @per_node
+    def _known_ends(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        return self._ends(node)
+
+    def _ends(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         seen: set[int] = set()
         todo: list[cst.BaseExpression] = [node]
         ends: list[cst.BaseExpression] = []
@@ -105,10 +113,11 @@ class Values:
             followed = list(self._next(value))
             if not followed:
                 ends.append(value)
-            todo += reversed(followed)
+            followed.reverse()
+            todo += followed
             if len(seen) + len(followed) > MAX_ALTERNATIVES:
-                return iter((node,))
-        return iter(ends or (node,))
+                return [node]
+        return ends or [node]
 
     def _next(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         if isinstance(node, cst.Name):
@@ -400,6 +409,7 @@ class Values:
         given = (keyword for call in updates for keyword in arguments(call).keywords)
         return frozenset({*(str(each.evaluated_value) for each in held), *given})
 
+    @per_node
     def lineage(self, owner: cst.ClassDef) -> list[cst.ClassDef]:
         """A class and its bases, as far as they are known, each once, depth first."""
         found: dict[int, cst.ClassDef] = {}
@@ -424,6 +434,7 @@ class Values:
                 found[id(ancestor)].append(heir)
         return dict(found)
 
+    @per_node
     def function(self, node: cst.BaseExpression) -> cst.FunctionDef | None:
         """The function that ``f``, ``self.f`` or ``module.f`` calls, if it can be only one.
 

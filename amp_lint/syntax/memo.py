@@ -21,7 +21,9 @@ def per_node(method: Callable[[Owner, Node], Answer]) -> Callable[[Owner, Node],
 
     @functools.wraps(method)
     def known(owner: Owner, node: Node) -> Answer:
-        answers: dict[int, tuple[Node, Answer]] = vars(owner).setdefault(key, {})
+        answers: dict[int, tuple[Node, Answer]] | None = vars(owner).get(key)
+        if answers is None:
+            answers = vars(owner)[key] = {}
         found = answers.get(id(node))
         if found is None:
             found = answers[id(node)] = node, method(owner, node)

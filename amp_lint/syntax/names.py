@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import builtins
 import functools
 import re
@@ -12,7 +13,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from amp_lint.syntax.assignments import assigned
-from amp_lint.syntax.tree import Tree, children, descendants, is_a
+from amp_lint.syntax.memo import per_node
+from amp_lint.syntax.tree import Tree, children, descendants, kinds
 
 ScopeNode = (
     cst.Module
@@ -120,25 +122,26 @@ class Names:
 
     def _build(self, root: cst.CSTNode, scope: Scope) -> None:
         stack: list[tuple[cst.CSTNode, Scope]] = [(root, scope)]
+        scope_at, binds, opens = self._scope_at, kinds(_BINDERS), kinds(_INNER_SCOPES)
+        foreign = kinds((cst.Global, cst.Nonlocal))
         while stack:
             node, scope = stack.pop()
-            self._scope_at[id(node)] = scope
-            if is_a(node, _BINDERS):
+            scope_at[id(node)] = scope
+            if binds[type(node)]:
                 for binding in _bindings(node, self._package):
                     self._bind(binding, scope)
-            if is_a(node, cst.ImportFrom):
-                if isinstance(node.names, cst.ImportStar):
+                if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
                     scope.star_imports.append(_import_module(node, self._package))
-            elif is_a(node, cst.Global) or is_a(node, cst.Nonlocal):
+            elif foreign[type(node)]:
+                assert isinstance(node, (cst.Global, cst.Nonlocal))
                 scope.foreign.update(item.name.value for item in node.names)
-            stack += [*self._below(node, scope)][::-1]
+            if opens[type(node)]:
+                stack += [*self._below(node, scope)][::-1]
+            else:
+                stack += [(child, scope) for child in reversed(children(node))]
 
     def _below(self, node: cst.CSTNode, scope: Scope) -> Iterator[tuple[cst.CSTNode, Scope]]:
-        """The children of a node with the scope that each is evaluated in."""
-        if not is_a(node, _INNER_SCOPES):
-            for child in children(node):
-                yield child, scope
-            return
+        """The children of a node that opens a scope, with the one that each is evaluated in."""
         assert isinstance(node, _INNER_SCOPES)
         inner = self._open(node, scope)
         if isinstance(node, (cst.FunctionDef, cst.Lambda)):
@@ -356,13 +359,15 @@ class Names:
     def _star_imports(self, node: cst.CSTNode) -> list[str]:
         return self._roots[self.part(node)].star_imports
 
-    def definition(
-        self, node: cst.CSTNode, steps: int = _MAX_STEPS
-    ) -> cst.FunctionDef | cst.ClassDef | None:
+    @per_node
+    def definition(self, node: cst.CSTNode) -> cst.FunctionDef | cst.ClassDef | None:
         """The function or class that a name stands for, if it can be only that.
 
         One of this file, or of a linked one that it is imported from.
         """
+        return self._definition(node, _MAX_STEPS)
+
+    def _definition(self, node: cst.CSTNode, steps: int) -> cst.FunctionDef | cst.ClassDef | None:
         if not isinstance(node, (cst.Name, cst.Attribute)) or steps <= 0:
             return None
         bindings = self.bindings(node) if isinstance(node, cst.Name) else []
@@ -372,7 +377,7 @@ class Names:
             return bindings[0].node
         if len(bindings) == 1 and isinstance(bindings[0].value, cst.Name):
             value = bindings[0].value
-            return self.definition(value, steps - 1) if value.value != _last_part(node) else None
+            return self._definition(value, steps - 1) if value.value != _last_part(node) else None
         return None
 
     # --- linked files -------------------------------------------------------------------------
@@ -381,8 +386,12 @@ class Names:
         """Which text a node is from: 0 for the file itself, else one that is attached."""
         if not self._links or self.tree.is_own(node):
             return 0
-        *_, module = node, *self.tree.ancestors(node)
-        return next(i for i, root in enumerate(self._roots) if root.node is module)
+        return bisect.bisect_right(self._starts, self.tree.order(node)) - 1
+
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        """The ranks at which the texts begin."""
+        return [self.tree.order(root.node) for root in self._roots]
 
     def is_near(self, node: cst.CSTNode) -> bool:
         """Whether a node is from the file itself, or from one that it imports itself."""
@@ -396,6 +405,7 @@ class Names:
         own = {to for (at, _), to in self._links.items() if at == 0}
         return any(at in own and _BESIDE.fullmatch(module) for at, module in importers.items())
 
+    @per_node
     def imported(self, node: cst.Name | cst.Attribute) -> list[Binding]:
         """What binds a name, or ``module.name``, in the linked file that it is imported from.
 

@@ -11,10 +11,11 @@ import bisect
 import contextlib
 import dataclasses
 import functools
+import operator
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import TypeGuard, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeGuard, TypeVar, cast
 
 import libcst as cst
 
@@ -29,35 +30,61 @@ _SKIPPED_FIELDS = {
 _INDENTED = re.compile(r"^[ \t]", re.MULTILINE)
 
 
-@functools.cache
-def _child_fields(node_type: type[cst.CSTNode]) -> tuple[str, ...]:
-    return tuple(
-        field.name
-        for field in dataclasses.fields(node_type)
-        if field.name not in _SKIPPED_FIELDS and not field.name.startswith("whitespace")
-    )
+class _Kinds(dict[type, bool]):
+    """Type -> whether it is one of some types; each is asked once."""
+
+    def __init__(self, wanted: type[Node] | tuple[type[Node], ...]) -> None:
+        self._wanted = wanted
+
+    def __missing__(self, kind: type) -> bool:
+        known = self[kind] = issubclass(kind, self._wanted)
+        return known
 
 
-_KINDS: dict[tuple[type, object], bool] = {}
+kinds = functools.cache(_Kinds)
+"""The types that are one of some: ``kinds(wanted)[type(value)]``, as `is_a`, for inner loops."""
 
 
 def is_a(value: object, wanted: type[Node] | tuple[type[Node], ...]) -> TypeGuard[Node]:
     """``isinstance``, which is slow to ask since the types of nodes are abstract; asked once."""
-    key = type(value), wanted
-    known = _KINDS.get(key)
-    if known is None:
-        known = _KINDS[key] = isinstance(value, wanted)
-    return known
+    return kinds(wanted)[type(value)]
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+_IS_NODE = kinds(cst.CSTNode)
+
+
+def _reader(names: Sequence[str]) -> Callable[[cst.CSTNode], tuple[object, ...]]:
+    if len(names) > 1:
+        return operator.attrgetter(*names)
+    get = [operator.attrgetter(name) for name in names]
+    return (lambda node: (get[0](node),)) if get else lambda node: ()
+
+
+class _Readers(dict[type, Callable[[cst.CSTNode], tuple[object, ...]]]):
+    """Type of node -> what gives the fields in which others may be."""
+
+    def __missing__(self, kind: type) -> Callable[[cst.CSTNode], tuple[object, ...]]:
+        names = [
+            field.name
+            for field in dataclasses.fields(kind)
+            if field.name not in _SKIPPED_FIELDS and not field.name.startswith("whitespace")
+        ]
+        found = self[kind] = _reader(names)
+        return found
+
+
+_FIELDS_OF = _Readers()
+
+
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The child nodes that mean something, in source order; not white space, not punctuation."""
-    for name in _child_fields(type(node)):
-        value = getattr(node, name)
-        if is_a(value, cst.CSTNode):
-            yield value
+    found: list[Any] = []
+    for value in _FIELDS_OF[type(node)](node):
+        if _IS_NODE[type(value)]:
+            found.append(value)
         elif isinstance(value, (list, tuple)):
-            yield from (item for item in value if is_a(item, cst.CSTNode))
+            found += [item for item in value if _IS_NODE[type(item)]]
+    return found
 
 
 def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -66,7 +93,7 @@ def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(tuple(children(current))))
+        stack += reversed(children(current))
 
 
 def statements_of(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
@@ -122,10 +149,10 @@ class Tree:
             node = stack.pop()
             order[id(node)] = len(order)
             by_type[type(node)].append(node)
-            below = list(children(node))
+            below = children(node)
             for child in below:
                 parents[id(child)] = node
-            stack.extend(reversed(below))
+            stack += reversed(below)
 
     def is_own(self, node: cst.CSTNode) -> bool:
         """Whether a node belongs to the file itself, and not to what is attached."""
@@ -163,18 +190,18 @@ class Tree:
 
     def ancestor(self, node: cst.CSTNode, *types: type[Node]) -> Node | None:
         """The innermost holder of one of these types."""
-        parents = self._parents
+        parents, is_wanted = self._parents, kinds(types)
         holder = parents.get(id(node))
-        while holder is not None and not is_a(holder, types):
+        while holder is not None and not is_wanted[type(holder)]:
             holder = parents.get(id(holder))
-        return holder
+        return cast("Node | None", holder)
 
     def end(self, node: cst.CSTNode) -> int:
         """The rank after that of the last node below ``node``."""
         known = self._ends.get(id(node))
         if known is None:
             last = node
-            while below := tuple(children(last)):
+            while below := children(last):
                 last = below[-1]
             known = self._ends[id(node)] = self.order(last) + 1
         return known

@@ -7,7 +7,8 @@ import textwrap
 import libcst as cst
 import pytest
 
-from amp_lint.syntax.names import canonical, dotted
+from amp_lint.syntax.names import Binding, Names, canonical, dotted
+from amp_lint.syntax.tree import Tree
 from tests.programs import model_of
 
 AUTOCAST = "torch.cuda.amp.autocast"
@@ -146,3 +147,21 @@ def test_canonical() -> None:
     assert canonical("torch.nn.utils.clip_grad.clip_grad_norm_") == "torch.nn.utils.clip_grad_norm_"
     assert canonical("torch.cuda.amp.grad_scaler.GradScaler") == "torch.cuda.amp.GradScaler"
     assert canonical("mine.clip_grad.f") == "mine.clip_grad.f"
+
+
+def test_a_definition_in_another_text_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    visible = Names.visible
+
+    def counted(self: Names, node: cst.CSTNode, name: str) -> list[Binding]:
+        asked.append(name)
+        return visible(self, node, name)
+
+    monkeypatch.setattr(Names, "visible", counted)
+    tree = Tree("from b import f\nf(1)", ("x = 1\n", "def f(y):\n    return y\n")).linked
+    names = Names(tree, links={(0, "b"): 2})
+    (call,) = tree.nodes(cst.Call)
+    found = [names.definition(call.func) for _ in range(5)]
+    assert found == [tree.nodes(cst.FunctionDef)[0]] * 5
+    assert found[0] is not None and names.part(found[0]) == 2
+    assert len(asked) == 2
