@@ -148,6 +148,7 @@ class _File:
         self._body = body
         self._known: dict[int, _Statement] = {}
         self._reached: dict[str, _Reach] = {}
+        self._importing: dict[int, bool] = {}
         self.binding: dict[str, list[int]] = defaultdict(list)
         """Name -> the ranks of the statements that bind it."""
         self.stars: dict[int, list[str]] = defaultdict(list)
@@ -178,10 +179,7 @@ class _File:
     def imports_of(self, name: str) -> Iterator[str]:
         """What a name is imported as, by the statements that bind it."""
         for rank in self.binding.get(name, ()):
-            node = self._body[rank]
-            if not isinstance(node, _DEFINING) or any(
-                "import" in self.lines[r] for r in _rows(node)
-            ):
+            if self._may_import(rank):
                 yield from self.statement(rank).imports.get(name, ())
 
     def reach(self, name: str) -> _Reach:
@@ -215,9 +213,18 @@ class _File:
 
     def imports(self, statement: _Statement, name: str) -> list[str]:
         """What a name may be imported as, in a statement or for the whole file."""
-        others = map(self.statement, self.binding.get(name, ()))
+        ranks = self.binding.get(name, ())
+        others = (self.statement(rank) for rank in ranks if self._may_import(rank))
         found = statement.imports.get(name, [])
         return [*found, *(each for other in others for each in other.imports.get(name, []))]
+
+    def _may_import(self, rank: int) -> bool:
+        """Whether the text of a statement says that it imports: to look at it costs more."""
+        known = self._importing.get(rank)
+        if known is None:
+            rows = _rows(self._body[rank])
+            known = self._importing[rank] = any("import" in self.lines[row] for row in rows)
+        return known
 
 
 @dataclass(slots=True)
@@ -265,6 +272,7 @@ class _Linker:
         self._models = models
         self._given: dict[tuple[int, str, int], bool] = {}
         self._all_of: dict[int, list[int]] = {}
+        self._files: dict[int, _File] = {}
 
     def attachments(self) -> Attachments:
         """The texts, in the order of ``links``, and how they are linked."""
@@ -549,8 +557,11 @@ class _Linker:
         return {aid for aid in needed if self._statement(aid).aids}
 
     def _file(self, file: int) -> _File:
-        data = self._links.files[file - 1] if file else self._data
-        return _parsed(data, self._models)
+        found = self._files.get(file)
+        if found is None:
+            data = self._links.files[file - 1] if file else self._data
+            found = self._files[file] = _parsed(data, self._models)
+        return found
 
     def _statement(self, place: Place) -> _Statement:
         return self._file(place[0]).statement(place[1])
