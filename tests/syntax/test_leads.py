@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterable
+
 import pytest
 
+from amp_lint.syntax import links as linking
 from amp_lint.syntax.links import attachments, leads
 from amp_lint.syntax.project import Links
 
@@ -101,3 +105,19 @@ def test_the_class_of_what_a_parameter_is_said_to_be(program: str, expected: boo
     owner = b"class Trainer:\n    def step(self, loss):\n        loss.backward()\n"
     links = Links((owner,), {(0, "a"): 1})
     assert leads(program.encode(), links) is expected
+
+
+def test_what_imports_nothing_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    matters = linking._matters
+
+    def counted(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
+        asked.append(getattr(node, "name", ""))
+        return matters(node, parts)
+
+    monkeypatch.setattr(linking, "_matters", counted)
+    helper = "def helper(x):\n    return x.that_no_other_file_has\n"
+    data = b"from a import step\nstep(x)\n"
+    files = (f"{STEP}    helper(loss)\n{helper}".encode(),)
+    assert leads(data, Links(files, {(0, "a"): 1}))
+    assert asked == ["step"]
