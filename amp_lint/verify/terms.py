@@ -133,6 +133,16 @@ def children(term: Term) -> tuple[Term, ...]:
     return term.items if isinstance(term, Seq) else ()
 
 
+IN_ORDER = "in this order"
+"""Around a call whose arguments are computed in the order in which they are written."""
+
+
+def called(term: Term) -> Term:
+    """A call without what says in which order its arguments are computed."""
+    ordered = isinstance(term, Op) and term.form is Form.OTHER and term.name == IN_ORDER
+    return term.args[0] if isinstance(term, Op) and ordered else term
+
+
 def show(term: Term) -> str:
     """A term as Python, for messages."""
     match term:

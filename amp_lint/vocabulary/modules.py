@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 WIDENING = frozenset({"bfloat16", "double", "float"})
 """Methods that make the parameters of a module wider than float16."""
 CASTING = WIDENING | {"half"}
@@ -27,6 +29,10 @@ KEEPING = frozenset(
     }
 )  # fmt: skip
 """Other methods that return the module they are called on."""
+WITHOUT_PARAMETERS = re.compile(
+    r"^(?!Adaptive).*Loss$|Sigmoid$|Softmax$|Softmax2d$|^Softplus$|^(Re|LeakyRe|GE|Si|E)LU$|^Tanh$"
+)
+"""Classes of torch.nn that have no parameters, and no tensors but those that they are given."""
 COPYING = frozenset({"copy.deepcopy"})
 WRAPPERS = frozenset(
     {

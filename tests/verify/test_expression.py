@@ -524,6 +524,40 @@ def test_what_is_asked_of_the_expressions_alone_is_asked_once_a_scenario(
     assert len(walked) == 1
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "F.binary_cross_entropy(input=torch.sigmoid(x), target=y)",
+            "F.binary_cross_entropy_with_logits(input=x, target=y)",
+        ),
+        (
+            "F.nll_loss(input=torch.log(F.softmax(input=x, dim=1)), target=y)",
+            "F.cross_entropy(input=x, target=y)",
+        ),
+        ("torch.log(input=torch.sigmoid(input=x))", "F.logsigmoid(x)"),
+    ],
+)
+def test_a_first_argument_by_its_name_is_the_first(before: str, after: str) -> None:
+    assert judged(before, after).verdict is Verdict.PROVEN
+
+
+def _item(owner: str, key: Term) -> Op:
+    return Op(Form.OPERATOR, "getitem", (Input(owner), key))
+
+
+@pytest.mark.parametrize("key", [Const("mask"), Const(1), Input("name")])
+def test_an_item_of_what_has_no_other_use_is_any_tensor(key: Term) -> None:
+    logits, labels = _item("found", key), _item("batch", key)
+    inner = Op(Form.FUNCTION, "torch.sigmoid", (logits,))
+    space = "torch.nn.functional.binary_cross_entropy"
+    before = Op(Form.FUNCTION, space, (inner, labels))
+    after = Op(Form.FUNCTION, f"{space}_with_logits", (logits, labels))
+    assert judge(Expression(Place(1, 1), before, after), EAGER).verdict is Verdict.PROVEN
+    swapped = Op(Form.FUNCTION, f"{space}_with_logits", (labels, logits))
+    assert judge(Expression(Place(1, 1), before, swapped), EAGER).verdict is not Verdict.PROVEN
+
+
 FILLED = "torch.where(x > 1, x, -1e9)"
 
 

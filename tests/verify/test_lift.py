@@ -9,6 +9,7 @@ import pytest
 
 from amp_lint.verify.compare import compare, lifted
 from amp_lint.verify.compare.erase import Eraser
+from amp_lint.verify.obligations import Expression
 
 PROGRAM = """
     import torch
@@ -255,6 +256,51 @@ def test_a_hooked_module_of_a_local_name(code: str) -> None:
     before = f"import torch\nfrom torch import nn\n\n\ndef f(x, seen):\n    {code}\n"
     after = before.replace("torch.log(act(x))", "torch.log_softmax(x, dim=1)")
     assert compare(before, after).reasons
+
+
+NAMED = """
+    import torch
+    from torch import nn
+
+    act = nn.Softmax(dim=1).cuda()
+
+
+    def score(x, seen):
+        return torch.log(act(x))
+"""
+SCORE = "def score(x, seen):\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "is_followed"),
+    [
+        ((SCORE, SCORE), True),
+        (("nn.Softmax(dim=1).cuda()", "nn.Softmax(dim=1).to(torch.device('cuda'))"), True),
+        (("nn.Softmax(dim=1).cuda()", "nn.Softmax(dim=1).apply(print)"), False),
+        (("nn.Softmax(dim=1).cuda()", "nn.Softmax(dim=1) if print else nn.Sigmoid()"), False),
+        (("score(x, seen)", "score(x, act)"), False),
+        ((SCORE, f"def other(x):\n    global act\n    act = x\n\n\n{SCORE}"), False),
+        ((SCORE, f"def other(x):\n    act.dim = x\n\n\n{SCORE}"), False),
+        ((SCORE, f"def other(x):\n    globals()['act'] = x\n\n\n{SCORE}"), False),
+        ((SCORE, f"for act in torch.load('all'):\n    pass\n\n\n{SCORE}"), False),
+        ((SCORE, f"{SCORE}    act.register_forward_hook(seen)\n"), False),
+    ],
+)
+def test_a_name_of_the_module_is_followed_to_what_it_was_made(
+    change: tuple[str, str], is_followed: bool
+) -> None:
+    before = textwrap.dedent(NAMED).replace(*change)
+    after = before.replace("torch.log(act(x))", "torch.log_softmax(x, dim=1)")
+    assert (not compare(before, after).reasons) is is_followed
+
+
+@pytest.mark.parametrize("given", ["model(next(a)), dim=1)", "input=model(next(a)), dim=next(b))"])
+def test_an_operation_of_what_is_called_does_nothing_itself(given: str) -> None:
+    head = "import torch\n\n\ndef f(a, b, model):\n    return torch."
+    found = compare(f"{head}log(torch.softmax({given})\n", f"{head}log_softmax({given}\n")
+    assert not found.reasons
+    (obligation,) = found.obligations
+    assert isinstance(obligation, Expression) and not obligation.contexts
 
 
 NOISY = """

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from amp_lint.verify.compare.difference import Difference
 from amp_lint.verify.compare.effect_free import is_opaque
-from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, walk
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, called, walk
 
 _VIEWS = frozenset(
     {
@@ -64,6 +64,7 @@ def _copied(term: Term) -> Iterator[Term]:
 
 def _own(term: Term) -> bool:
     """Whether an expression gives a tensor that nobody else has, or none at all."""
+    term = called(term)
     match term:
         case Const() | Global():
             return True

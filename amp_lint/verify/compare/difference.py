@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, children
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Seq, Term, called, children
 
 _COMPUTED = frozenset({Form.FUNCTION, Form.METHOD, Form.OPERATOR, Form.APPLY, Form.MODULE})
 Pair = tuple[Term, Term]
@@ -95,7 +95,7 @@ def _unknown(term: Term) -> frozenset[Term]:
 
 
 def _may_compute(term: Term) -> bool:
-    match term:
+    match called(term):
         case Op(Form.APPLY, _, (Op(Form.MODULE), *_)):
             return True
         case Op(Form.APPLY, _, _):

@@ -15,7 +15,7 @@ from amp_lint.model import Model
 from amp_lint.syntax.assignments import assigned
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.returns import own_nodes
-from amp_lint.verify.terms import Const, Form, Op, Term, walk
+from amp_lint.verify.terms import Const, Form, Op, Term, called, walk
 from amp_lint.vocabulary.purity import (
     CHANGING_ARGUMENTS,
     MODULE_CASTS,
@@ -58,6 +58,7 @@ _STORED = (cst.Attribute, cst.Subscript)
 
 def is_opaque(term: Term) -> bool:
     """Whether a call may do anything but compute its result, or not the same one again."""
+    term = called(term)
     if not isinstance(term, Op):
         return False
     match term.form:

@@ -24,6 +24,7 @@ from amp_lint.verify.compare.effect_free import computes, does_more, is_opaque
 from amp_lint.verify.terms import (
     AS_EPS,
     EPS_NAME,
+    IN_ORDER,
     SMALL,
     WHEN,
     Const,
@@ -37,6 +38,7 @@ from amp_lint.verify.terms import (
 )
 from amp_lint.verify.terms import children as parts_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
+from amp_lint.vocabulary.modules import KEEPING, WITHOUT_PARAMETERS
 from amp_lint.vocabulary.purity import PURE_METHODS, QUERIES, is_pure_function
 from amp_lint.vocabulary.signatures import order
 from amp_lint.vocabulary.written import MAKERS, REGION, any_of
@@ -48,6 +50,8 @@ MAX_SIZE = 400
 """Operations in one term; what is larger becomes an input."""
 _AMP_MODULES = ("torch.amp.", "torch.cuda.amp.", "torch.cpu.amp.")
 _AMP_FUNCTIONS = re.compile(rf"torch\.({any_of({REGION, *MAKERS})}|(get|set|is)_{REGION}_\w+)$")
+_MOVING = KEEPING - {"apply", "compile"}
+"""Methods that leave a module without parameters as it is."""
 _EMPTY = cst.Module([])
 _TOKENS = ("start", "value", "conversion", "star", "operator", "equal")
 _MAX_INLINED = 4  # calls of helper functions within one another
@@ -232,8 +236,17 @@ class Lifter:
         constant = literal(values[0]) if len(values) == 1 and not self.names_by_text else ...
         if constant is None or isinstance(constant, (bool, int, float, str)):
             return Const(constant)
+        module = self._module_of(values, node) if self._is_around(node) else None
         read = max(self._handed.get(node.value, 0), self._since)
-        return Input(self._named(node.value, node), read)
+        return module or Input(self._named(node.value, node), read)
+
+    def _is_around(self, node: cst.Name) -> bool:
+        """Whether a name is bound once, and outside of the function that asks for it."""
+        bindings, tree = self.model.names.bindings(node), self.model.tree
+        if len(bindings) != 1 or self.names_by_text:
+            return False
+        around, own = (tree.ancestor(each, cst.FunctionDef) for each in (bindings[0].node, node))
+        return around is not own
 
     @functools.cached_property
     def names_by_text(self) -> bool:
@@ -348,15 +361,21 @@ class Lifter:
 
     def _module(self, node: cst.Attribute, env: Env) -> Term | None:
         """The module of torch that ``self.x`` was made as, if there is only one way."""
-        values = self.model.values.attribute_values(node)
+        return self._module_of(self.model.values.attribute_values(node), node)
+
+    def _module_of(
+        self, values: Sequence[cst.BaseExpression], node: cst.Name | cst.Attribute
+    ) -> Term | None:
+        """The module of torch that something stands for, if it was made in one way only."""
         if len(values) != 1 or not isinstance(values[0], cst.Call) or id(values[0]) in self._making:
             return None  # ``self.x = DataParallel(self.x)`` is made of what it was before
-        names = self.model.names.qualified(values[0].func)
+        names = self.model.names.qualified(_unmoved(values[0]).func)
         kind = next(iter(names)) if len(names) == 1 else ""
         if _is_module(kind) and not self._replaced.is_changed(node, kind):
             self._making.add(id(values[0]))
             try:
-                return self.call(values[0], {})
+                made = self.call(values[0], {})
+                return made if isinstance(made, Op) and made.form is Form.MODULE else None
             finally:
                 self._making.remove(id(values[0]))
         return None
@@ -373,9 +392,10 @@ class Lifter:
             return inlined
         made = self._made(node, env)
         named = any(arg.keyword is not None for arg in node.args)
-        return (
-            Op(Form.OTHER, "in this order", (made,)) if named and self._is_ordered(node) else made
-        )
+        if not named or not self._is_ordered(node):
+            return made
+        order = ", ".join(text(arg.keyword) if arg.keyword else "" for arg in node.args)
+        return Op(Form.OTHER, IN_ORDER, (made, Const(order)))
 
     def _made(self, node: cst.Call, env: Env) -> Term:
         args, keywords = self._arguments(node, env)
@@ -392,6 +412,8 @@ class Lifter:
             owner = self.term(node.func.value, env)
             if name in _WITHOUT_GRADIENT and isinstance(owner, Op) and _is_detached(owner):
                 owner = owner.args[0]
+            if name in _MOVING and _has_no_tensors(owner):
+                return owner
             when = self._when(owner, name) if name in QUERIES else ()
             return Op(Form.METHOD, name, (owner, *args), (*when, *keywords))
         called = self._unless_changed(node.func, self.term(node.func, env))
@@ -417,16 +439,16 @@ class Lifter:
         keywords = {a.keyword.value: self.term(a.value, env) for a in node.args if a.keyword}
         if isinstance(node.func, cst.Attribute) and node.func.attr.value == "from_pretrained":
             keywords = {k: v for k, v in keywords.items() if k not in ("torch_dtype", "dtype")}
-        if self._is_ordered(node):
-            return args, tuple(keywords.items())
-        placed = self.placed(node)
+        placed = self._next_places(node)
         args += tuple(keywords.pop(name) for name in placed)
         return args, tuple(sorted(keywords.items(), key=lambda item: item[0]))
 
     def placed(self, node: cst.Call) -> list[str]:
         """The keywords of a call that are the next positions behind those that it gives."""
-        if self._is_ordered(node):
-            return []
+        return [] if self._is_ordered(node) else self._next_places(node)
+
+    def _next_places(self, node: cst.Call) -> list[str]:
+        """The same, in whatever order the arguments are computed."""
         known = self.model.names.qualified(node.func)
         given = {arg.keyword.value for arg in node.args if arg.keyword is not None}
         if len(known) != 1 or any(arg.star for arg in node.args) or not given:
@@ -436,7 +458,7 @@ class Lifter:
 
     def _is_ordered(self, node: cst.Call) -> bool:
         """Whether it may matter which of the arguments is computed first: two do something."""
-        doing = (self._may_do(call) for arg in node.args for call in _calls_in(arg))
+        doing = (any(map(self._may_do, _calls_in(arg))) for arg in node.args)
         return len(node.args) > 1 and sum(doing) > 1
 
     def _may_do(self, call: cst.Call) -> bool:
@@ -621,6 +643,24 @@ class Lifter:
         """The term of what ``x += y`` makes of x."""
         name = _AUGMENTED.get(type(node.operator), "add")
         return self._operator(name, self.term(node.target, env), self.term(node.value, env))
+
+
+def _unmoved(call: cst.Call) -> cst.Call:
+    """The call that makes a module, without those of its methods that give it back."""
+    match call.func:
+        case cst.Attribute(value=cst.Call() as owner, attr=cst.Name(value=name)) if name in _MOVING:
+            return _unmoved(owner)
+    return call
+
+
+def _has_no_tensors(term: Term) -> bool:
+    """Whether something is a module that is the same on each device and in each dtype."""
+    return (
+        isinstance(term, Op)
+        and term.form is Form.MODULE
+        and bool(WITHOUT_PARAMETERS.search(term.last))
+        and all(isinstance(given, Const) for given in parts_of(term))
+    )
 
 
 def _calls_in(arg: cst.Arg) -> Iterator[cst.Call]:

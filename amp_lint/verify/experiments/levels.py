@@ -23,6 +23,7 @@ from amp_lint.verify.terms import (
     Op,
     Seq,
     Term,
+    called,
     children,
     mapped,
     show,
@@ -33,6 +34,7 @@ from amp_lint.verify.terms import (
 
 def judge(obligation: Expression, settings: ProofSettings) -> Judgement:
     """Hold the new expression against the old one, at the level at which it matters."""
+    obligation = _unordered(obligation)
     was, now = times(obligation.before), times(obligation.after)
     late = [key for key in was.keys() & now.keys() if was[key] != now[key]]
     if late:
@@ -46,6 +48,17 @@ def judge(obligation: Expression, settings: ProofSettings) -> Judgement:
         unknown = f"what `{obligation.given_to}` makes of another value is not known"
         return Judgement(Verdict.NOT_COMPARABLE, unknown)
     return found
+
+
+def _unordered(obligation: Expression) -> Expression:
+    """An obligation without the order of arguments: the texts tell in which they are computed."""
+
+    def visit(term: Term) -> Term:
+        return mapped(called(term), visit)
+
+    pairs = (obligation.before, obligation.after), *obligation.contexts
+    (before, after), *contexts = [(visit(one), visit(other)) for one, other in pairs]
+    return replace(obligation, before=before, after=after, contexts=(*contexts,))
 
 
 def _of_its_own(level: Expression) -> frozenset[str]:

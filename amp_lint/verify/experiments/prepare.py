@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -52,7 +53,7 @@ def _not_of_tensors(term: Term) -> str:
         if not isinstance(part, Op) or part.form is not Form.OPERATOR:
             continue
         index = part.args[-1]
-        if part.name == "getitem" and isinstance(index, Const) and isinstance(index.value, str):
+        if part.name == "getitem" and _is_text(index):
             return f"{show(part)}: what is indexed by a text is no tensor"
         if part.name in _EQUALITY and any(map(_is_dtype, part.args)):
             return f"{show(part)}: what it says of float64 says nothing of other dtypes"
@@ -87,7 +88,18 @@ def _unfold(term: Term) -> Term:
     name = term.name.removeprefix("builtins.") if term.form is Form.OTHER else term.name
     is_builtin = term.form is Form.OTHER and name in BUILTINS
     form = Form.FUNCTION if is_builtin else term.form
-    return Op(form, name, tuple(map(_unfold, term.args)), keywords)
+    args = tuple(map(_unfold, term.args))
+    return _first_by_place(Op(form, name, args, keywords))
+
+
+def _first_by_place(op: Op) -> Op:
+    """A call of a function of torch with its first argument where it is looked for."""
+    first, *_ = (*parameters(op.form, op.name), "") if op.form is Form.FUNCTION else ("",)
+    given = dict(op.keywords)
+    if op.args or first not in given:
+        return op
+    value = given.pop(first)
+    return Op(op.form, op.name, (value,), tuple(given.items()))
 
 
 _LOSSES = {
@@ -138,9 +150,10 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 def _abstract(term: Term, other: Term) -> Term:
     """The term with an input for all that it shares with another and that cannot be run."""
     shared = set(walk(other))
+    items = {*_items(term, other)}
 
     def visit(part: Term) -> Term:
-        if isinstance(part, Op) and part in shared and _own_reason(part):
+        if isinstance(part, Op) and part in shared and (_own_reason(part) or part in items):
             return Input(show(part))
         if isinstance(part, Seq):
             return Seq(part.kind, tuple(map(visit, part.items)))
@@ -150,6 +163,35 @@ def _abstract(term: Term, other: Term) -> Term:
         return Op(part.form, part.name, tuple(map(visit, part.args)), keywords)
 
     return visit(term)
+
+
+def _items(*terms: Term) -> Iterator[Op]:
+    """The items of what is no tensor, as far as terms tell that have no other use of it.
+
+    ``batch["mask"]``, and ``targets[name]``: a tensor would be asked for several.
+    """
+    parts = [part for term in terms for part in walk(term)]
+    found = [each for each in parts if isinstance(each, Op) and _is_item(each)]
+    used: Counter[Term] = Counter(part for part in parts if isinstance(part, Input))
+    asked = Counter(part for each in found for part in each.args)
+    for each in found:
+        owner, index = each.args
+        alone = used[owner] == (found.count(each) if isinstance(index, Const) else asked[owner])
+        known = isinstance(index, Const) or used[index] == asked[index]
+        if _is_text(index) or (alone and known):
+            yield each
+
+
+def _is_item(op: Op) -> bool:
+    if op.form is not Form.OPERATOR or op.name != "getitem" or not isinstance(op.args[0], Input):
+        return False
+    index = op.args[1]
+    is_number = isinstance(index, Const) and isinstance(index.value, int)
+    return is_number or isinstance(index, Input) or _is_text(index)
+
+
+def _is_text(index: Term) -> bool:
+    return isinstance(index, Const) and isinstance(index.value, str)
 
 
 def _own_reason(op: Op) -> str:
