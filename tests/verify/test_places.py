@@ -286,3 +286,44 @@ def test_a_checkpoint_of_the_old_text_is_loaded_by_the_new(
     after = before.replace(*SAVED) + "".join(f"    {line}\n" for line in lines)
     found = compare(before.replace(*SAVED) if known else before, after)
     assert found.codes == (() if right else ("state",))
+
+
+HANDED_ON = """
+    import torch
+
+    def make_step(model, optimizer):
+        scaler = torch.amp.GradScaler("cuda")
+
+        def step(x):
+            optimizer.zero_grad()
+            with torch.autocast("cuda"):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+
+        MORE
+        return step
+"""
+CLIP = "            torch.nn.utils"
+
+
+@pytest.mark.parametrize(
+    ("more", "is_known"),
+    [
+        ("print(model)", True),
+        ("back = lambda loss: loss.backward()", False),
+        ("def other(x): optimizer.step()", False),
+        ("def other(x): scaler.unscale_(optimizer)", False),
+    ],
+)
+def test_a_whole_step_may_be_called_by_anyone_where_nothing_else_trains(
+    more: str, is_known: bool
+) -> None:
+    before = textwrap.dedent(HANDED_ON.replace("MORE", more))
+    clip = CLIP[4:]
+    after = before.replace(clip, f"        scaler.unscale_(optimizer)\n{clip}")
+    assert (
+        "who calls `step` is not known" in " ".join(compare(before, after).reasons)
+    ) is not is_known

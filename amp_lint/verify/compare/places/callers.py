@@ -12,6 +12,8 @@ from amp_lint.verify.compare.marks import BY_SCALER, IN_ORDER
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import common
 
+_TRAINING = (*IN_ORDER, Kind.BACKWARD.value)
+
 
 def reasons(before: Side, after: Side) -> Iterator[str]:
     """Events of a scaler that changed in lambdas, or in functions whose calls are not all seen."""
@@ -23,7 +25,8 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
         changed = [_of_scaler(side, name) for side in (before, after)]
         if not isinstance(unit, cst.FunctionDef) or changed[0] == changed[1]:
             continue
-        if _is_handed_on(after, unit):
+        alone = _is_whole(after, unit) and all(_is_alone(side, name) for side in (before, after))
+        if _is_handed_on(after, unit) and not alone:
             yield f"line {after.line(unit)}: who calls `{unit.name.value}` is not known"
         elif not _is_followed(after, unit, name):
             yield f"line {after.line(unit)}: not all that calls `{unit.name.value}` is followed"
@@ -103,6 +106,13 @@ def _is_whole(side: Side, function: cst.FunctionDef) -> bool:
     """Whether a function is a training step by itself, from its backward pass to its step."""
     kinds = {side.model.steps.recognizer.kind(c) for c in side.model.tree.below(function, cst.Call)}
     return {Kind.BACKWARD, Kind.STEP} <= kinds
+
+
+def _is_alone(side: Side, name: str) -> bool:
+    """Whether no other function of a text has a part in training: nothing around a call counts."""
+    others = (done.marks for other, done in side.effects.items() if other != name)
+    in_lambdas = any(True for _ in _in_lambdas(side))
+    return not in_lambdas and not any(m.kind in _TRAINING for marks in others for m in marks)
 
 
 def _is_function(side: Side, node: cst.Name | cst.Attribute) -> bool:
