@@ -31,7 +31,19 @@ _LAYERS = {
     "Softmax": ("dim",),
     "Threshold": ("threshold", "value", "inplace"),
 }
+_OF_ONE = (
+    "abs", "exp", "expm1", "log", "log10", "log1p", "log2", "mean", "reciprocal", "rsqrt",
+    "sigmoid", "sqrt", "square", "sum", "tanh",
+)  # fmt: skip
+_OF_TWO = ("add", "div", "matmul", "mul", "sub")
+_LOSSES = (
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "kl_div",
+    "l1_loss", "nll_loss", "smooth_l1_loss",
+)  # fmt: skip
 _FUNCTIONS = {
+    **dict.fromkeys(_OF_ONE, ("input",)),
+    **dict.fromkeys(_OF_TWO, ("input", "other")),
+    "bmm": ("input", "mat2"),
     "cat": ("tensors", "dim"),
     "clamp": ("input", "min", "max"),
     "log_softmax": ("input", "dim"),
@@ -40,6 +52,7 @@ _FUNCTIONS = {
     "stack": ("tensors", "dim"),
 }
 _FUNCTIONAL = {
+    **dict.fromkeys(_LOSSES, ("input", "target")),
     "celu": ("input", "alpha", "inplace"),
     "dropout": ("input", "p", "training", "inplace"),
     "elu": ("input", "alpha", "inplace"),
@@ -50,13 +63,18 @@ _FUNCTIONAL = {
     "hardswish": ("input", "inplace"),
     "hardtanh": ("input", "min_val", "max_val", "inplace"),
     "leaky_relu": ("input", "negative_slope", "inplace"),
+    "log_softmax": ("input", "dim"),
+    "logsigmoid": ("input",),
     "mish": ("input", "inplace"),
     "mse_loss": ("input", "target"),
     "relu": ("input", "inplace"),
     "relu6": ("input", "inplace"),
     "scaled_dot_product_attention": ("query", "key", "value", "attn_mask", "dropout_p"),
     "selu": ("input", "inplace"),
+    "sigmoid": ("input",),
     "silu": ("input", "inplace"),
+    "softmax": ("input", "dim"),
+    "softplus": ("input",),
     "threshold": ("input", "threshold", "value", "inplace"),
 }
 _ORDERS = {
@@ -64,6 +82,10 @@ _ORDERS = {
     **{f"torch.{name}": order for name, order in _FUNCTIONS.items()},
     **{f"torch.nn.functional.{name}": order for name, order in _FUNCTIONAL.items()},
 }
+
+
+OF_MODULES = ("input", "target")
+"""What the first parameters of the modules of torch.nn are called that compute and lose."""
 
 
 def order(name: str) -> tuple[str, ...]:

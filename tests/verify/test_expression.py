@@ -542,6 +542,28 @@ def test_a_first_argument_by_its_name_is_the_first(before: str, after: str) -> N
     assert judged(before, after).verdict is Verdict.PROVEN
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("{}.squeeze()", "y"),
+        ("{}.float()", "y.float()"),
+        ("torch.flatten({})", "y.to(torch.float32).view(-1)"),
+        ("{}.view(-1)", "y.reshape(-1)"),
+    ],
+)
+def test_a_sigmoid_in_another_shape_or_dtype_saturates_as_well(given: tuple[str, str]) -> None:
+    of, labels = given
+    loss = "F.binary_cross_entropy{}(" + of + f", {labels})"
+    before, after = loss.format("", "torch.sigmoid(x)"), loss.format("_with_logits", "x")
+    assert judged(before, after).verdict is Verdict.PROVEN
+
+
+def test_picked_classes_that_became_their_loss() -> None:
+    picked = "-torch.log(torch.softmax(x, 1)).gather(1, y.unsqueeze(1)).mean()"
+    found = judged(picked, "F.cross_entropy(x, y)")
+    assert found.changes is not None and "few axes" in found.changes.after
+
+
 def _item(owner: str, key: Term) -> Op:
     return Op(Form.OPERATOR, "getitem", (Input(owner), key))
 
@@ -571,8 +593,9 @@ FILLED = "torch.where(x > 1, x, -1e9)"
         ("torch.where(x > 1, x, torch.finfo(x.dtype).max)", False),
     ],
 )
-def test_another_fill_of_a_mask_is_another_behaviour(after: str, found: bool) -> None:
-    judgement = judged(FILLED, after)
+@pytest.mark.parametrize("given", ["{}", "{}.amax(-1)", "torch.amax({}, dim=-1).unsqueeze(-1)"])
+def test_another_fill_of_a_mask_is_another_behaviour(after: str, found: bool, given: str) -> None:
+    judgement = judged(given.format(FILLED), given.format(after))
     assert judgement.verdict is Verdict.REFUTED
     assert (judgement.changes is not None) is found
 

@@ -40,7 +40,7 @@ from amp_lint.verify.terms import children as parts_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.modules import KEEPING, WITHOUT_PARAMETERS
 from amp_lint.vocabulary.purity import PURE_METHODS, QUERIES, is_pure_function
-from amp_lint.vocabulary.signatures import order
+from amp_lint.vocabulary.signatures import OF_MODULES, order
 from amp_lint.vocabulary.written import MAKERS, REGION, any_of
 
 Env = Mapping[str, Term]
@@ -408,16 +408,18 @@ class Lifter:
             own = isinstance(callee, Op) and callee.form is not Form.ATTRIBUTE
             own = own or (name in PURE_METHODS | QUERIES and name in self._methods)
             if own or dotted(node.func.value) in ("self", "cls", "super"):
-                return Op(Form.APPLY, "", (callee, *args), keywords)
+                return _applied(callee, args, keywords)
             owner = self.term(node.func.value, env)
             if name in _WITHOUT_GRADIENT and isinstance(owner, Op) and _is_detached(owner):
                 owner = owner.args[0]
             if name in _MOVING and _has_no_tensors(owner):
                 return owner
+            if name == "forward" and isinstance(owner, Op) and owner.form is Form.MODULE:
+                return _applied(owner, args, keywords)
             when = self._when(owner, name) if name in QUERIES else ()
             return Op(Form.METHOD, name, (owner, *args), (*when, *keywords))
         called = self._unless_changed(node.func, self.term(node.func, env))
-        return Op(Form.APPLY, "", (called, *args), keywords)
+        return _applied(called, args, keywords)
 
     def _unless_changed(self, node: cst.BaseExpression, known: Term) -> Term:
         """What is called, but as a module of torch only if it is nothing else."""
@@ -734,6 +736,15 @@ def _function(name: str, args: tuple[Term, ...], keywords: tuple[tuple[str, Term
     if name.startswith("torch.") and name.rpartition(".")[2][:1].islower():
         return Op(Form.FUNCTION, name, args, keywords)
     return Op(Form.OTHER, name, args, keywords)
+
+
+def _applied(callee: Term, args: tuple[Term, ...], keywords: tuple[tuple[str, Term], ...]) -> Term:
+    """A call of something; of a module of torch with its arguments in their places."""
+    given = dict(keywords)
+    if isinstance(callee, Op) and callee.form is Form.MODULE:
+        placed = [*itertools.takewhile(given.__contains__, OF_MODULES[len(args) :])]
+        args += tuple(given.pop(name) for name in placed)
+    return Op(Form.APPLY, "", (callee, *args), tuple(given.items()))
 
 
 def _is_detached(op: Op) -> bool:

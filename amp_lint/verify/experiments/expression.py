@@ -62,6 +62,7 @@ _PRECISION = "precision"
 _SIZE = "size"
 _RANK = "rank"
 """Left out, only inputs of as many axes are tried as are first found to have a meaning."""
+_OF_AXES = ("a function of any number of axes", "the same function of few axes alone")
 _WIDE = "float32"
 _ORDINARY = InputCase(std=1.0)
 _ANOTHER_SEED = 12345
@@ -265,10 +266,21 @@ class Examination:
         narrower = any(b.itemsize < a.itemsize for a, b in zip(old, new, strict=False))
         decided = precision.autocast or _casts_by_option(self._experiment.pair.before)
         rounds = [_PRECISION] if precision.autocast else []
-        if (narrower and not decided) or not self._holds_without(_DTYPE, *rounds):
+        if narrower and not decided:
             return None
         texts = (", ".join(map(_short, each)) for each in (old, new))
-        return Changed(*(f"a result in {text} ({precision.name})" for text in texts))
+        results = [f"a result in {text} ({precision.name})" for text in texts]
+        if self._holds_without(_DTYPE, *rounds):
+            return Changed(*results)
+        if not self._picks_classes or not self._holds_without(_DTYPE, *rounds, _RANK):
+            return None
+        return Changed(*map(", ".join, zip(results, _OF_AXES, strict=True)))
+
+    @property
+    def _picks_classes(self) -> bool:
+        """Whether one of both expressions is a loss of classes."""
+        pair = self._experiment.pair
+        return any(map(inputs.picks_classes, (pair.before, pair.after)))
 
     def _other_function(self, found: Finding) -> Changed | None:
         """What a region rounds, and for how many axes it is right, if nothing else is wrong.
@@ -276,7 +288,7 @@ class Examination:
         A loss of classes has them on its second axis, which is the last one only of two.
         """
         precision = found.precision
-        ranks = {_RANK} if inputs.picks_classes(self._experiment.pair.before) else set()
+        ranks = {_RANK} if self._picks_classes else set()
         if not precision.autocast and not (ranks and found.trial.is_other):
             return None
         if not self._holds_without(_PRECISION, *ranks):
@@ -286,9 +298,8 @@ class Examination:
         if not ranks or self._holds_without(_PRECISION):
             return Changed(*rounding)
         alone = self._holds_without(_RANK)
-        texts = ("a function of any number of axes", "the same function of few axes alone")
-        pairs = zip(rounding, texts, strict=True)
-        return Changed(*(texts if alone else map(", ".join, pairs)))
+        pairs = zip(rounding, _OF_AXES, strict=True)
+        return Changed(*(_OF_AXES if alone else map(", ".join, pairs)))
 
     def _holds_without(self, *checks: str) -> bool:
         """Whether the new code is right but for some checks, or fails as the old one does."""

@@ -45,8 +45,12 @@ _LENGTHS = words("normalize cosine_similarity pairwise_distance CosineSimilarity
 """Functions that divide by lengths, and keep those away from 0 by themselves."""
 _SHARES = words("softmax log_softmax Softmax LogSoftmax logsumexp cross_entropy CrossEntropyLoss")
 """Functions for which a very low number is as good as none."""
+_VIEWS = _TRANSPARENT - words("clamp clip clamp_min clamp_max maximum max sum mean neg detach")
+"""Those that give numbers as they are, some of them, or in another shape or dtype."""
 _SHARED = words("softmax Softmax sigmoid Sigmoid cosine_similarity CosineSimilarity")
 """Functions whose results are at most 1."""
+_LARGEST = words("amax max")
+"""Functions that give a very low number only where there is none besides."""
 _MASKS = words("masked_fill where")
 _LEAST = -1e4
 """The largest number that is taken for none."""
@@ -178,14 +182,20 @@ def _is_none(term: Term) -> bool:
 
 def fill(term: Term) -> Term | None:
     """The finite number that stands for none where something is masked with it, and given away."""
-    if not isinstance(term, Op) or term.last not in _MASKS:
+    if not isinstance(term, Op):
         return None
+    if term.last not in _MASKS:
+        return fill(term.args[0]) if term.last in _LARGEST | _VIEWS and term.args else None
     found = [part for part in children(term) if _is_none(part) and part != Const(-math.inf)]
     return found[0] if len(found) == 1 else None
 
 
 def with_fill(term: Term, other: Term) -> Term:
     """The same with another such number."""
+    if isinstance(term, Op) and term.last not in _MASKS:
+        return Op(
+            term.form, term.name, (with_fill(term.args[0], other), *term.args[1:]), term.keywords
+        )
     return mapped(term, lambda part: other if part == fill(term) else part)
 
 
@@ -193,12 +203,20 @@ def _logits(op: Op) -> Term | None:
     """What the sigmoid is of whose cross entropy is taken."""
     if op.name != "torch.nn.functional.binary_cross_entropy" or not op.args:
         return None
-    inner = op.args[0]
-    if not isinstance(inner, Op):
-        return None
-    if inner.form is Form.APPLY and isinstance(inner.args[0], Op):
-        return inner.args[1] if inner.args[0].name == "torch.nn.Sigmoid" else None
-    return inner.args[0] if inner.last == "sigmoid" else None
+    return _of_sigmoid(op.args[0])
+
+
+def _of_sigmoid(term: Term) -> Term | None:
+    """What a sigmoid is of, in the shape and the dtype that its result is given."""
+    match term:
+        case Op(Form.APPLY, _, (Op(_, "torch.nn.Sigmoid"), inner, *_)):
+            return inner
+        case Op(_, _, (inner, *_)) if term.last == "sigmoid":
+            return inner
+        case Op(_, _, (viewed, *rest)) if term.last in _VIEWS:
+            found = _of_sigmoid(viewed)
+            return found and Op(term.form, term.name, (found, *rest), term.keywords)
+    return None
 
 
 def _is_guarded(op: Op, index: int, guarded: bool) -> bool:

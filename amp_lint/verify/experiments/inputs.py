@@ -112,9 +112,31 @@ def _uses(term: Term) -> Iterator[tuple[str, int, InputKind]]:
         for item in items:
             if isinstance(item, Input):
                 yield (item.key, *_by_position(term, index, isinstance(arg, Seq)))
+            elif isinstance(arg, Op):
+                yield from _handed_on(arg, _by_position(term, index, nested=False))
     for name, value in term.keywords:
         if isinstance(value, Input):
             yield (value.key, *_by_name(term, name))
+        else:
+            yield from _handed_on(value, _by_name(term, name))
+
+
+_SAME = frozenset(
+    {
+        "contiguous", "cpu", "cuda", "detach", "double", "flatten", "float", "int", "long",
+        "reshape", "squeeze", "to", "type", "type_as", "unsqueeze", "view",
+    }
+)  # fmt: skip
+"""Methods that give the numbers of a tensor, in another dtype, shape or place."""
+
+
+def _handed_on(value: Term, taken: tuple[int, InputKind]) -> Iterator[tuple[str, int, InputKind]]:
+    """The input that is a target or an index once it is cast, moved or viewed."""
+    rank, kind = taken
+    while isinstance(value, Op) and value.form is Form.METHOD and value.name in _SAME:
+        value = value.args[0]
+        if isinstance(value, Input) and kind in (InputKind.INDEX, InputKind.PROBABILITY):
+            yield value.key, rank, kind
 
 
 def _by_position(op: Op, index: int, nested: bool) -> tuple[int, InputKind]:
