@@ -281,10 +281,10 @@ def test_nested_operations_in_two_statements() -> None:
         Expression,
     )
     logits = Op(Form.OPERATOR, "truediv", (Input("student"), Input("temperature")))
-    dim = (("dim", Const(1)),)
-    softmax = Op(Form.FUNCTION, "torch.nn.functional.softmax", (logits,), dim)
+    given = logits, Const(1)
+    softmax = Op(Form.FUNCTION, "torch.nn.functional.softmax", given)
     assert found.before == Op(Form.FUNCTION, "torch.log", (softmax,))
-    assert found.after == Op(Form.FUNCTION, "torch.nn.functional.log_softmax", (logits,), dim)
+    assert found.after == Op(Form.FUNCTION, "torch.nn.functional.log_softmax", given)
     ((around, _),) = found.contexts
     assert isinstance(around, Op)
     assert around.name == "torch.nn.functional.kl_div"
