@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from amp_lint.amp.events import Event
+from amp_lint.amp.events import Event, Kind
 from amp_lint.flow.branches import contradict
 from amp_lint.flow.conditions import text
 from amp_lint.flow.values import literal
@@ -16,6 +16,7 @@ from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants, last_statement
 from amp_lint.walk.mistake_rows import STRICT_CLIP
 from amp_lint.walk.relevance import FINITE
+from amp_lint.walk.steps import Steps
 
 ENDS = (
     "this ends the run at the first overflow, by which a scaler finds its scale: `step` would skip"
@@ -40,6 +41,19 @@ def is_caught(tree: Tree, node: cst.CSTNode) -> bool:
     return False
 
 
+def judged(steps: Steps) -> Iterator[tuple[Event, Event]]:
+    """The clips before a step that a scaler would skip at inf, each with the backward.
+
+    Not those before a direct step, which nothing else keeps from it.
+    """
+    for cycle in (cycle for root in steps.roots for cycle in root.cycles):
+        for index, (event, state) in enumerate(steps.states(cycle)):
+            backward = STRICT_CLIP.judge(event, state)
+            step = next((each for each in cycle[index:] if each.kind is Kind.STEP), None)
+            if backward is not None and (step is None or step.scaler is not None):
+                yield event, backward
+
+
 class Refusals:
     """Looks for what ends the run between a scaled backward and the step of its scaler."""
 
@@ -52,12 +66,8 @@ class Refusals:
     def all(self) -> list[tuple[cst.CSTNode, Event]]:
         """Each statement that does, with the backward, in source order."""
         found: dict[int, tuple[cst.CSTNode, Event]] = {}
-        for root in self.steps.roots:
-            for cycle in root.cycles:
-                for event, state in self.steps.states(cycle):
-                    backward = STRICT_CLIP.judge(event, state)
-                    ends = self._ends(event.node, backward) if backward is not None else ()
-                    found |= {id(end): (end, backward) for end in ends if backward is not None}
+        for event, backward in judged(self.steps):
+            found |= {id(end): (end, backward) for end in self._ends(event.node, backward)}
         return sorted(found.values(), key=lambda pair: self.tree.order(pair[0]))
 
     def _ends(self, norm: cst.CSTNode, backward: Event) -> Iterator[cst.CSTNode]:

@@ -10,9 +10,8 @@ import libcst as cst
 from amp_lint.amp.events import Event
 from amp_lint.model import Model
 from amp_lint.vocabulary.meaning import Part
-from amp_lint.walk.mistake_rows import STRICT_CLIP
 
-from ._refusals import is_caught
+from ._refusals import is_caught, judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +37,10 @@ class StrictClips:
     def all(self) -> list[StrictClip]:
         """Every such clip once, in source order."""
         found: dict[int, StrictClip] = {}
-        for root in self.steps.roots:
-            for cycle in root.cycles:
-                for event, state in self.steps.states(cycle):
-                    backward = STRICT_CLIP.judge(event, state)
-                    clip = self._strict(event.node, backward) if backward is not None else None
-                    if clip is not None:
-                        found.setdefault(id(event.node), clip)
+        for event, backward in judged(self.steps):
+            clip = self._strict(event.node, backward)
+            if clip is not None:
+                found.setdefault(id(event.node), clip)
         return sorted(found.values(), key=lambda clip: self.tree.order(clip.call))
 
     def _strict(self, call: cst.CSTNode, backward: Event) -> StrictClip | None:
