@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from amp_lint.vocabulary import amp
 from amp_lint.vocabulary.identifiers import core, identifiers
-from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import METHODS, methods, words
 from amp_lint.vocabulary.training import OPTIMIZER_CLASSES
 
@@ -169,6 +169,14 @@ HALVED = (
     )
 )
 """How something that is called like a model is cast to float16."""
+_NOT_FINITE = frozenset({"isfinite", "isinf", "isnan"})
+REFUSING = (
+    look(words(Kind.CLIP, part=Part.STRICT))
+    | look({"detect_anomaly"})
+    | look(_NOT_FINITE, after=r"\([^\n]{0,60}\.grad\b")
+    | pattern(rf"\.grad\b[^\n]{{0,20}}\.(?:{any_of(_NOT_FINITE)})\(", ".grad")
+)
+"""What ends a run where gradients are inf or NaN, or may: a clip, anomaly mode, a test of them."""
 UPDATED = pattern(rf"\b(?:{any_of(UPDATES)})\b(?!\s*\([^()\[\]{{}}]*,\s*[^\s)])", *UPDATES)
 """The update of a scaler, which takes one argument at most: a dict's or a cache's may take more."""
 _MIXED = rf"_?(?:amp|fp16|bf16|half|bfloat16|float16|{REGION}|mixed[-_]?precision)(?![a-z])"

@@ -339,14 +339,24 @@ class Mistakes:
 
     def _takes_turns(self, loop: cst.For, step: Event, update: Event) -> bool:
         """Whether each round of a loop steps another optimizer, by one scaler."""
-        call, iterable = step.node, loop.iter
+        call = step.node
         optimizer = stepped(call) if isinstance(call, cst.Call) else None
-        alone = isinstance(iterable, (cst.List, cst.Tuple)) and len(iterable.elements) < 2
-        if optimizer is None or alone or not self._varies(loop, optimizer):
+        if optimizer is None or not self._varies(loop, optimizer) or self._has_one(loop.iter):
             return False
         assert isinstance(call, cst.Call)  # it gave the optimizer
         tests = (test for each in (step, update) for test in self._tests_within(loop, each.node))
         return not any(self._varies(loop, each) for each in (call.func, *tests))
+
+    def _has_one(self, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop may walk over a list of one element, be it one that a caller gives."""
+        program = self.steps.program
+        parts = (iterable, *self.tree.below(iterable, cst.Name))
+        given = (each for p in parts if isinstance(p, cst.Name) for each in program.given_by_all(p))
+        return any(
+            isinstance(value, (cst.List, cst.Tuple)) and len(value.elements) < 2
+            for each in (*parts, *given)
+            for value in program.values.alternatives(each)
+        )
 
     def _varies(self, loop: cst.For, node: cst.BaseExpression) -> bool:
         """Whether an expression asks for what a loop takes another thing for in each round."""

@@ -68,6 +68,9 @@ class Refusals:
         found: dict[int, tuple[cst.CSTNode, Event]] = {}
         for event, backward in judged(self.steps):
             found |= {id(end): (end, backward) for end in self._ends(event.node, backward)}
+        for backward in self.steps.backwards if self.steps.recognizer.scaler_steps else ():
+            if backward.scaler is not None and backward.enabled is not False:
+                found |= {id(end): (end, backward) for end in self._unless_finite(backward)}
         return sorted(found.values(), key=lambda pair: self.tree.order(pair[0]))
 
     def _ends(self, norm: cst.CSTNode, backward: Event) -> Iterator[cst.CSTNode]:
@@ -77,13 +80,23 @@ class Refusals:
         def is_finite(test: cst.BaseExpression) -> bool | None:
             parts = (test, *descendants(test))
             about = any(part is norm or _is_named(part, named) for part in parts)
-            words = FINITE.findall(text(test)) if about else []
-            return None if not words else any(word.lower() != _FINITE for word in words)
+            return _tells(test) if about else None
 
         home = self.program.function_of(norm)
         for arm in self._arms(home or self.tree.module, is_finite):
             yield from self._ending(arm)
             yield from self._told(home, arm, backward)
+
+    def _unless_finite(self, backward: Event) -> Iterator[cst.CSTNode]:
+        """What ends the run for a gradient of a backward, before its function steps."""
+        home = self.program.function_of(backward.place) or self.tree.module
+        calls = self.tree.below(home, cst.Call)
+        start, order = self.tree.end(backward.place), self.tree.order
+        steps = (order(c) for c in calls if self.steps.recognizer.kind(c) is Kind.STEP)
+        until = min((step for step in steps if step > start), default=self.tree.end(home))
+        for arm in self._arms(home, _tells_of_gradients):
+            if start < order(arm) < until and not contradict(self.tree, arm, backward.place):
+                yield from self._ending(arm)
 
     def _told(
         self, function: cst.FunctionDef | None, arm: cst.CSTNode, backward: Event
@@ -123,6 +136,18 @@ class Refusals:
         ends = exits or isinstance(last, (cst.Raise, cst.Assert))
         if ends and last is not None and self.tree.is_own(last) and not is_caught(self.tree, last):
             yield last
+
+
+def _tells(test: cst.BaseExpression) -> bool | None:
+    words = FINITE.findall(text(test))
+    return None if not words else any(word.lower() != _FINITE for word in words)
+
+
+def _tells_of_gradients(test: cst.BaseExpression) -> bool | None:
+    """Whether a test of a tensor's gradient holds for inf and NaN alone."""
+    parts = (test, *descendants(test))
+    about = any(isinstance(part, cst.Attribute) and part.attr.value == "grad" for part in parts)
+    return _tells(test) if about else None
 
 
 def _is_named(node: cst.CSTNode, names: set[str | None]) -> bool:

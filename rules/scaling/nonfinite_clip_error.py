@@ -11,7 +11,7 @@ from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary import written
-from amp_lint.vocabulary.meaning import Kind, Part, Role
+from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ MESSAGE = (
     "scale"
 )
 _HELP, _SCALED = "leave it out, or pass False", "the scaled loss may overflow here"
-_ANOMALY = frozenset({"detect_anomaly", "set_detect_anomaly"})
 
 
 class NonfiniteClipError(Rule):
@@ -35,7 +34,8 @@ class NonfiniteClipError(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
     given = written.SCALED
-    requires = (words(Kind.CLIP, part=Part.STRICT) | _ANOMALY, words(Role.SCALED_LOSS))
+    requires = (words(Role.SCALED_LOSS),)
+    pattern = written.REFUSING
     observed = (Account(Mistake.STRICT_CLIP, MESSAGE, _HELP, {At.CAUSE: _SCALED}),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -189,6 +189,42 @@ def test_a_norm_that_is_tested_by_hand(old: str, new: str, count: int) -> None:
     assert len(refused(CHECKED.replace(old, new) if old else CHECKED)) == count
 
 
+LOOKED = """\
+import torch
+class Trainer:
+    def __init__(self, net, opt):
+        self.net, self.opt = net, opt
+        self.scaler = torch.amp.GradScaler("cuda")
+    def backward(self, loss):
+        self.scaler.scale(loss).backward()
+        for name, p in self.net.named_parameters():
+            if p.grad is not None and not torch.isfinite(p.grad).all():
+                raise ValueError(name)
+    def step(self):
+        self.scaler.step(self.opt)
+        self.scaler.update()
+"""
+OF_GRADIENT = "not torch.isfinite(p.grad).all()"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        (OF_GRADIENT, "(p.grad.isnan().any() or p.grad.isinf().any())", 1),
+        (OF_GRADIENT, "torch.isfinite(p.grad).all()", 0),
+        (OF_GRADIENT, "not torch.isfinite(p.data).all()", 0),
+        ("raise ValueError(name)", "print(name)", 0),
+        ("self.scaler.scale(loss).backward()", "loss.backward()", 0),
+        ("self.scaler.step(self.opt)", "self.opt.step()", 0),
+        ("        for name", "        self.scaler.step(self.opt)\n        for name", 0),
+    ],
+)
+def test_gradients_that_are_tested_by_hand(old: str, new: str, count: int) -> None:
+    assert old in LOOKED
+    assert len(refused(LOOKED.replace(old, new) if old else LOOKED)) == count
+
+
 ASKED = """\
 import torch
 from torch.amp import GradScaler
