@@ -305,6 +305,11 @@ class Recognizer:
         """Every call that updates a scaler, in source order."""
         return [call for call in self.tree.nodes(cst.Call) if self.kind(call) is Kind.UPDATE]
 
+    def clears_optimizer(self, event: Event) -> bool:
+        """Whether ``zero_grad`` is an optimizer's; a module's clears what all of them step."""
+        method = event.node.func if isinstance(event.node, cst.Call) else None
+        return isinstance(method, cst.Attribute) and self.roles.is_optimizer(method.value)
+
     @functools.cached_property
     def scaler_steps(self) -> list[cst.Call]:
         """Every call by which a scaler steps an optimizer, in source order."""

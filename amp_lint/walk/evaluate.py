@@ -587,15 +587,9 @@ class Evaluator(ABC):
         if late.kind is Kind.STEP:
             stepped.add(late.optimizer or "")
         return bool(stepped) and any(
-            key in stepped or not self._is_of_optimizer(event)
+            key in stepped or not self.recognizer.clears_optimizer(event)
             for key, event in state.cleared.items()
         )
-
-    def _is_of_optimizer(self, event: Event) -> bool:
-        """Whether ``zero_grad`` is an optimizer's; a module's clears what all of them step."""
-        call = event.node
-        method = call.func if isinstance(call, cst.Call) else None
-        return isinstance(method, cst.Attribute) and self.roles.is_optimizer(method.value)
 
     # --- calls within the file ----------------------------------------------------------------
 

@@ -111,7 +111,7 @@ class Gradients(Generic[E]):
     by_scaler: bool = False
     """Whether a scaler took part in any of it, or may have."""
     cleared: Mapping[str, E] = field(default_factory=dict)
-    """``zero_grad`` of an optimizer or a module, the last of each."""
+    """``zero_grad`` of an optimizer or a module, the last of each since a backward."""
     _signature: tuple[object, ...] | None = field(
         default=None, init=False, repr=False, compare=False
     )
@@ -220,10 +220,12 @@ class Gradients(Generic[E]):
         return replace(self, **records, **changes)  # type: ignore[arg-type]
 
     def _backward(self, event: E) -> dict[str, object]:
-        owned = {"owned": event, "loose": event} if event.framework is not None else {}
+        owned: dict[str, object] = {"cleared": {}}
+        if event.framework is not None:
+            owned |= {"owned": event, "loose": event}
         if event.scaler is None:
-            added = self.added if owned or self.divided else event
-            bare = self.bare if owned else event
+            added = self.added if event.framework is not None or self.divided else event
+            bare = self.bare if event.framework is not None else event
             return {"plain": event, "bare": bare, "added": added, **owned}
         scalers = self.scalers | {event.scaler}
         scaled = {"scaled": event, "pending": event, "waiting": event, "scalers": scalers}

@@ -965,3 +965,16 @@ def test_a_helper_that_may_give_no_scaler() -> None:
 )
 def test_an_update_of_nothing_in_either_order_of_the_arms(body: str) -> None:
     assert len(looped(SCALED + body).mistakes.empty_updates) == 1
+
+
+@pytest.mark.parametrize(
+    ("cleared", "count"),
+    [(ZERO, 0), ("model.zero_grad()\n", 0), ("other.zero_grad()\n", 1), ("", 1)],
+)
+def test_a_step_behind_the_loop_on_gradients_that_were_cleared(cleared: str, count: int) -> None:
+    names = "model, optimizer, other, loader, k"
+    other = "other = torch.optim.SGD(other.parameters(), lr=0.1)\n"
+    stepped = under(LAST, STEP + "scaler.step(other)\n" + UPDATE)
+    loop = under("for i, x in enumerate(loader):\n", SCALED + stepped + cleared)
+    model = model_of(HEADER + under(f"def train({names}):\n", other + MADE + loop + DIRECT))
+    assert len(model.mistakes.bypasses) == count
