@@ -268,10 +268,13 @@ class Operations:
     def weighted_by(self, node: cst.BaseExpression, weight: Binding | str, steps: int = 3) -> bool:
         """Whether a value is only used multiplied by a variable or what is written like ``weight``.
 
-        As in ``p * log(p)``, ``(1 - p) * log(1 - p)``.
+        As in ``p * log(p)``, ``(1 - p) * log(1 - p)``, ``p * (log(p) - log(q))``.
         """
         parent = self.tree.parent(node)
-        if isinstance(parent, cst.UnaryOperation):
+        if isinstance(parent, cst.UnaryOperation) or (
+            isinstance(parent, cst.BinaryOperation)
+            and isinstance(parent.operator, (cst.Add, cst.Subtract))
+        ):
             return self.weighted_by(parent, weight, steps)
         if isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Multiply):
             other = parent.left if parent.right is node else parent.right
