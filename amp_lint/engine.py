@@ -83,11 +83,12 @@ def _found(
     model: Model | None,
 ) -> list[Diagnostic]:
     """All findings, those in documentation after the others."""
-    found = [
-        _within(each, source)
-        for group in groups
-        for each in _own(source, selection, links, *_findings(source, selection, *group, model))
-    ]
+    found: list[Diagnostic] = []
+    for group in groups:
+        said, asked = _findings(source, selection, *group, model)
+        found += (_within(each, source) for each in _own(source, selection, links, said, asked))
+        if asked is not model:
+            asked.close()
     if selection.reads_docstrings(source.data) and source.is_python:
         from amp_lint.docstrings import findings
 
@@ -227,7 +228,8 @@ def _own(
         return found
     rules = tuple(given[code] for code in dict.fromkeys(each.code for each in theirs))
     group = _attached(source, links, rules, facts(parse(source.data)))
-    said, _ = _findings(source, selection, *group, None)
+    said, asked = _findings(source, selection, *group, None)
+    asked.close()
     alone = {(each.code, each.start): each for each in said}
     left = (alone.get((each.code, each.start)) for each in theirs)
     return [each for each in found if each not in theirs] + [each for each in left if each]

@@ -83,6 +83,14 @@ class Model:
             self._parts[kind] = kind(self)
         return cast(Part, self._parts[kind])
 
+    def close(self) -> None:
+        """Let go of all that is known: parts know one another, and would wait to be collected."""
+        parts = (self.tree, self.linked, *vars(self).values(), *self._parts.values())
+        for part in (part for part in parts if part is not self.source):
+            if hasattr(part, "__dict__") and type(part).__module__.startswith(__package__):
+                vars(part).clear()
+        vars(self).clear()
+
     @functools.cached_property
     def names(self) -> Names:
         """Scopes, bindings, qualified names."""
