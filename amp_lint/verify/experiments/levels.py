@@ -51,14 +51,22 @@ def judge(obligation: Expression, settings: ProofSettings) -> Judgement:
 
 
 def _unordered(obligation: Expression) -> Expression:
-    """An obligation without the order of arguments: the texts tell in which they are computed."""
+    """An obligation without the order of arguments, where both texts compute them in the same."""
 
     def visit(term: Term) -> Term:
         return mapped(called(term), visit)
 
     pairs = (obligation.before, obligation.after), *obligation.contexts
+    if any(_orders(one) != _orders(other) for one, other in pairs):
+        return obligation
     (before, after), *contexts = [(visit(one), visit(other)) for one, other in pairs]
     return replace(obligation, before=before, after=after, contexts=(*contexts,))
+
+
+def _orders(term: Term) -> list[Term]:
+    """In which orders the arguments of calls are computed, where that may matter."""
+    ordered = (part for part in walk(term) if isinstance(part, Op) and called(part) is not part)
+    return [part.args[1] for part in ordered]
 
 
 def _of_its_own(level: Expression) -> frozenset[str]:

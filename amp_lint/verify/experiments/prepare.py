@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -150,10 +149,9 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 def _abstract(term: Term, other: Term) -> Term:
     """The term with an input for all that it shares with another and that cannot be run."""
     shared = set(walk(other))
-    items = {*_items(term, other)}
 
     def visit(part: Term) -> Term:
-        if isinstance(part, Op) and part in shared and (_own_reason(part) or part in items):
+        if isinstance(part, Op) and part in shared and _own_reason(part):
             return Input(show(part))
         if isinstance(part, Seq):
             return Seq(part.kind, tuple(map(visit, part.items)))
@@ -163,31 +161,6 @@ def _abstract(term: Term, other: Term) -> Term:
         return Op(part.form, part.name, tuple(map(visit, part.args)), keywords)
 
     return visit(term)
-
-
-def _items(*terms: Term) -> Iterator[Op]:
-    """The items of what is no tensor, as far as terms tell that have no other use of it.
-
-    ``batch["mask"]``, and ``targets[name]``: a tensor would be asked for several.
-    """
-    parts = [part for term in terms for part in walk(term)]
-    found = [each for each in parts if isinstance(each, Op) and _is_item(each)]
-    used: Counter[Term] = Counter(part for part in parts if isinstance(part, Input))
-    asked = Counter(part for each in found for part in each.args)
-    for each in found:
-        owner, index = each.args
-        alone = used[owner] == (found.count(each) if isinstance(index, Const) else asked[owner])
-        known = isinstance(index, Const) or used[index] == asked[index]
-        if _is_text(index) or (alone and known):
-            yield each
-
-
-def _is_item(op: Op) -> bool:
-    if op.form is not Form.OPERATOR or op.name != "getitem" or not isinstance(op.args[0], Input):
-        return False
-    index = op.args[1]
-    is_number = isinstance(index, Const) and isinstance(index.value, int)
-    return is_number or isinstance(index, Input) or _is_text(index)
 
 
 def _is_text(index: Term) -> bool:
