@@ -564,22 +564,6 @@ def test_picked_classes_that_became_their_loss() -> None:
     assert found.changes is not None and "few axes" in found.changes.after
 
 
-def _item(owner: str, key: Term) -> Op:
-    return Op(Form.OPERATOR, "getitem", (Input(owner), key))
-
-
-@pytest.mark.parametrize("key", [Const("mask"), Const(1), Input("name")])
-def test_an_item_of_what_has_no_other_use_is_any_tensor(key: Term) -> None:
-    logits, labels = _item("found", key), _item("batch", key)
-    inner = Op(Form.FUNCTION, "torch.sigmoid", (logits,))
-    space = "torch.nn.functional.binary_cross_entropy"
-    before = Op(Form.FUNCTION, space, (inner, labels))
-    after = Op(Form.FUNCTION, f"{space}_with_logits", (logits, labels))
-    assert judge(Expression(Place(1, 1), before, after), EAGER).verdict is Verdict.PROVEN
-    swapped = Op(Form.FUNCTION, f"{space}_with_logits", (labels, logits))
-    assert judge(Expression(Place(1, 1), before, swapped), EAGER).verdict is not Verdict.PROVEN
-
-
 FILLED = "torch.where(x > 1, x, -1e9)"
 
 
