@@ -437,7 +437,7 @@ def counted(text: str, selection: Selection) -> tuple[int, int]:
         nonlocal calls
         calls += event == "call"
 
-    with mock.patch("amp_lint.model.Model", made):
+    with mock.patch.object(Model, "close"), mock.patch("amp_lint.model.Model", made):
         sys.setprofile(note)
         try:
             lint(text, selection)

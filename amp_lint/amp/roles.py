@@ -35,7 +35,9 @@ _NOBODY = {"", "None"}
 _NOT_OPTIMIZER_NAME = re.compile(r"sched|profil|lr|warmup|wandb|prof$|ema|timer", re.IGNORECASE)
 _SCHEDULES = frozenset({"sched", "scheds", "scheduler", "schedulers"})
 _OTHER_SCHEDULE = re.compile(
-    r"(^|_)({0})\d*_?sched|sched[a-z]*_({0})\d*(_|$)".format("|".join(sorted(OTHER_SCHEDULES)))
+    r"(^|_)({0})\d*_?sched|sched[a-z]{{0,8}}_({0})\d*(_|$)".format(
+        "|".join(sorted(OTHER_SCHEDULES))
+    )
 )
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MAX_STEPS = 2  # helpers within helpers that make a scaler

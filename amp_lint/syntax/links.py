@@ -43,6 +43,7 @@ _NEXT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
 _IS_MADE = re.compile(rb"(?<=\w)(?!\w)(?:[ \t]*\(|[ \t]+as\b)")
 """What follows the name of what is called, or gets another name."""
 _BASES = re.compile(rb"class(?<!\wclass)[ \t]+\w+[ \t]*\(([^)]{0,2000})")
+_SAID = re.compile(rb":[ \t]{0,8}(\w+)(?=[ \t]{0,8}[,)=])")
 _ATTRIBUTE = re.compile(rb"\.\s*([^\W\d]\w*)")
 _WORD = re.compile(rb"[^\W\d]\w*")
 _MODULE = re.compile(r"Module$")
@@ -499,7 +500,12 @@ class _Linker:
 
     def _is_said(self, name: bytes) -> bool:
         """Whether the file says of something that it is of a class of that name."""
-        return re.search(rb":[ \t]*" + name + rb"[ \t]*[,)=]", self._data) is not None
+        return name in self._said
+
+    @functools.cached_property
+    def _said(self) -> frozenset[bytes]:
+        """The names of what something is said to be."""
+        return frozenset(_SAID.findall(self._data))
 
     @functools.cached_property
     def _reads_states(self) -> bool:

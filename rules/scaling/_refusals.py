@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
@@ -12,6 +12,7 @@ from amp_lint.flow.conditions import text
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.assignments import targets_of
+from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants, last_statement
 from amp_lint.walk.mistake_rows import STRICT_CLIP
@@ -83,7 +84,7 @@ class Refusals:
             return _tells(test) if about else None
 
         home = self.program.function_of(norm)
-        for arm in self._arms(home or self.tree.module, is_finite):
+        for arm in self._arms(self._asking(home or self.tree.module), is_finite):
             yield from self._ending(arm)
             yield from self._told(home, arm, backward)
 
@@ -94,7 +95,7 @@ class Refusals:
         start, order = self.tree.end(backward.place), self.tree.order
         steps = (order(c) for c in calls if self.steps.recognizer.kind(c) is Kind.STEP)
         until = min((step for step in steps if step > start), default=self.tree.end(home))
-        for arm in self._arms(home, _tells_of_gradients):
+        for arm in self._arms(self._asking(home), _tells_of_gradients):
             if start < order(arm) < until and not contradict(self.tree, arm, backward.place):
                 yield from self._ending(arm)
 
@@ -112,21 +113,29 @@ class Refusals:
                 return value if test is call else None
 
             home = self.program.function_of(call) or self.tree.module
-            for other in self._arms(home, says):
+            for other in self._arms(self._tests(home), says):
                 if not contradict(self.tree, other, backward.node):
                     yield from self._ending(other)
 
-    def _arms(self, home: cst.CSTNode, says: Says) -> Iterator[cst.CSTNode]:
-        """The arms of a function's tests, and its assertions, that are for inf and NaN alone."""
-        for branch in self.tree.below(home, cst.If):
-            holds = _says(branch.test, says)
-            if holds:
-                yield branch.body
-            elif holds is False and isinstance(branch.orelse, cst.Else):
-                yield branch.orelse.body
-        for each in self.tree.below(home, cst.Assert):
-            if _says(each.test, says) is False:
-                yield each
+    def _tests(self, home: cst.CSTNode) -> list[cst.If | cst.Assert]:
+        """The statements of a function that test something."""
+        return [*self.tree.below(home, cst.If), *self.tree.below(home, cst.Assert)]
+
+    @per_node
+    def _asking(self, home: cst.CSTNode) -> list[cst.If | cst.Assert]:
+        """Those that ask whether something is finite."""
+        return [each for each in self._tests(home) if FINITE.search(text(each.test))]
+
+    def _arms(self, tests: Sequence[cst.If | cst.Assert], says: Says) -> Iterator[cst.CSTNode]:
+        """The arms of tests, and the assertions, that are for inf and NaN alone."""
+        for each in tests:
+            holds = _says(each.test, says)
+            if isinstance(each, cst.Assert):
+                yield from (each,) if holds is False else ()
+            elif holds:
+                yield each.body
+            elif holds is False and isinstance(each.orelse, cst.Else):
+                yield each.orelse.body
 
     def _ending(self, arm: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The statement of an arm, under no other test, that ends the run."""

@@ -11,7 +11,7 @@ from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary import written
-from amp_lint.vocabulary.meaning import Role
+from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ MESSAGE = (
     "`error_if_nonfinite=True` ends the run at the first overflow, by which a scaler finds its "
     "scale"
 )
+_OTHERS = frozenset({"detect_anomaly", "isfinite", "isinf", "isnan", "set_detect_anomaly"})
 _HELP, _SCALED = "leave it out, or pass False", "the scaled loss may overflow here"
 
 
@@ -34,7 +35,7 @@ class NonfiniteClipError(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
     given = written.SCALED
-    requires = (words(Role.SCALED_LOSS),)
+    requires = (words(Kind.CLIP, part=Part.STRICT) | _OTHERS, words(Role.SCALED_LOSS))
     pattern = written.REFUSING
     observed = (Account(Mistake.STRICT_CLIP, MESSAGE, _HELP, {At.CAUSE: _SCALED}),)
 

@@ -599,9 +599,12 @@ def test_a_function_that_returns_autocast(tmp_path: Path) -> None:
         "    for x", "    autocast = get_autocast(args.precision)\n        for x", 1
     )
     files = {"train.py": program, "utils.py": GET}
-    assert findings(tmp_path, files) == ["train.py:8 AMP201"]
+    assert findings(tmp_path, files) == ["train.py:6 AMP110", "train.py:8 AMP201"]
     both = textwrap.dedent(GET) + textwrap.dedent(program.replace("from utils", "# from utils"))
-    assert findings(tmp_path / "one", {"train.py": both}) == ["train.py:20 AMP201"]
+    assert findings(tmp_path / "one", {"train.py": both}) == [
+        "train.py:18 AMP110",
+        "train.py:20 AMP201",
+    ]
 
 
 def test_the_switch_is_the_argument(tmp_path: Path) -> None:

@@ -186,6 +186,7 @@ def parsed_once() -> Iterator[None]:
     """One tree for each text: a tree knows of no bound."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("amp_lint.model.Tree", functools.cache(Tree))
+        patch.setattr("amp_lint.model.Model.close", lambda model: None)
         yield
 
 
