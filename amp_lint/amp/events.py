@@ -8,7 +8,7 @@ GradScaler is a protocol: per scaler and optimizer the gradients go from ready o
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -305,8 +305,15 @@ class Recognizer:
         """Every call that updates a scaler, in source order."""
         return [call for call in self.tree.nodes(cst.Call) if self.kind(call) is Kind.UPDATE]
 
-    def clears_optimizer(self, event: Event) -> bool:
-        """Whether ``zero_grad`` is an optimizer's; a module's clears what all of them step."""
+    def are_cleared(self, cleared: Mapping[str, Event], keys: Collection[str | None]) -> bool:
+        """Whether ``zero_grad`` cleared what one of some optimizers steps.
+
+        A module's clears what all of them do.
+        """
+        return any(key in keys or not self._is_optimizers(e) for key, e in cleared.items())
+
+    def _is_optimizers(self, event: Event) -> bool:
+        """Whether a method is called on an optimizer."""
         method = event.node.func if isinstance(event.node, cst.Call) else None
         return isinstance(method, cst.Attribute) and self.roles.is_optimizer(method.value)
 

@@ -169,12 +169,15 @@ HALVED = (
     )
 )
 """How something that is called like a model is cast to float16."""
-_NOT_FINITE = frozenset({"isfinite", "isinf", "isnan"})
+NOT_FINITE = frozenset({"isfinite", "isinf", "isnan"})
+"""What asks a tensor whether it is inf or NaN."""
+ANOMALY = frozenset({"detect_anomaly", "set_detect_anomaly"})
+"""What has torch look for NaN in backward."""
 REFUSING = (
     look(words(Kind.CLIP, part=Part.STRICT))
-    | look({"detect_anomaly"})
-    | look(_NOT_FINITE, after=r"\([^\n]{0,60}\.grad\b")
-    | pattern(rf"\.grad\b[^\n]{{0,20}}\.(?:{any_of(_NOT_FINITE)})\(", ".grad")
+    | look(ANOMALY)
+    | look(NOT_FINITE, after=r"\([^\n]{0,60}\.grad\b")
+    | pattern(rf"\.grad\b[^\n]{{0,20}}\.(?:{any_of(NOT_FINITE)})\(", ".grad")
 )
 """What ends a run where gradients are inf or NaN, or may: a clip, anomaly mode, a test of them."""
 UPDATED = pattern(rf"\b(?:{any_of(UPDATES)})\b(?!\s*\([^()\[\]{{}}]*,\s*[^\s)])", *UPDATES)

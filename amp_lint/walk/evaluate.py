@@ -586,10 +586,7 @@ class Evaluator(ABC):
         stepped = {*state.stepped, *state.direct}
         if late.kind is Kind.STEP:
             stepped.add(late.optimizer or "")
-        return bool(stepped) and any(
-            key in stepped or not self.recognizer.clears_optimizer(event)
-            for key, event in state.cleared.items()
-        )
+        return bool(stepped) and self.recognizer.are_cleared(state.cleared, stepped)
 
     # --- calls within the file ----------------------------------------------------------------
 

@@ -541,10 +541,11 @@ class Mistakes:
         self, mistake: Mistake, event: Event, cause: Event, gradients: Gradients[Event]
     ) -> bool:
         """Whether the program leaves no doubt about a mistake that the events show."""
+        recognizer = self.steps.recognizer
         match mistake:
             case Mistake.REPEATED_UNSCALE | Mistake.NO_UPDATE:
                 return self._is_certain(cause, event) and not self._is_updated_elsewhere(event)
-            case Mistake.BYPASS if self._is_cleared(event, gradients):
+            case Mistake.BYPASS if recognizer.are_cleared(gradients.cleared, {event.optimizer}):
                 return False
             case Mistake.BYPASS | Mistake.DOUBLE_STEP:
                 return not self._makes_gradients((cause if event.scaler else event).node)
@@ -571,13 +572,6 @@ class Mistakes:
             case Mistake.UNPREPARED:
                 return self._is_left_out(cause, event)
         return True
-
-    def _is_cleared(self, step: Event, gradients: Gradients[Event]) -> bool:
-        """Whether the gradients that a step takes were cleared since the last backward."""
-        return any(
-            key == step.optimizer or not self.steps.recognizer.clears_optimizer(event)
-            for key, event in gradients.cleared.items()
-        )
 
     def _makes_gradients(self, step: cst.CSTNode) -> bool:
         """Whether a direct step is given a closure that runs backward, on a loss as it is."""

@@ -49,22 +49,15 @@ class LogSigmoid(PatternRule):
         severity = Severity.WARNING if floors else found.severity
         if floors and (holds(model, floors) or any(is_wide(model, each) for each in floors)):
             return replace(found, severity=severity, preview=True)
-        is_cost = _is_cost(model, match)
+        untracked = is_never_differentiated(model, match.node)
         unfloored = _OF_OTHER if not floors and match.pair in self.pairs[2:] else found.message
-        message = _COST if is_cost else unfloored
-        unsure = is_never_differentiated(model, match.node)
-        unsure = unsure and not any(may_be_half(model, each) for each in floors)
+        message = _COST if floors and untracked else unfloored
+        unsure = untracked and not any(may_be_half(model, each) for each in floors)
         return replace(found, message=message, severity=severity, preview=unsure or found.preview)
 
     def is_right(self, model: Model, match: Match) -> bool:
         """Whether it is an entropy, or a cost whose floor holds in float16, too."""
         floors = [*filter(model.patterns.is_floor, match.between)]
         return super().is_right(model, match) or (
-            bool(floors) and holds(model, floors) and _is_cost(model, match)
+            bool(floors) and holds(model, floors) and is_never_differentiated(model, match.node)
         )
-
-
-def _is_cost(model: Model, match: Match) -> bool:
-    """Whether there is a floor, and no gradient that it could stop, as in a matcher."""
-    floored = any(map(model.patterns.is_floor, match.between))
-    return floored and is_never_differentiated(model, match.node)

@@ -23,7 +23,7 @@ MESSAGE = (
     "`error_if_nonfinite=True` ends the run at the first overflow, by which a scaler finds its "
     "scale"
 )
-_OTHERS = frozenset({"detect_anomaly", "isfinite", "isinf", "isnan", "set_detect_anomaly"})
+_ASKED = written.ANOMALY | written.NOT_FINITE
 _HELP, _SCALED = "leave it out, or pass False", "the scaled loss may overflow here"
 
 
@@ -35,7 +35,7 @@ class NonfiniteClipError(Rule):
     severity = Severity.ERROR
     fixes = (Applicability.UNSAFE,)
     given = written.SCALED
-    requires = (words(Kind.CLIP, part=Part.STRICT) | _OTHERS, words(Role.SCALED_LOSS))
+    requires = (words(Kind.CLIP, part=Part.STRICT) | _ASKED, words(Role.SCALED_LOSS))
     pattern = written.REFUSING
     observed = (Account(Mistake.STRICT_CLIP, MESSAGE, _HELP, {At.CAUSE: _SCALED}),)
 
