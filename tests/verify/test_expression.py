@@ -275,6 +275,18 @@ def test_a_lost_guard_is_noted() -> None:
     assert any("guard" in note for note in judged(FLOORED, "F.log_softmax(x, dim=1)").notes)
 
 
+def test_what_fails_in_both_is_no_repair() -> None:
+    """Where all numbers are equal, `std` has a gradient of NaN; the quotient had none before."""
+    inner, quotient = "x.std()", "(x - x.mean()) / {}"
+    obligation = Expression(
+        Place(1, 1, ""),
+        term(f"{inner} + 1e-8"),
+        term(inner),
+        contexts=((term(quotient.format(f"({inner} + 1e-8)")), term(quotient.format(inner))),),
+    )
+    assert levels.judge(obligation, EAGER).verdict is Verdict.REFUTED
+
+
 def test_no_numeric_effect() -> None:
     found = judged("x.log_softmax(-1)", "F.log_softmax(x, -1)")
     assert found.verdict is Verdict.PROVEN

@@ -374,6 +374,10 @@ def _problem(miss: Miss, case: InputCase) -> Problem:
     return Problem(miss.check, describe(miss, case), miss.is_gradient)
 
 
+def _sort(miss: Miss) -> tuple[str, bool]:
+    return miss.check, miss.is_gradient
+
+
 def _is_infinite_value(problem: Problem) -> bool:
     return problem.check == "finite" and not problem.is_gradient
 
@@ -566,8 +570,21 @@ class Experiment:
         held = trial.hold(case, precision, outcome)
         if held is None:
             return []
-        found = [_problem(m, case) for m in held.misses if m.ratio > _NO_WORSE]
-        return [p for p in found if p.check == "finite"] if self.pair.changes_eps else found
+        misses = [miss for miss in held.misses if miss.ratio > _NO_WORSE]
+        if self.pair.changes_eps:
+            misses = [miss for miss in misses if miss.check == "finite"]
+        kept = self._kept(trial, case, precision) if misses else frozenset()
+        return [_problem(miss, case) for miss in misses if _sort(miss) not in kept]
+
+    def _kept(
+        self, trial: Trial, case: InputCase, precision: Precision
+    ) -> frozenset[tuple[str, bool]]:
+        """What AFTER misses at an input as well: it is no reason for it that BEFORE does."""
+        new = trial.outcome("after", case, precision)
+        held = trial.hold(case, precision, new) if not new.error else None
+        return (
+            frozenset(_sort(m) for m in held.misses if m.ratio > _NO_WORSE) if held else frozenset()
+        )
 
     def after_fails(self, trial: Trial, case: InputCase, precision: Precision) -> list[Problem]:
         """What AFTER misses in eager mode."""
