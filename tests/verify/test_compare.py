@@ -609,3 +609,33 @@ def test_a_clip_that_is_only_called_as_one() -> None:
     events = (event for trace in step.after.traces for event in trace)
     clips = [event.clip.function for event in events if event.clip is not None]
     assert clips == ["clip_grad_norm_(...)"]  # not the one of torch
+
+
+TWO_LOSSES = """\
+import torch
+
+
+def train(net, optimizer, scaler, x, y):
+    with torch.autocast("cuda"):
+        main, other = net(x, y)
+        scaler.scale(main + 0.4 * other).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+INSIDE = "        scaler.scale(main + 0.4 * other).backward()"
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ("scaler.scale(main + 0.4 * other)", False),
+        ("(scaler.scale(main) + 0.4 * scaler.scale(other))", False),
+        ("(scaler.scale(main) + 0.4 * other)", True),
+        ("(main + 0.4 * scaler.scale(other))", True),
+    ],
+)
+def test_a_loss_is_scaled_as_a_whole(loss: str, told: bool) -> None:
+    """A step unscales all gradients, also those of what was added to a scaled loss."""
+    found = compare(TWO_LOSSES, TWO_LOSSES.replace(INSIDE, f"    {loss}.backward()"))
+    differs = [*found.reasons, *(o for o in found.obligations if isinstance(o, Expression))]
+    assert bool(differs) is told

@@ -693,19 +693,30 @@ def _outline(node: cst.CSTNode) -> str:
 
 
 def unscaled(term: Term) -> Term:
-    """A term without the scale of what it is linear in: ``scaler.scale(a) + scaler.scale(b)``."""
+    """A term without the scale of what it is linear in: ``scaler.scale(a) + scaler.scale(b)``.
+
+    As it is, where only some of what is added up are scaled: a step unscales all of them.
+    """
+    return _without_scale(term) or term
+
+
+def _without_scale(term: Term) -> Term | None:
+    """A term that is scaled as a whole, without that; None for any other."""
     match term:
         case Op(Form.OTHER, name, (inner,)) if name == SCALED:
             return inner  # once: what is scaled twice is not unscaled by a step
         case Op(Form.OPERATOR, "add" | "sub" | "neg" | "pos", args):
-            return Op(term.form, term.name, tuple(map(unscaled, args)))
-        case Op(Form.OPERATOR | Form.METHOD, "truediv" | "div" | "sum" | "mean", (first, *rest)):
-            return Op(term.form, term.name, (unscaled(first), *rest), term.keywords)
+            found = [each for each in map(_without_scale, args) if each is not None]
+            return Op(term.form, term.name, tuple(found)) if len(found) == len(args) else None
         case Op(Form.OPERATOR, "mul", (Const() as first, second)):
-            return Op(term.form, term.name, (first, unscaled(second)))
-        case Op(Form.OPERATOR, "mul", (first, second)):
-            return Op(term.form, term.name, (unscaled(first), second))
-    return term
+            inner = _without_scale(second)
+            return inner and Op(term.form, term.name, (first, inner))
+        case Op(Form.OPERATOR, "mul", (first, *rest)) | Op(
+            Form.OPERATOR | Form.METHOD, "truediv" | "div" | "sum" | "mean", (first, *rest)
+        ):
+            scaled = _without_scale(first)
+            return scaled and Op(term.form, term.name, (scaled, *rest), term.keywords)
+    return None
 
 
 def _is_plain(function: cst.FunctionDef) -> bool:
