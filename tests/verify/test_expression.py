@@ -462,12 +462,41 @@ OLD_LOG, NEW_LOG = "torch.log(torch.softmax(x, 1))", "torch.log_softmax(x, 1)"
         ),
         ("x.flatten(1)", "x.view(x.shape[0], -1)", "`view` takes no tensor whose memory"),
         ("first + second + third", "second + third + first", "lists are not the same"),
+        (f"({OLD_LOG} * k).sum(1)", f"{NEW_LOG}.sum(1) * k", "if `k` is a number for each class"),
+        (f"({OLD_LOG} * k).sum(1)", f"(k * {NEW_LOG}).sum(1)", ""),
+        (
+            f"F.kl_div({OLD_LOG}, y, reduction='sum')",
+            f"F.kl_div({NEW_LOG}, y, reduction='sum') + 0 * y.log().sum()",
+            "where `y` is 0 or 1",
+        ),
+        (
+            f"F.cross_entropy({OLD_LOG}, y, label_smoothing=s)",
+            f"F.cross_entropy({NEW_LOG}, y, label_smoothing=s / 2)",
+            "not the function",
+        ),
     ],
 )
 def test_inputs_may_be_of_another_sort(before: str, after: str, reason: str) -> None:
     found = judged(before, after)
     assert (found.verdict is not Verdict.PROVEN) is bool(reason), found
     assert reason in found.statement
+
+
+def test_sizes_are_not_all_the_same() -> None:
+    swapped = "nn.GroupNorm({}, {}, eps={}, affine=False)(x)"
+    before, after = swapped.format("k", "c", "1e-12"), swapped.format("c", "k", "1e-5")
+    assert judged(before, after).verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("around", "verdict"),
+    [("{}.float() * 2", Verdict.PROVEN), ("x + ({}.float() - x).detach()", Verdict.NOT_COMPARABLE)],
+)
+def test_rounding_may_be_what_is_meant(around: str, verdict: Verdict) -> None:
+    inner = "x.half()", "x"
+    (before, after), context = ([*map(term, inner)], [term(around.format(i)) for i in inner])
+    obligation = Expression(Place(1, 1), before, after, contexts=((context[0], context[1]),))
+    assert levels.judge(obligation, EAGER).verdict is verdict
 
 
 def test_what_is_cut_off_counts_however_little_it_is_in_float16() -> None:

@@ -709,8 +709,8 @@ def _without_scale(term: Term) -> Term | None:
             found = [each for each in map(_without_scale, args) if each is not None]
             return Op(term.form, term.name, tuple(found)) if len(found) == len(args) else None
         case Op(Form.OPERATOR, "mul", (Const() as first, second)):
-            inner = _without_scale(second)
-            return inner and Op(term.form, term.name, (first, inner))
+            scaled = _without_scale(second)
+            return scaled and Op(term.form, term.name, (first, scaled))
         case Op(Form.OPERATOR, "mul", (first, *rest)) | Op(
             Form.OPERATOR | Form.METHOD, "truediv" | "div" | "sum" | "mean", (first, *rest)
         ):

@@ -205,6 +205,8 @@ def _not_finite(trial: Trial, *, is_apart: bool) -> str:
     kinds = trial.scenario.kinds
     masks = [tensor for key, tensor in given.items() if kinds[key] is InputKind.MASK]
     for key in (key for key, kind in kinds.items() if kind in _FLOATS):
+        if kinds[key] is InputKind.PROBABILITY and _fails_at_bounds(trial, given, key):
+            return f"where `{key}` is 0 or 1, the result is no number any more"
         if is_apart and any(_hides(trial, given, key, sign * math.inf) for sign in (1, -1)):
             return f"an infinite number in `{key}` is not seen in the result any more"
         if _hides(trial, given, key, math.nan):
@@ -235,6 +237,13 @@ def _spreads(trial: Trial, given: Tensors, key: str, value: float) -> bool:
     pairs = (pair for each in filled for pair in _finite(trial, each, "oracle", "own_bare"))
     asked = (pair for pair in pairs if value != math.inf or bool(pair[0].all()))
     return any(_any(was & ~now) for was, now in asked)
+
+
+def _fails_at_bounds(trial: Trial, given: Tensors, key: str) -> bool:
+    """Whether results are not finite where a probability is 0 or 1, and they were."""
+    filled = (_filled(given, key, spot, v) for spot in _spots(given[key]) for v in (0.0, 1.0))
+    pairs = (pair for each in filled for pair in _finite(trial, each))
+    return any(_any(was & ~now) for was, now in pairs)
 
 
 def _fills_rows(trial: Trial, given: Tensors, key: str) -> bool:

@@ -43,6 +43,8 @@ class InputKind(enum.Enum):
     SHAPE = "shape"
     DEVICE = "device"
     EPS = "eps"
+    SHARE = "share"
+    """A number from 0 to 1 that is no eps: how much labels are smoothed."""
     REDUCTION = "reduction"
 
 
@@ -58,7 +60,8 @@ _BY_PARAMETER = {
         (InputKind.INDEX, "index indices"),
         (InputKind.MASK, "mask condition"),
         (InputKind.FLAG, "keepdim log_target full affine elementwise_affine"),
-        (InputKind.EPS, "eps label_smoothing"),
+        (InputKind.EPS, "eps"),
+        (InputKind.SHARE, "label_smoothing"),
         (InputKind.SHAPE, "normalized_shape"),
         (InputKind.SIZE, "num_groups num_channels num_features num_classes size shape sizes"),
         (InputKind.SCALAR, "min max exponent value alpha beta threshold"),
@@ -333,6 +336,7 @@ def _plain(kind: InputKind, size: int, device: str) -> Torch:
         InputKind.SHAPE: (size,),
         InputKind.DEVICE: torch.device(device),
         InputKind.EPS: 1e-8,
+        InputKind.SHARE: 0.1,
         InputKind.REDUCTION: "mean",
     }[kind]
 
@@ -340,6 +344,8 @@ def _plain(kind: InputKind, size: int, device: str) -> Torch:
 _OTHERS: dict[InputKind, tuple[Any, ...]] = {
     InputKind.DIM: (0, 1),
     InputKind.SCALAR: (0.07, 0.5, 8.0, 0.0),
+    InputKind.SHARE: (0.5, 0.0),
+    InputKind.SIZE: (2, 4),
     InputKind.FLAG: (True,),
     InputKind.DTYPE: (torch.float16,),
     InputKind.REDUCTION: ("sum", "none"),

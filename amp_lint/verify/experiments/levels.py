@@ -39,6 +39,8 @@ def judge(obligation: Expression, settings: ProofSettings) -> Judgement:
     late = [key for key in was.keys() & now.keys() if was[key] != now[key]]
     if late:
         return Judgement(Verdict.NOT_COMPARABLE, f"`{min(late)}` is read at another time")
+    if any(_roundings(one) != _roundings(other) for one, other in _pairs(obligation)):
+        return Judgement(Verdict.NOT_COMPARABLE, "what casts round off is what is computed")
     levels = _levels(obligation)
     own = min(map(_of_its_own, levels), key=len)
     if own:
@@ -56,11 +58,32 @@ def _unordered(obligation: Expression) -> Expression:
     def visit(term: Term) -> Term:
         return mapped(called(term), visit)
 
-    pairs = (obligation.before, obligation.after), *obligation.contexts
+    pairs = _pairs(obligation)
     if any(_orders(one) != _orders(other) for one, other in pairs):
         return obligation
     (before, after), *contexts = [(visit(one), visit(other)) for one, other in pairs]
     return replace(obligation, before=before, after=after, contexts=(*contexts,))
+
+
+def _pairs(obligation: Expression) -> tuple[tuple[Term, Term], ...]:
+    """Both expressions, and those around them."""
+    return (obligation.before, obligation.after), *obligation.contexts
+
+
+def _roundings(term: Term) -> frozenset[Term]:
+    """The differences of two that are one number but for casts: ``x.half().float() - x``."""
+    differences = (part for part in walk(term) if isinstance(part, Op) and part.name == "sub")
+    return frozenset(
+        part
+        for part in differences
+        if len({*part.args}) == 2 and len({*map(_uncast, part.args)}) == 1
+    )
+
+
+def _uncast(term: Term) -> Term:
+    if isinstance(term, Op) and term.form is Form.METHOD and term.name in CASTS:
+        return _uncast(term.args[0])
+    return mapped(term, _uncast)
 
 
 def _orders(term: Term) -> list[Term]:
@@ -102,10 +125,9 @@ _NOT_COMPARABLE = Verdict.NOT_COMPARABLE
 
 
 def _levels(obligation: Expression) -> list[Expression]:
-    pairs = ((obligation.before, obligation.after), *obligation.contexts)
     return [
         Expression(obligation.place, _in_time(closed(one)), _in_time(closed(other)))
-        for one, other in pairs
+        for one, other in _pairs(obligation)
     ]
 
 

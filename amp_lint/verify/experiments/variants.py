@@ -12,11 +12,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from amp_lint.verify.experiments import guards
+from amp_lint.verify.experiments import guards, inputs
 from amp_lint.verify.experiments.inputs import InputCase, InputKind
 from amp_lint.verify.experiments.literals import number
 from amp_lint.verify.experiments.modes import EXACT, Tensors, flat
@@ -33,6 +33,7 @@ def of_trial(trial: Trial) -> Iterator[str]:
     yield _of_integers(trial, given)
     yield _about_constants(trial, given)
     yield _of_shapes(trial, given)
+    yield _of_vectors(trial, given)
 
 
 def is_other(trial: Trial) -> bool:
@@ -263,6 +264,23 @@ def _shaped(term: Term) -> Iterator[str]:
     for part in walk(term):
         if isinstance(part, Op) and part.last in SHAPING:
             yield part.last
+
+
+def _of_vectors(trial: Trial, given: Tensors) -> str:
+    """Whether a factor that has a number for each class gives another result than one number.
+
+    It does where it is moved behind a sum over them.
+    """
+    scenario = trial.scenario
+    sizes = [shape[-1] for shape in scenario.shapes.values() if shape]
+    known = inputs.kinds(trial.pair.before, trial.pair.after)
+    for key in (key for key, kind in known.items() if sizes and kind is InputKind.SCALAR):
+        many = 1 + torch.arange(sizes[0], dtype=torch.float64, device=trial.device) / sizes[0]
+        made = (replace(scenario, static={**scenario.static, key: each}) for each in (2.0, many))
+        one, several = (_is_other(Trial(trial.pair, each, trial.device), given) for each in made)
+        if several and not one:
+            return f"if `{key}` is a number for each class it is another one"
+    return ""
 
 
 # --- results ------------------------------------------------------------------------------------
