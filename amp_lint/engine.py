@@ -122,10 +122,10 @@ def survivors(
         asking = tuple(r for r in asked if links.callers and not r.reads_models)
         others = tuple(rule for rule in rules if rule not in asking)
         groups = [
-            _attached(source, links, asking, found, calling=True),
-            _attached(source, links, others, found),
+            _attached(source, selection, links, asking, found, calling=True),
+            _attached(source, selection, links, others, found),
             # who is not in sight may do more: so they are asked without, too
-            _attached(source, links, defined, found, calling=True, models=True),
+            _attached(source, selection, links, defined, found, calling=True, models=True),
         ]
         return [group for group in groups if group[0]]
     rules = sieve.by_bytes(source.data)
@@ -138,6 +138,7 @@ def survivors(
 
 def _attached(
     source: Source,
+    selection: Selection,
     links: Links,
     rules: tuple[Rule, ...],
     found: Facts,
@@ -160,7 +161,8 @@ def _attached(
     others = {*attached.words, *elsewhere, *run}
     rules = allowed(rules, found.seeing(attached.words | run))
     if rules:
-        rules = wanted(rules, others | found.words, others | found.done)
+        words, done = others | found.words, others | found.done
+        rules = wanted(rules, words, done, preview=selection.preview)
     return rules, attached
 
 
@@ -227,7 +229,7 @@ def _own(
     if not theirs:
         return found
     rules = tuple(given[code] for code in dict.fromkeys(each.code for each in theirs))
-    group = _attached(source, links, rules, facts(parse(source.data)))
+    group = _attached(source, selection, links, rules, facts(parse(source.data)))
     said, asked = _findings(source, selection, *group, None)
     asked.close()
     alone = {(each.code, each.start): each for each in said}

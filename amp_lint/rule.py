@@ -42,6 +42,8 @@ class Rule:
     """Whether it is about comments that silence others: asked last, and off unless selected."""
     requires: ClassVar[tuple[frozenset[str], ...]] = ()
     """A file is looked at when it has at least one identifier of every set."""
+    requires_unless_preview: ClassVar[tuple[frozenset[str], ...]] = ()
+    """Further sets, where findings that are reported in preview alone are not asked for."""
     anchors: ClassVar[tuple[frozenset[str], ...]] = ()
     """Parts of identifiers; the file itself, whatever it imports, has one of every set."""
     pattern: ClassVar[Look | None] = None
@@ -88,6 +90,10 @@ class Rule:
     def asks_callers(self) -> tuple[Look, ...]:
         """What a file has that makes it worth to look into the files that import it."""
         return tuple(look for look in (self.called_for, self.given) if look is not None)
+
+    def needs(self, *, preview: bool) -> tuple[frozenset[str], ...]:
+        """The sets of identifiers of which a file has one each, in preview or without."""
+        return self.requires if preview else (*self.requires, *self.requires_unless_preview)
 
     def may(self, facts: Facts) -> bool:
         """Whether there may be a finding in a file; what is certain only."""

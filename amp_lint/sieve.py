@@ -29,9 +29,10 @@ class Sieve:
         """Prepare; what depends on who trains elsewhere is found in ``preview`` alone."""
         self.rules = tuple(rules)
         self._preview = preview
-        groups = dict.fromkeys(group for rule in self.rules for group in rule.requires)
+        needs = {rule: rule.needs(preview=preview) for rule in self.rules}
+        groups = dict.fromkeys(group for each in needs.values() for group in each)
         bits = {group: 1 << number for number, group in enumerate(groups)}
-        self._needs = {rule: _union(bits[group] for group in rule.requires) for rule in self.rules}
+        self._needs = {rule: _union(bits[group] for group in needs[rule]) for rule in self.rules}
         self._given = {
             rule: _union(bits[g] for g in rule.requires if not rule.elsewhere.isdisjoint(g))
             for rule in self.rules
@@ -92,7 +93,9 @@ class Sieve:
         """
         found = facts(parse(data))
         rules = allowed(rules, found)
-        return wanted(rules, found.words, found.done) if rules else ()  # most end here
+        if not rules:
+            return ()  # most end here
+        return wanted(rules, found.words, found.done, preview=self._preview)
 
     def _passing(self, rules: Sequence[Rule], texts: _Texts) -> tuple[Rule, ...]:
         """The rules among some of which all is there: what is cheap to ask is asked first."""
@@ -194,8 +197,10 @@ def _said(looks: frozenset[Look], data: bytes) -> frozenset[Look]:
     return frozenset(look for look in found if look.found_in(code))
 
 
-def wanted(rules: Sequence[Rule], words: Set[str], done: Set[str]) -> tuple[Rule, ...]:
-    """The rules of which every group of required identifiers has one in ``words``.
+def wanted(
+    rules: Sequence[Rule], words: Set[str], done: Set[str], *, preview: bool = True
+) -> tuple[Rule, ...]:
+    """The rules of which every group of needed identifiers has one in ``words``.
 
     In ``done``, the words that may be called, if it is that of a function.
     """
@@ -203,7 +208,7 @@ def wanted(rules: Sequence[Rule], words: Set[str], done: Set[str]) -> tuple[Rule
     def has(group: frozenset[str]) -> bool:
         return not (done.isdisjoint(group) and words.isdisjoint(group - FUNCTIONS))
 
-    return tuple(rule for rule in rules if all(map(has, rule.requires)))
+    return tuple(rule for rule in rules if all(map(has, rule.needs(preview=preview))))
 
 
 def allowed(rules: Sequence[Rule], found: Facts) -> tuple[Rule, ...]:

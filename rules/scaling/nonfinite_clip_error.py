@@ -36,6 +36,7 @@ class NonfiniteClipError(Rule):
     fixes = (Applicability.UNSAFE,)
     given = written.SCALED
     requires = (words(Kind.CLIP, part=Part.STRICT) | _ASKED, words(Role.SCALED_LOSS))
+    requires_unless_preview = (words(Kind.CLIP, part=Part.STRICT),)
     pattern = written.REFUSING
     observed = (Account(Mistake.STRICT_CLIP, MESSAGE, _HELP, {At.CAUSE: _SCALED}),)
 
