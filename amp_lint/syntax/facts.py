@@ -167,13 +167,24 @@ class Facts:
                     yield part
 
     def name(self, call: ast.Call) -> str:
-        """The last name of what is called, as it was imported; "" if it has none."""
-        match call.func:
+        """The last name of what is called, as it was imported; "" if it has none.
+
+        Of an item of a list of modules it is that of the list.
+        """
+        match called(call):
             case ast.Attribute(attr=name):
                 return name
             case ast.Name(id=name):
                 return self.imported.get(name, name)
         return ""
+
+
+def called(call: ast.Call) -> ast.expr:
+    """What is called, or the list of which it is an item."""
+    function = call.func
+    while isinstance(function, ast.Subscript):
+        function = function.value
+    return function
 
 
 def facts(module: ast.Module, *, linked: Set[str] = frozenset()) -> Facts:
@@ -378,8 +389,9 @@ class _Search:
 
     def _of_call(self, call: ast.Call, stage: int) -> Iterator[_At]:
         name, end = self.facts.name(call), len(self._way)
-        made_here = self._made_here(call.func, name)
-        if not name or self._is_unclear(call.func) or (made_here and self.mentions(name)):
+        function = called(call)
+        made_here = self._made_here(function, name)
+        if not name or self._is_unclear(function) or (made_here and self.mentions(name)):
             yield call, end
         if name in self._way[stage].names:
             yield from self._from(call, stage + 1)

@@ -260,6 +260,32 @@ def test_calls_of_helpers_that_only_return_a_logarithm(helper: str, called: str,
     assert rule.may(of(text, linked={"my_log"}))
 
 
+@pytest.mark.parametrize(("made", "may"), [("Head", False), ("Probs", True)])
+def test_an_item_of_a_list_of_modules_is_what_the_list_holds(made: str, may: bool) -> None:
+    rule = find("AMP301")
+    assert rule is not None
+    text = (
+        "class Head(nn.Module):\n    def forward(self, x):\n        return self.last(x)\n"
+        "class Probs(nn.Module):\n    def forward(self, x):\n        return x.softmax(-1)\n"
+        "class Net(nn.Module):\n    def __init__(self):\n"
+        f"        self.heads = nn.ModuleList([{made}(), {made}()])\n"
+        "    def forward(self, x):\n        return torch.log(self.heads[0](x) / 2)\n"
+    )
+    assert rule.may(of(text)) is may
+
+
+def test_what_is_told_in_preview_alone_is_looked_for_there_alone() -> None:
+    rule = find("AMP113")
+    assert rule is not None
+    asked = b"if not torch.isfinite(p.grad).all():\n    raise\nscaler.scale(loss).backward()\n"
+    clip = b"nn.utils.clip_grad_norm_(p, 1.0, error_if_nonfinite=True)\n"
+    for text, preview, wanted in ((asked, False, ()), (asked, True, (rule,)), (clip, True, ())):
+        assert Sieve([rule], preview=preview).by_bytes(text) == wanted
+    for preview in (False, True):
+        sieve = Sieve([rule], preview=preview)
+        assert sieve.by_bytes(asked + clip) == sieve.by_syntax(asked + clip, [rule]) == (rule,)
+
+
 def test_gradients_are_read_where_something_goes_backward() -> None:
     rule = find("AMP102")
     assert rule is not None
