@@ -301,6 +301,8 @@ class Checkpoints:
         unit = self._unit(node)
         if not isinstance(unit, cst.FunctionDef) or self.program.calls_of(unit):
             return True
+        if any(self._unit(scaler.call) is unit for scaler in self._scalers):
+            return True  # or nobody trains with it either
         if self.own.is_own(node):
             named = any(n is not unit.name for n in self.tree.named(unit.name.value))
             return named or bool(unit.decorators) or not self._is_library

@@ -1210,6 +1210,42 @@ main([])
         },
         "AMP112",
     ),
+    "a state that is kept where the scaler is, in a function that nobody names": (
+        {
+            "lessons.py": """\
+import torch
+
+
+def learn(net, optimizer, loader, path):
+    scaler = torch.amp.GradScaler()
+
+    def state(epoch):
+        return {
+            "epoch": epoch,
+            "optimizer": optimizer.state_dict(),
+            "scaler_state": scaler.state_dict() if scaler is not None else None,
+        }
+
+    known = torch.load(path)
+    optimizer.load_state_dict(known["optimizer"])
+    scaler.load_state_dict(known["scaler_state"])
+    for epoch in range(9):
+        for x, y in loader:
+            optimizer.zero_grad()
+            scaler.scale(net(x, y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        torch.save(state(epoch), path)
+
+
+def settings(rate):
+    optimizer = torch.optim.SGD([], lr=rate)
+    return {"optimizer": optimizer.state_dict()}
+""",
+            "main.py": "from lessons import settings\n\nprint(settings(0.1))\n",
+        },
+        "AMP111",
+    ),
     "a module that nobody loads": (
         {
             "tools/build.py": LOADED.replace('f"parts.{name}"', '"parts.other"'),
