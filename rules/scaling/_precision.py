@@ -93,6 +93,7 @@ class Precision:
         self.tree = model.linked
         self.names = model.names
         self.values = model.values
+        self.flow = model.flow
         self.roles = model.roles
         self.regions = model.regions
         self.steps = model.steps
@@ -281,11 +282,18 @@ class Precision:
         for scale in self.tree.nodes(cst.Call):
             if self.steps.recognizer.is_scale(scale):
                 assert isinstance(scale.func, cst.Attribute)
-                origins = self.roles.scaler_origins(scale.func.value)
+                held = self._held(scale.func.value)
+                origins = (each for value in held for each in self.roles.scaler_origins(value))
                 places: set[cst.Call | None] = {self.roles.place(each) for each in origins}
                 for place in places or {None}:
                     found[place].append(scale)
         return dict(found)
+
+    def _held(self, scaler: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What a name may hold where it is read: not what was bound to it and is overwritten."""
+        reaching = self.flow.reaching(scaler) if isinstance(scaler, cst.Name) else []
+        values = [each.value for each in reaching if each.value is not None]
+        return values if values and len(values) == len(reaching) else [scaler]
 
     @functools.cached_property
     def _opened(self) -> dict[int, set[int]]:

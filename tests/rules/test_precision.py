@@ -181,6 +181,20 @@ def test_a_scaler_serves_its_own_function(first: int, second: int) -> None:
     assert len(scalers(TWO.format(dtypes[first], dtypes[second]))) == first + second
 
 
+@pytest.mark.parametrize(("again", "count"), [(", enabled=False", 0), ("", 1)])
+def test_a_scaler_whose_name_is_bound_anew(again: str, count: int) -> None:
+    text = f"""
+    scaler = torch.amp.GradScaler("cuda")
+    print(scaler.get_scale())
+    scaler = torch.amp.GradScaler("cuda"{again})
+    for x in loader:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(x)
+        scaler.scale(loss).backward()
+    """
+    assert len(scalers(text)) == count
+
+
 def test_a_scaler_that_is_passed_on() -> None:
     text = """
     def step(model, x, scaler):
