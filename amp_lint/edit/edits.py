@@ -54,6 +54,13 @@ def enter_around(
     return Edit(start, end, f"with {tree.source(context)}:{_newline(tree, start)}{indent}{inner}")
 
 
+def guard(tree: Tree, line: cst.SimpleStatementLine, test: str) -> Edit:
+    """Put a statement that fits on its line under a test."""
+    start, _ = tree.span(line)
+    inner = tree.text[_line_start(tree.text, start) : start] + tree.module.default_indent
+    return Edit(start, start, f"if {test}:{_newline(tree, start)}{inner}")
+
+
 def insert_after(tree: Tree, statement: cst.BaseStatement, line: str) -> Edit:
     """Add a line with the statement's own indentation right below the line it ends on."""
     start, end = tree.span(statement)

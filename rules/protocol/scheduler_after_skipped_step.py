@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
-from amp_lint.edit import edits
 from amp_lint.mistake import Account, At, Mistake
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.walk.mistakes import Found
 
-_NAMES = ("old_scale", "scale_before")
 _MESSAGE = "the scheduler also counts steps that the scaler skips: the learning rate runs ahead"
 _SKIPPED = "skipped if a gradient is inf or NaN"
 _FALLS = "the scale falls here where the optimizer did not step"
@@ -71,36 +68,10 @@ class SchedulerAfterSkippedStep(Rule):
 
 
 def _fix(model: Model, found: Found) -> Fix | None:
-    """Step below the update, where that is the line beside, if the scale did not fall in it."""
-    line, cause = model.tree.statement(found.event.node), found.cause.node
-    block = model.tree.parent(line) if line is not None else None
-    func = cause.func if isinstance(cause, cst.Call) else None
-    if not isinstance(block, (cst.IndentedBlock, cst.Module)) or line is None:
-        return None
-    if not isinstance(func, cst.Attribute):
-        return None
-    updates = map(model.tree.statement, model.steps.recognizer.updates)
-    ends = {id(update) for update in updates if update is not None}
-    for each, after in itertools.pairwise(block.body):
-        update = after if each is line else each if after is line else None
-        if id(update) in ends and isinstance(update, cst.SimpleStatementLine):
-            return _moved(model, line, update, model.tree.source(func.value))
-    return None
+    """Step only if the scale did not fall in the update."""
+    from ._counted_steps import CountedSteps
 
-
-def _moved(
-    model: Model, line: cst.BaseStatement, update: cst.BaseStatement, scaler: str
-) -> Fix | None:
-    free = (name for name in _NAMES if not model.names.visible(line, name))
-    name, code = next(free, None), model.tree.source(line).strip()
-    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
-    removed = edits.remove_statement(model.tree, small) if small is not None else None
-    if name is None or removed is None or "\n" in code:
+    changes = CountedSteps(model, found).edits()
+    if changes is None:
         return None
-    scale = f"{scaler}.{GET_SCALE.word}()"
-    changes = (
-        removed,
-        edits.insert_before(model.tree, update, f"{name} = {scale}"),
-        edits.insert_block_after(model.tree, update, f"if {scale} >= {name}:", code),
-    )
     return Fix("Step only if the scale did not fall", changes, Applicability.SUGGEST)

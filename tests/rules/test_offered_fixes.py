@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from amp_lint import engine
+from amp_lint.edit import edits
 from amp_lint.registry import every_rule
 from amp_lint.selection import Selection
 from amp_lint.text.source import Source
@@ -89,3 +92,73 @@ def score(model, x, values):
 )
 def test_what_becomes_wider_and_meets_what_is_not(call: str, fixes: list[bool]) -> None:
     assert offered("AMP318", LEFT.replace("CALL", call)) == fixes
+
+
+class Scaler:
+    """Skips every second step."""
+
+    def __init__(self) -> None:
+        self.taken, self.value, self.rounds = 0, 8.0, 0
+
+    def scale(self, loss: Mock) -> Mock:
+        return loss
+
+    def get_scale(self) -> float:
+        return self.value
+
+    def step(self, optimizer: Mock) -> None:
+        self.rounds += 1
+        self.taken += self.rounds % 2
+
+    def update(self) -> None:
+        self.value /= 1 if self.rounds % 2 else 2
+
+
+SCHEDULED = """\
+import torch
+
+def train(model, optimizer, scheduler, loader, amp):
+    scaler = torch.amp.GradScaler("cuda")
+    for index, x in enumerate(loader):
+        {}
+"""
+PLAIN = """
+if amp:
+    scaler.scale(model(x)).backward()
+    scaler.step(optimizer)
+    scaler.update()
+else:
+    optimizer.step()
+"""
+UPDATED = "scaler.scale(model(x)).backward()\nscaler.step(optimizer)\nscaler.update()\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "steps"),
+    [
+        (f"{UPDATED}optimizer.zero_grad()\nscheduler.step()  # each time", 3),
+        (f"{UPDATED}if scheduler is not None:\n    scheduler.step()", 3),
+        (f"{UPDATED}for each in [scheduler]:\n    each.step()", 3),
+        (UPDATED.replace("scaler.update", "scheduler.step()\nscaler.update"), 3),
+        (f"{PLAIN}# the rate\nscheduler.step()", 3),
+        (f"{UPDATED}old_scale = 1\nscheduler.step()", 3),
+        (f"{UPDATED}scheduler.step(); print(x)", None),
+        (PLAIN.replace("else", "    scaler.update()\nelse") + "scheduler.step()", None),
+    ],
+)
+def test_a_scheduler_counts_the_steps_that_were_taken(body: str, steps: int | None) -> None:
+    text = SCHEDULED.format(body.replace("\n", "\n        "))
+    rule = next(rule for rule in every_rule() if rule.code == "AMP112")
+    found = engine.check(Source(text.encode(), "train.py"), Selection((rule,), preview=True))
+    fixes = [each.fix for each in found]
+    assert [each.code for each in found] == ["AMP112"]
+    (fix,) = fixes
+    assert (fix is not None) is (steps is not None)
+    if fix is None:
+        return
+    scaler, scheduler = Scaler(), Mock()
+    module: dict[str, Any] = {}
+    exec(edits.splice(text, fix.edits).replace("import torch", ""), module)
+    module["torch"] = Mock(amp=Mock(GradScaler=lambda device: scaler))
+    module["train"](Mock(), Mock(), scheduler, range(6), True)
+    assert (scaler.rounds, scaler.taken, scheduler.step.call_count) == (6, 3, steps)
