@@ -80,6 +80,8 @@ HOOKING_ALL = frozenset(
     }
 )  # fmt: skip
 """What has something run whenever any module is called."""
+HOOKING_BACKWARD = frozenset(name for name in HOOKING | HOOKING_ALL if "backward" in name)
+"""What of that is run in backward, with gradients."""
 STORING = frozenset(
     {
         "__delattr__",

@@ -109,6 +109,22 @@ PLOTS = (
 
 HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
 """Methods of a tensor that take what is called with its gradient, or with it, in backward."""
+OTHER_HOOKS = frozenset({"register_comm_hook", "register_multi_grad_hook", "register_prehook"})
+"""What has gradients handed to a function in backward besides: of several tensors, of a node of the
+graph, of a bucket."""
+WATCHES = frozenset({"wandb.watch", "wandb.sdk.watch"})
+"""What has the gradients of a module logged as soon as backward makes them."""
+WATCHED_GRADIENTS = frozenset({"gradients", "all"})
+"""What these are told by ``log`` in order to do so, the first of it by default."""
+FUNCTIONS_OF_AUTOGRAD = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
+"""Classes whose ``backward`` says itself what becomes of a gradient."""
+LINEAR = SAME_NUMBERS | {
+    "bmm", "chunk", "div", "div_", "einsum", "expand", "expand_as", "flip", "gather", "matmul",
+    "mean", "mm", "mul", "mul_", "multiply", "narrow", "neg", "neg_", "permute", "repeat",
+    "reshape_as", "select", "split", "squeeze", "sum", "sum_to_size", "swapaxes", "t", "transpose",
+    "tril", "triu", "type_as", "unbind", "unflatten", "unsqueeze", "view_as",
+}  # fmt: skip
+"""Functions and methods that give twice as much of what is twice as large, in one argument."""
 
 SET_TO_NONE = "set_to_none"
 """The argument of ``zero_grad`` that is True by default."""

@@ -15,6 +15,7 @@ from amp_lint.syntax.assignments import targets_of
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.kernels import DIVIDE, MULTIPLY
 from amp_lint.vocabulary.purity import DIVIDED, MULTIPLIED
+from amp_lint.vocabulary.training import WATCHED_GRADIENTS, WATCHES
 from amp_lint.vocabulary.written import reads_scale
 from amp_lint.walk.clips import clip_limit, is_infinite
 from amp_lint.walk.mistake_rows import SCALED_ADDITION, SCALED_READ
@@ -25,9 +26,7 @@ from amp_lint.walk.unscale_places import UnscalePlace
 
 _BY_SCALE = (cst.Multiply, cst.Divide)
 _PRODUCTS = frozenset({MULTIPLY, MULTIPLIED, DIVIDE, DIVIDED})
-_WATCH = frozenset({"wandb.watch", "wandb.sdk.watch"})
 _RUNS = frozenset({"wandb.init"})
-_WATCHED_GRADIENTS = frozenset({"gradients", "all"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ class Reads:
         return next(filter(self.tree.is_own, (*scaled, *made, *wrapped)), None)
 
     def _is_watch(self, call: cst.Call) -> bool:
-        if self.names.is_only(call.func, _WATCH):
+        if self.names.is_only(call.func, WATCHES):
             return True
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "watch":
             return False
@@ -144,12 +143,12 @@ class Reads:
             return True
         log = arguments(call).get(None, "log")
         known = self.steps.program.target(call) is not None
-        return not known and log is not None and literal(log) in _WATCHED_GRADIENTS
+        return not known and log is not None and literal(log) in WATCHED_GRADIENTS
 
     def _logs_gradients(self, call: cst.Call) -> bool:
         given = arguments(call)
         log = given.get(2, "log")
-        return not given.starred and (log is None or literal(log) in _WATCHED_GRADIENTS)
+        return not given.starred and (log is None or literal(log) in WATCHED_GRADIENTS)
 
     def _wrong(self, cycle: Cycle) -> Iterator[tuple[Event, Event, Event | None]]:
         """Each look at scaled gradients, with the backward, and the step that divides by it."""

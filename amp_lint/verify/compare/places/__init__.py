@@ -12,6 +12,7 @@ from amp_lint.verify.compare.places import (
     callers,
     decorators,
     derived,
+    gradient_hooks,
     hooks,
     identity,
     keys,
@@ -28,7 +29,7 @@ from amp_lint.verify.compare.side import Side
 
 _QUESTIONS = {
     "region": (asked, decorators, hooks, reentered, state_reads),
-    "place": (made, loops, order, derived, twice),
+    "place": (made, loops, order, derived, twice, gradient_hooks),
     "elsewhere": (callers, scalers),
     "checkpoint": (keys,),
     "named": (names, identity),
