@@ -91,6 +91,12 @@ KEEPING: dict[Role, frozenset[str]] = {
 }
 """Methods of frameworks, where one of which is used all that a framework has is saved and loaded,
 its scaler included (accelerate 1.15)."""
+SAVING = (
+    Meaning(owner=Role.ACCELERATOR, called=_ACCELERATOR, methods=("save",)),
+    Meaning(owner=Role.FABRIC, called=_FABRIC, methods=("save",)),
+)
+"""Methods of frameworks that write what they are given, whatever it is. Their name is too common
+for a row: it says nothing of a file."""
 STEPPING = frozenset({"deepspeed_plugin", "deepspeed_plugins"})
 """Arguments of Accelerator with which its ``backward`` also steps: a prepared optimizer's ``step``
 does nothing (accelerate 1.15)."""

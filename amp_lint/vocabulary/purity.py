@@ -74,6 +74,10 @@ MULTIPLIED, DIVIDED = "mul_", "div_"
 """Methods that change a tensor by a factor."""
 DICT_CHANGES = frozenset({"setdefault", "update"})
 """Methods of a dict that put other items into it."""
+DICT_COPIES = frozenset(
+    {"builtins.dict", "collections.OrderedDict", "copy.copy", "copy.deepcopy"}
+)  # fmt: skip
+"""Functions that give a dict with the items of the one that they are given."""
 SETTINGS = frozenset({"get", "getattr", "hasattr", "is_available", "is_enabled"})
 """Functions and methods that say the same all through a run."""
 

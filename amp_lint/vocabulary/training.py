@@ -157,6 +157,13 @@ ROWS = (
 )
 SHARING = frozenset({"all_reduce", "copy_", "fill_"})
 """What makes the tensors of several optimizers or ranks the same."""
+SAVES = frozenset(
+    {
+        "cloudpickle.dump", "cloudpickle.dumps", "dill.dump", "dill.dumps", "joblib.dump",
+        "pickle.dump", "pickle.dumps", "torch.save", "torch_xla.core.xla_model.save",
+    }
+)  # fmt: skip
+"""Functions that write what they are given first, whatever it is."""
 CHECKPOINTERS = frozenset(
     {
         "detectron2.checkpoint.DetectionCheckpointer",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from amp_lint.verify.compare.places import (
     asked,
     callers,
+    checkpoints,
     decorators,
     derived,
     gradient_hooks,
@@ -31,7 +32,7 @@ _QUESTIONS = {
     "region": (asked, decorators, hooks, reentered, state_reads),
     "place": (made, loops, order, derived, twice, gradient_hooks),
     "elsewhere": (callers, scalers),
-    "checkpoint": (keys,),
+    "checkpoint": (keys, checkpoints),
     "named": (names, identity),
 }
 """By the code of their reasons."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 
 import libcst as cst
@@ -40,7 +39,7 @@ def _added(before: Side, after: Side) -> Iterator[str]:
         key, line = literal(element.key), after.line(element)
         if _keys(display) in known:
             continue
-        if any(map(functools.partial(_walks, after), after.model.tree.nodes(cst.FunctionDef))):
+        if _walks(after):
             yield f"line {line}: all that is loaded is asked for, be it new or not"
         rest = _keys(display) - {key}
         others = map(_keys, after.model.tree.nodes(cst.Dict))
@@ -53,15 +52,22 @@ def _keys(display: cst.Dict) -> frozenset[object]:
     return frozenset(literal(each.key) for each in elements)
 
 
-def _walks(side: Side, function: cst.FunctionDef) -> bool:
-    """Whether a function does more with what it loads than to ask for single items of it."""
-    tree, names = side.model.tree, side.model.names
-    loads = [c for c in tree.below(function, cst.Call) if names.is_any(c.func, _LOAD)]
-    targets = [target for call in loads for target in targets_of(tree, call)]
-    held = {target.value for target in targets if isinstance(target, cst.Name)}
-    uses = [n for n in tree.below(function, cst.Name) if n.value in held and n not in targets]
-    kept = [call for call in loads if not targets_of(tree, call)]
-    return not all(_asks_for_one(side, use) for use in (*uses, *kept))
+def _walks(side: Side) -> bool:
+    """Whether a file does more with what it loads than to ask for single items of it."""
+    names = side.model.names
+    loads = (c for c in side.model.tree.nodes(cst.Call) if names.is_any(c.func, _LOAD))
+    return not all(_asks_for_one(side, use) for call in loads for use in _uses(side, call))
+
+
+def _uses(side: Side, load: cst.Call) -> Iterator[cst.BaseExpression]:
+    """What is loaded, wherever it is read: under a name, or where it stands."""
+    tree, targets = side.model.tree, targets_of(side.model.tree, load)
+    yield from () if targets else (load,)
+    for target in targets:
+        for name in tree.named(target.value) if isinstance(target, cst.Name) else ():
+            bindings = side.model.names.bindings(name)
+            if name is not target and any(each.value is load for each in bindings):
+                yield name
 
 
 def _asks_for_one(side: Side, use: cst.BaseExpression) -> bool:
