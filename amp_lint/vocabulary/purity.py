@@ -74,6 +74,22 @@ MULTIPLIED, DIVIDED = "mul_", "div_"
 """Methods that change a tensor by a factor."""
 DICT_CHANGES = frozenset({"setdefault", "update"})
 """Methods of a dict that put other items into it."""
+READING_ALL = frozenset(
+    {
+        "builtins.vars", "copy.copy", "copy.deepcopy", "dataclasses.asdict", "dataclasses.astuple",
+        "json.dump", "json.dumps", "jsonpickle.encode", "marshal.dump", "marshal.dumps",
+        "pprint.pprint", "yaml.dump", "yaml.safe_dump",
+    }
+)  # fmt: skip
+"""Functions that read all attributes of the object that they are given."""
+READING_ALL_OF = frozenset(
+    {
+        "__getstate__", "_asdict", "as_dict", "asdict", "copy", "dict", "dump", "dumps", "items",
+        "json", "keys", "model_dump", "model_dump_json", "save", "to_container", "to_dict",
+        "to_json", "to_yaml", "values",
+    }
+)  # fmt: skip
+"""Methods of records and of settings that do so."""
 DICT_COPIES = frozenset(
     {"builtins.dict", "collections.OrderedDict", "copy.copy", "copy.deepcopy"}
 )  # fmt: skip

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from amp_lint.verify.compare.places import (
     asked,
+    bound,
     callers,
     checkpoints,
     decorators,
@@ -25,6 +26,7 @@ from amp_lint.verify.compare.places import (
     scalers,
     state_reads,
     twice,
+    wholes,
 )
 from amp_lint.verify.compare.side import Side
 
@@ -33,7 +35,7 @@ _QUESTIONS = {
     "place": (made, loops, order, derived, twice, gradient_hooks),
     "elsewhere": (callers, scalers),
     "checkpoint": (keys, checkpoints),
-    "named": (names, identity),
+    "named": (names, identity, bound, wholes),
 }
 """By the code of their reasons."""
 CODES = ("place", "elsewhere", "checkpoint", "named")
