@@ -76,9 +76,10 @@ DICT_CHANGES = frozenset({"setdefault", "update"})
 """Methods of a dict that put other items into it."""
 READING_ALL = frozenset(
     {
-        "builtins.vars", "copy.copy", "copy.deepcopy", "dataclasses.asdict", "dataclasses.astuple",
-        "json.dump", "json.dumps", "jsonpickle.encode", "marshal.dump", "marshal.dumps",
-        "pprint.pprint", "yaml.dump", "yaml.safe_dump",
+        "builtins.dir", "builtins.vars", "copy.copy", "copy.deepcopy", "dataclasses.asdict",
+        "dataclasses.astuple", "inspect.getmembers", "json.dump", "json.dumps",
+        "jsonpickle.encode", "marshal.dump", "marshal.dumps", "pprint.pprint", "yaml.dump",
+        "yaml.safe_dump",
     }
 )  # fmt: skip
 """Functions that read all attributes of the object that they are given."""

@@ -103,6 +103,7 @@ PLAIN = "class Trainer:"
         (PLAIN, "report(self.__dict__)", False),
         (PLAIN, "return copy.deepcopy(self)", False),
         (PLAIN, "torch.save(self, x)", False),
+        (PLAIN, "return [getattr(self, name) for name in dir(self)]", False),
         ("class Trainer:\n        __slots__ = ('model', 'rate')", "return loss", False),
         ("class Trainer:\n        __slots__ = ('model', 'scaler')", "return 1", True),
         ("@dataclass(frozen=True)\n    class Trainer:", "return loss", False),

@@ -130,6 +130,7 @@ def test_a_dict_that_holds_states(code: str) -> None:
         "keep(**STATE)",
         "torch.save({**model.state_dict(), **STATE}, path)",
         "state = STATE\nkeep([*state.values()])",
+        "state = STATE\nassert len(state) == 2\nkeep(state)",
     ],
 )
 def test_a_dict_that_holds_states_and_is_read_as_a_whole(code: str) -> None:

@@ -25,7 +25,8 @@ _MAX_STEPS = 6  # names, calls and dicts around one another that a dict is follo
 _ASKING = DICT_CHANGES | {"get", "pop"}
 """Methods of a dict that ask for one item, or put some into it."""
 _COPY = "copy"
-_LOOKING = frozenset({"bool", "id", "isinstance", "len", "type"})
+_BUILTINS = "builtins."
+_LOOKING = frozenset({"builtins.bool", "builtins.id", "builtins.isinstance", "builtins.type"})
 
 
 class _End(Enum):
@@ -203,8 +204,10 @@ class _Flow:
             yield _End.SAVED
         elif names and names <= DICT_COPIES:
             yield from self.of(call, steps)
-        elif not names or not names <= {f"builtins.{name}" for name in _LOOKING}:
+        elif not names or not all(name.startswith(_BUILTINS) for name in names):
             yield _End.HANDED_ON
+        elif not names <= _LOOKING:
+            yield _End.READ
 
     def _handed(
         self, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, steps: int
