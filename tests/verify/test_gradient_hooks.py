@@ -150,3 +150,21 @@ def test_a_hook_whose_gradients_stay_scaled() -> None:
     after = before.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()")
     assert not compare(before, after).reasons
     assert compare(after.replace("GradScaler()", "GradScaler(enabled=False)"), after).reasons
+
+
+@pytest.mark.parametrize(
+    ("kept", "read", "right"),
+    [
+        ("x.requires_grad_()", "seen.append(x.grad.clone())", False),
+        ("x.requires_grad = True", "seen.append(x.grad)", False),
+        ("loss.retain_grad()", "seen.append(loss.grad)", False),
+        ("x.requires_grad_()", "x.grad.zero_()", True),
+        ("x.requires_grad_(False)", "print(x.grad is None)", True),
+        ("[p.requires_grad_() for p in model.parameters()]", "print(len(seen))", True),
+    ],
+)
+def test_gradients_that_no_step_unscales(kept: str, read: str, right: bool) -> None:
+    before = PLAIN.replace("HOOK", "pass").replace("CLASSES\n", "")
+    before = before.replace("        loss.back", f"        {kept}\n        loss.back")
+    before = f"{before}        {read}\n"
+    assert bool(compare(before, scaled(before)).reasons) is not right

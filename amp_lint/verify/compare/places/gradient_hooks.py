@@ -12,11 +12,14 @@ import libcst as cst
 
 from amp_lint.amp.events import Kind
 from amp_lint.flow.values import arguments, literal
+from amp_lint.syntax.assignments import assignments
+from amp_lint.syntax.names import dotted
+from amp_lint.syntax.references import is_read
 from amp_lint.syntax.returns import returned
 from amp_lint.verify.compare.places.linear import Linear
 from amp_lint.verify.compare.regions import shown
 from amp_lint.verify.compare.side import Side
-from amp_lint.vocabulary.modules import HOOKING_BACKWARD
+from amp_lint.vocabulary.modules import HOOKING_BACKWARD, PARAMETERS
 from amp_lint.vocabulary.operations import FUNCTION_METHODS
 from amp_lint.vocabulary.training import (
     FUNCTIONS_OF_AUTOGRAD,
@@ -31,6 +34,8 @@ _OF_TENSOR = "register_post_accumulate_grad_hook"
 """What hands a hook the tensor, and not its gradient."""
 _COMMUNICATING = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks.allreduce_hook"
 _LOG = 2, "log"
+_GRADIENT = "grad"
+_TRACKED, _KEEPING, _ZERO = "requires_grad", ("requires_grad_", "retain_grad"), "zero_"
 _Function = cst.FunctionDef | cst.Lambda
 
 
@@ -38,7 +43,8 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
     """Hooks, and backward passes of the file, that see other gradients than before."""
     if _scaling(before) == _scaling(after):
         return
-    for node in (*_hooking(after), *_watching(after), *_differentiating(after)):
+    others = *_watching(after), *_differentiating(after), *_of_inputs(after)
+    for node in (*_hooking(after), *others):
         yield f"line {after.line(node)}: `{shown(after, node)}` sees gradients scaled otherwise"
 
 
@@ -109,6 +115,40 @@ def _functions(side: Side, given: cst.BaseExpression) -> Iterator[_Function | No
             yield from () if made else (None,)
         elif literal(value) is ...:
             yield values.function(value)
+
+
+def _of_inputs(side: Side) -> Iterator[cst.CSTNode]:
+    """Reads of the gradients of inputs and results: no step unscales these."""
+    tree, names = side.model.tree, {*_kept(side)}
+    for node in tree.nodes(cst.Attribute):
+        if node.attr.value != _GRADIENT or dotted(node.value) not in names:
+            continue
+        parent = tree.parent(node)
+        cleared = isinstance(parent, cst.Attribute) and parent.attr.value == _ZERO
+        tested = isinstance(parent, cst.Comparison)
+        if is_read(tree, node) and not cleared and not tested:
+            yield node
+
+
+def _kept(side: Side) -> Iterator[str]:
+    """What is said to get gradients, or to keep them, and is no parameter."""
+    tree = side.model.tree
+    for owner, given in _tracked(side):
+        bindings = side.model.names.bindings(owner) if isinstance(owner, cst.Name) else ()
+        walked = (b.node.iter for b in bindings if isinstance(b.node, (cst.For, cst.CompFor)))
+        words = (word.value for each in walked for word in tree.below(each, cst.Name))
+        if not any(literal(each) is False for each in given) and PARAMETERS.isdisjoint(words):
+            yield dotted(owner) or ""
+
+
+def _tracked(side: Side) -> Iterator[tuple[cst.BaseExpression, list[cst.BaseExpression]]]:
+    """The same, parameters or not, each with what it is told."""
+    for call in side.model.tree.nodes(cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _KEEPING:
+            yield call.func.value, [arg.value for arg in call.args]
+    for target, value in assignments(side.model.tree):
+        if isinstance(target, cst.Attribute) and target.attr.value == _TRACKED:
+            yield target.value, [value] if value is not None else []
 
 
 def _watching(side: Side) -> Iterator[cst.CSTNode]:
