@@ -65,8 +65,23 @@ SAVED = [
     state = collect(model)
     torch.save(state, path)
     """,
+    """
+    state = {}
+    state.update(STATE)
+    torch.save(state, path)
+    """,
 ]
 OTHER = [
+    """
+    state = model.state_dict()
+    state.update(STATE)
+    torch.save(state, path)
+    """,
+    """
+    state = {}
+    state.update(STATE)
+    json.dump(state, open(path, 'w'))
+    """,
     "json.dump(STATE, open(path, 'w'))",
     "save_file(STATE, path)",
     "csv.DictWriter(path, ['epoch', 'weight']).writerow(STATE)",

@@ -204,10 +204,28 @@ class _Flow:
             yield _End.SAVED
         elif names and names <= DICT_COPIES:
             yield from self.of(call, steps)
+        elif not names and isinstance(owner := self._filled(call), cst.Name):
+            yield from self._put_into(owner, steps)
         elif not names or not all(name.startswith(_BUILTINS) for name in names):
             yield _End.HANDED_ON
         elif not names <= _LOOKING:
             yield _End.READ
+
+    def _filled(self, call: cst.Call) -> cst.BaseExpression | None:
+        """``state`` of ``state.update({...})``."""
+        func = call.func
+        puts = isinstance(func, cst.Attribute) and func.attr.value in DICT_CHANGES
+        return func.value if puts and isinstance(func, cst.Attribute) else None
+
+    def _put_into(self, owner: cst.Name, steps: int) -> Iterator[_End]:
+        """What becomes of a dict that gets the items of another one."""
+        bindings = self._model.names.bindings(owner)
+        if self._is_state(owner) or not all(each.kind == "assign" for each in bindings):
+            yield _End.READ
+        for each in bindings:
+            for target, _ in assigned(each.node):
+                if isinstance(target, cst.Name):
+                    yield from self._named(target, each.node, steps - 1)
 
     def _handed(
         self, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, steps: int
