@@ -69,7 +69,7 @@ class SchedulerAfterSkippedStep(Rule):
 
 def _fix(model: Model, found: Found) -> Fix | None:
     """Step only if the scale did not fall in the update."""
-    from ._counted_steps import CountedSteps
+    from amp_lint.edit.counted_steps import CountedSteps
 
     changes = CountedSteps(model, found).edits()
     if changes is None:
