@@ -7,28 +7,25 @@ is left is renamed. Whatever cannot be put back stays, and shows as a difference
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.amp.events import Kind
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.effect_free import is_opaque, is_read, may_be_object
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.plain import BLOCK, Plain, plain
-from amp_lint.verify.compare.touches import counts
-from amp_lint.verify.terms import Form, Op
+from amp_lint.verify.compare.shown.course import Course
+from amp_lint.verify.compare.shown.prints import Prints
+from amp_lint.verify.compare.shown.repeats import text_of
+from amp_lint.verify.compare.shown.values import Values
 from amp_lint.vocabulary.purity import MODULE_CASTS
 
-_SHOWING = re.compile(r"builtins\.print|logging\.(debug|info|warning|error)")
-_SHOWN_BY = frozenset(f"builtins.{n}" for n in ("abs", "float", "int", "len", "round", "str"))
-_DOING = (cst.NamedExpr, cst.Yield, cst.Await, cst.GeneratorExp, cst.ListComp, cst.DictComp)
 _SEE_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir"})
 """What asks for the names of locals."""
 _FRAMES = (
@@ -45,6 +42,8 @@ _CODE = (
 """What tells how a function calls its locals."""
 _READERS = frozenset({"eval", "evaluate", "execute", "query", "sql", "sqldf"})
 """What looks for names in a text that it is given."""
+_OF_NUMBERS = frozenset({"dim", "numel", "size"})
+"""Methods that tell how large a tensor is."""
 _LAZY = ("BooleanOperation", "IfExp", "Lambda", "ListComp", "SetComp", "DictComp", "GeneratorExp",
          "FunctionDef", "ClassDef", "While", BLOCK)  # fmt: skip
 """What may run its parts not at all, often or later."""
@@ -262,8 +261,11 @@ def _unnamed(function: Function, block: Sequence[Plain], index: int) -> tuple[Pl
     value = block[index].parts[1]
     if _may_end(function, value.node) or not _is_let_go(function, value):
         return None
-    is_nothing = all(_is_plain_value(function, part.node) for part in _every(value))
-    kept = () if is_nothing else (plain("Expr", _EXPR, [value], block[index].node),)
+    kept = (
+        ()
+        if _is_plain_value(function, value.node)
+        else (plain("Expr", _EXPR, [value], block[index].node),)
+    )
     return (*block[:index], *kept, *block[index + 1 :])
 
 
@@ -288,19 +290,15 @@ _NO_CODE = (cst.Name, cst.BaseNumber, cst.BaseString, cst.Tuple, cst.List, cst.E
 
 def _is_plain_value(function: Function, node: cst.CSTNode) -> bool:
     """Whether something computes nothing that may raise, and changes nothing."""
-    if any(_is_active(function, part) for part in (node, *descendants(node))):
+    parts = (node, *descendants(node))
+    if any(_is_active(function, part) for part in parts):
         return False
-    match node:
-        case cst.Attribute():
-            return not _may_lack(function, node)
-        case cst.Call(func=cst.Attribute(value=owner, attr=attr), args=[]) if attr.value in _FREE:
-            return _is_tensor(function, owner)
-        case cst.BinaryOperation() | cst.Call():
-            return _is_number(function, node)
-    return isinstance(node, _NO_CODE)
-
-
-_FREE = frozenset({"clone", "contiguous", "detach"})
+    if all(isinstance(part, _NO_CODE) for part in parts):
+        return True
+    unit = function.tree.node
+    if not isinstance(unit, cst.FunctionDef) or not isinstance(node, cst.BaseExpression):
+        return False
+    return Values(Course(function.eraser, unit), frozenset()).kind(node) is not None
 
 
 # --- what is only shown -------------------------------------------------------------------------
@@ -309,261 +307,33 @@ _FREE = frozenset({"clone", "contiguous", "detach"})
 def _without_prints(before: Function, after: Function) -> Plain:
     """The new tree without what it prints or logs more than the old one, of what only computes."""
     known = Counter(part.digest for part in _every(before.tree))
-    done = {_text(part.node) for part in _every(before.tree) if part.kind in _FAILING}
-    return _unprinted(after, after.tree, known, done)
+    return _unprinted(_prints(before, after), after.tree, known)
 
 
+_SHOWING = ("Expr", "If")
 _FAILING = ("BinaryOperation", "Subscript", "Attribute", "Call")
 
 
-def _unprinted(
-    function: Function, tree: Plain, known: Counter[bytes], done: AbstractSet[str]
-) -> Plain:
+def _prints(before: Function, after: Function) -> Prints:
+    """What the new function shows, of what the old one computes anyway, too."""
+    done = {text_of(part.node) for part in _every(before.tree) if part.kind in _FAILING}
+    assert isinstance(after.tree.node, cst.FunctionDef)
+    return Prints(after.eraser, after.tree.node, done)
+
+
+def _unprinted(prints: Prints, tree: Plain, known: Counter[bytes]) -> Plain:
     if tree.kind != BLOCK:
-        parts = [_unprinted(function, part, known, done) for part in tree.parts]
+        parts = [_unprinted(prints, part, known) for part in tree.parts]
         return plain(tree.kind, tree.text, parts, tree.node) if tree.parts else tree
     kept = []
     for part in tree.parts:
-        if part.kind == "Expr" and not known[part.digest] and _is_print(function, part, done):
+        inner = (each for each in _every(part) if each.kind == "Expr")
+        added = part.kind in _SHOWING and not any(known[each.digest] for each in inner)
+        if added and prints.is_shown(part.node):
             continue
         known[part.digest] -= part.kind == "Expr"
-        kept.append(_unprinted(function, part, known, done))
+        kept.append(_unprinted(prints, part, known))
     return plain(BLOCK, "", kept, tree.node)
-
-
-def _is_print(function: Function, statement: Plain, known: AbstractSet[str]) -> bool:
-    """Whether a statement prints or logs, and what it is given only computes.
-
-    What may fail has to be ``known``: the function computes it anyway.
-    """
-    call = statement.parts[0].node
-    if not isinstance(call, cst.Call) or any(arg.star or arg.keyword for arg in call.args):
-        return False
-    names = function.eraser.model.names
-    showing = names.qualified(call.func)
-    if not any(map(_SHOWING.fullmatch, showing)):
-        return False
-    side, tree = function.eraser.side, function.eraser.model.tree
-    if any(each.startswith("logging.") for each in showing) and not _is_behind(
-        function, call, lambda other: names.qualified(other.func) & showing
-    ):
-        return False  # the first message of all sets up how they are shown
-    if any(tree.named(word) for word in _ABOUT_PRINTS) or not side.active.isdisjoint(_TEXTS):
-        return False
-    return all(_is_shown(function, arg.value, known) for arg in call.args)
-
-
-def _is_behind(function: Function, place: cst.CSTNode, is_it: Callable[[cst.Call], object]) -> bool:
-    """Whether a call of some kind has run wherever a place is reached."""
-    calls = function.eraser.model.tree.below(function.tree.node, cst.Call)
-    return any(
-        call is not place and is_it(call) and _dominates(function, call, place) for call in calls
-    )
-
-
-def _dominates(function: Function, first: cst.CSTNode, then: cst.CSTNode) -> bool:
-    """Whether the statement of one place has run, whole, wherever another one is reached."""
-    tree = function.eraser.model.tree
-    statement = tree.statement(first)
-    if (
-        statement is None
-        or tree.contains(statement, then)
-        or tree.order(statement) > tree.order(then)
-    ):
-        return False
-    if any(
-        isinstance(each, _MAYBE) for each in tree.ancestors(first) if tree.contains(statement, each)
-    ):
-        return False
-    block = tree.parent(statement)
-    while block is not None and isinstance(around := tree.parent(block), cst.With):
-        if any(map(function.eraser.swallows, around.items)):
-            return False
-        block = tree.parent(around)
-    return block is not None and tree.contains(block, then)
-
-
-_MAYBE = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.CompFor, cst.FunctionDef, cst.ClassDef)
-_ABOUT_PRINTS = frozenset(
-    {"CUDAGraph", "StringIO", "basicConfig", "check_output", "fullgraph", "jit",
-     "make_graphed_callables", "redirect_stdout", "script", "stdout", "subprocess"}
-)  # fmt: skip
-"""What makes a difference of it whether something was logged, or is printed at all."""
-_TEXTS = frozenset({"__format__", "__repr__", "__str__"})
-
-
-def _is_shown(function: Function, node: cst.BaseExpression, known: AbstractSet[str]) -> bool:
-    """Whether a value can be shown whatever it is, or is computed anyway.
-
-    A name, a text, what each tensor knows of itself, what a loss or a counter gives as a number.
-    """
-    if _text(node) in known:
-        computes = all(_only_computes(function, part) for part in (node, *descendants(node)))
-        if not computes or _is_computed_before(function, node):
-            return computes
-    match node:
-        case cst.Name(value=name):
-            return name not in ("self", "cls") and _is_bound_before(function, node)
-        case cst.BaseNumber() | cst.SimpleString():
-            return True
-        case cst.FormattedString(parts=parts):
-            inner = [p for p in parts if isinstance(p, cst.FormattedStringExpression)]
-            return all(_is_formatted(function, each, known) for each in inner)
-        case cst.Attribute(value=owner):
-            has = not _may_lack(function, node) and _is_tensor(function, owner)
-            return has and _is_shown(function, owner, known)
-        case cst.Call(func=cst.Name(value=name), args=[arg]) if name in _NUMBERS:
-            return _is_number(function, arg.value)
-    return _is_number(function, node)
-
-
-def _is_computed_before(function: Function, node: cst.BaseExpression) -> bool:
-    """Whether the same is computed wherever an expression is reached."""
-    tree, text = function.eraser.model.tree, _text(node)
-    others = (each for each in tree.below(function.tree.node, type(node)) if each is not node)
-    return any(_text(each) == text and _dominates(function, each, node) for each in others)
-
-
-def _is_bound_before(function: Function, name: cst.Name) -> bool:
-    """Whether a name has a value wherever it is reached: nothing takes it away."""
-    model = function.eraser.model
-    tree, bindings = model.tree, model.names.bindings(name)
-    if any(_text(part) == name.value for gone in tree.nodes(cst.Del) for part in descendants(gone)):
-        return False
-    return any(
-        binding.kind not in _BOUND
-        or _dominates(function, binding.node, name)
-        or (isinstance(binding.node, (cst.For, cst.With)) and tree.contains(binding.node, name))
-        for binding in bindings
-    )
-
-
-_BY_TORCH = (Form.FUNCTION, Form.METHOD, Form.OPERATOR, Form.APPLY)
-
-
-def _is_tensor(function: Function, node: cst.BaseExpression) -> bool:
-    """Whether something is a tensor, as what goes backward is, and what torch computes."""
-    if isinstance(node, cst.Name) and _is_loss(function, node):
-        return True
-    if _is_imported(function, node):
-        return True
-    bound = function.eraser.model.names.bindings(node) if isinstance(node, cst.Name) else ()
-    found = function.eraser.side.lifter.found
-    values = [found.get(id(each.value)) if each.value is not None else None for each in bound]
-    return bool(values) and all(isinstance(v, Op) and v.form in _BY_TORCH for v in values)
-
-
-def _is_imported(function: Function, node: cst.BaseExpression) -> bool:
-    return bool(function.eraser.model.names.qualified(node))
-
-
-def _is_formatted(
-    function: Function, part: cst.FormattedStringExpression, known: AbstractSet[str]
-) -> bool:
-    """Whether a part of a text can be shown in its format: one of numbers, for a number."""
-    if len(part.format_spec or ()) > 1:
-        return False
-    spec = function.eraser.model.tree.source(part.format_spec[0]) if part.format_spec else ""
-    if not spec:
-        return _is_shown(function, part.expression, known)
-    counted = isinstance(part.expression, (cst.Name, cst.Integer))
-    fits = spec[-1] in "eEfFgG%" or (spec[-1] in _DIGITS + "d" and counted)
-    is_loss = isinstance(part.expression, cst.Name) and _is_loss(function, part.expression)
-    return fits and _is_number(function, part.expression) and not (is_loss and spec[-1] == "d")
-
-
-def _may_lack(function: Function, node: cst.Attribute) -> bool:
-    """Whether something need not have an attribute: it is none of a tensor, nor of a module."""
-    if _is_display(function, node.value):
-        return True
-    called = isinstance(function.eraser.model.tree.parent(node), cst.Call)
-    return not (called or node.attr.value in _OF_TENSORS or _is_imported(function, node))
-
-
-def _is_display(function: Function, node: cst.BaseExpression) -> bool:
-    """Whether something may be a list, a dict or the like that is written out somewhere."""
-    bound = function.eraser.model.names.bindings(node) if isinstance(node, cst.Name) else ()
-    return any(isinstance(each.value, _DISPLAYS) for each in bound)
-
-
-_DISPLAYS = (cst.List, cst.Tuple, cst.Set, cst.Dict, cst.ListComp, cst.SetComp, cst.DictComp)
-
-
-def _is_number(function: Function, node: cst.BaseExpression) -> bool:
-    """Whether an expression has one number: a loss, what counts rounds, a result of those."""
-    model = function.eraser.model
-    match node:
-        case cst.Integer() | cst.Float():
-            return True
-        case cst.Call(func=cst.Attribute(value=owner, attr=attr), args=[]):
-            return attr.value in _OF_NUMBERS or (
-                attr.value in _OF_ONE and _is_number(function, owner)
-            )
-        case cst.BinaryOperation(left=left, right=right):
-            both = _is_number(function, left) and _is_number(function, right)
-            return both and _gives_a_number(node)
-        case cst.Name():
-            counted = (counts(each.node, node.value) for each in model.names.bindings(node))
-            is_one = _is_loss(function, node) or any(counted)
-            return is_one and _is_bound_before(function, node)
-    return False
-
-
-def _is_loss(function: Function, name: cst.Name) -> bool:
-    """Whether a backward pass of the function starts from a name."""
-    model = function.eraser.model
-    for call in model.tree.below(function.tree.node, cst.Call):
-        if model.steps.recognizer.kind(call) is Kind.BACKWARD and not _is_given_gradient(call):
-            loss = model.steps.recognizer.loss(call)
-            if isinstance(loss, cst.Call) and model.steps.recognizer.is_scale(loss):
-                loss = loss.args[0].value if loss.args else None
-            if loss is not None and name.value in _terms(loss):
-                return True
-    return False
-
-
-def _is_given_gradient(backward: cst.Call) -> bool:
-    """Whether a backward pass starts from more than a number."""
-    known = ("create_graph", "retain_graph")
-    return any(arg.keyword is None or arg.keyword.value not in known for arg in backward.args)
-
-
-def _terms(node: cst.BaseExpression) -> set[str]:
-    """The names that a sum or a product is made of."""
-    if isinstance(node, cst.BinaryOperation):
-        return _terms(node.left) | _terms(node.right)
-    return {node.value} if isinstance(node, cst.Name) else set()
-
-
-def _gives_a_number(node: cst.BinaryOperation) -> bool:
-    """Whether an operation of two numbers gives one, whatever they are: no division by zero."""
-    if isinstance(node.operator, _DIVISIONS):
-        by = literal(node.right)
-        return isinstance(by, (int, float)) and by != 0
-    return not isinstance(node.operator, cst.MatrixMultiply)
-
-
-_OF_ONE = frozenset({"abs", "detach", "exp", "item", "log", "mean", "neg", "sqrt", "sum"})
-"""What a tensor with a single number gives another one for."""
-_OF_NUMBERS = frozenset({"dim", "numel", "size"})
-_OF_TENSORS = frozenset({"device", "dtype", "grad", "ndim", "requires_grad", "shape"})
-_DIVISIONS = (cst.Divide, cst.FloorDivide, cst.Modulo)
-_NUMBERS = frozenset({"float", "int"})
-_DIGITS = "0123456789"
-
-
-def _text(part: cst.CSTNode) -> str:
-    return cst.Module([]).code_for_node(part)
-
-
-def _only_computes(function: Function, part: cst.CSTNode) -> bool:
-    if isinstance(part, cst.Call):
-        names = function.eraser.model.names.qualified(part.func)
-        if names and names <= _SHOWN_BY:
-            return True
-        term = function.eraser.side.lifter.found.get(id(part))
-        return term is not None and not is_opaque(term)
-    return not isinstance(part, _DOING)
 
 
 def _bound(statement: Plain, name: str) -> Plain | None:
