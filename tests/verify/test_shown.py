@@ -66,7 +66,8 @@ def is_left_out(line: str, *, instead: str = "", file: str = "", text: str = LOO
         'print("{:03d} {loss:.2e}".format(step, loss=loss.item()))',
         'print("mean %.3f%%" % total)',
         'print(f"{title!r:>20}", len(done), "-" * 20)',
-        "print(loss.dtype, loss.device, torch.__version__)",
+        "print(loss.dtype, loss.device, torch.__version__, type(row))",
+        'print(f"{min(loss.item(), 1.0):.2f} {step=}")',
     ],
 )
 def test_what_is_surely_shown(line: str) -> None:
@@ -135,6 +136,8 @@ def test_what_may_raise_or_do_something(line: str) -> None:
         ("part = row\ndel part", "print(part)", False),
         ("loss = net(row)", 'print(f"{loss.item():.2f}")', False),
         ("for part in row:\n    loss = net(part)", "print(loss.item())", False),
+        ("loss.resize_(2)", "print(loss.item())", False),
+        ("loss.data = row", "print(loss.item())", False),
         ("loss = loss / 2", 'print(f"{loss.item():.2f}")', True),
         ("step = title", 'print(f"{step:d}")', False),
         ("count = 1\ncount *= 1000", "print(count)", False),
@@ -175,6 +178,8 @@ def test_a_weight_in_the_sum_that_goes_backward_need_be_no_tensor() -> None:
     [
         ("logger.addHandler(logging.StreamHandler())", "logger.info('round')", True),
         ("logger.addHandler(title)", "logger.info('round')", False),
+        ("logging.basicConfig(level='INFO')", "logger.info('round')", True),
+        ("logging.basicConfig(handlers=list(HANDLERS))", "logger.info('round')", False),
         ("logger.addFilter(len)", "logger.info('round')", False),
         (
             "class Count(logging.Handler):\n    def emit(self, record):\n        raise OSError\n",
@@ -187,6 +192,9 @@ def test_a_weight_in_the_sum_that_goes_backward_need_be_no_tensor() -> None:
         ("from tools import *", "print(step)", False),
         ("class Title:\n    def __str__(self):\n        return 1 / 0\n", "print(title)", False),
         ("class Title:\n    def __str__(self):\n        return 1 / 0\n", "print(step)", True),
+        ("class Loss:\n    def backward(self):\n        return self\n", "print(loss.exp())", False),
+        ("torch.Tensor.__repr__ = len", "print(loss)", False),
+        ("import os\nos.close(1)", "print(step)", False),
     ],
 )
 def test_who_sees_what_is_shown(file: str, line: str, left_out: bool) -> None:

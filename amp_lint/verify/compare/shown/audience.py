@@ -13,12 +13,12 @@ from amp_lint.syntax.names import callee
 from amp_lint.verify.compare.erase import Eraser
 
 _CAPTURING = (
-    "CUDAGraph", "Popen", "StringIO", "assertLogs", "basicConfig", "builtins", "capfd", "caplog",
-    "capsys", "capture_output", "check_output", "displayhook", "dup2", "fdopen", "fullgraph",
-    "getvalue", "make_graphed_callables", "popen", "redirect_stderr", "redirect_stdout", "stdout",
-    "subprocess",
+    "CUDAGraph", "Popen", "StringIO", "__stdout__", "addaudithook", "assertLogs", "builtins",
+    "capfd", "caplog", "capsys", "capture_output", "check_output", "displayhook", "dup2", "fdopen",
+    "fullgraph", "getvalue", "make_graphed_callables", "popen", "redirect_stderr",
+    "redirect_stdout", "stdout", "subprocess",
 )  # fmt: skip
-"""What makes a difference of it whether something was logged, or is printed at all."""
+"""What makes a difference of it whether something is printed at all."""
 _FORBIDDING = (
     "FakeTensorMode", "TorchDispatchMode", "TorchFunctionMode", "meta", "set_sync_debug_mode",
 )  # fmt: skip
@@ -34,10 +34,11 @@ _HARMLESS = frozenset({"always", "default", "ignore", "module", "once"})
 _WARNED = ("PYTHONWARNINGS", "formatwarning", "showwarning", "warnoptions")
 _HANDLING = (
     "LogRecord", "LoggerAdapter", "MemoryHandler", "QueueHandler", "addFilter", "captureWarnings",
-    "raiseExceptions", "setLogRecordFactory", "setLoggerClass",
+    "dictConfig", "fileConfig", "raiseExceptions", "setLogRecordFactory", "setLoggerClass",
 )  # fmt: skip
 """What sees a record of a log, beside the handlers that write it."""
 _HANDLERS = frozenset({"logging.FileHandler", "logging.NullHandler", "logging.StreamHandler"})
+_WRITTEN_WITH = frozenset({"handlers", "stream"})
 _OF_HANDLERS = frozenset({"emit", "filter", "format", "formatMessage", "handle", "makeRecord"})
 _WRAPPERS = frozenset(
     {
@@ -46,6 +47,9 @@ _WRAPPERS = frozenset(
     }
 )  # fmt: skip
 """Decorators that run a function as it is."""
+_CLOSING = frozenset({"os.close", "os.closerange"})
+TEXTS = ("__format__", "__repr__", "__str__")
+"""Methods by which an object says how it is shown."""
 _EVENTS = (Event.BACKWARD, Event.STEP, Event.UNSCALE, Event.UPDATE)
 _OWN = ("__call__", "__init__")
 """Methods with names of Python's that nobody calls to show something."""
@@ -56,6 +60,8 @@ def is_unseen(eraser: Eraser, unit: cst.FunctionDef) -> bool:
     side = eraser.side
     if side.mentions(*_CAPTURING, *_FORBIDDING, *_WARNED) or _raises_warnings(eraser):
         return False
+    if _is_text_replaced(eraser) or _is_closed(eraser):
+        return False
     name = unit.name.value
     if name.startswith("__") and name not in _OWN:
         return False
@@ -65,24 +71,43 @@ def is_unseen(eraser: Eraser, unit: cst.FunctionDef) -> bool:
     return _trains(eraser, unit) or not (side.mentions(*_RECORDING) or _is_of_others(eraser, unit))
 
 
+def _is_text_replaced(eraser: Eraser) -> bool:
+    """Whether a file says anew how objects of some class are shown, and be it torch's."""
+    tree = eraser.model.tree
+    words = (word for method in TEXTS for word in tree.named(method))
+    return any(isinstance(tree.parent(word), cst.Attribute) for word in words)
+
+
+def _is_closed(eraser: Eraser) -> bool:
+    """Whether a file closes what is printed to, as far as it may."""
+    names = eraser.model.names
+    return any(names.is_any(each.func, _CLOSING) for each in eraser.model.tree.nodes(cst.Call))
+
+
 def is_unhandled(eraser: Eraser) -> bool:
     """Whether a log is only written, as far as the file tells."""
     tree, names = eraser.model.tree, eraser.model.names
     functions = (each.name.value for each in tree.nodes(cst.FunctionDef))
     if eraser.side.mentions(*_HANDLING) or not _OF_HANDLERS.isdisjoint(functions):
         return False
-    calls = (call for call in tree.nodes(cst.Call) if _is_called(call, "addHandler"))
     given = (
         value
-        for call in calls
+        for call in tree.nodes(cst.Call)
         for arg in call.args
+        if _is_called(call, "addHandler") or (_is_called(call, "basicConfig") and _is_handlers(arg))
         for value in eraser.model.values.alternatives(arg.value)
     )
     return all(isinstance(each, cst.Call) and names.is_only(each.func, _HANDLERS) for each in given)
 
 
+def _is_handlers(arg: cst.Arg) -> bool:
+    """Whether an argument of ``basicConfig`` is what a log is written with."""
+    return bool(arg.star) or (arg.keyword is not None and arg.keyword.value in _WRITTEN_WITH)
+
+
 def _is_called(call: cst.Call, method: str) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == method
+    word = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    return isinstance(word, cst.Name) and word.value == method
 
 
 def _trains(eraser: Eraser, unit: cst.FunctionDef) -> bool:

@@ -89,6 +89,28 @@ class Course:
             for binding in self.model.names.bindings(name)
         )
 
+    def is_written(self, name: cst.Name, start: int, end: int) -> bool:
+        """Whether the tensor of a name may get another shape, or memory, in a range of ranks."""
+        tree = self._tree
+        stored = (
+            below
+            for each in tree.between(cst.AssignTarget, start, end)
+            for below in (each.target, *descendants(each.target))
+            if isinstance(below, cst.Attribute) and below.attr.value == "data"
+        )
+        called = (each.func for each in tree.between(cst.Call, start, end))
+        in_place = (
+            each
+            for each in called
+            if isinstance(each, cst.Attribute) and each.attr.value.endswith("_")
+        )
+        return any(
+            isinstance(each, cst.Attribute)
+            and isinstance(each.value, cst.Name)
+            and each.value.value == name.value
+            for each in (*stored, *in_place)
+        )
+
     def is_shared(self, name: cst.Name) -> bool:
         """Whether some function says that it binds a name of those around it."""
         return name.value in self._foreign

@@ -46,11 +46,14 @@ class Losses:
         return found
 
     def _backwards(self) -> Iterator[cst.Call]:
-        course = self._course
-        for call in course.model.tree.below(course.unit, cst.Call):
+        """The backward passes from a number, but for what classes of the file call so."""
+        model = self._course.model
+        own = {f.name.value for f in model.tree.nodes(cst.FunctionDef) if not f.decorators}
+        for call in model.tree.below(self._course.unit, cst.Call):
             given = (arg.keyword.value if arg.keyword else "" for arg in call.args)
-            is_backward = course.model.steps.recognizer.kind(call) is Event.BACKWARD
-            if is_backward and all(each in _STARTING for each in given):
+            word = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            is_backward = model.steps.recognizer.kind(call) is Event.BACKWARD
+            if is_backward and word not in own and all(each in _STARTING for each in given):
                 yield call
 
     def _is_of(self, backward: cst.Call, name: cst.Name) -> bool:
@@ -61,7 +64,7 @@ class Losses:
             start, end = order_of(name), order_of(backward)
         else:
             return False
-        if course.is_rebound(name, start, end):
+        if course.is_rebound(name, start, end) or course.is_written(name, start, end):
             return False
         recognizer = course.model.steps.recognizer
         loss = recognizer.loss(backward)

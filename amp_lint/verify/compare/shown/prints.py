@@ -76,6 +76,8 @@ class Prints:
         names = self._eraser.model.names
         showing = names.qualified(call.func)
         if len(showing) == 1 and all(map(_ROOT.fullmatch, showing)):
+            if self._eraser.side.mentions("basicConfig"):
+                return False
             others = self._eraser.model.tree.below(self._course.unit, cst.Call)
             return any(
                 other is not call

@@ -69,7 +69,8 @@ class Repeats:
         start, end = course.stretch(first, then)
         parts = (then, *descendants(then))
         names = [part for part in parts if isinstance(part, cst.Name)]
-        if any(course.is_rebound(name, start, end) for name in names):
+        changed = (course.is_rebound, course.is_written)
+        if any(asks(name, start, end) for name in names for asks in changed):
             return False
         if any(self._stores(part, start, end) for part in parts):
             return False

@@ -16,6 +16,7 @@ from amp_lint.flow.values import literal
 from amp_lint.syntax.names import Binding
 from amp_lint.verify.compare.plain import literal_text
 from amp_lint.verify.compare.shown import formats
+from amp_lint.verify.compare.shown.audience import TEXTS
 from amp_lint.verify.compare.shown.course import Course
 from amp_lint.verify.compare.shown.formats import NUMBERS, ONES, TENSORS, Kind
 from amp_lint.verify.compare.shown.losses import Losses
@@ -37,7 +38,6 @@ _ORDERS = (
 _HALVES = re.compile(r"[\ud800-\udfff]")
 _WRITTEN_HALVES = re.compile(r"\\[uU]0*[dD][89a-fA-F]|[\ud800-\udfff]")
 """Halves of characters, which no encoding has."""
-_WRITING_TEXTS = ("__format__", "__repr__", "__str__")
 _LIKE_ITSELF = frozenset({"clone", "contiguous", "cpu", "detach"})
 """Methods that give a tensor of the same kind, whatever kind it is."""
 _OF_FLOATS = frozenset({"abs", "double", "exp", "float", "log", "neg", "sqrt"})
@@ -74,7 +74,7 @@ class Values:
     @property
     def _is_text_safe(self) -> bool:
         """Whether no class of the file says itself how it is shown."""
-        return not self._course.eraser.side.mentions(*_WRITING_TEXTS)
+        return not self._course.eraser.side.mentions(*TEXTS)
 
     def _of(self, node: cst.BaseExpression) -> Kind | None:
         match node:
@@ -421,6 +421,16 @@ class Values:
         kind = self.kind(given[0]) if len(given) == 1 else None
         return kind if kind in NUMBERS | ONES else None
 
+    def _largest(self, given: list[cst.BaseExpression]) -> Kind | None:
+        """What ``max`` or ``min`` of several numbers gives."""
+        kinds = {self.kind(each) for each in given}
+        if len(given) < 2 or not kinds <= NUMBERS:
+            return None
+        return kinds.pop() if len(kinds) == 1 else Kind.REAL
+
+    def _type(self, given: list[cst.BaseExpression]) -> Kind | None:
+        return Kind.ANY if len(given) == 1 and self.kind(given[0]) else None
+
     def _round(self, given: list[cst.BaseExpression]) -> Kind | None:
         digits = literal(given[1]) if len(given) == 2 else None
         kind = self.kind(given[0]) if given else None
@@ -440,7 +450,8 @@ _Shows = Callable[[Values, list[cst.BaseExpression]], Kind | None]
 _BUILTINS: dict[str, _Shows] = {
     "builtins.abs": Values._abs, "builtins.float": Values._float, "builtins.int": Values._int,
     "builtins.len": Values._len, "builtins.repr": Values._text, "builtins.round": Values._round,
-    "builtins.str": Values._text,
+    "builtins.str": Values._text, "builtins.max": Values._largest, "builtins.min": Values._largest,
+    "builtins.type": Values._type,
 }  # fmt: skip
 
 
