@@ -143,6 +143,10 @@ def test_what_may_raise_or_do_something(line: str) -> None:
         ("count = 1\ncount *= 1000", "print(count)", False),
         ("first = done[0]", "print(done[0])", True),
         ("first = done[0]\ndone.pop()", "print(done[0])", False),
+        ("del done[0]", "print(done[0])", False),
+        ("for done[0] in row:\n    net(row)", "print(done[0])", False),
+        ("share = len(done) / row.size(0)", 'print(f"{share:.2f}")', True),
+        ("share = len(done) / row.size(0)", "print(share.dtype)", False),
         ("first = done[0]\ndone = title", "print(done[0])", False),
     ],
 )

@@ -64,7 +64,7 @@ class Repeats:
         the items are taken from.
         """
         course, tree = self._course, self._course.model.tree
-        if not course.dominates(first, then):
+        if not course.dominates(first, then) or self._is_only_target(first):
             return False
         start, end = course.stretch(first, then)
         parts = (then, *descendants(then))
@@ -78,6 +78,19 @@ class Repeats:
         has_items = any(isinstance(part, (cst.Subscript, cst.Call)) for part in parts)
         calls = tree.between(cst.Call, start, end) if has_items else ()
         return not any(self._is_given(call, words) for call in calls)
+
+    def _is_only_target(self, place: cst.CSTNode) -> bool:
+        """Whether a place deletes or declares something, or binds it in rounds that need not be."""
+        tree = self._course.model.tree
+        for holder in tree.ancestors(place):
+            match holder:
+                case cst.Del() | cst.AnnAssign(value=None):
+                    return True
+                case cst.For(target=target) if target is place or tree.contains(target, place):
+                    return True
+                case cst.BaseStatement():
+                    return False
+        return False
 
     def _stores(self, part: cst.CSTNode, start: int, end: int) -> bool:
         """Whether something like an attribute, or an item, is stored or deleted in a range."""

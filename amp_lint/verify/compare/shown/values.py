@@ -208,10 +208,23 @@ class Values:
         if isinstance(value.func, cst.Attribute) and value.func.attr.value == "item":
             summed = isinstance(value.func.value, cst.Call)
             return Kind.REAL if summed and _is_method(value.func.value, _ALL_IN_ONE) else None
+        if self._is_size(value):
+            return Kind.INT
         if len(known) == 1:
             return {"builtins.len": Kind.INT, "builtins.float": Kind.FLOAT,
                     "builtins.str": Kind.TEXT}.get(next(iter(known)))  # fmt: skip
         return None
+
+    def _is_size(self, call: cst.Call) -> bool:
+        """Whether a call asks how large something is, as no class of the file is asked."""
+        if not isinstance(call.func, cst.Attribute):
+            return False
+        method, own = call.func.attr.value, self._course.model.tree.nodes(cst.FunctionDef)
+        given = [literal(arg.value) for arg in call.args]
+        asks = (method == "size" and len(given) == 1 and isinstance(given[0], int)) or (
+            method == "numel" and not given
+        )
+        return asks and all(each.name.value != method for each in own)
 
     # --- attributes and calls -----------------------------------------------------------------
 
