@@ -170,6 +170,12 @@ class Operations:
                 return each
         return None
 
+    def given(self, node: cst.BaseExpression | None) -> list[cst.BaseExpression]:
+        """What the calls of a function give for a parameter, where there are several."""
+        binding = self.flow.certain(node) if node is not None else None
+        given = self.results.given(binding) if binding is not None else []
+        return [each for each in given if each is not None] if len(given) > 1 else []
+
     def opposites(self, step: Operation) -> tuple[cst.BaseExpression, ...]:
         """Of ``where(y == 1, p, 1 - p)`` and ``p * y + (1 - p) * (1 - y)`` what is chosen from."""
         if step.name == "where" and step.form is Form.FUNCTION and not step.args.keywords:

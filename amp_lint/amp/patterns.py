@@ -51,7 +51,8 @@ class Match:
     entering: bool = False
     """Whether functions that are called are entered."""
     chosen: bool = False
-    """Whether it is so of one of two values that a condition, or a label, chooses from."""
+    """Whether it is so of one of several values: those that a condition or a label chooses from, or
+    that calls give."""
     reduced: Operation | None = None
     """The one whose settings are ``*settings``, or the only one that has some."""
 
@@ -122,7 +123,27 @@ class Patterns:
                 return self._of_one(wanted[0], choices, match, steps)
             elif not self._is_between(step, match):
                 return False
+            if match.entering and not match.chosen and (given := self.operations.given(step.input)):
+                return self._of_given(wanted[0], step.input, given, match, steps)
         return False
+
+    def _of_given(
+        self,
+        pattern: Apply,
+        parameter: cst.BaseExpression | None,
+        given: Sequence[cst.BaseExpression],
+        match: Match,
+        steps: list[Operation],
+    ) -> bool:
+        """The same as `_of_one`, of what calls give for a parameter, through which it comes."""
+        at = len(steps)
+        binding = self.operations.flow.certain(parameter) if parameter is not None else None
+        if not self._of_one(pattern, given, match, steps):
+            return False
+        if isinstance(parameter, cst.Name) and binding is not None and at < len(steps):
+            through = Through(parameter, binding)
+            steps[at] = replace(steps[at], via=(through, *steps[at].via))
+        return True
 
     def _of_one(
         self,

@@ -44,11 +44,16 @@ class Results:
         return _element(given, at, len(names)) if isinstance(given, cst.Tuple) else None
 
     def _handed(self, binding: Binding) -> cst.BaseExpression | None:
+        given = self.given(binding)
+        return given[0] if len(given) == 1 else None
+
+    def given(self, binding: Binding) -> list[cst.BaseExpression | None]:
+        """What each call of its function gives for a parameter; None where that is not told."""
         function = self._program.tree.ancestor(binding.node, cst.FunctionDef)
-        calls = self._program.calls_of(function) if function is not None else ()
-        if function is None or len(calls) != 1:
-            return None
-        return self._program.bind(function, calls[0]).get(binding.name)
+        if function is None or binding.kind != "parameter":
+            return []
+        calls = self._program.calls_of(function)
+        return [self._program.bind(function, call).get(binding.name) for call in calls]
 
     def of(self, call: cst.Call) -> cst.BaseExpression | None:
         """The only value that a call returns; None if there are several, or may be."""
