@@ -31,7 +31,7 @@ from amp_lint.flow.program import Program
 from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Arguments, arguments, called_on, literal
 from amp_lint.syntax.names import dotted
-from amp_lint.vocabulary.modules import ENDING_IN, KEEPING, PARAMETER, PREPARE
+from amp_lint.vocabulary.modules import ENDING_IN, KEEPING, LOSSES, PARAMETER, PREPARE
 from amp_lint.vocabulary.operations import (
     CASTS,
     DIMENSIONED,
@@ -129,7 +129,8 @@ class Calls:
         made = [*self._callees(call.func)]
         if all(isinstance(value, cst.Call) for value in made) and operands:
             classes = {n for v in made for n in self.names.qualified(v.func)}  # type: ignore[attr-defined]
-            found = {operations().modules.get(n.removeprefix("torch.nn.")) for n in classes}
+            modules = operations().modules
+            found = {modules.get(n.removeprefix("torch.nn.")) or LOSSES.get(n) for n in classes}
             known = found.pop() if len(found) == 1 else None
             return (known, operands[0]) if known is not None else None
         if not isinstance(call.func, cst.Attribute) or not receiver.is_tensor:
@@ -485,7 +486,7 @@ class Calls:
             return operands[0]
         home, _, last = name.rpartition(".")
         of_torch = operations().modules.get(last) if home == "torch.nn" else None
-        operation = of_torch or ENDING_IN.get(name)
+        operation = of_torch or ENDING_IN.get(name) or LOSSES.get(name)
         if operation is None:
             return None
         if operation in ("embedding", "embedding_bag"):

@@ -59,6 +59,15 @@ ENDING_IN = {
     "torchaudio.transforms.MelSpectrogram": "matmul",
 }
 """Modules of other libraries, and the operation that gives their result (torchaudio 2.9.1)."""
+LOSSES = {
+    "info_nce.InfoNCE": "cross_entropy",
+    "timm.loss.LabelSmoothingCrossEntropy": "log_softmax",
+    "timm.loss.SoftTargetCrossEntropy": "log_softmax",
+    "timm.loss.cross_entropy.LabelSmoothingCrossEntropy": "log_softmax",
+    "timm.loss.cross_entropy.SoftTargetCrossEntropy": "log_softmax",
+}
+"""Losses of other libraries, and the operation that they compute of their first input, or of its
+products with the others, in the dtype of that (info-nce-pytorch 0.1.4, timm 1.0)."""
 LOGITS = "logits"
 """The attribute of a model's output that holds what its last layer gives, as in transformers."""
 PREPARE = "prepare"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from amp_lint.vocabulary import amp
 from amp_lint.vocabulary.identifiers import core, identifiers
 from amp_lint.vocabulary.meaning import Kind, Part, Role
+from amp_lint.vocabulary.modules import LOSSES
 from amp_lint.vocabulary.table import METHODS, methods, words
 from amp_lint.vocabulary.training import OPTIMIZER_CLASSES
 
@@ -191,6 +192,11 @@ SCALER_SWITCH = r"(?i:(?:use|enable|with)_?(?:grad_?)?scal(?:er|ing))"
 """What options are called that turn a scaler on, and no region."""
 HALVES = frozenset({"bfloat16", "float16", "half"})
 """What half dtypes are called, after the module."""
+LIKELIHOODS = frozenset(
+    {"cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "log_softmax", "LogSoftmax",
+     "kl_div", "KLDivLoss", "logsumexp"}
+) | {name.rpartition(".")[2] for name in LOSSES}  # fmt: skip
+"""What functions and classes are called that compute logarithms of probabilities."""
 KEEPS_BUFFER = frozenset({"register_buffer"})
 """The method by which a module gets a buffer."""
 CASTS_MODEL = pattern(

@@ -62,6 +62,11 @@ def is_made_by(model: Model, run: Run, node: cst.BaseExpression, names: Set[str]
     return False
 
 
+def are_others_low(run: Run, call: cst.Call, first: cst.BaseExpression) -> bool:
+    """Whether a call is given other tensors in low precision than its first operand."""
+    return any(run.of(arg.value).low for arg in call.args if arg.value is not first)
+
+
 def is_somewhere(model: Model) -> bool:
     """Whether the file names low precision at all, or one does that trains what it defines."""
     return model.trainer is not None or any(model.tree.named(word) for word in LOWERING)

@@ -12,14 +12,11 @@ from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary import written
 from amp_lint.vocabulary.operations import LIKELIHOODS, NORMALIZERS
 
-from ._low import LOWERING, cast, certain, elsewhere, first, is_made_by, shown
+from ._low import LOWERING, are_others_low, cast, certain, elsewhere, first, is_made_by, shown
 
 if TYPE_CHECKING:
     from amp_lint.amp.dtypes import Run
     from amp_lint.model import Model
-
-_ASKED = frozenset({"cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "log_softmax",
-                    "LogSoftmax", "kl_div", "KLDivLoss", "logsumexp"})  # fmt: skip
 
 
 class LogitsLeaveRegion(Rule):
@@ -38,8 +35,8 @@ class LogitsLeaveRegion(Rule):
     )
     fixes = (Applicability.SUGGEST,)
     reads_models = True
-    called_for = written.look(_ASKED, r"\b", r"\(")
-    requires = (LOWERING, _ASKED)
+    called_for = written.look(written.LIKELIHOODS, r"\b", r"\(")
+    requires = (LOWERING, written.LIKELIHOODS)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every such call that autocast does not cast, or that it is turned off for."""
@@ -64,6 +61,7 @@ class LogitsLeaveRegion(Rule):
         inside = ", or compute it inside of the region"  # CUDA's lists have no cross_entropy
         help = f"give it `.float()` of them{inside if known[0] != 'cross_entropy' else ''}"
         edits = cast(model, known[1], "float()")
-        is_met = known[0] in NORMALIZERS  # the probabilities meet what is low, in a product
+        # the probabilities meet what is low, in a product; or the first operand does
+        is_met = known[0] in NORMALIZERS or are_others_low(run, call, known[1])
         fix = None if is_met else Fix("Compute it in float32", edits, Applicability.SUGGEST)
         return self.report(model, call, message, shown(model, run, value), fix, help=help)
