@@ -12,6 +12,7 @@ from amp_lint.amp.dtype_calls import Calls
 from amp_lint.amp.dtype_runs import Env, Runner
 from amp_lint.amp.dtypes import (
     ANY,
+    COMPLEX,
     OFF,
     UNKNOWN,
     WHATEVER,
@@ -421,9 +422,18 @@ class DtypeFlow:
     @functools.cached_property
     def frequency_buffers(self) -> list[cst.BaseExpression]:
         """What is registered as a buffer, and is frequencies of positions, in float32."""
+        return [v for v, what in self._kept if what.turns and what.may_be("float32")]
+
+    @functools.cached_property
+    def complex_buffers(self) -> list[cst.BaseExpression]:
+        """What is registered as a buffer, and may be complex."""
+        return [v for v, what in self._kept if what.is_tensor and what.dtypes & COMPLEX]
+
+    @functools.cached_property
+    def _kept(self) -> list[tuple[cst.BaseExpression, Value]]:
+        """What is registered as a buffer, and what that is."""
         given = (value for each in self._buffers.values() for _, value in each)
-        known = ((value, self._assigned(value)) for value in given)
-        return [value for value, what in known if what.turns and what.may_be("float32")]
+        return [(value, self._assigned(value)) for value in given]
 
     def _held(self, owner: cst.ClassDef, node: cst.Attribute) -> Iterator[cst.BaseExpression]:
         """What a class assigns to an attribute, or registers as a buffer of that name."""

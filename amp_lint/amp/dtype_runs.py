@@ -16,6 +16,7 @@ import libcst as cst
 from amp_lint.amp.dtype_calls import Calls
 from amp_lint.amp.dtypes import (
     ANY,
+    COMPLEX,
     LOW,
     OTHER,
     SOME_NUMBER,
@@ -43,6 +44,7 @@ from amp_lint.vocabulary.operations import (
     ASKS_FOR_TENSOR,
     ATTRIBUTES,
     DTYPES,
+    PLANES,
     RANGES,
     SIZES,
     TENSOR,
@@ -735,6 +737,8 @@ def _attribute_of(owner: Value, name: str) -> Value:
         return Value(Kind.DTYPE, owner.dtypes, follows=owner.follows)
     if name in SIZES:
         return number(None, floating=False) if name == "ndim" else SOME_NUMBER
+    if name in PLANES and owner.dtypes & COMPLEX:
+        return UNKNOWN
     return owner if name in ATTRIBUTES and owner.dtypes != {ANY} else UNKNOWN
 
 

@@ -24,6 +24,7 @@ _CAST = LOW | {"float32"}
 _FLOATING = _CAST | {"float64"}
 _ORDER = ("bool", "uint8", "int8", "int16", "int32", "int64", "bfloat16", "float16", "float32",
           "float64", "complex32", "complex64", "complex128")  # fmt: skip
+COMPLEX = frozenset({"complex32", "complex64", "complex128"})
 _MIXING = ("_loss", "_with_logits")
 """Operations that treat operands of two dtypes each in its own way."""
 _MOST_DTYPES = 5
@@ -342,7 +343,8 @@ def _plain(name: str, given: Sequence[Value]) -> Value:
         return UNKNOWN
     if gives != "float":
         if gives == "complex64" and any(not v.dtypes <= {"float32"} for v in tensors):
-            return Value(Kind.TENSOR, frozenset({ANY}), dims)
+            may_be = all(v.dtypes & {"float32", ANY} for v in tensors)
+            return Value(Kind.TENSOR, frozenset({ANY, gives} if may_be else {ANY}), dims)
         return Value(Kind.TENSOR, frozenset({gives}), dims)
     if not tensors:
         return Value(Kind.TENSOR, frozenset({ANY}), dims)
@@ -350,7 +352,7 @@ def _plain(name: str, given: Sequence[Value]) -> Value:
         first = tensors[0]
         return Value(Kind.TENSOR, first.dtypes, first.dims, follows=first.follows)
     dtypes = promoted([*map(_with_dims, given)] if name in LEVEL else given)
-    if any(d in _ORDER[10:] for d in dtypes):
+    if dtypes & COMPLEX:
         return UNKNOWN
     if any("bool" in value.dtypes for value in tensors):
         dtypes |= {"bool", "int64"} if dtypes & {"bool", "int64"} else frozenset()

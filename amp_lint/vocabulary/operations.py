@@ -176,6 +176,8 @@ LEVEL = frozenset({"cosine_similarity", "kron", "l1_loss", "mse_loss", "smooth_l
 counts as well."""
 ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "grad", "real", "values"})
 """Attributes of a tensor that are tensors of its dtype."""
+PLANES = frozenset({"imag", "real"})
+"""Attributes of a complex tensor that are tensors of real numbers."""
 SIZES = frozenset({"shape", "ndim", "device", "is_cuda", "requires_grad", "layout", "itemsize"})
 SIZE_METHODS = frozenset({"size", "dim", "numel", "item", "tolist", "get_device", "stride",
                           "nelement", "element_size"})  # fmt: skip

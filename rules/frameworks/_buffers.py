@@ -15,6 +15,11 @@ from amp_lint.vocabulary.modules import TO_DTYPE
 from amp_lint.vocabulary.operations import CASTS, DTYPES
 
 _OFF = {"bfloat16": 5, "float16": 1}
+"""By how many rad an angle is off over 4096 positions, measured with a base of 10000."""
+_FSDP = "FSDP"
+_OF_FSDP = "leave `buffer_dtype` out, so that buffers stay as they are"
+_OF_CAST = "make them again after it, in float32: a cast in `forward` is too late"
+_OF_COMPLEX = "use `half()` or `bfloat16()`, which leave complex buffers as they are"
 _OF_MODEL = re.compile(
     rf"^transformers\..*\b(?:{'|'.join(sorted(ROTARY_MODELS))})"
     r"(?:DecoderLayer|For[A-Z][A-Za-z]{2,40}|Layer|Model|Block)$"
@@ -28,11 +33,19 @@ class Rounding(NamedTuple):
     dtype: str
     kept: cst.CSTNode
     """The buffer, or the name of a model that has one."""
+    by: str = "this cast"
+    is_complex: bool = False
+    """Whether the buffer is complex, so that its imaginary part is lost."""
 
     @property
-    def off(self) -> int:
-        """By how many rad an angle is off over 4096 positions, measured with a base of 10000."""
-        return _OFF[self.dtype]
+    def told(self) -> tuple[str, str, str]:
+        """What is kept, what is wrong, and what helps."""
+        if self.is_complex:
+            message = f"{self.by} makes a complex buffer {self.dtype}: its imaginary part is lost"
+            return "what is complex is", message, _OF_COMPLEX
+        rounds = f"{self.by} rounds buffers to {self.dtype}: rotary angles are off by"
+        message = f"{rounds} {_OFF[self.dtype]} rad over 4096 positions"
+        return "the frequencies are", message, _OF_FSDP if self.by == _FSDP else _OF_CAST
 
 
 def by_fsdp(model: Model, call: cst.Call) -> Rounding | None:
@@ -42,19 +55,26 @@ def by_fsdp(model: Model, call: cst.Call) -> Rounding | None:
     kept = _frequencies(model) if dtype is not None else None
     if given is None or dtype is None or kept is None:
         return None
-    return Rounding(given, dtype, kept)
+    return Rounding(given, dtype, kept, _FSDP)
 
 
 def by_casts(model: Model) -> Iterator[Rounding]:
-    """The casts of models that keep frequencies in a part of them."""
-    kept = model.dtypes.frequency_buffers
-    owners = {id(model.values.enclosing_class(each)): each for each in kept}
-    for call in model.tree.nodes(cst.Call) if owners else ():
+    """The casts of models that keep frequencies, or something complex, in a part of them."""
+    kept, others = (
+        {id(model.values.enclosing_class(each)): each for each in buffers}
+        for buffers in (model.dtypes.frequency_buffers, model.dtypes.complex_buffers)
+    )
+    for call in model.tree.nodes(cst.Call) if kept or others else ():
         if not isinstance(call.func, cst.Attribute) or (dtype := _cast_to(model, call)) is None:
             continue
-        parts = map(id, model.origins.parts(call.func.value))
-        if (part := next((owners[each] for each in parts if each in owners), None)) is not None:
-            yield Rounding(call, dtype, part)
+        parts = [id(part) for part in model.origins.parts(call.func.value)]
+        # half() and bfloat16() leave complex buffers as they are
+        made_real = others if call.func.attr.value in TO_DTYPE else {}
+        for buffers in (made_real, kept):
+            part = next((buffers[each] for each in parts if each in buffers), None)
+            if part is not None:
+                yield Rounding(call, dtype, part, is_complex=buffers is made_real)
+                break
 
 
 def _cast_to(model: Model, call: cst.Call) -> str | None:

@@ -1,4 +1,4 @@
-"""AMP505: frequencies of rotary embeddings that FSDP, or a cast of a model, rounds."""
+"""AMP505: buffers of rotary embeddings that FSDP or a cast rounds or makes real."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
 
     from ._buffers import Rounding
-
-_MESSAGE = "{} rounds buffers to {}: rotary angles are off by {} rad over 4096 positions"
-_OF_FSDP = "FSDP", "leave `buffer_dtype` out, so that buffers stay as they are"
-_OF_CAST = "this cast", "make them again after it, in float32: a cast in `forward` is too late"
-_KEPT = "the frequencies are kept here"
 
 
 class RoundedBuffers(Rule):
@@ -44,19 +39,17 @@ class RoundedBuffers(Rule):
         from ._buffers import by_fsdp
 
         if (found := by_fsdp(model, call)) is not None:
-            yield self._found(model, found, *_OF_FSDP, _fix(model, found.node))
+            yield self._found(model, found, _fix(model, found.node))
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
-        """Report a cast of a model that keeps frequencies in a part of it."""
+        """Report a cast of a model that keeps frequencies, or complex numbers, in a part of it."""
         from ._buffers import by_casts
 
-        yield from (self._found(model, each, *_OF_CAST) for each in by_casts(model))
+        yield from (self._found(model, each) for each in by_casts(model))
 
-    def _found(
-        self, model: Model, found: Rounding, who: str, help: str, fix: Fix | None = None
-    ) -> Diagnostic:
-        related = [(found.kept, _KEPT)] if model.tree.is_own(found.kept) else []
-        message = _MESSAGE.format(who, found.dtype, found.off)
+    def _found(self, model: Model, found: Rounding, fix: Fix | None = None) -> Diagnostic:
+        what, message, help = found.told
+        related = [(found.kept, f"{what} kept here")] if model.tree.is_own(found.kept) else []
         return self.report(model, found.node, message, related, fix, help=help)
 
 

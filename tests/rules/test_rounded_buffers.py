@@ -22,6 +22,7 @@ class Net(nn.Module):
         super().__init__()
         self.rotary = Rotary(width)
 """
+TURNED = "angles = torch.arange(9)[:, None] * "
 FSDP = "from torch.distributed.fsdp import MixedPrecision\n"
 RULES = tuple(rule for rule in registry.all_rules() if rule.code == "AMP505")
 
@@ -76,6 +77,36 @@ def test_what_is_kept(made: str, found: int) -> None:
     kept = "1.0 / (10000 ** (torch.arange(0, width, 2).float() / width))"
     assert kept in ROTARY
     assert count(ROTARY.replace(kept, made) + "net = Net(8).half()\n") == found
+
+
+@pytest.mark.parametrize(
+    ("cast", "found"),
+    [
+        ("to(torch.bfloat16)", 1),
+        ("to('cuda', torch.float16)", 1),
+        ("type(torch.half)", 1),
+        ("half()", 0),
+        ("bfloat16()", 0),
+        ("to('cuda')", 0),
+    ],
+)
+@pytest.mark.parametrize(
+    ("made", "is_complex"),
+    [
+        ("torch.polar(torch.ones_like(angles), angles)", True),
+        ("torch.fft.rfft(given)", True),
+        ("torch.polar(torch.ones_like(angles), angles)[:8]", True),
+        ("torch.polar(torch.ones_like(angles), angles).real", False),
+        ("torch.view_as_real(torch.polar(torch.ones_like(angles), angles))", False),
+        ("torch.fft.rfft(given).abs()", False),
+        ("torch.polar(torch.ones_like(angles), angles).float()", False),
+    ],
+)
+def test_complex_buffers(made: str, is_complex: bool, cast: str, found: int) -> None:
+    kept = 'self.register_buffer("angles", angles)'
+    program = ROTARY.replace(kept, f'self.register_buffer("kept", {made})')
+    program = program.replace("width):", "width, given=None):").replace("angles = ", TURNED)
+    assert count(f"{program}net = Net(8).{cast}\n") == (found if is_complex else 0)
 
 
 @pytest.mark.parametrize(
