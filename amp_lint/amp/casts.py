@@ -146,10 +146,21 @@ class Casts:
                 return self._cast(whole, steps - 1)
             case cst.Name():
                 binding = self.flow.held(node)
-                if binding is not None and binding.value is not None:
-                    return self._cast(binding.value, steps - 1)
+                value = binding.value if binding is not None else self._unless_none(node)
+                if value is not None:
+                    return self._cast(value, steps - 1)
                 return self._given(node, steps - 1)
         return None
+
+    def _unless_none(self, name: cst.Name) -> cst.BaseExpression | None:
+        """What a name is given under ``if x is not None``: else no product is made of it."""
+        (given, *others) = self.flow.reaching(name) or (None,)
+        block = self.tree.ancestor(given.node, cst.IndentedBlock) if given and others else None
+        test = self.tree.parent(block) if block is not None else None
+        if given is None or not isinstance(test, cst.If) or test.orelse is not None:
+            return None
+        asked = "".join(self.tree.source(test.test).split())
+        return given.value if asked == f"{name.value}isnotNone" else None
 
     def _given(self, name: cst.Name, steps: int) -> cst.Call | None:
         """The cast of the first that calls give for a parameter, if they give nothing else."""

@@ -57,6 +57,29 @@ def test_others(text: str) -> None:
     assert products(text) == []
 
 
+@pytest.mark.parametrize(
+    ("test", "otherwise", "found"),
+    [
+        ("y is not None", "", True),
+        ("(y is not None)", "", True),
+        ("y is None", "", False),
+        ("x is not None", "", False),
+        ("y is not other", "", False),
+        ("y.is_cuda", "", False),
+        ("y is not None", "    else:\n        y = z\n", False),
+    ],
+)
+def test_cast_where_it_is_not_none(test: str, otherwise: str, found: bool) -> None:
+    text = f"""\
+def scores(x, y, z, other):
+    x = x.float()
+    if {test}:
+        y = y.float()
+{otherwise}    return torch.matmul(x, y.transpose(-2, -1))
+"""
+    assert bool(products(text)) == found
+
+
 def test_held_in_a_name() -> None:
     held = "def f(x, y):\n    a = x.float()\n    return a @ y.float()"
     assert products(held) == ["a @ y.float()"]
