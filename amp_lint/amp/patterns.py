@@ -51,8 +51,8 @@ class Match:
     entering: bool = False
     """Whether functions that are called are entered."""
     chosen: bool = False
-    """Whether it is so of one of several values: those that a condition or a label chooses from, or
-    that calls give."""
+    """Whether it is so of one of several values: those that a condition or a label chooses from,
+    that calls give, or that a setting may have."""
     reduced: Operation | None = None
     """The one whose settings are ``*settings``, or the only one that has some."""
 
@@ -166,7 +166,20 @@ class Patterns:
         if step.name in SELECTS | CASTS or self.is_floor(step):
             match.between.append(step)
             return True
+        if step.name == "add" and self._is_idle(step.args.get(0, "other")):
+            match.chosen = True
+            return True
         return False
+
+    def _is_idle(self, added: cst.BaseExpression | None) -> bool:
+        """Whether a setting is added that is 0, as long as nobody says anything else."""
+        if added is None or not all(
+            isinstance(end, cst.Name) for end in self._values.alternatives(added)
+        ):
+            return False
+        defaults = [value for value in self._values.usual(added) if value is not ...]
+        plain = all(isinstance(value, (int, float)) and value is not False for value in defaults)
+        return plain and bool(defaults) and not any(defaults)
 
     def _is_part(self, wanted: Apply, step: Operation, match: Match) -> bool:
         """Whether the other operands and the settings of an operation are those of a pattern."""
