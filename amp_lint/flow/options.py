@@ -30,7 +30,7 @@ from amp_lint.vocabulary.operations import DTYPES
 Words = frozenset[str]
 _MAYBE = (cst.For, cst.While, cst.BaseComp, cst.Lambda, cst.Match, cst.Try, cst.TryStar)
 """What may not run its parts to the end."""
-_CHANGING = ("set_defaults", "setattr", "vars", "__dict__")
+CHANGING = frozenset({"set_defaults", "setattr", "vars", "__dict__"})
 """In whose presence nobody knows what the attributes of arguments are."""
 _PARSING = "parse_args"
 
@@ -176,7 +176,7 @@ class Options:
     def _choices(self) -> dict[str, list[Words]]:
         """The attribute that an argument is read from -> the words that it takes."""
         found: dict[str, list[Words]] = defaultdict(list)
-        if any(map(self.tree.named, _CHANGING)):
+        if any(map(self.tree.named, CHANGING)):
             return found  # what is set so is not checked
         for call in self.tree.nodes(cst.Call):
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":

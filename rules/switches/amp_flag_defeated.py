@@ -16,12 +16,14 @@ from amp_lint.vocabulary.written import AMP_OPTION
 if TYPE_CHECKING:
     from amp_lint.model import Model
 
+_OPTION = re.compile(AMP_OPTION)
 _BOOL = frozenset({"builtins.bool"})
 _ACTION = "argparse.BooleanOptionalAction"
 _SETS = r"store_(?:true|false)"
 _BY_DEFAULT = r"\bdefault\s{0,9}=\s{0,9}(?:True|False)\b"
 _STORED = {"store_true": (True, "off"), "store_false": (False, "on")}
 """Action -> what it sets, and what can then no longer be done where that is the default."""
+_UNREAD = "let the option decide about it, or take the option away"
 _READ_OTHERWISE = frozenset({"choices", "const", "nargs"})
 """What makes something else of the text that an option is given."""
 
@@ -44,12 +46,19 @@ class AmpFlagDefeated(Rule):
         | written.pattern(rf"{_SETS}[\s\S]{{0,500}}?{_BY_DEFAULT}", "store_true", "store_false")
         | written.pattern(rf"{_BY_DEFAULT}[\s\S]{{0,500}}?{_SETS}", "store_true", "store_false")
         | written.pattern(rf"\badd_argument\(\s*['\"][^)]{{0,300}}?{_BY_DEFAULT}", "add_argument(")
+        | written.AMP_FLAG
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every option by its name, and by whether a region or a scaler reads it."""
+        from ._unread import unread
+
         for call in _options(model):
             yield from self._judge(model, call, _name(call))
+        for place, option in unread(model):
+            message = f"this is on whatever {quoted(_name(option))} says: nothing reads the option"
+            related = [(option, "the option is added here")]
+            yield self.report(model, place, message, related, help=_UNREAD)
 
     def _judge(self, model: Model, call: cst.Call, name: str) -> Iterator[Diagnostic]:
         from amp_lint.flow.values import arguments, literal
@@ -73,7 +82,7 @@ class AmpFlagDefeated(Rule):
             help = f"use `action={_ACTION}`"
         else:
             return
-        if not name or not (re.search(AMP_OPTION, name) or _switches(model, _attribute(call))):
+        if not name or not (_OPTION.search(name) or _switches(model, _attribute(call))):
             return
         argument = next(arg for arg in call.args if arg.value is at)
         yield self.report(model, argument, message, fix=_fix(model, call, argument), help=help)
