@@ -229,6 +229,8 @@ class Recognizer:
             prepared = call.func.value
         if meaning.kind not in (Kind.STEP, Kind.SCHEDULE) or prepared is None:
             return None
+        if meaning.kind is Kind.SCHEDULE and self.roles.frameworks.counts_each(prepared):
+            return None
         owners = {each.owner for each in self.roles.frameworks.preparations(prepared)}
         return owners.pop() if len(owners) == 1 else None
 

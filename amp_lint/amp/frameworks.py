@@ -15,7 +15,13 @@ from amp_lint.syntax.assignments import assignments, paired
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import descendants
-from amp_lint.vocabulary.frameworks import CONFIGURED_BY, LOWERING, SCALING, STEPPING
+from amp_lint.vocabulary.frameworks import (
+    CONFIGURED_BY,
+    LOWERING,
+    SCALING,
+    STEPPING,
+    STEPS_WITH_OPTIMIZER,
+)
 from amp_lint.vocabulary.meaning import Kind, Meaning, Part, Role
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, words
 from amp_lint.vocabulary.training import makes_optimizer, makes_scheduler
@@ -167,6 +173,18 @@ class Frameworks:
         slots = set(self._slots(stepped))
         given = (arg for call in self._preparing for arg in call.args)
         return not any(arg.star or slots & self._held(arg.value) for arg in given)
+
+    def counts_each(self, scheduler: cst.BaseExpression) -> bool:
+        """Whether what prepared a scheduler was told not to ask if the optimizer stepped."""
+        prepared = self.preparations(scheduler)
+        return bool(prepared) and all(map(self._is_told_to_count, prepared))
+
+    def _is_told_to_count(self, prepared: Preparation) -> bool:
+        func = prepared.call.func
+        made = self._made(prepared.owner, func.value) if isinstance(func, cst.Attribute) else ()
+        given = [arguments(call).keywords.get(STEPS_WITH_OPTIMIZER) for call, _ in made]
+        told = [self.values.constants(each) if each is not None else [] for each in given]
+        return bool(told) and all(each == [False] for each in told)
 
     def _held(self, given: cst.BaseExpression) -> set[Slot]:
         """Where all is held that an expression mentions."""

@@ -102,6 +102,9 @@ STEPPING = frozenset({"deepspeed_plugin", "deepspeed_plugins"})
 does nothing (accelerate 1.15)."""
 ENGINES = STEPPING | {"megatron_lm_plugin"}
 """Arguments of Accelerator with which it has no scaler, as the engine scales."""
+STEPS_WITH_OPTIMIZER = "step_scheduler_with_optimizer"
+"""Its argument with which, where it is False, a prepared scheduler counts each of its steps, also
+where the prepared optimizer left one out (accelerate 1.15)."""
 SYNC_GRADIENTS = "sync_gradients"
 """Its attribute that is true in the round that steps."""
 FABRIC = (

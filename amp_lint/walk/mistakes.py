@@ -730,7 +730,8 @@ class Mistakes:
             return False
         may_skip = any(map(frameworks.may_skip, frameworks.preparations(optimizer)))
         may_skip = may_skip and self._are_beside(step.node, schedule.node)
-        return may_skip and (step.framework is Role.APEX or frameworks.leaves_out(counts))
+        by_itself = frameworks.leaves_out(counts) or frameworks.counts_each(counts)
+        return may_skip and (step.framework is Role.APEX or by_itself)
 
     def _is_skipped_too(self, schedule: Event) -> bool:
         """Whether a test of the scale decides about the scheduler."""

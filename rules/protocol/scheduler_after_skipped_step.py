@@ -30,6 +30,9 @@ _HELP_BY = {
 }
 
 
+_BY_ITSELF = "step it only if the accelerator's `optimizer_step_was_skipped` is False"
+
+
 class SchedulerAfterSkippedStep(Rule):
     """``scheduler.step()`` after ``scaler.step(optimizer)``, whether or not that stepped."""
 
@@ -64,7 +67,15 @@ class SchedulerAfterSkippedStep(Rule):
             fix = _fix(model, found) if owner is None and not counted else None
             own = _TOLD if counted else _HELP
             told = own if owner is None else _HELP_BY[owner]
+            if owner is not None and _is_prepared(model, found.event.node):
+                told = _BY_ITSELF
             yield self.report(model, found.event.node, _MESSAGE, related, fix, help=told)
+
+
+def _is_prepared(model: Model, step: cst.Call) -> bool:
+    """Whether a scheduler is prepared, and steps by itself all the same."""
+    func = step.func
+    return isinstance(func, cst.Attribute) and model.roles.frameworks.counts_each(func.value)
 
 
 def _fix(model: Model, found: Found) -> Fix | None:

@@ -36,6 +36,21 @@ def train(net, batches):
         opt.step()
         scheduler.step()
 """
+PREPARED = """\
+from accelerate import Accelerator
+from other import schedule_of
+def train(net, opt, batches):
+    accelerator = Accelerator(mixed_precision="fp16", step_scheduler_with_optimizer=False)
+    scheduler = schedule_of(opt)
+    net, opt, scheduler = accelerator.prepare(net, opt, scheduler)
+    for x in batches:
+        with accelerator.accumulate(net):
+            accelerator.backward(net(x).mean())
+        if accelerator.sync_gradients:
+            opt.step()
+            scheduler.step()
+            opt.zero_grad()
+"""
 
 
 @pytest.mark.parametrize(
@@ -53,6 +68,12 @@ def train(net, batches):
         (ACCELERATE, 'mixed_precision="fp16"', "", 0),
         (ACCELERATE, "net, opt, batches =", "scheduler, opt, batches =", 0),
         (ACCELERATE, "torch.optim.lr_scheduler.StepLR(opt, 10)", "net.scheduler", 0),
+        (PREPARED, "", "", 1),
+        (PREPARED, "=False", "=True", 0),
+        (PREPARED, "=False", "=net.follows", 0),
+        (PREPARED, ", step_scheduler_with_optimizer=False", "", 0),
+        (PREPARED, '"fp16"', '"bf16"', 0),
+        (PREPARED, "            scheduler.step()\n            opt", "    scheduler.step()\n    opt", 0),
     ],
 )  # fmt: skip
 def test_scheduler_behind_a_step_that_may_be_left_out(
