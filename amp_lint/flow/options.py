@@ -110,6 +110,12 @@ class Options:
         dtypes = {DTYPES.get(name) for name in named}
         return f"torch.{next(iter(dtypes))}" if len(dtypes) == 1 and None not in dtypes else ...
 
+    def offered(self, name: str) -> Words:
+        """The words that a command line offers for an option that nothing sets; or nothing."""
+        offered = self._choices[name]
+        is_set = any(target.rpartition(".")[2] == name for target in self._targets)
+        return offered[0] if len(set(offered)) == 1 and not is_set else frozenset()
+
     def _of(self, node: cst.BaseExpression, key: str) -> Words:
         """All words that an option may be; empty where that is not known."""
         looked_up = (words for place, words in self._lookups[key] if self._is_with(place, node))

@@ -1,4 +1,4 @@
-"""Which options of a command line nothing reads."""
+"""What parsers of arguments give: which options nothing reads, and what others may be."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_lint.flow.options import CHANGING, read_from
+from amp_lint.flow.options import CHANGING, Options, Words, read_from
 from amp_lint.flow.origins import Origins
 from amp_lint.flow.program import Program
 from amp_lint.syntax.names import dotted
+from amp_lint.syntax.returns import returned
 
 _PARSING = frozenset({"parse_args", "parse_known_args"})
 _SHOWING = frozenset(
@@ -22,6 +23,8 @@ _LOGGING = frozenset({"debug", "info", "warning"})
 _AS_DICT = frozenset({"builtins.vars"})
 _WHOLE = frozenset({"__dict__", "get", "items", "keys", "values"})
 """What reads all attributes of an object, or items of a dict of them."""
+_MAX_STEPS = 4
+"""Calls, one inside the other, that options are handed through."""
 
 
 class Parsed:
@@ -39,6 +42,27 @@ class Parsed:
             return False
         read = (isinstance(self.tree.parent(each), cst.Attribute) for each in self.tree.named(name))
         return not any(read) and name not in self._texts
+
+    def words(self, node: cst.BaseExpression) -> Words:
+        """The words that an option may be, where it is read as it was given; or nothing."""
+        if not isinstance(node, cst.Attribute) or not self._is_parsed(node.value, _MAX_STEPS):
+            return frozenset()
+        return Options(self.program.values).offered(node.attr.value)
+
+    def _is_parsed(self, node: cst.BaseExpression, steps: int) -> bool:
+        """Whether an object is what a parser gives, be it handed to a function or returned."""
+        given = self.program.given_by_all(node) if isinstance(node, cst.Name) else []
+        made = given or [*self.program.values.alternatives(node)]
+        return steps > 0 and all(self._is_made(each, node, steps) for each in made)
+
+    def _is_made(self, value: cst.BaseExpression, node: cst.BaseExpression, steps: int) -> bool:
+        if not isinstance(value, cst.Call):
+            return value is not node and self._is_parsed(value, steps - 1)
+        if isinstance(value.func, cst.Attribute) and value.func.attr.value == "parse_args":
+            return True
+        function = self.program.target(value)
+        results = returned(function) if function is not None else ()
+        return bool(results) and all(self._is_parsed(each, steps - 1) for each in results)
 
     @functools.cached_property
     def _texts(self) -> set[object]:

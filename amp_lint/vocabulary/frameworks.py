@@ -272,6 +272,11 @@ SCALING: dict[Role, frozenset[object]] = {
 """In which precisions losses are scaled; None is where none is named, and accelerate's launcher
 chooses."""
 
+ACCEPTED: dict[Role, frozenset[object]] = {
+    Role.ACCELERATOR: frozenset({"no", "fp16", "bf16", "fp8", None})
+}
+"""The precisions that a framework's constructor takes: it raises ValueError for any other
+(accelerate 1.15)."""
 LOWERING: dict[Role | None, dict[object, str]] = {
     Role.ACCELERATOR: {"fp16": "float16", "bf16": "bfloat16"},
     Role.TRAINER_OF_LIGHTNING: {

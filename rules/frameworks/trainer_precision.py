@@ -1,4 +1,4 @@
-"""AMP504: a Trainer trains float16 parameters, or in fp16 and bf16 at once."""
+"""AMP504: a Trainer trains float16 parameters, or in a precision that is refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
-from amp_lint.text.diagnostic import Diagnostic, Severity
+from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
 from amp_lint.vocabulary.meaning import Part, Role
 from amp_lint.vocabulary.table import BY_NAME, names, words
 
@@ -20,16 +20,20 @@ _HALF = (
 )
 _BOTH = ("`fp16` and `bf16` are both on: this raises ValueError", "choose one of them")
 """What happens, and what to do."""
+_OFFERED = "is handed on here"
 
 
 class TrainerPrecision(Rule):
-    """Float16 parameters in a Trainer of transformers, or ``fp16`` and ``bf16`` at once."""
+    """Float16 parameters in a Trainer of transformers, or ``fp16`` and ``bf16`` at once.
+
+    Or a precision that accelerate does not know.
+    """
 
     code = "AMP504"
     name = "trainer-precision"
     severity = Severity.ERROR
     preview = True
-    requires = (words(Role.TRAINER, Role.TRAINER_OPTIONS),)
+    requires = (words(Role.TRAINER, Role.TRAINER_OPTIONS, Role.ACCELERATOR),)
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report what makes modules float16 that a Trainer trains, and options that exclude."""
@@ -42,6 +46,16 @@ class TrainerPrecision(Rule):
             if _has_both(model, call):
                 message, help = _BOTH
                 yield self.report(model, call, message, help=help)
+        yield from self._refused(model)
+
+    def _refused(self, model: Model) -> Iterator[Diagnostic]:
+        from ._refused import refused
+
+        for each in refused(model):
+            known = ", ".join(repr(word) for word in each.accepted)
+            message = f"{quoted(each.maker)} raises ValueError for the precision {each.word!r}"
+            related = [(each.given, _OFFERED)] if each.given is not each.node else []
+            yield self.report(model, each.node, message, related, help=f"give one of {known}")
 
 
 def _has_both(model: Model, call: cst.Call) -> bool:

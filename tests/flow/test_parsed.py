@@ -2,6 +2,7 @@
 
 import textwrap
 
+import libcst as cst
 import pytest
 
 from amp_lint.flow.parsed import Parsed
@@ -91,3 +92,45 @@ def test_nobody_parses() -> None:
     found = model_of("parser.add_argument('--amp')\nparse(parser)")
     call = found.tree.parent(found.tree.parent(found.tree.named("add_argument")[0]))  # type: ignore[arg-type]
     assert not Parsed(found.program, found.origins).is_unread(call)  # type: ignore[arg-type]
+
+
+HANDED = """
+    import argparse
+
+    def options():
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--kind", choices=["a", "b"], default="c")
+        args = parser.parse_args()
+        return args
+
+    class Run:
+        def __init__(self, args):
+            self.args = args
+
+    def main(args):
+        {line}
+
+    main({given})
+    """
+
+
+@pytest.mark.parametrize(
+    ("line", "given", "words"),
+    [
+        ("use(args.kind)", "options()", ["a", "b", "c"]),
+        ("own = args; use(own.kind)", "options()", ["a", "b", "c"]),
+        ("use(args.kind)", "other()", []),
+        ("use(args.kind)", "options().args", []),
+        ("use(args.other)", "options()", []),
+        ("args.kind = 'd'; use(args.kind)", "options()", []),
+        ("use(kind)", "options()", []),
+        ("vars(args)['kind'] = 1; use(args.kind)", "options()", []),
+    ],
+)
+def test_words_of_what_is_handed_on(line: str, given: str, words: list[str]) -> None:
+    model: Model = model_of(HANDED.format(line=line, given=given))
+    used = next(each for each in model.tree.named("use"))
+    call = model.tree.parent(used)
+    assert isinstance(call, cst.Call)
+    found = Parsed(model.program, model.origins).words(call.args[0].value)
+    assert sorted(found) == words

@@ -73,7 +73,7 @@ def train(net, opt, batches):
         (PREPARED, "=False", "=net.follows", 0),
         (PREPARED, ", step_scheduler_with_optimizer=False", "", 0),
         (PREPARED, '"fp16"', '"bf16"', 0),
-        (PREPARED, "            scheduler.step()\n            opt", "    scheduler.step()\n    opt", 0),
+        (PREPARED, "        if accelerator.sync_gradients:\n", "        if len(net):\n", 1),
     ],
 )  # fmt: skip
 def test_scheduler_behind_a_step_that_may_be_left_out(
