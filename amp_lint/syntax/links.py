@@ -829,7 +829,7 @@ def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
     parts = [part for part in parts if type(part) in _TELLING]
     if not isinstance(node, ast.ClassDef):
         kinds = (_is_event, _is_context, _is_gradient, _is_half, _is_refused, _is_optimizer)
-        tells = _updates(parts) or _keeps_registry(parts, _ITEMS | {"get"})
+        tells = _updates(parts) or _keeps_registry(parts, _ITEMS | {"get"}) or _gives_device(parts)
         return tells or any(kind(part) for part in parts for kind in kinds)
     if _bases(node, _OF_TORCH):
         return False
@@ -878,6 +878,28 @@ def _updates(parts: Iterable[ast.AST]) -> bool:
             case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[]):
                 updated.update({_last(owner)} if name in written.UPDATES else ())
     return not stepping.isdisjoint(updated)
+
+
+def _gives_device(parts: Iterable[ast.AST]) -> bool:
+    """Whether something returns a device that it makes: by it others switch autocast on."""
+    made: set[str] = set()
+    given: set[str] = set()
+    for part in parts:
+        match part:
+            case ast.Return(value=ast.Name(name)):
+                given.add(name)
+            case ast.Return(value=ast.expr() as value) if any(map(_is_device, ast.walk(value))):
+                return True
+            case ast.Assign([ast.Name(name)], value) if _is_device(value):
+                made.add(name)
+    return not made.isdisjoint(given)
+
+
+def _is_device(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(ast.Name("torch"), "device")):
+            return True
+    return False
 
 
 def _is_event(node: ast.AST) -> bool:

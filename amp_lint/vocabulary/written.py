@@ -228,6 +228,7 @@ MATTERS = (
     | look(_PREPARING, r"\b", r"\(")
     | look(_PREPARED, r"\.", r"\(\s*[^)\s]")
     | look(_DERIVED, r"\bclass \w{1,80}\([^()\n]{0,200}\b", r"\s*[,)]")
+    | pattern(r"\breturn (?:torch\.)?device\b", "return torch.device", "return device")
 )
 """What a function has that may say something about a training step elsewhere."""
 NO_TEXT = r"(?![ \t]+(?!(?:and|as|async|else|for|from|if|import|in|is|not|or)\b)[a-z])"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _DEVICE = frozenset({"torch.device"})
 _TEXT = r"[\"'][a-z]{2,5}(?::\d+)?[\"']"
+_MAX_STEPS = 3
+"""Calls, one inside the other, that a device is followed into."""
 _MOST = 64
 """Expressions that are followed back from one switch."""
 
@@ -122,8 +124,17 @@ def _is_device(model: Model, node: cst.BaseExpression) -> bool:
     return all(each is not None and _is_made(model, each) for each in held)
 
 
-def _is_made(model: Model, node: cst.BaseExpression) -> bool:
-    return all(
-        isinstance(value, cst.Call) and model.names.is_any(value.func, _DEVICE)
-        for value in model.values.alternatives(node)
-    )
+def _is_made(model: Model, node: cst.BaseExpression, steps: int = _MAX_STEPS) -> bool:
+    """Whether an expression is made as one, here or in the function that is called for it."""
+    made = [*model.values.alternatives(node)]
+    return all(isinstance(each, cst.Call) and _gives(model, each, steps) for each in made)
+
+
+def _gives(model: Model, call: cst.Call, steps: int) -> bool:
+    from amp_lint.syntax.returns import returned
+
+    if model.names.is_any(call.func, _DEVICE):
+        return True
+    function = model.program.target(call) if steps else None
+    results = returned(function) if function is not None else ()
+    return bool(results) and all(_is_made(model, each, steps - 1) for each in results)

@@ -306,6 +306,34 @@ def test_a_helper_that_steps_by_whatever_name(tmp_path: Path) -> None:
         assert findings(tmp_path, {"train.py": program, "utils.py": other}) == []
 
 
+@pytest.mark.parametrize(
+    ("returns", "found"),
+    [
+        ("return torch.device('cuda' if name else 'cpu')", True),
+        ("device = torch.device(name)\n    print(device)\n    return device", True),
+        ("return torch.device(name) if name else torch.device('cpu')", True),
+        ("return torch.device(name).type", False),
+        ("return str(torch.device(name))", False),
+        ("return name or torch.device('cpu')", False),
+        ("return torch.device('cuda') if name else 'cpu'", False),
+        ("if name:\n        return torch.device(name)\n    return name", False),
+    ],
+)
+def test_a_helper_that_picks_the_device(tmp_path: Path, returns: str, found: bool) -> None:
+    program = """\
+        import torch
+        from utils import pick
+
+        def evaluate(model, x, name):
+            home = pick(name)
+            with torch.autocast("cuda", enabled=home == "cuda"):
+                return model(x.to(home))
+        """
+    helper = f"import torch\n\ndef pick(name):\n    {returns}\n"
+    told = findings(tmp_path, {"train.py": program, "utils.py": helper})
+    assert told == (["train.py:6 AMP213"] if found else [])
+
+
 def test_a_helper_that_picks_the_dtype(tmp_path: Path) -> None:
     program = """\
         import torch
