@@ -20,14 +20,10 @@ _HALF = (
 )
 _BOTH = ("`fp16` and `bf16` are both on: this raises ValueError", "choose one of them")
 """What happens, and what to do."""
-_OFFERED = "is handed on here"
 
 
 class TrainerPrecision(Rule):
-    """Float16 parameters in a Trainer of transformers, or ``fp16`` and ``bf16`` at once.
-
-    Or a precision that accelerate does not know.
-    """
+    """Float16 parameters in a Trainer of transformers, or a precision that is refused."""
 
     code = "AMP504"
     name = "trainer-precision"
@@ -54,7 +50,7 @@ class TrainerPrecision(Rule):
         for each in refused(model):
             known = ", ".join(repr(word) for word in each.accepted)
             message = f"{quoted(each.maker)} raises ValueError for the precision {each.word!r}"
-            related = [(each.given, _OFFERED)] if each.given is not each.node else []
+            related = [(each.given, "is handed on here")]
             yield self.report(model, each.node, message, related, help=f"give one of {known}")
 
 
