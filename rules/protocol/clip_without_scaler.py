@@ -12,11 +12,8 @@ from amp_lint.vocabulary.meaning import Kind, Role
 from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
-    from amp_lint.amp.events import Event
     from amp_lint.model import Model
 
-_LIMITING = frozenset({Kind.CLIP, Kind.GRADIENT_READ, Kind.GRADIENT_WRITE, Kind.OPAQUE})
-"""What may limit gradients, or is there for that."""
 _MESSAGE = "these gradients are not clipped: the clip is in the branch without the scaler"
 _HELP = "`unscale_` and clip before this step, too"
 
@@ -33,38 +30,19 @@ class ClipWithoutScaler(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every step of a scaler whose counterpart without one has a clip before it."""
-        scaled, plain, limited = _steps(model)
-        for step in scaled.values():
+        from ._limits import LimitedSteps, Unmet
+
+        steps, unmet = LimitedSteps(model), Unmet(model)
+        for step in steps.scaled.values():
             apart = (
                 clip
-                for other, clip in plain
+                for other, clip in steps.plain
                 if other.optimizer == step.optimizer
                 and model.flow.exclusive(step.place, other.place)
             )
             clip = next(apart, None)
-            if clip is not None and id(step.node) not in limited:
+            if clip is None or id(step.node) in steps.limited:
+                continue
+            if id(step.node) not in steps.cut or unmet.has_none(step):
                 related = [(clip.place, "clipped here, without the scaler")]
                 yield self.report(model, step.place, _MESSAGE, related, help=_HELP)
-
-
-def _steps(model: Model) -> tuple[dict[int, Event], list[tuple[Event, Event]], set[int]]:
-    """The steps of scalers, those without one and a clip before each, and what is limited.
-
-    Of the last the ids of the nodes of steps.
-    """
-    scaled: dict[int, Event] = {}
-    plain: list[tuple[Event, Event]] = []
-    limited: set[int] = set()
-    roots = model.steps.roots
-    for cycle, truncated in ((each, root.truncated) for root in roots for each in root.cycles):
-        before: list[Event] = []
-        for event in cycle:
-            if event.kind is Kind.STEP:
-                clips = [each for each in before if each.kind is Kind.CLIP]
-                if event.scaler is None:
-                    plain += [(event, clip) for clip in clips]
-                else:
-                    scaled.setdefault(id(event.node), event)
-                    limited |= {id(event.node)} if before or truncated else set()
-            before += [event] if event.kind in _LIMITING else []
-    return scaled, plain, limited
