@@ -34,7 +34,7 @@ from amp_lint.vocabulary.operations import ONES
 from amp_lint.vocabulary.purity import ASKING
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, rows, words
 from amp_lint.vocabulary.training import COPY, NORMS
-from amp_lint.vocabulary.written import STEPS, UNSCALE, reads_scale
+from amp_lint.vocabulary.written import STEPS, UNSCALE, handles_scale, reads_scale
 
 _SCALING = methods(Role.SCALER, rows(Role.SCALED_LOSS))
 _CLIPS = words(Kind.CLIP)
@@ -201,7 +201,7 @@ class Recognizer:
             case Role.SCALER:
                 return self.roles.is_scaler(owner)
             case Role.OPTIMIZER:
-                known = self.program.target(call) is not None or self._is_given_scaler(call)
+                known = self._is_followed(call, row) or self._is_given_scaler(call)
                 is_torch = not known and self.roles.is_optimizer(owner)
                 return is_torch and not self._is_stepped_inside(call, owner)
             case Role.SCHEDULER:
@@ -209,6 +209,23 @@ class Recognizer:
             case Role.GRADIENT:
                 return is_gradient(owner)
         return self.program.target(call) is None and is_owner(row, owner, self.names, self.values)
+
+    def _is_followed(self, call: cst.Call, row: Meaning) -> bool:
+        """Whether a method is one of the program, and no step that an optimizer takes by itself."""
+        target = self.program.target(call)
+        owner = self.values.enclosing_class(target) if target is not None else None
+        if target is None or owner is None or Kind.STEP not in row.does:
+            return target is not None
+        return not self.values.is_optimizer_class(owner) or self._leaves_step(owner)
+
+    @per_node
+    def _leaves_step(self, owner: cst.ClassDef) -> bool:
+        """Whether an optimizer has another one take its steps, or knows of the scale of a loss."""
+        parts = [*self.tree.below(owner, cst.Name)]
+        steps = (each for each in map(self.tree.parent, parts) if isinstance(each, cst.Attribute))
+        others = (each for each in steps if each.attr.value in STEPS)
+        handed = any(not self._is_super(e.value) and dotted(e.value) != "self" for e in others)
+        return handed or any(handles_scale(name.value) for name in parts)
 
     def _is_stepped_inside(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
         """Whether a method of the object's class has a scaler take the step."""

@@ -361,7 +361,7 @@ class Roles:
                 names = self.names.qualified(value.func)
                 if any(map(makes_scheduler, names)):
                     return False
-                if any(map(makes_optimizer, names)):
+                if any(map(makes_optimizer, names)) or self._is_of_optimizer(value.func):
                     return True
         called = self._called(node)
         if any(map(_names_optimizer, called)):
@@ -370,6 +370,11 @@ class Roles:
             return not self.is_scheduler(node)
         known = not called.isdisjoint(self._stepped)
         return known or self._is_given(node, self.is_optimizer)
+
+    def _is_of_optimizer(self, maker: cst.BaseExpression) -> bool:
+        """Whether what is called is a class of the program that is derived from an optimizer."""
+        owner = self.names.definition(maker)
+        return isinstance(owner, cst.ClassDef) and self.values.is_optimizer_class(owner)
 
     @functools.cached_property
     def _stepped(self) -> frozenset[str]:

@@ -18,7 +18,7 @@ from amp_lint.syntax.names import Binding, Names, dotted
 from amp_lint.syntax.returns import is_property, returned
 from amp_lint.syntax.tree import Tree, descendants, is_a
 from amp_lint.vocabulary.purity import DICT_CHANGES
-from amp_lint.vocabulary.training import OPTIMIZERS
+from amp_lint.vocabulary.training import OPTIMIZERS, makes_optimizer
 
 _MAX_BITS = 1024  # a float has no larger numbers
 _MAX_NAMES = 5  # for one thing
@@ -507,6 +507,12 @@ class Values:
         bases = (base.value for each in self.lineage(owner) for base in each.bases)
         names = (name for base in bases for name in self.names.qualified(base))
         return any(name.startswith((OPTIMIZERS, "torch.autograd.")) for name in names)
+
+    @per_node
+    def is_optimizer_class(self, owner: cst.ClassDef) -> bool:
+        """Whether a class is derived from an optimizer of torch, or of what comes with it."""
+        bases = (base.value for each in self.lineage(owner) for base in each.bases)
+        return any(makes_optimizer(name) for base in bases for name in self.names.qualified(base))
 
     def enclosing_class(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """The class in whose method ``node`` stands."""

@@ -105,6 +105,9 @@ UNSCALE, CLIP, REGION = "unscale", "clip_grad", "autocast"
 """In the names of what unscales, what clips, and what opens regions."""
 SCALER = "scaler"
 """At the end of the name of a scaler, whatever its case."""
+SCALED_LOSS = r"loss_?scal|scale_?loss|grad(ient)?_?scal"
+"""In names that are about the scaling of a loss, whatever else is scaled, in small letters."""
+_SCALE = re.compile(rf"{SCALER}|{SCALED_LOSS}|{UNSCALE}|(?:^|_)scale$", re.IGNORECASE)
 BACKWARD = words(Kind.BACKWARD)
 STEPS = words(Kind.STEP)
 UPDATES = words(Kind.UPDATE)
@@ -293,6 +296,11 @@ def keeps_state(method: str, owner: str) -> bool:
 def is_scaler(name: str) -> bool:
     """Whether something is called like a scaler, not like its class."""
     return name.endswith(SCALER)
+
+
+def handles_scale(name: str) -> bool:
+    """Whether something is called after the scale of a loss, or what takes it away again."""
+    return _SCALE.search(name) is not None
 
 
 def is_about_scaler(name: str) -> bool:

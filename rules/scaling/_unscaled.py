@@ -24,7 +24,7 @@ from amp_lint.vocabulary.amp import DEVICE_AUTOCAST
 from amp_lint.vocabulary.frameworks import ASIDE, ASIDE_MODULES, OWNERS, OWNING_THE_STEP
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.operations import FLOAT16
-from amp_lint.vocabulary.written import AMP_SWITCH, SCALER, SCALER_SWITCH, STATES
+from amp_lint.vocabulary.written import AMP_SWITCH, SCALED_LOSS, SCALER, SCALER_SWITCH, STATES
 
 from ._checkpoints import last
 from ._precision import Precision
@@ -32,9 +32,8 @@ from ._precision import Precision
 _DEFAULT_DTYPE = frozenset(
     {"torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype", "torch.set_default_dtype"}
 )
-_SCALED_LOSS = re.compile(r"loss_?scal|scale_?loss|grad(ient)?_?scal", re.IGNORECASE)
-"""In names that are about the scaling of a loss, whatever else is scaled."""
-_SCALED = re.compile(rf"{SCALER}|{_SCALED_LOSS.pattern}", re.IGNORECASE)
+_SCALED_LOSS = re.compile(SCALED_LOSS, re.IGNORECASE)
+_SCALED = re.compile(rf"{SCALER}|{SCALED_LOSS}", re.IGNORECASE)
 _OPTION = re.compile(rf"{AMP_SWITCH}|{SCALER_SWITCH}")
 _DETACHING = frozenset({"detach", "item", "numpy", "tolist"})
 _MAX_CALLS = 3  # functions of this file that are looked into, one in the other
