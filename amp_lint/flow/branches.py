@@ -42,6 +42,20 @@ def excludes(tree: Tree, place: cst.CSTNode, test: cst.BaseExpression) -> bool:
     return _is_never((*deciding(tree, place), (test, True)))
 
 
+def may_fail(tree: Tree, place: cst.CSTNode, test: cst.BaseExpression) -> bool:
+    """Whether a place may be reached where a test fails, judged by its text."""
+    return not _is_never((*deciding(tree, place), (test, False)))
+
+
+def joined(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The tests that all hold where one does: those that it joins by ``and``, or itself."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        yield from joined(test.left)
+        yield from joined(test.right)
+    else:
+        yield test
+
+
 def _is_never(tests: Iterable[tuple[cst.BaseExpression, bool]]) -> bool:
     """Whether some tests cannot all turn out so."""
     plain = ((formula(test, lambda _: None), holds) for test, holds in tests)

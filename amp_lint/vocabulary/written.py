@@ -194,7 +194,7 @@ AMP_FLAG = pattern(rf"(?i:['\"]--(?:(?:use|enable|no|disable)[-_]?)?(?:{_FLAG})[
 """An option of mixed precision, where it is added."""
 AMP_SWITCH = rf"(?i)(?<![a-z])(?:use|enable)?{_MIXED}"
 """The same, if true stands for on."""
-SCALER_SWITCH = r"(?i:(?:use|enable|with)_?(?:grad_?)?scal(?:er|ing))"
+SCALER_SWITCH = r"(?i:(?:use|enable|with)_?(?:grad(?:ient)?_?|loss_?)?scal(?:er|ing))"
 """What options are called that turn a scaler on, and no region."""
 HALVES = frozenset({"bfloat16", "float16", "half"})
 """What half dtypes are called, after the module."""

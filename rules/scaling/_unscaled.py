@@ -13,7 +13,7 @@ from amp_lint.amp.ambient import device_of, inherited
 from amp_lint.amp.events import Event, Kind
 from amp_lint.amp.gradient_values import is_untracked
 from amp_lint.amp.regions import Region
-from amp_lint.flow.branches import Guard, arms, contradict, excludes, guards
+from amp_lint.flow.branches import Guard, arms, contradict, excludes, guards, joined, may_fail
 from amp_lint.flow.values import literal
 from amp_lint.model import Model
 from amp_lint.syntax.names import Binding, dotted
@@ -148,10 +148,13 @@ class Unscaled:
         """``amp`` of ``if amp: scaler.scale(loss).backward()``, if this is or has the other arm."""
         for scale in self._scales.get(id(self.steps.program.function_of(backward)), ()):
             for test, holds in map(Guard.normal, guards(self.tree, scale)):
-                is_option = holds and _OPTION.fullmatch(last(test))
                 of_loss = self.tree.contains(backward, test)  # (scaled if amp else loss).backward()
-                if is_option and (of_loss or excludes(self.tree, backward, test)):
-                    return test
+                if not holds or not (of_loss or excludes(self.tree, backward, test)):
+                    continue
+                named = (part for part in joined(test) if _OPTION.fullmatch(last(part)))
+                for option in named:
+                    if may_fail(self.tree, backward, option):
+                        return option
         return None
 
     @functools.cached_property

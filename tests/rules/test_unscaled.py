@@ -296,6 +296,11 @@ def train(net, opt, data, args):
         ("    s = ", "    args.fp16 = True\n    s = ", 0),
         ("args.fp16", "args.gpu", 0),
         ("args.fp16", "args.use_scaler", 1),
+        ("if args.fp16:", "if args.use_gradient_scaling and s is not None:", 1),
+        ("if args.fp16:", "if s is not None and (args.gpu and args.fp16):", 1),
+        ("if args.fp16:", "if args.gpu and s is not None:", 0),
+        ("if args.fp16:", "if args.fp16 or s is not None:", 0),
+        ("if args.fp16:", "if x and not args.use_gradient_scaling:", 0),
         (IN_AN_ARM, IN_THE_LOSS, 1),
         (
             IN_AN_ARM,
@@ -321,6 +326,17 @@ def test_an_option_turns_the_scaler_off_alone(old: str, new: str, found: int) ->
     forwards = model_of(program).part(Unscaled).forwards
     assert len(forwards) == found
     assert all(forward.option is not None for forward in forwards)
+
+
+@pytest.mark.parametrize(("option", "found"), [("use_gradient_scaling", 1), ("fp16", 0)])
+def test_a_region_under_an_option_and_a_scaler_under_another(option: str, found: int) -> None:
+    """Where the scaler goes by what the region goes by, only what it is made for may be off."""
+    arm = IN_AN_ARM.replace("args.fp16", f"args.{option} and s is not None")
+    region = SWITCHED.partition("        with ")[2].partition(IN_AN_ARM)[0]
+    inside = textwrap.indent(f"        with {region}{arm}", "    ")
+    head = SWITCHED.partition("        with ")[0]
+    forwards = model_of(f"{head}        if args.fp16:\n{inside}").part(Unscaled).forwards
+    assert len(forwards) == found
 
 
 _SCALED = "s.scale(loss).backward(); s.step(opt); s.update()"
