@@ -148,10 +148,21 @@ class Recognizer:
         """Whether a call replaces what is inf or NaN in gradients, where they are."""
         given = self.gradients.replaced(call)
         if given is None:
-            return False
+            return self._selects_written(call)
         written = arguments(call).get(None, "out")
         in_place = _last_word(call.func).endswith("_")
         return in_place or any(map(is_gradient, filter(None, (written, *self._targets(call)))))
+
+    def _selects_written(self, call: cst.Call) -> bool:
+        """Whether a call says which gradients are written to: ``p.grad[isnan(p.grad)] = 0``."""
+        if not self.gradients.is_asked(call):
+            return False
+        whole = self.tree.ancestor(call, cst.Subscript)
+        if not isinstance(whole, cst.Subscript) or self.tree.contains(whole.value, call):
+            return False
+        is_target = isinstance(self.tree.parent(whole), cst.AssignTarget)
+        asked = filter(self.gradients.is_asked, self.tree.below(whole, cst.Call))
+        return is_target and next(asked, None) is call and self.gradients.holds(whole.value)
 
     def _targets(self, call: cst.Call) -> list[cst.BaseExpression]:
         """What the result of a call is assigned to, or copied into."""

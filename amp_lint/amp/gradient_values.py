@@ -17,7 +17,7 @@ from amp_lint.vocabulary.operations import CASTS, LIKE, RANDOM, SIZES, WHOLE
 from amp_lint.vocabulary.operations import operations as table
 from amp_lint.vocabulary.table import methods, rows, words
 from amp_lint.vocabulary.training import ADDING, MEASURES, PLOTS, READING, REPLACING, SAME_NUMBERS
-from amp_lint.vocabulary.written import ABOUT_GRADIENTS, LOOKED_FOR
+from amp_lint.vocabulary.written import ABOUT_GRADIENTS, LOOKED_FOR, NOT_FINITE
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _LIMITS = methods(Role.GRADIENT, rows(Kind.GRADIENT_READ))
@@ -36,6 +36,10 @@ _NUMBERS = frozenset({"builtins.bool", "builtins.float", "builtins.int"})
 """What makes a number of Python's of a tensor."""
 _GOING_BACK = words(Kind.BACKWARD) | {"append", "grad"}
 """What takes gradients, or keeps a value."""
+_FILLING = frozenset({"masked_fill", "masked_fill_"})
+_CHOOSING = frozenset({"torch.where"})
+_MASK = (0, "mask")
+"""Where what fills in some numbers, or chooses them, is given which; ``where`` by position."""
 _MAX_STEPS = 8
 
 
@@ -305,7 +309,36 @@ class GradientValues:
             given = arguments(call).get(0, "input")
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value in REPLACING:
             given = call.func.value
+        else:
+            given = self._masked(call)
         return given if given is not None and self.holds(given) else None
+
+    def _masked(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What a call fills in or chooses from, where gradients are inf or NaN, or are not."""
+        fills = isinstance(call.func, cst.Attribute) and call.func.attr.value in _FILLING
+        if not fills and not self.names.is_any(call.func, _CHOOSING):
+            return None
+        mask = arguments(call).get(*_MASK)
+        if mask is None or not self.asks_if_finite(mask):
+            return None
+        if fills and isinstance(call.func, cst.Attribute):
+            return call.func.value
+        return next((arg.value for arg in call.args[1:] if self.holds(arg.value)), None)
+
+    def asks_if_finite(self, mask: cst.BaseExpression) -> bool:
+        """Whether a mask says where gradients are inf or NaN: ``~torch.isfinite(p.grad)``."""
+        parts = (part for value in self.values.alternatives(mask) for part in descendants(value))
+        return any(isinstance(part, cst.Call) and self.is_asked(part) for part in parts)
+
+    def is_asked(self, call: cst.Call) -> bool:
+        """Whether a call asks gradients where they are inf or NaN: ``torch.isnan(p.grad)``."""
+        func = call.func
+        name = func.attr if isinstance(func, cst.Attribute) else func
+        if not isinstance(name, cst.Name) or name.value not in NOT_FINITE:
+            return False
+        owner = func.value if isinstance(func, cst.Attribute) else None
+        asked = call.args[0].value if call.args else owner
+        return asked is not None and self.holds(asked)
 
     def adds_unscaled(self, tree: Tree, write: cst.CSTNode) -> bool:
         """Whether what a change adds to gradients is made of their weights, or is random.

@@ -230,9 +230,13 @@ class Run(Evaluator):
             return self._assign_choice(targets, value, path, frame)
         paths: list[Path] = []
         for after, result in self.evaluate(value, path, frame):
-            for target in targets:
-                after = self._store(target, value, result, after, frame)
-            paths += self._with_truth(targets, value, after, frame)
+            ends = [after]
+            for target in filter(self.is_hot, targets):
+                ends = [end for each in ends for end, _ in self.evaluate(target, each, frame)]
+            for end in ends:
+                for target in targets:
+                    end = self._store(target, value, result, end, frame)
+                paths += self._with_truth(targets, value, end, frame)
         return paths
 
     def _with_truth(

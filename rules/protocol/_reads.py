@@ -16,7 +16,7 @@ from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.kernels import DIVIDE, MULTIPLY
 from amp_lint.vocabulary.purity import DIVIDED, MULTIPLIED
 from amp_lint.vocabulary.training import WATCHED_GRADIENTS, WATCHES
-from amp_lint.vocabulary.written import reads_scale
+from amp_lint.vocabulary.written import NOT_FINITE, reads_scale
 from amp_lint.walk.clips import clip_limit, is_infinite
 from amp_lint.walk.mistake_rows import SCALED_ADDITION, SCALED_READ
 from amp_lint.walk.paths import Cycle
@@ -37,8 +37,8 @@ class ScaledRead:
     backward: Event
     step: Event | None
     place_for_unscale: UnscalePlace | None
-    hides: bool
-    """Whether it also replaces what is inf or NaN, so that no scaler sees it."""
+    hides: str
+    """What it also replaces, inf or NaN, so that no scaler sees it; "" if nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +172,14 @@ class Reads:
         self, event: Event, backward: Event, step: Event | None, root: Root | None
     ) -> ScaledRead:
         assert isinstance(event.node, cst.Call)
-        hides = event.kind is Kind.GRADIENT_REPAIR
+        hides = self._replaced(event.node) if event.kind is Kind.GRADIENT_REPAIR else ""
         place = self.places.before(event, root) if root is not None else None
         return ScaledRead(event.node, backward, step, place, hides)
+
+    def _replaced(self, repair: cst.Call) -> str:
+        """What a call puts other numbers in the place of: NaN alone, if it asks for that alone."""
+        names = {part.value for part in descendants(repair) if isinstance(part, cst.Name)}
+        return "NaN" if names & NOT_FINITE == {"isnan"} else "inf and NaN"
 
     # --- looks that are right -----------------------------------------------------------------
 

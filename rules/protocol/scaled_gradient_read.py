@@ -35,7 +35,7 @@ _UNSCALE: dict[Role | None, str] = {
 _UNSCALE_FIRST = "call `unscale_` before, so that such a step is skipped; or leave it out"
 _ADDED = "this is added to gradients that are still scaled: it counts {} times less than it says"
 _ADD_LATER = "add it after `unscale_`"
-HIDES = "this hides inf and NaN from the scaler: it takes the step, and its scale does not fall"
+HIDES = "this hides {} from the scaler: it takes the step, and its scale does not fall"
 
 
 class ScaledGradientRead(Rule):
@@ -71,7 +71,7 @@ class ScaledGradientRead(Rule):
             found = self.report(
                 model,
                 read.call,
-                HIDES if read.hides else _LARGE.format(scale),
+                HIDES.format(read.hides) if read.hides else _LARGE.format(scale),
                 related=[(read.backward.node, _SCALED), *step],
                 fix=_fix(model, read.place_for_unscale, "the gradients are read"),
                 help=_help(read),
