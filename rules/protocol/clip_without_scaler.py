@@ -30,7 +30,7 @@ class ClipWithoutScaler(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every step of a scaler whose counterpart without one has a clip before it."""
-        from ._limits import LimitedSteps, Unmet
+        from ._reads import LimitedSteps, Unmet
 
         steps, unmet = LimitedSteps(model), Unmet(model)
         for step in steps.scaled.values():
