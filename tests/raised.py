@@ -31,6 +31,8 @@ FRAMEWORKS_ONLY = frozenset(
     {
         "RuntimeError: The current strategy and precision selection requires you to call "
         "`fabric.backward(loss)` instead of `loss.backward()`.",
+        "ValueError: Unknown mixed_precision mode: fp32. Choose between ['no', 'fp8', 'fp16', "
+        "'bf16']",
         "ValueError: At most one of fp16 and bf16 can be True, but not both",
     }
 )

@@ -192,6 +192,8 @@ AMP_OPTION = rf"(?i)(?<![a-z])(?:use|enable|no|disable)?{_MIXED}"
 _FLAG = r"amp|fp16|bf16|half|bfloat16|float16|autocast|mixed[-_]?precision"
 AMP_FLAG = pattern(rf"(?i:['\"]--(?:(?:use|enable|no|disable)[-_]?)?(?:{_FLAG})['\"])", "--")
 """An option of mixed precision, where it is added."""
+DECIDES = rf"(?i)amp|16|half|precision|scal|dtype|{REGION}|mixed"
+"""In what a test asks that may decide about mixed precision."""
 AMP_SWITCH = rf"(?i)(?<![a-z])(?:use|enable)?{_MIXED}"
 """The same, if true stands for on."""
 SCALER_SWITCH = r"(?i:(?:use|enable|with)_?(?:grad(?:ient)?_?|loss_?)?scal(?:er|ing))"

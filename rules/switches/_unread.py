@@ -27,8 +27,7 @@ _NAMED |= {"half": "float16"}
 _BOTH = {"bfloat16", "float16"}
 _SWITCHING = frozenset({"store_true", "store_false"})
 _OPTIONAL = frozenset({"argparse.BooleanOptionalAction"})
-_DECIDES = re.compile(r"(?i)amp|16|half|precision|scal|dtype|autocast|mixed")
-"""In what a test asks that may decide about mixed precision by another setting."""
+_DECIDES = re.compile(written.DECIDES)
 _MAX_CALLS = 3
 """Calls, one inside the other, whose tests are asked."""
 Place = tuple[cst.CSTNode, str | None]

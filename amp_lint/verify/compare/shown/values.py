@@ -22,6 +22,7 @@ from amp_lint.verify.compare.shown.formats import NUMBERS, ONES, TENSORS, Kind
 from amp_lint.verify.compare.shown.losses import Losses
 from amp_lint.verify.compare.shown.repeats import Repeats
 from amp_lint.verify.compare.touches import counts
+from amp_lint.vocabulary.amp import GET_SCALE
 from amp_lint.vocabulary.operations import DTYPES
 
 _LARGEST = 2**31
@@ -259,7 +260,7 @@ class Values:
         owner, method = call.func.value, call.func.attr.value
         if method == "format" and isinstance(owner, cst.SimpleString):
             return self._of_template(str(literal(owner)), call)
-        if not call.args and method == "get_scale" and self._is_scaler(owner):
+        if not call.args and method == GET_SCALE.word and self._is_scaler(owner):
             return Kind.FLOAT
         return _of_method(self.kind(owner), method) if not call.args else None
 
@@ -281,8 +282,8 @@ class Values:
     def _is_scaler(self, owner: cst.BaseExpression) -> bool:
         """Whether something is torch's scaler, and is there: it was used, or made."""
         model = self._course.model
-        if model.tree.named("get_scale") and any(
-            each.name.value == "get_scale" for each in model.tree.nodes(cst.FunctionDef)
+        if model.tree.named(GET_SCALE.word) and any(
+            each.name.value == GET_SCALE.word for each in model.tree.nodes(cst.FunctionDef)
         ):
             return False
         if not model.roles.is_scaler(owner):
