@@ -605,6 +605,13 @@ def test_picked_classes_that_became_their_loss() -> None:
     assert found.changes is not None and "few axes" in found.changes.after
 
 
+def test_an_average_of_a_batch_is_one_of_rows_as_well_only_then() -> None:
+    by_hand = "(x.softmax(1) * (x.softmax(1).log() - torch.softmax(y, 1).log())).sum(1).mean()"
+    logs = "torch.log_softmax(y, 1), torch.log_softmax(x, 1)"
+    found = judged(by_hand, f"F.kl_div({logs}, reduction='batchmean', log_target=True)")
+    assert found.changes is not None and "few axes" in found.changes.after
+
+
 FILLED = "torch.where(x > 1, x, -1e9)"
 
 

@@ -272,23 +272,24 @@ class Examination:
         results = [f"a result in {text} ({precision.name})" for text in texts]
         if self._holds_without(_DTYPE, *rounds):
             return Changed(*results)
-        if not self._picks_classes or not self._holds_without(_DTYPE, *rounds, _RANK):
+        if not self._counts_axes or not self._holds_without(_DTYPE, *rounds, _RANK):
             return None
         return Changed(*map(", ".join, zip(results, _OF_AXES, strict=True)))
 
     @property
-    def _picks_classes(self) -> bool:
-        """Whether one of both expressions is a loss of classes."""
+    def _counts_axes(self) -> bool:
+        """Whether one of both expressions is a loss of classes, or an average of a batch."""
         pair = self._experiment.pair
-        return any(map(inputs.picks_classes, (pair.before, pair.after)))
+        return any(map(inputs.counts_axes, (pair.before, pair.after)))
 
     def _other_function(self, found: Finding) -> Changed | None:
         """What a region rounds, and for how many axes it is right, if nothing else is wrong.
 
-        A loss of classes has them on its second axis, which is the last one only of two.
+        A loss of classes has them on its second axis, which is the last one only of two; an average
+        of a batch is one of rows as well only then.
         """
         precision = found.precision
-        ranks = {_RANK} if self._picks_classes else set()
+        ranks = {_RANK} if self._counts_axes else set()
         if not precision.autocast and not (ranks and found.trial.is_other):
             return None
         if not self._holds_without(_PRECISION, *ranks):

@@ -94,10 +94,11 @@ def kinds(*terms: Term) -> dict[str, InputKind]:
     return {key: kind for key, (_, kind) in ranked.items()}
 
 
-def picks_classes(term: Term) -> bool:
-    """Whether a term is a loss of classes."""
-    parts = (part for part in walk(term) if isinstance(part, Op))
-    return any(part.last in _CLASS_LOSSES for part in parts)
+def counts_axes(term: Term) -> bool:
+    """Whether a term is a loss for which axes differ: the classes', or the one of the batch."""
+    parts = [part for part in walk(term) if isinstance(part, Op)]
+    averaged = (("reduction", Const("batchmean")) in part.keywords for part in parts)
+    return any(part.last in _CLASS_LOSSES for part in parts) or any(averaged)
 
 
 def _uses(term: Term) -> Iterator[tuple[str, int, InputKind]]:
