@@ -24,6 +24,8 @@ _OPERATORS = {
     cst.Divide: "div",
 }
 _MAX_STEPS = 12
+_VALUED = ("assign", "unpack")
+"""Kinds of bindings that hold the same whoever calls."""
 _UNIT = frozenset(
     {"cos", "cosine_similarity", "normalize", "sigmoid", "sin", "softmax", "softmin", "tanh"}
 )
@@ -173,6 +175,7 @@ class Bounds:
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
+        self._results = operations.results
 
     def largest(self, node: cst.BaseExpression | None, steps: int = _MAX_STEPS) -> float:
         """The largest absolute value that a number, or one of a tensor, can have; or ``inf``."""
@@ -183,10 +186,15 @@ class Bounds:
         if numbers and len(numbers) == len(values):
             return float(max(numbers))
         if isinstance(node, cst.Name):
-            held = self._operations.flow.held(node)
-            return self.largest(held.value, steps - 1) if held is not None else math.inf
+            held = self._operations.flow.certain(node)
+            if held is None or held.kind not in _VALUED:
+                return math.inf
+            return self.largest(self._results.bound(held), steps - 1)
         made = self._operations.of(node)
-        return self._of_made(made, steps - 1) if made is not None else math.inf
+        most = self._of_made(made, steps - 1) if made is not None else math.inf
+        if most == math.inf and isinstance(node, cst.Call):
+            return self.largest(self._results.of(node), steps - 1)
+        return most
 
     def _of_made(self, made: Operation, steps: int) -> float:
         if made.name in _UNIT:

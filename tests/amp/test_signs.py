@@ -89,3 +89,42 @@ def test_bounds(value: str, largest: float) -> None:
     model = Model(Source(text.encode(), "bounds.py"))
     (last,) = model.tree.nodes(cst.Return)
     assert model.bounds.largest(last.value) == largest
+
+
+SHARES = """\
+import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Sequential(nn.Linear(8, 5), {})
+
+    def forward(self, x):
+        return self.last(x)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = Head()
+
+    def both(self, x):
+        return x, self.head(x)
+
+
+def loss(net: Net, x):
+    _, logits = Net().both(x)
+    return logits * 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "largest"), [("nn.Softmax(1)", 2.0), ("nn.Tanh()", 2.0), ("nn.ReLU()", math.inf)]
+)
+def test_bounds_of_what_modules_give(last: str, largest: float) -> None:
+    model = Model(Source(SHARES.format(last).encode(), "signs.py"))
+    *_, result = model.tree.nodes(cst.Return)
+    assert result.value is not None
+    assert model.bounds.largest(result.value) == largest
