@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import libcst as cst
 
 from amp_lint.amp.operations import Operation, Operations
 from amp_lint.flow.values import literal
+from amp_lint.syntax.names import Binding
 from amp_lint.vocabulary.expressions import CASTS, SELECTS
 
 _NOT_BELOW = frozenset(
@@ -187,14 +189,18 @@ class Bounds:
             return float(max(numbers))
         if isinstance(node, cst.Name):
             held = self._operations.flow.certain(node)
-            if held is None or held.kind not in _VALUED:
-                return math.inf
-            return self.largest(self._results.bound(held), steps - 1)
+            return self._of_any([held] if held else self._operations.flow.reaching(node), steps)
         made = self._operations.of(node)
         most = self._of_made(made, steps - 1) if made is not None else math.inf
         if most == math.inf and isinstance(node, cst.Call):
             return self.largest(self._results.of(node), steps - 1)
         return most
+
+    def _of_any(self, bindings: Sequence[Binding], steps: int) -> float:
+        """Of all that a name may be bound to; ``inf`` where that is not known."""
+        if not bindings or any(each.kind not in _VALUED for each in bindings):
+            return math.inf
+        return max(self.largest(self._results.bound(each), steps - 1) for each in bindings)
 
     def _of_made(self, made: Operation, steps: int) -> float:
         if made.name in _UNIT:

@@ -114,9 +114,11 @@ class Net(nn.Module):
         return x, self.head(x)
 
 
-def loss(net: Net, x):
+def loss(net: Net, x, rounds):
     _, logits = Net().both(x)
-    return logits * 2
+    for _ in range(rounds):
+        print(logits * 2)
+        x, logits = Net().both(x)
 """
 
 
@@ -125,6 +127,5 @@ def loss(net: Net, x):
 )
 def test_bounds_of_what_modules_give(last: str, largest: float) -> None:
     model = Model(Source(SHARES.format(last).encode(), "signs.py"))
-    *_, result = model.tree.nodes(cst.Return)
-    assert result.value is not None
-    assert model.bounds.largest(result.value) == largest
+    (result,) = model.tree.nodes(cst.BinaryOperation)
+    assert model.bounds.largest(result) == largest
