@@ -18,6 +18,7 @@ from amp_lint.verify.obligations import (
     Autocast,
     Comparison,
     Expression,
+    Import,
     Object,
     Obligation,
     Policy,
@@ -639,3 +640,13 @@ def test_a_loss_is_scaled_as_a_whole(loss: str, told: bool) -> None:
     found = compare(TWO_LOSSES, TWO_LOSSES.replace(INSIDE, f"    {loss}.backward()"))
     differs = [*found.reasons, *(o for o in found.obligations if isinstance(o, Expression))]
     assert bool(differs) is told
+
+
+def test_what_both_import_in_a_function_may_fail_in_both() -> None:
+    text = "def f(x):\n    from fractions import gcd\n\n    return gcd(x, {})\n"
+    moved = "from fractions import gcd\n\n\n" + text.replace(
+        "    from fractions import gcd\n\n", ""
+    )
+    before = text.format(2)
+    found = [compare(before, each.format(3)).obligations for each in (text, moved)]
+    assert [any(isinstance(one, Import) for one in each) for each in found] == [False, True]

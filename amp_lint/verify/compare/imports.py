@@ -36,11 +36,13 @@ def imports(before: Side, after: Side) -> Iterator[Import]:
     """What only the new text imports, and does nothing.
 
     What others bring nobody answers for; an import that is tried may fail, and one in a function
-    may not have run.
+    may not have run, but where the new text has it there as well.
     """
     known = {member for member, node in _imported(before) if _is_run(before, node)}
+    kept = {(member, *_place(before, node)) for member, node in _imported(before)}
     for member, node in dict(_imported(after)).items():
-        if member not in known and is_tried(after, node, ".".join(filter(None, member))):
+        is_kept = member in known or (member, *_place(after, node)) in kept
+        if not is_kept and is_tried(after, node, ".".join(filter(None, member))):
             place = Place(0, after.line(node), name_of(after.model, node))
             yield Import(place, *member)
 
@@ -55,6 +57,12 @@ def _is_run(side: Side, node: cst.CSTNode) -> bool:
     """Whether code runs whenever the file does, and its errors are seen."""
     inner = cst.Try, cst.TryStar, cst.If, cst.FunctionDef, cst.For, cst.While
     return side.model.tree.ancestor(node, *inner) is None
+
+
+def _place(side: Side, node: cst.CSTNode) -> tuple[str, ...]:
+    """In which function something stands, and in which statements there."""
+    around = (type(holder).__name__ for holder in side.model.tree.ancestors(node))
+    return name_of(side.model, node), *around
 
 
 def hides(side: Side, alias: cst.ImportAlias) -> bool:

@@ -653,11 +653,13 @@ class Experiment:
         twice that of BEFORE, and for inputs so large that sums of them overflow, or so small that
         they have no digits and gradients by them overflow. What is not
         finite then needs no excuse: BEFORE may be finite because a guard of it cut the number off.
+        Where only the size of a guard is another one, it is for any error that was as large before.
         """
         if miss.check == "finite" and trial.is_beyond_sums(case, precision):
             return True
         slight = miss.ratio <= _NO_WORSE
-        if not slight and not hard:
+        resized = not self.is_on(_SIZE) and self.guards_changed is not None
+        if not (slight or hard or resized):
             return False
         overflows = miss.check == "finite" and miss.is_gradient
         if hard and (slight or overflows) and trial.is_tiny(case, precision):
@@ -671,7 +673,8 @@ class Experiment:
         if not held.is_finite(miss.is_gradient):
             return hard and (miss.check == "finite" or trial.is_faint(case, precision))
         before = held.gradient_error if miss.is_gradient else held.value_error
-        return miss.ratio <= 2 * before or (hard and before > 1)
+        worst = before if resized and not slight else 2 * before
+        return miss.ratio <= worst or (hard and before > 1)
 
     def _form(
         self, trial: Trial, case: InputCase, precision: Precision, new: ModeOutcome
