@@ -186,10 +186,10 @@ REFUSING = (
 """What ends a run where gradients are inf or NaN, or may: a clip, anomaly mode, a test of them."""
 UPDATED = pattern(rf"\b(?:{any_of(UPDATES)})\b(?!\s*\([^()\[\]{{}}]*,\s*[^\s)])", *UPDATES)
 """The update of a scaler, which takes one argument at most: a dict's or a cache's may take more."""
-_MIXED = rf"_?(?:amp|fp16|bf16|half|bfloat16|float16|{REGION}|mixed[-_]?precision)(?![a-z])"
+_FLAG = rf"amp|fp16|bf16|half|bfloat16|float16|{REGION}|mixed[-_]?precision"
+_MIXED = rf"_?(?:{_FLAG})(?![a-z])"
 AMP_OPTION = rf"(?i)(?<![a-z])(?:use|enable|no|disable)?{_MIXED}"
 """What options of mixed precision are called."""
-_FLAG = r"amp|fp16|bf16|half|bfloat16|float16|autocast|mixed[-_]?precision"
 AMP_FLAG = pattern(rf"(?i:['\"]--(?:(?:use|enable|no|disable)[-_]?)?(?:{_FLAG})['\"])", "--")
 """An option of mixed precision, where it is added."""
 DECIDES = rf"(?i)amp|16|half|precision|scal|dtype|{REGION}|mixed"
