@@ -174,10 +174,8 @@ def _findings(
     model: Model | None,
 ) -> tuple[list[Diagnostic], Model]:
     """What some rules find in a file, with the model that they asked."""
-    import libcst as cst
-
     from amp_lint.model import Model
-    from amp_lint.syntax.spans import LossyParseError
+    from amp_lint.syntax.spans import LossyParseError, ParseError
 
     try:
         if model is None or attached is not None or model.target_torch != selection.target_torch:
@@ -185,10 +183,10 @@ def _findings(
         found = [*_dispatch(model, rules)]
         for rule in rules:
             found += rule.check(model)
-    except cst.ParserSyntaxError as error:
-        raise AnalysisError(f"libcst cannot parse it: {error.message}") from error
     except LossyParseError as error:
         raise AnalysisError(str(error)) from error
+    except ParseError as error:
+        raise AnalysisError(f"libcst cannot parse it: {error}") from error
     except RecursionError as error:
         raise AnalysisError("nests too deeply to be analysed") from error
     end = len(source.text)

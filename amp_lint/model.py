@@ -38,7 +38,7 @@ from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values
 from amp_lint.syntax.links import Attachments
 from amp_lint.syntax.names import Names
-from amp_lint.syntax.spans import LossyParseError
+from amp_lint.syntax.spans import ParseError
 from amp_lint.syntax.tree import Tree
 from amp_lint.text.source import Source, SourceError
 from amp_lint.vocabulary import written
@@ -68,7 +68,7 @@ class Model:
         ``attached`` is what it imports from other files.
 
         Raises:
-            libcst.ParserSyntaxError: libcst cannot parse the text.
+            ParseError: libcst cannot parse the text.
         """
         self.source = source
         self.target_torch = target_torch
@@ -315,5 +315,5 @@ def _training(data: bytes) -> Trainer | None:
             return None
         line, _ = model.source.position(model.tree.span(place)[0])
         return Trainer("", line, dtypes, model.trainings.outside, models_only)
-    except (SourceError, cst.ParserSyntaxError, LossyParseError, RecursionError):
+    except (SourceError, ParseError, RecursionError):
         return None

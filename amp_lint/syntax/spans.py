@@ -21,7 +21,11 @@ _LOST = re.compile(r"\f|\r(?!\n)")
 _RECURSION_LIMIT = 20_000  # code generation takes about eight frames for one level of nesting
 
 
-class LossyParseError(Exception):
+class ParseError(Exception):
+    """libcst cannot parse a text, though Python may."""
+
+
+class LossyParseError(ParseError):
     """The tree stands for another text than was parsed, so that offsets would be wrong."""
 
 

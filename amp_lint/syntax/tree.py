@@ -7,6 +7,7 @@ from one code generation, made only when somebody asks for the first one.
 
 from __future__ import annotations
 
+import ast
 import bisect
 import contextlib
 import dataclasses
@@ -19,7 +20,8 @@ from typing import Any, TypeGuard, TypeVar, cast
 
 import libcst as cst
 
-from amp_lint.syntax.spans import Recorder, Span, Spans
+from amp_lint.syntax.parse import parse
+from amp_lint.syntax.spans import ParseError, Recorder, Span, Spans
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 
@@ -27,6 +29,7 @@ _SKIPPED_FIELDS = {
     "comma", "colon", "dot", "equal", "footer", "header", "leading_lines",
     "lines_after_decorators", "lpar", "operator", "rpar", "semicolon", "trailing_whitespace",
 }  # fmt: skip
+_TOUCHING = "line {}: put a space between a keyword and `(a if b else c)`, or `(lambda: a)`"
 _INDENTED = re.compile(r"^[ \t]", re.MULTILINE)
 
 
@@ -125,7 +128,7 @@ class Tree:
         """Parse ``text``; ``attached`` is what it imports, where libcst can parse that.
 
         Raises:
-            libcst.ParserSyntaxError: libcst cannot parse it.
+            ParseError: libcst cannot parse it.
         """
         self.text = text
         self.module, self._code = _parsed(text)
@@ -289,11 +292,37 @@ def _parsed(text: str) -> tuple[cst.Module, str]:
     """A module, and what of a text it stands for: libcst loses some white space at the end."""
     end = _end_of_code(text)
     if _INDENTED.search(text, end):
-        with contextlib.suppress(
-            cst.ParserSyntaxError
-        ):  # as a string ends in what looks like prose
-            return cst.parse_module(text[:end]), text[:end]
-    return cst.parse_module(text), text
+        with contextlib.suppress(ParseError):  # as a string ends in what looks like prose
+            return _module(text[:end]), text[:end]
+    return _module(text), text
+
+
+def _module(text: str) -> cst.Module:
+    """What libcst makes of a text, of which it takes some Python for none."""
+    try:
+        return cst.parse_module(text)
+    except cst.ParserSyntaxError as error:
+        raise ParseError(error.message) from error
+    except (cst.CSTValidationError, TypeError) as error:
+        line = next(_touching(text), None)
+        if line is None:
+            raise
+        raise ParseError(_TOUCHING.format(line)) from error
+
+
+def _touching(text: str) -> Iterator[int]:
+    """The lines in which a keyword touches what libcst wants apart: ``return(a if b else c)``."""
+    data = text.encode()
+    starts = [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", data))]
+    for node in ast.walk(parse(text)):
+        if isinstance(node, (ast.IfExp, ast.Lambda)):
+            before = data[: starts[node.lineno - 1] + node.col_offset].rstrip()
+            end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+            after = data[end:].lstrip()
+            around = before.rstrip(b"(")[-1:], after.lstrip(b")")[:1]
+            in_parentheses = before.endswith(b"(") and after.startswith(b")")
+            if in_parentheses and any(map(bytes.isalpha, around)):
+                yield node.lineno
 
 
 def _end_of_code(text: str) -> int:
@@ -311,19 +340,19 @@ def _end_of_code(text: str) -> int:
 @functools.lru_cache(maxsize=64)
 def _shared_module(text: str) -> cst.Module:
     """A module that may be part of many trees, as many files import it; parsed once."""
-    return cst.parse_module(text)
+    return _module(text)
 
 
 def _is_parsable(text: str) -> bool:
     try:
         return _shared_module(text) is not None
-    except cst.ParserSyntaxError:
+    except ParseError:
         return False
 
 
 def _parse_attached(texts: Sequence[str]) -> tuple[cst.Module, ...]:
     """A module for each text; another one where a text comes again, for nodes have one place."""
     return tuple(
-        cst.parse_module(text) if text in texts[:index] else _shared_module(text)
+        _module(text) if text in texts[:index] else _shared_module(text)
         for index, text in enumerate(texts)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
+from amp_lint.syntax.spans import ParseError
 from amp_lint.syntax.tree import Tree
 
 ENDS = [
@@ -33,3 +34,22 @@ def test_spans_at_the_end(end: str) -> None:
 def test_spans_of_what_is_attached(end: str) -> None:
     tree = Tree(f"f(1){end}", ("g(2)\n",))
     assert [tree.linked.source(call) for call in tree.linked.nodes(cst.Call)] == ["f(1)", "g(2)"]
+
+
+TOUCHING = [
+    "return(a if b else c)",
+    "return not(lambda: a)",
+    "x = [(a if b else c)for i in y]",
+    "x = a if(lambda: b)else c",
+    "while( a if b else c ):\n        pass",
+    "return(a if b\n        else c)",
+]
+
+
+@pytest.mark.parametrize("statement", TOUCHING)
+def test_python_that_libcst_refuses(statement: str) -> None:
+    text = f"é = [(d) if e else f]\n\n\ndef f(a, b, c, y):\n    {statement}\n"
+    compile(text, "", "exec")
+    with pytest.raises(ParseError, match=r"^line 5: put a space"):
+        Tree(text)
+    assert Tree("f(1)\n", [text]).texts == ("f(1)\n", "")

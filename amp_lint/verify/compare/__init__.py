@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import libcst as cst
-
 from amp_lint.model import Model
 from amp_lint.syntax.parse import TooDeepError, parse
-from amp_lint.syntax.spans import LossyParseError
+from amp_lint.syntax.spans import ParseError
 from amp_lint.text.source import Source, SourceError
 from amp_lint.verify.compare.changes import compared
 from amp_lint.verify.compare.erase import Eraser
@@ -58,7 +56,7 @@ def lifted(text: str, name: str) -> Eraser | str:
     """A text as it is compared, or what is wrong with it."""
     try:
         return Eraser(Side(_read(text, name)))
-    except (SyntaxError, SourceError, LossyParseError, cst.ParserSyntaxError) as error:
+    except (SyntaxError, SourceError, ParseError) as error:
         return f"cannot be parsed: {_line(error)}"
     except (TooDeepError, RecursionError):
         return "nests too deeply"
