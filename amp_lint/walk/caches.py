@@ -20,6 +20,7 @@ import libcst as cst
 
 from amp_lint.amp.events import Kind
 from amp_lint.amp.regions import Entered, Region, Regions
+from amp_lint.flow.branches import contradict, excludes
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.tree import Tree
 from amp_lint.walk.steps import Steps
@@ -124,7 +125,9 @@ class Caches:
 
     def _in(self, region: Region, body: cst.BaseSuite) -> Iterator[StaleCast]:
         steps = [s for s in self._calls(Kind.STEP, body) if not self._optimizes_tensors(s)]
+        steps = [step for step in steps if not self._is_off_at(region, body, step)]
         backwards = self._calls(Kind.BACKWARD, body) if steps else []
+        backwards = [each for each in backwards if not self._is_off_at(region, body, each)]
         for step in steps:
             loop = self._training_loop(step, body)
             after = bisect.bisect_left(backwards, self.tree.order(step), key=self.tree.order)
@@ -134,6 +137,17 @@ class Caches:
             if later is not None:
                 own = tuple(entered.region for entered in self._own(body))
                 yield StaleCast(step, region, later, own=own)
+
+    def _is_off_at(self, region: Region, body: cst.BaseSuite, place: cst.Call) -> bool:
+        """Whether a test that decides about a region excludes that it is on at a place in it.
+
+        One that is off keeps the casts of those in it.
+        """
+        home, switch = self._home(place), region.enabled
+        if switch is not None and self._home(switch) is home and not self._enables(body):
+            return excludes(self.tree, place, switch)
+        made = region.choices or (region.node,)
+        return all(self._home(each) is home and contradict(self.tree, each, place) for each in made)
 
     def _calls(self, kind: Kind, body: cst.BaseSuite) -> list[cst.Call]:
         """The calls of a kind in a body, not in functions defined there, in source order."""

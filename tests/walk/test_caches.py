@@ -125,3 +125,35 @@ def test_the_outer_region_counts() -> None:
 )
 def test_nothing_stale(body: str) -> None:
     assert stale(body) == []
+
+
+TWO_ARMS = """
+    cuda = flag == "cuda"
+    with {context}:
+        if {test}:
+            scaler.scale(model(1).mean()).backward()
+            scaler.step(optimizer)
+        else:
+            model(1).mean().backward()
+            optimizer.step()
+        if {again}:
+            model(2).mean().backward()
+"""
+CHOSEN = 'torch.autocast("cuda") if cuda else nullcontext()'
+
+
+@pytest.mark.parametrize(
+    ("context", "test", "again", "found"),
+    [
+        (CHOSEN, "cuda", "flag", ["scaler.step(optimizer)"]),
+        ('torch.autocast("cuda", enabled=cuda)', "cuda", "flag", ["scaler.step(optimizer)"]),
+        (CHOSEN, "not cuda", "flag", ["optimizer.step()"]),
+        (CHOSEN, "cuda", "not cuda", []),
+        (CHOSEN, "other", "flag", ["scaler.step(optimizer)", "optimizer.step()"]),
+    ],
+)
+def test_the_region_is_off_in_one_arm(
+    context: str, test: str, again: str, found: list[str]
+) -> None:
+    body = TWO_ARMS.format(context=context, test=test, again=again)
+    assert [step for step, _ in stale(body)] == found
