@@ -688,7 +688,8 @@ class _Trace:
         for cast, receiver in self._in_place:
             if not isinstance(receiver, cst.Name) or self.modules.values.slot(receiver) != slot:
                 continue
-            if self._is_one(receiver, bindings) and self._before_training(cast, name):
+            one = self._is_one(receiver, bindings) and not self.flow.is_rebound(receiver, name)
+            if one and self._before_training(cast, name):
                 yield cast
         for binding in bindings:
             if binding.kind == "parameter":

@@ -14,6 +14,7 @@ import libcst as cst
 
 from amp_lint.flow.branches import Guard, arms
 from amp_lint.flow.conditions import is_mode_test, text
+from amp_lint.syntax.assignments import assigned
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import Binding, Names, Scope, dotted
 from amp_lint.syntax.tree import Tree, descendants
@@ -145,6 +146,34 @@ class Flow:
             if path == node.value and at is not found[0].node and not elsewhere:
                 return None
         return found[0]
+
+    def is_rebound(self, name: cst.Name, until: cst.CSTNode) -> bool:
+        """Whether all ways from a use of a name to a place below it bind the name again."""
+        child: cst.CSTNode = name
+        for holder in self.tree.ancestors(name):
+            if isinstance(holder, _SUITES):
+                behind = (s for s in holder.body if self.tree.order(s) > self.tree.order(child))
+                between = (s for s in behind if self.tree.end(s) <= self.tree.order(until))
+                if any(self._binds(statement, name.value) for statement in between):
+                    return True
+            if self.tree.contains(holder, until) or isinstance(holder, cst.FunctionDef):
+                return False
+            child = holder
+        return False
+
+    def _binds(self, statement: cst.CSTNode, name: str) -> bool:
+        """Whether a statement binds a name, whatever its tests say."""
+        match statement:
+            case cst.SimpleStatementLine():
+                targets = (target for part in statement.body for target, _ in assigned(part))
+                return any(isinstance(each, cst.Name) and each.value == name for each in targets)
+            case cst.If(orelse=cst.If() | cst.Else() as other):
+                return all(self._binds(arm, name) for arm in (statement.body, other))
+            case cst.With() | cst.Else():
+                return self._binds(statement.body, name)
+            case cst.IndentedBlock() | cst.SimpleStatementSuite():
+                return any(self._binds(each, name) for each in statement.body)
+        return False
 
     def readers(self, binding: Binding) -> list[cst.Name]:
         """The uses of a name that may see this binding."""
